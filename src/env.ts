@@ -1,7 +1,7 @@
-import type { Closed, Entered, Entry, Report } from './rate-limit/protocol.ts'
-import type { DatabaseRest, Demand, HourOfUsage, Rest, Verdict } from './rate-limit/window.ts'
+import type { Closed, Entered, Entry, Report } from './kernel/gate/protocol.ts'
+import type { DatabaseRest, Demand, HourOfUsage, Rest, Verdict } from './kernel/gate/window.ts'
 
-/** Answers for one token: see `rate-limit/limiter.ts`. */
+/** Answers for one token: see `kernel/gate/limiter.ts`. */
 interface RateLimiter extends Rpc.DurableObjectBranded {
   enter(entry: Entry): Promise<Entered | Closed>
   take(demand: Demand): Verdict
@@ -11,13 +11,13 @@ interface RateLimiter extends Rpc.DurableObjectBranded {
   ping(): void
 }
 
-/** Counts the database time of one company: see `rate-limit/company-limiter.ts`. */
+/** Counts the database time of one company: see `kernel/gate/company-limiter.ts`. */
 interface CompanyLimiter extends Rpc.DurableObjectBranded {
   report(databaseMs: number): DatabaseRest
   ping(): void
 }
 
-/** Delivers one company's accounting events: see `accounting/delivery.ts`. */
+/** Delivers one company's accounting events: see `delivery/accounting/delivery.ts`. */
 interface AccountingDelivery extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
   check(companyId: number): Promise<{ ok: boolean; message: string }>
@@ -25,7 +25,7 @@ interface AccountingDelivery extends Rpc.DurableObjectBranded {
   findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'>
 }
 
-/** Delivers one company's changes to its webhook endpoints: see `webhooks/delivery.ts`. */
+/** Delivers one company's changes to its webhook endpoints: see `delivery/webhooks/delivery.ts`. */
 interface WebhookDelivery extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
   ping(): void
@@ -100,7 +100,7 @@ export interface Administrator {
   now: number
 }
 
-/** Backs up, restores and moves one company: see `backup/company-backup.ts`. */
+/** Backs up, restores and moves one company: see `operation/copies/company-backup.ts`. */
 interface CompanyBackup extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
   ping(): void
@@ -116,7 +116,7 @@ declare global {
       DB: D1Database
       CACHE: KVNamespace
       FILES: R2Bucket
-      /** The backups of the companies: see `backup/format.ts`. */
+      /** The backups of the companies: see `operation/copies/format.ts`. */
       BACKUPS: R2Bucket
       ASSETS: Fetcher
       RATE_LIMITER: DurableObjectNamespace<RateLimiter>
@@ -137,7 +137,7 @@ declare global {
       STORAGE_REGION?: string
       STORAGE_ACCESS_KEY_ID?: string
       STORAGE_SECRET_ACCESS_KEY?: string
-      /** `development` sends uploads through `files/relay.ts`. Set in `.dev.vars` only. */
+      /** `development` sends uploads through `resources/files/relay.ts`. Set in `.dev.vars` only. */
       STORAGE_RELAY?: string
       /** Secret: 64 hexadecimal characters. Lets the operator's commands administer; without it they may not. */
       ADMIN_TOKEN?: string
@@ -151,7 +151,7 @@ declare global {
        * this machine are then refused. Set in `.dev.vars` only.
        */
       ADMIN_DEVELOPMENT?: string
-      /** The JSON API of the DNS resolver that checks addresses of companies. Default: that of `http/address.ts`. */
+      /** The JSON API of the DNS resolver that checks addresses of companies. Default: that of `kernel/http/address.ts`. */
       WEBHOOK_RESOLVER?: string
       /** `development` also calls webhooks and integrations on loopback addresses. Set in `.dev.vars` only. */
       WEBHOOK_LOOPBACK?: string

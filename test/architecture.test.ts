@@ -1,8 +1,8 @@
 /// <reference types="vite/types/importMeta.d.ts" />
 import { describe, expect, it } from 'vitest'
 import { app } from '../src/app.ts'
-import { contracts } from '../src/contracts.ts'
-import { honoPath } from '../src/http/endpoint.ts'
+import { honoPath } from '../src/kernel/api/endpoint.ts'
+import { contracts } from '../src/resources/contracts.ts'
 
 /*
  * The rules of the README's "How it is built" that no compiler checks. Each rule is a function of source files that
@@ -18,25 +18,10 @@ interface SourceFile {
 
 type Rule = (files: SourceFile[]) => string[]
 
-const GENERATED = ['client/schema.d.ts', 'openapi/openapi.json']
-const SLICES = [
-  'account',
-  'accounting',
-  'admin',
-  'backup',
-  'batch',
-  'changes',
-  'clients',
-  'files',
-  'mail',
-  'orders',
-  'products',
-  'seed',
-  'webhooks',
-]
-const IN_SLICE = new RegExp(`^(${SLICES.join('|')})/`)
+const GENERATED = ['client/schema.d.ts', 'site/reference/openapi.json']
+const IN_SLICE = /^(resources|delivery|operation)\//
 /** What does not run in the Worker. */
-const NOT_WORKER = /^(cli|openapi|client|settings|simulators)\//
+const NOT_WORKER = /^(cli|client|site|simulators)\//
 
 const texts = import.meta.glob<string>(['../src/**/*', '!../src/client/dist/**'], {
   query: '?raw',
@@ -78,7 +63,7 @@ function imports(of: RegExp, unless: (path: string, from: string) => boolean): R
 }
 
 const allowed = (paths: RegExp) => (path: string) => paths.test(path)
-const folderOf = (path: string) => path.split('/')[0] ?? ''
+const folderOf = (path: string) => path.split('/').slice(0, 2).join('/')
 
 function findCycles(files: SourceFile[]): string[] {
   const graph = new Map(files.map(({ path, imports }) => [path, imports]))
@@ -120,7 +105,7 @@ function findSmallFiles(files: SourceFile[]): string[] {
     .filter(({ path }) => files.filter((other) => other.imports.includes(path)).length === 1)
     .filter(
       ({ path }) =>
-        !/^(index|app|env|context|contracts)\.ts$|\/(contract|routes|documentation|queries)\.ts$/.test(path),
+        !/^(index|app|env)\.ts$|\/(context|contracts)\.ts$|\/(contract|routes|documentation|queries)\.ts$/.test(path),
     )
     .filter(({ path }) => !tests.includes(`${path.split('/').at(-1)?.replace('.ts', '')}.test.ts`))
     .map(({ path }) => path)
@@ -131,18 +116,17 @@ function findOversize(files: SourceFile[]): string[] {
   const lines = own.map(lineCount).sort((a, b) => a - b)
   const total = lines.reduce((sum, count) => sum + count, 0)
   const median = lines[Math.floor(lines.length / 2)] ?? 0
-  const inFolder = (folder: string) => own.filter(({ path }) => path.startsWith(`${folder}/`)).length
+  const folders = Map.groupBy(own, ({ path }) => path.slice(0, path.lastIndexOf('/')))
   return [
     ...own
-      .filter((file) => lineCount(file) > 300 && file.path !== 'db/schema.ts')
+      .filter((file) => lineCount(file) > 300 && file.path !== 'kernel/db/schema.ts')
       .map((file) => `${file.path}: ${lineCount(file)} lines`),
     ...(own.length > 320 ? [`${own.length} files`] : []),
     ...(total > 35_000 ? [`${total} lines`] : []),
     ...(median >= 120 ? [`a median of ${median} lines`] : []),
-    ...SLICES.filter((slice) => slice !== 'admin' && inFolder(slice) > 16).map(
-      (slice) => `${slice} has more than 16 files`,
-    ),
-    ...(inFolder('accounting') > 8 ? ['accounting has more than 8 files'] : []),
+    ...Array.from(folders)
+      .filter(([folder, { length }]) => IN_SLICE.test(`${folder}/`) && length > 16)
+      .map(([folder]) => `${folder} has more than 16 files`),
   ]
 }
 
@@ -169,99 +153,105 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     '1: columns have the names of the wire, which Drizzle takes from their keys',
     (files) =>
       files
-        .filter(({ path }) => path === 'db/schema.ts')
+        .filter(({ path }) => path === 'kernel/db/schema.ts')
         .flatMap(
           ({ text }) =>
             text.match(/^ {2,4}(\w*[A-Z]\w*: (text|integer|real|bool|flag)\(|\w+: (text|integer|real)\(').*/gm) ?? [],
         ),
-    { 'db/schema.ts': "    taxExempt: flag('tax_exempt')," },
+    { 'kernel/db/schema.ts': "    taxExempt: flag('tax_exempt')," },
   ],
   [
     '1: presenters do not map names',
     occurrences(/(\n\s+(\w+): \w+\.\2,){4,}/g, /documentation\.ts$/),
-    { 'clients/present.ts': '\n  a: row.a,\n  b: row.b,\n  c: row.c,\n  d: row.d,' },
+    { 'resources/clients/present.ts': '\n  a: row.a,\n  b: row.b,\n  c: row.c,\n  d: row.d,' },
   ],
   [
     '2: every contract is among the endpoints of its slice, with a route and documentation beside it',
     findIncompleteSlices,
-    { 'clients/contract.ts': 'export const readBadge = defineContract({})' },
+    { 'resources/clients/contract.ts': 'export const readBadge = defineContract({})' },
   ],
   [
     '2: routes are mounted from contracts, nowhere by hand',
-    occurrences(/\b(app|api)\.(get|post|put|patch|delete|all|on)\(/g, /^(app|http\/endpoint|admin\/endpoint)\.ts$/),
-    { 'clients/routes.ts': "app.get('/badges', handle)" },
+    occurrences(
+      /\b(app|api)\.(get|post|put|patch|delete|all|on)\(/g,
+      /^(app|kernel\/api\/endpoint|operation\/admin\/endpoint)\.ts$/,
+    ),
+    { 'resources/clients/routes.ts': "app.get('/badges', handle)" },
   ],
   [
     '3: query functions take the context first',
     findQueriesWithoutContext,
     {
-      'clients/queries.ts': 'export async function findBadge(db: Database, companyId: number) {}',
+      'resources/clients/queries.ts': 'export async function findBadge(db: Database, companyId: number) {}',
     },
   ],
   [
-    '3: only db/client.ts opens the database, the sweep and the tokens apart',
-    occurrences(/\bdrizzle\(|\.withSession\(|\.prepare\((?!\))/g, /^(db\/(client|sweep)|auth\/tokens)\.ts$/),
-    { 'clients/queries.ts': 'const db = drizzle(env.DB)' },
+    '3: only kernel/db/client.ts opens the database, the sweep and the tokens apart',
+    occurrences(/\bdrizzle\(|\.withSession\(|\.prepare\((?!\))/g, /^kernel\/(db\/(client|sweep)|gate\/tokens)\.ts$/),
+    { 'resources/clients/queries.ts': 'const db = drizzle(env.DB)' },
   ],
   [
     '3: Drizzle is imported by the database, the tokens and the queries only',
-    imports(/^drizzle-orm(\/|$)/, allowed(/^(db\/\w+|auth\/tokens|.+\/(\w+-)?queries)\.ts$/)),
-    { 'clients/routes.ts': "import { sql } from 'drizzle-orm'" },
+    imports(/^drizzle-orm(\/|$)/, allowed(/^(kernel\/(db\/\w+|api\/audit|gate\/tokens)|.+\/(\w+-)?queries)\.ts$/)),
+    { 'resources/clients/routes.ts': "import { sql } from 'drizzle-orm'" },
   ],
   [
     '3: no INSERT … SELECT goes without its column list',
-    occurrences(/INSERT INTO \S+\s+SELECT|\.insert\([^)]*\)\s*\.select\(/gi, /^db\/columns\.ts$/),
-    { 'mail/thread-queries.ts': 'orm.insert(segments).select(sql`SELECT 1`)' },
+    occurrences(/INSERT INTO \S+\s+SELECT|\.insert\([^)]*\)\s*\.select\(/gi, /^kernel\/db\/columns\.ts$/),
+    { 'resources/mail/thread-queries.ts': 'orm.insert(segments).select(sql`SELECT 1`)' },
   ],
   [
-    '4: outbound calls go through http/outbound',
-    occurrences(/\bawait fetch\(|[=(,] fetch\(|return fetch\(/g, /^(http\/outbound|files\/relay)\.ts$/),
-    { 'products/supplier-a.ts': 'const response = await fetch(url)' },
+    '4: outbound calls go through kernel/http/outbound',
+    occurrences(
+      /\bawait fetch\(|[=(,] fetch\(|return fetch\(/g,
+      /^(kernel\/http\/outbound|resources\/files\/relay)\.ts$/,
+    ),
+    { 'resources/products/supplier-a.ts': 'const response = await fetch(url)' },
   ],
   [
     '4: addresses of companies are checked before they are called',
-    occurrences(/\bcallOutside\(/g, /^(http\/address|admin\/access)\.ts$/),
-    { 'products/supplier-a.ts': 'return await callOutside(request, timeoutMs, read)' },
+    occurrences(/\bcallOutside\(/g, /^(kernel\/http\/address|operation\/admin\/access)\.ts$/),
+    { 'resources/products/supplier-a.ts': 'return await callOutside(request, timeoutMs, read)' },
   ],
   [
-    '4: caches of an isolate go through http/cache',
+    '4: caches of an isolate go through kernel/http/cache',
     occurrences(/^(export )?(const|let) \w+(: (?!Readonly)[^=]+)? = new (Weak)?(Map|Set)\b.*/gm),
-    { 'products/search.ts': 'const found = new Map<string, string>()' },
+    { 'resources/products/search.ts': 'const found = new Map<string, string>()' },
   ],
   [
     '5: a small file with one importer is merged',
     findSmallFiles,
     {
-      'clients/badge.ts': 'export const a = 1\n',
-      'clients/queries.ts': "import { a } from './badge.ts'",
+      'resources/clients/badge.ts': 'export const a = 1\n',
+      'resources/clients/queries.ts': "import { a } from './badge.ts'",
     },
   ],
-  ['5 and 7: files and folders stay small', findOversize, { 'clients/queries.ts': '\n'.repeat(301) }],
+  ['5 and 7: files and folders stay small', findOversize, { 'resources/clients/queries.ts': '\n'.repeat(301) }],
   [
     '8: there are no cycles, not even of types',
     findCycles,
     {
-      'http/a.ts': "import type { B } from './b.ts'",
-      'http/b.ts': "import type { A } from './a.ts'",
+      'kernel/http/a.ts': "import type { B } from './b.ts'",
+      'kernel/http/b.ts': "import type { A } from './a.ts'",
     },
   ],
   [
     '8: the kernel knows no slice',
-    imports(IN_SLICE, (path) => IN_SLICE.test(path) || /^(app|context|contracts|index)\.ts$/.test(path)),
-    { 'auth/tokens.ts': "import { start } from '../accounting/delivery.ts'" },
+    imports(IN_SLICE, (path) => IN_SLICE.test(path) || /^(app|index|kernel\/api\/context)\.ts$/.test(path)),
+    { 'kernel/gate/tokens.ts': "import { start } from '../../delivery/accounting/delivery.ts'" },
   ],
   [
     '8: a slice uses the queries and routes of no other',
     imports(
-      /^\w+\/.*(queries|routes)\.ts$/,
-      (path, from) => folderOf(path) === folderOf(from) || /^(app|contracts)\.ts$/.test(path),
+      /^(resources|delivery|operation)\/.*(queries|routes)\.ts$/,
+      (path, from) => folderOf(path) === folderOf(from) || path === 'app.ts',
     ),
-    { 'orders/queries.ts': "import { findClient } from '../clients/queries.ts'" },
+    { 'resources/orders/queries.ts': "import { findClient } from '../clients/queries.ts'" },
   ],
   [
     '8: the Worker imports nothing of the commands, the description, the client, the settings page, the simulators or the tests',
-    imports(/^(cli|openapi|client|settings|simulators)\/|^test\/|vitest|^node:(?!buffer$|crypto$|zlib$)/, () => false),
-    { 'clients/queries.ts': "import { open } from 'node:fs'" },
+    imports(/^(cli|client|site|simulators)\/|^test\/|vitest|^node:(?!buffer$|crypto$|zlib$)/, () => false),
+    { 'resources/clients/queries.ts': "import { open } from 'node:fs'" },
   ],
   [
     '8: nothing in src imports from test',
@@ -272,55 +262,61 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     'Hono is imported by the application, http, the middleware and development’s relay only',
     imports(
       /^(hono|@hono)(\/|$)/,
-      allowed(/^(app|context|http\/\w+|auth\/authenticate|rate-limit\/middleware|files\/relay|admin\/endpoint)\.ts$/),
+      allowed(
+        /^(app|kernel\/(http\/\w+|api\/(context|endpoint)|gate\/(authenticate|middleware))|resources\/files\/relay|operation\/admin\/endpoint)\.ts$/,
+      ),
     ),
-    { 'clients/routes.ts': "import { Hono } from 'hono'" },
+    { 'resources/clients/routes.ts': "import { Hono } from 'hono'" },
   ],
   [
     'the runtime is imported by Durable Objects and what counts failures only',
     imports(
       /^cloudflare:workers$/,
-      allowed(/^(db\/company-object|rate-limit\/(company-)?limiter|health\/failures)\.ts$/),
+      allowed(/^(kernel\/(db\/company-object|gate\/(company-)?limiter)|operation\/health\/failures)\.ts$/),
     ),
-    { 'clients/queries.ts': "import { env } from 'cloudflare:workers'" },
+    { 'resources/clients/queries.ts': "import { env } from 'cloudflare:workers'" },
   ],
   [
     'the slices get what the bindings are for, not the bindings',
     occurrences(
       /\benv\.[A-Z]\w+/g,
-      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|(accounting|webhooks)\/delivery|backup\/company-backup|db\/company-object|health\/(health|gauges)|files\/(storage|relay)|admin\/.+)\.ts$/,
+      /^(app|index|kernel\/(api\/context|gate\/[\w-]+|db\/company-object)|delivery\/\w+\/delivery|operation\/(copies\/company-backup|health\/(health|gauges)|admin\/.+)|resources\/files\/(storage|relay))\.ts$/,
     ),
-    { 'clients/queries.ts': 'await env.DB.batch([])' },
+    { 'resources/clients/queries.ts': 'await env.DB.batch([])' },
   ],
   [
     'Zod is imported whole: named imports bundle every language of its messages',
     occurrences(/import\s*\{[^}]*\}\s*from\s*'zod[^']*'/g),
-    { 'clients/contract.ts': "import { string } from 'zod'" },
+    { 'resources/clients/contract.ts': "import { string } from 'zod'" },
   ],
   [
     'the log is written in one place',
-    occurrences(/\bconsole[.[]/g, /^http\/log\.ts$/),
-    { 'clients/queries.ts': "console.log('a')" },
+    occurrences(/\bconsole[.[]/g, /^kernel\/http\/log\.ts$/),
+    { 'resources/clients/queries.ts': "console.log('a')" },
   ],
   [
     'the core is pure: no clock, no chance, no network',
     (files) =>
       occurrences(/Date\.now\(|new Date\(\)|Math\.random|crypto\.|\bfetch\(/g)(
         files.filter(({ path }) =>
-          /^(orders\/totals|rate-limit\/window|db\/search|files\/keys|products\/style-token|accounting\/(decisions|invoice-payload)|http\/(errors|contract))\.ts$/.test(
+          /^(resources\/(orders\/totals|files\/keys|products\/style-token)|kernel\/(gate\/window|db\/search|http\/errors|api\/contract)|delivery\/accounting\/(decisions|invoice-payload))\.ts$/.test(
             path,
           ),
         ),
       ),
-    { 'orders/totals.ts': 'const now = Date.now()' },
+    { 'resources/orders/totals.ts': 'const now = Date.now()' },
   ],
 ]
 
 describe('the architecture', () => {
   it('is read from the sources and their imports', () => {
     expect(worker(all).length).toBeGreaterThan(40)
-    expect(all.find(({ path }) => path === 'clients/routes.ts')?.imports).toEqual(
-      expect.arrayContaining(['http/contract.ts', 'clients/contract.ts', 'clients/queries.ts']),
+    expect(all.find(({ path }) => path === 'resources/clients/routes.ts')?.imports).toEqual(
+      expect.arrayContaining([
+        'kernel/api/contract.ts',
+        'resources/clients/contract.ts',
+        'resources/clients/queries.ts',
+      ]),
     )
   })
 

@@ -5,8 +5,8 @@ import { startCrmApi } from '../src/simulators/crm-api.ts'
 import { startS3 } from '../src/simulators/s3.ts'
 import { startSupplierA } from '../src/simulators/supplier-a.ts'
 import { startSupplierB } from '../src/simulators/supplier-b.ts'
+import { startReceiver } from './delivery/webhooks/receiver.ts'
 import { leaveOutProvoked } from './provoked-errors.ts'
-import { startReceiver } from './webhooks/receiver.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -18,7 +18,7 @@ declare module 'vitest' {
     crmApiUrl: string
     /** Where `npm run prism` records every request and response; '' in any other run. */
     prismRecorder: string
-    /** Whether `test/db/released-sql.isolated.test.ts` records. */
+    /** Whether `test/kernel/db/released-sql.isolated.test.ts` records. */
     recordsRelease: boolean
     /** A company's own storage, before `/t/SCOPE`. */
     s3Url: string

@@ -88,7 +88,7 @@ export default defineConfig({
       project(
         'worker-far',
         workerFar,
-        'test/{changes,clients,orders}/**/*.test.ts',
+        'test/resources/{changes,clients,orders}/**/*.test.ts',
         [`**/${SLOW}`, `**/${ISOLATED}`],
         false,
       ),

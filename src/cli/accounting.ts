@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
-import * as api from '../admin/accounting/contract.ts'
-import { listCompanies, readCompany } from '../admin/companies/contract.ts'
-import { listIntegrations } from '../admin/integrations/contract.ts'
-import { idText, type ResponseBody } from '../http/contract.ts'
-import { accountingId } from '../seed/integrations-file.ts'
+import { idText, type ResponseBody } from '../kernel/api/contract.ts'
+import * as api from '../operation/admin/accounting/contract.ts'
+import { listCompanies, readCompany } from '../operation/admin/companies/contract.ts'
+import { listIntegrations } from '../operation/admin/integrations/contract.ts'
+import { accountingId } from '../operation/copies/seed/integrations-file.ts'
 import { type AdminApi, AdminError, whenMissing } from './admin-api.ts'
 import {
   CommandError,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
-import type { Contract, ResponseBody } from '../http/contract.ts'
+import type { Contract, ResponseBody } from '../kernel/api/contract.ts'
 import { CommandError } from './command.ts'
 
 /** Where the administration API of a service is, and its `ADMIN_TOKEN`. */

@@ -4,6 +4,9 @@ import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '../..')
 const SOURCE = join(ROOT, 'src/client')
+/** `npm run check:types` has checked the sources with the types of a browser. */
+const OPTIONS = ['--ignoreConfig', '--declaration', '--rewriteRelativeImportExtensions', '--skipLibCheck', '--strict']
+const TARGET = ['--module', 'nodenext', '--target', 'es2022', '--lib', 'es2022,dom', '--types', '']
 
 /* `npm run build:client`: fills src/client/dist, what the package for integrators consists of. */
 if (import.meta.main) buildClient(join(SOURCE, 'dist'))
@@ -11,7 +14,8 @@ if (import.meta.main) buildClient(join(SOURCE, 'dist'))
 export function buildClient(output: string): void {
   rmSync(output, { recursive: true, force: true })
   const tsc = join(ROOT, 'node_modules/typescript/bin/tsc')
-  const options = ['-p', join(SOURCE, 'tsconfig.build.json'), '--outDir', output]
+  const entries = ['index.ts', 'webhooks.ts'].map((name) => join(SOURCE, name))
+  const options = [...entries, ...OPTIONS, ...TARGET, '--rootDir', SOURCE, '--outDir', output]
   execFileSync(process.execPath, [tsc, ...options], { stdio: 'inherit' })
   copyFileSync(join(SOURCE, 'schema.d.ts'), join(output, 'schema.d.ts'))
   copyFileSync(join(ROOT, 'LICENSE'), join(output, 'LICENSE'))

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
-import * as api from '../admin/companies/contract.ts'
-import * as membership from '../admin/members/contract.ts'
-import { type Contract, idText, type ResponseBody, wholeNumber } from '../http/contract.ts'
+import { type Contract, idText, type ResponseBody, wholeNumber } from '../kernel/api/contract.ts'
+import * as api from '../operation/admin/companies/contract.ts'
+import * as membership from '../operation/admin/members/contract.ts'
 import { whenMissing } from './admin-api.ts'
 import {
   CommandError,

@@ -1,5 +1,5 @@
-import * as api from '../admin/databases/contract.ts'
-import { idText, trimmed } from '../http/contract.ts'
+import { idText, trimmed } from '../kernel/api/contract.ts'
+import * as api from '../operation/admin/databases/contract.ts'
 import { AdminError, whenMissing } from './admin-api.ts'
 import { CommandError, formatTable, print, readCommandLine, readValue, TEXT, warn } from './command.ts'
 import { PREFIX } from './company-data.ts'

@@ -1,4 +1,4 @@
-import { isLoopback } from '../http/address.ts'
+import { isLoopback } from '../kernel/http/address.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
 import { CommandError, TEXT } from './command.ts'
 import { readDevVars, startRuntime } from './local-runtime.ts'

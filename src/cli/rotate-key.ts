@@ -1,4 +1,4 @@
-import { rotateKey } from '../admin/keys/contract.ts'
+import { rotateKey } from '../operation/admin/keys/contract.ts'
 import { CommandError, print, readCommandLine, runCommand } from './command.ts'
 import { connect, PLACE, readPlace } from './place.ts'
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod/mini'
-import { type SeedFile, type SeedInput, seedFile } from '../seed/file.ts'
+import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
 import { CommandError } from './command.ts'
 import { describeSyntaxError, locateValues } from './json-text.ts'
 

@@ -1,6 +1,6 @@
-import { companyPrefix } from '../files/keys.ts'
-import { listObjects, StorageError, type StorageProblem } from '../files/s3.ts'
-import type { IntegrationsFile } from '../seed/integrations-file.ts'
+import type { IntegrationsFile } from '../operation/copies/seed/integrations-file.ts'
+import { companyPrefix } from '../resources/files/keys.ts'
+import { listObjects, StorageError, type StorageProblem } from '../resources/files/s3.ts'
 import { CommandError } from './command.ts'
 
 /** What the error codes of storages mean for the seed file (S3 API reference, "Error responses"), and our own. */

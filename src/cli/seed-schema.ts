@@ -1,7 +1,7 @@
-import { asObject } from '../openapi/json.ts'
-import { SchemaWriter } from '../openapi/schema.ts'
-import { seedFile } from '../seed/file.ts'
-import { credentialForms } from '../seed/integrations-file.ts'
+import { seedFile } from '../operation/copies/seed/file.ts'
+import { credentialForms } from '../operation/copies/seed/integrations-file.ts'
+import { asObject } from '../site/reference/json.ts'
+import { SchemaWriter } from '../site/reference/schema.ts'
 
 /** The JSON Schema (2020-12) of a seed file, as JSON. */
 export function describeSeedFile(): string {

@@ -1,4 +1,4 @@
-import { describeDifferences } from '../seed/load.ts'
+import { describeDifferences } from '../operation/copies/seed/load.ts'
 import { FLAG, print, readCommandLine, resolvePath, runCommand, warn } from './command.ts'
 import { importSeed } from './import.ts'
 import { connect, PLACE, readPlace } from './place.ts'

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import corsRules from '../files/cors-rules.json' with { type: 'json' }
+import corsRules from '../resources/files/cors-rules.json' with { type: 'json' }
 import { CommandError, print } from './command.ts'
 import type { Account } from './setup-account.ts'
 import { type ConfigKey, readEnvironment, writeConfig } from './setup-config.ts'

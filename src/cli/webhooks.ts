@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
-import * as api from '../admin/webhooks/contract.ts'
-import { idText, isoTime } from '../http/contract.ts'
-import { EVENT_TYPES } from '../webhooks/message.ts'
+import { EVENT_TYPES } from '../delivery/webhooks/message.ts'
+import { idText, isoTime } from '../kernel/api/contract.ts'
+import * as api from '../operation/admin/webhooks/contract.ts'
 import { type AdminApi, AdminError, whenMissing } from './admin-api.ts'
 import {
   CommandError,

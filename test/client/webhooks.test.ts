@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { verifyWebhook, WebhookVerificationError } from '../../src/client/webhooks.ts'
-import { bodyOf, rotateSecret, signedHeaders } from '../../src/webhooks/message.ts'
+import { bodyOf, rotateSecret, signedHeaders } from '../../src/delivery/webhooks/message.ts'
 
 const KEY = 'a secret of 24 characters'
 const SECRET = `whsec_${btoa(KEY)}`

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import type { SeedInput } from '../../src/seed/file.ts'
+import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { runCommand, writeSeed } from '../node/cli-support.ts'
 
 export const CLIENTS = 5_000

@@ -1,4 +1,4 @@
-import { digitsOf, fold } from '../../src/db/search.ts'
+import { digitsOf, fold } from '../../src/kernel/db/search.ts'
 
 /** What a company has, in memory: each list of the API is a filter and a sort of these. */
 export interface Model {

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import * as z from 'zod/mini'
 import { AdminError, openAdminApi, whenMissing } from '../../src/cli/admin-api.ts'
 import { findFreePort } from '../../src/cli/start-dev.ts'
-import { defineContract } from '../../src/http/contract.ts'
+import { defineContract } from '../../src/kernel/api/contract.ts'
 
 const common = { operationId: 'x', tag: 'X', permission: null, errors: [] } as const
 const read = defineContract({

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
-import type { SeedFile } from '../../src/seed/file.ts'
-import { chunkJson, deriveRows, findDuplicates } from '../../src/seed/rows.ts'
+import type { SeedFile } from '../../src/operation/copies/seed/file.ts'
+import { chunkJson, deriveRows, findDuplicates } from '../../src/operation/copies/seed/rows.ts'
 import { smallShop } from '../support/small-shop.ts'
 
 /** The duplicates in a seed file. */

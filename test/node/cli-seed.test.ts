@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
-import { describeDifferences } from '../../src/seed/load.ts'
+import { decryptCredentials } from '../../src/kernel/gate/credentials.ts'
+import { describeDifferences } from '../../src/operation/copies/seed/load.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { readAll, runCommand, runSql, servedState, startCommand, stateWithLookAlike, writeSeed } from './cli-support.ts'
 

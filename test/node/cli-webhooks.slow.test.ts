@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { decryptCredentials } from '../../src/auth/credentials.ts'
+import { credentialsKind, readSecrets } from '../../src/delivery/webhooks/message.ts'
+import { decryptCredentials } from '../../src/kernel/gate/credentials.ts'
 import { type Simulator, startSimulator } from '../../src/simulators/kit.ts'
-import { credentialsKind, readSecrets } from '../../src/webhooks/message.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
 

@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { lintDocument } from '../../src/openapi/build.ts'
-import { asObject, type JsonObject } from '../../src/openapi/json.ts'
-import committed from '../../src/openapi/openapi.json' with { type: 'json' }
+import { lintDocument } from '../../src/site/reference/build.ts'
+import { asObject, type JsonObject } from '../../src/site/reference/json.ts'
+import committed from '../../src/site/reference/openapi.json' with { type: 'json' }
 
 const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
 /** Runs the build as npm does: with the Node of this project. */
-const build = (...options: string[]) => run('npx', ['node', 'src/openapi/build.ts', ...options], { cwd: ROOT })
+const build = (...options: string[]) => run('npx', ['node', 'src/site/reference/build.ts', ...options], { cwd: ROOT })
 
 describe('the linters', () => {
   it('report no problem of the committed description', async () => {

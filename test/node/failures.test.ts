@@ -3,7 +3,7 @@ import { stripTypeScriptTypes } from 'node:module'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { expect, it, vi } from 'vitest'
 
-const SOURCE = new URL('../../src/health/failures.ts', import.meta.url)
+const SOURCE = new URL('../../src/operation/health/failures.ts', import.meta.url)
 
 /** Responds with 500 and counts the failure, as the application does. */
 const FAILING = `

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 /*
  * The README's recipe for a field of a client, carried out in a copy of the repository with `nickname`. The README names
- * every file of it. `test/db/columns.test.ts` notices a column that one of them does not have.
+ * every file of it. `test/kernel/db/columns.test.ts` notices a column that one of them does not have.
  */
 const ROOT = join(import.meta.dirname, '../..')
 const copy = mkdtempSync(join(tmpdir(), 'recipe-'))
@@ -17,23 +17,23 @@ const COPIED = [
 
 /** After each line that begins like the first text comes the second. */
 const STEPS: Record<string, [after: string, added: string][]> = {
-  'src/db/schema.ts': [['    website: text(),', '    nickname: text(),']],
-  'src/clients/contract.ts': [
+  'src/kernel/db/schema.ts': [['    website: text(),', '    nickname: text(),']],
+  'src/resources/clients/contract.ts': [
     ['  website: z.nullable(', '  nickname: z.nullable(z.string()),'],
     ['  website: z.nullish(', '  nickname: z.nullish(oneLine(1, 255)),'],
   ],
-  'src/clients/queries.ts': [['  website: null,', '  nickname: null,']],
-  'src/clients/documentation.ts': [['  website: ', "  nickname: 'Mill',"]],
-  'src/seed/file.ts': [['  website: ', "  nickname: field('What the client is called.', line),"]],
+  'src/resources/clients/queries.ts': [['  website: null,', '  nickname: null,']],
+  'src/resources/clients/documentation.ts': [['  website: ', "  nickname: 'Mill',"]],
+  'src/operation/copies/seed/file.ts': [['  website: ', "  nickname: field('What the client is called.', line),"]],
 }
 
 const TEST = `
 import { applyD1Migrations } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
-import { seedFile } from '../src/seed/file.ts'
-import { readExport } from '../src/seed/export-file.ts'
-import { compareSchema } from '../src/db/migrations.ts'
+import { seedFile } from '../src/operation/copies/seed/file.ts'
+import { readExport } from '../src/operation/copies/seed/export-file.ts'
+import { compareSchema } from '../src/kernel/db/migrations.ts'
 import { adminCall } from './support/admin.ts'
 import { migrate, mintCompany, sql } from './support/app.ts'
 import { backUp, restore, wipe } from './backup/support.ts'
@@ -115,7 +115,7 @@ describe('the recipe for a field', () => {
 
   it('has a migration generated, which adds the column and has the next number', () => {
     const before = migrations()
-    apply('src/db/schema.ts')
+    apply('src/kernel/db/schema.ts')
     expect(run('drizzle-kit', GENERATE).status).toBe(0)
     const [added = '', ...others] = migrations().filter((name) => !before.includes(name))
     expect(others).toEqual([])
@@ -125,14 +125,14 @@ describe('the recipe for a field', () => {
 
   it('leads to a field that is applied, required, listed, exported and restored', { timeout: 600_000 }, () => {
     for (const path of Object.keys(STEPS).slice(1)) apply(path)
-    expect(run('tsc', [])).toEqual({ status: 0, output: '' })
-    execFileSync(process.execPath, ['src/openapi/build.ts'], { cwd: copy, stdio: 'ignore' })
-    execFileSync(process.execPath, ['src/openapi/build.ts', '--assets'], { cwd: copy, stdio: 'ignore' })
-    for (const published of ['src/openapi/openapi.json', 'src/client/schema.d.ts']) {
+    expect(run('tsc', ['-p', 'src/tsconfig.worker.json'])).toEqual({ status: 0, output: '' })
+    execFileSync(process.execPath, ['src/site/reference/build.ts'], { cwd: copy, stdio: 'ignore' })
+    execFileSync(process.execPath, ['src/site/reference/build.ts', '--assets'], { cwd: copy, stdio: 'ignore' })
+    for (const published of ['src/site/reference/openapi.json', 'src/client/schema.d.ts']) {
       expect(readFileSync(join(copy, published), 'utf8')).toContain('nickname')
     }
     writeFileSync(join(copy, 'test/nickname.isolated.test.ts'), TEST)
-    const files = ['test/nickname.isolated.test.ts', 'test/clients/many-hits.isolated.test.ts']
+    const files = ['test/nickname.isolated.test.ts', 'test/resources/clients/many-hits.isolated.test.ts']
     const vitest = run('vitest', ['run', '--config', 'test/vitest.config.ts', '--project', 'worker-isolated', ...files])
     expect(vitest.status, vitest.output).toBe(0)
   })

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import { presignPut } from '../../src/files/s3.ts'
-import made from '../files/fixtures/presign-vectors.json' with { type: 'json' }
+import { presignPut } from '../../src/resources/files/s3.ts'
+import made from '../resources/files/fixtures/presign-vectors.json' with { type: 'json' }
 import { LOCAL } from '../support/addresses.ts'
 import { runCommand } from './cli-support.ts'
 import { ask } from './dev-server.ts'

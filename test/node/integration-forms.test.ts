@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import * as z from 'zod/mini'
-import { credentialForms, integrationsFile } from '../../src/seed/integrations-file.ts'
-import { INTEGRATION_FORMS } from '../../src/settings/integration-forms.ts'
+import { credentialForms, integrationsFile } from '../../src/operation/copies/seed/integrations-file.ts'
+import { INTEGRATION_FORMS } from '../../src/site/settings/integration-forms.ts'
 
 /** The names of a JSON Schema's properties, sorted; those that may be left out with a question mark. */
 function namesOf(schema: z.core.JSONSchema.JSONSchema): string[] {

@@ -5,10 +5,10 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import { asObject, isObject, type Json, type JsonObject } from '../../src/openapi/json.ts'
+import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const DOCUMENT = join(ROOT, 'src/openapi/openapi.json')
+const DOCUMENT = join(ROOT, 'src/site/reference/openapi.json')
 const TYPES = join(ROOT, '.contract/openapi.ts')
 const CLIENT_TYPES = join(ROOT, 'src/client/schema.d.ts')
 /** Has the TypeScript whose API the generator needs; the project's own has none. */
@@ -67,7 +67,7 @@ describe('the types that openapi-typescript generates from the published descrip
         await writeFile(join(folder, 'openapi.json'), JSON.stringify(document))
         await generate(join(folder, 'openapi.json'), join(folder, 'openapi.ts'))
         const config = {
-          extends: '../../test/contract/tsconfig.json',
+          extends: '../contract/tsconfig.json',
           compilerOptions: { paths: { 'published-description': ['./openapi.ts'] } },
           include: ['../../test/contract'],
           exclude: ['../../test/contract/node_modules'],

@@ -1,15 +1,15 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { asObject, isObject, type Json, type JsonObject } from '../../src/openapi/json.ts'
-import committed from '../../src/openapi/openapi.json' with { type: 'json' }
-import { writeLlmsText, writePostman } from '../../src/openapi/reference/exports.ts'
-import { renderFields } from '../../src/openapi/reference/fields.ts'
-import { highlight, html } from '../../src/openapi/reference/html.ts'
-import { renderMarkdown, splitSections } from '../../src/openapi/reference/markdown.ts'
-import { listOperations, type Operation } from '../../src/openapi/reference/operations.ts'
-import { renderPage } from '../../src/openapi/reference/page.ts'
-import { addressOf, LANGUAGES, ORIGIN, sampleRequest } from '../../src/openapi/reference/samples.ts'
+import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
+import committed from '../../src/site/reference/openapi.json' with { type: 'json' }
+import { writeLlmsText, writePostman } from '../../src/site/reference/page/exports.ts'
+import { renderFields } from '../../src/site/reference/page/fields.ts'
+import { highlight, html } from '../../src/site/reference/page/html.ts'
+import { renderMarkdown, splitSections } from '../../src/site/reference/page/markdown.ts'
+import { listOperations, type Operation } from '../../src/site/reference/page/operations.ts'
+import { renderPage } from '../../src/site/reference/page/page.ts'
+import { addressOf, LANGUAGES, ORIGIN, sampleRequest } from '../../src/site/reference/page/samples.ts'
 
 const operations = listOperations(committed)
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { isObject, type Json } from '../../src/openapi/json.ts'
-import committed from '../../src/openapi/openapi.json' with { type: 'json' }
-import { listOperations, type Operation } from '../../src/openapi/reference/operations.ts'
-import { addressOf, ORIGIN, sampleRequest } from '../../src/openapi/reference/samples.ts'
+import { isObject, type Json } from '../../src/site/reference/json.ts'
+import committed from '../../src/site/reference/openapi.json' with { type: 'json' }
+import { listOperations, type Operation } from '../../src/site/reference/page/operations.ts'
+import { addressOf, ORIGIN, sampleRequest } from '../../src/site/reference/page/samples.ts'
 import { freshState } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
 

@@ -1,7 +1,7 @@
 import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import committed from '../../src/openapi/openapi.json' with { type: 'json' }
+import committed from '../../src/site/reference/openapi.json' with { type: 'json' }
 import {
   browserSuite,
   checkLook,

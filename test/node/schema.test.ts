@@ -38,7 +38,7 @@ describe('the schema in TypeScript', () => {
       for (const statement of read(file).split('--> statement-breakpoint')) migrated.exec(statement)
     }
     const written = new DatabaseSync(':memory:')
-    const args = ['export', '--dialect', 'sqlite', '--schema', 'src/db/schema.ts']
+    const args = ['export', '--dialect', 'sqlite', '--schema', 'src/kernel/db/schema.ts']
     written.exec(execFileSync(join(ROOT, 'node_modules/.bin/drizzle-kit'), args, { cwd: ROOT, encoding: 'utf8' }))
     const tables = describeTables(written)
     expect(Object.keys(tables).length).toBeGreaterThan(30)
@@ -50,7 +50,7 @@ it('leaves the next migration nothing to add', () => {
   const copy = mkdtempSync(join(tmpdir(), 'drizzle-'))
   onTestFinished(() => rmSync(copy, { recursive: true }))
   cpSync(join(ROOT, 'drizzle'), copy, { recursive: true })
-  const args = ['generate', '--dialect', 'sqlite', '--schema', 'src/db/schema.ts', '--out', relative(ROOT, copy)]
+  const args = ['generate', '--dialect', 'sqlite', '--schema', 'src/kernel/db/schema.ts', '--out', relative(ROOT, copy)]
   const output = execFileSync(join(ROOT, 'node_modules/.bin/drizzle-kit'), args, { cwd: ROOT, encoding: 'utf8' })
   expect(output).toContain('No schema changes')
 })

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { SeedInput } from '../../src/seed/file.ts'
+import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { credentialsFor } from '../../src/simulators/accounting.ts'
 import type { Simulator } from '../../src/simulators/kit.ts'
 import { S3_KEYS, S3_REGION } from '../../src/simulators/s3-keys.ts'

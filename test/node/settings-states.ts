@@ -1,4 +1,4 @@
-import { EVENT_TYPES } from '../../src/webhooks/event-types.ts'
+import { EVENT_TYPES } from '../../src/delivery/webhooks/event-types.ts'
 
 /** Responses of the administration API that show every state which the settings know, by path below `/admin/v1`. */
 const DAY_MS = 86_400_000

@@ -43,7 +43,7 @@ describe('setup of an empty account', () => {
       databases: [{ name: NAME, hint: 'weur', jurisdiction: null, replication: 'auto' }],
       namespaces: [{ title: `${NAME}-cache` }],
       buckets: expect.arrayContaining([
-        { ...files, cors: JSON.parse(readFileSync('src/files/cors-rules.json', 'utf8')) },
+        { ...files, cors: JSON.parse(readFileSync('src/resources/files/cors-rules.json', 'utf8')) },
       ]),
     })
     const changed = readConfig()

@@ -7,7 +7,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
 /** The type-check runs of `npm run check:types`, one for each environment: worker, client, browser, Node, tests in workerd. */
-const PROJECTS = ['.', 'src/client', 'src/settings', 'src/cli', 'test']
+const PROJECTS = ['src/tsconfig.worker.json', 'src/tsconfig.node.json', 'src/tsconfig.browser.json', 'test']
 
 async function listFiles(project: string): Promise<string[]> {
   const { stdout } = await run('npx', ['tsc', '-p', project, '--listFilesOnly'], { cwd: ROOT })

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
-import { CHANGE_BYTES } from '../../src/db/stored-bytes.ts'
+import { CHANGE_BYTES } from '../../src/kernel/db/stored-bytes.ts'
 import { migrate, sql } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
 import { mintPair, readStored } from './support.ts'

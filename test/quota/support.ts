@@ -1,4 +1,4 @@
-import { STORED_BYTES } from '../../src/db/stored-bytes.ts'
+import { STORED_BYTES } from '../../src/kernel/db/stored-bytes.ts'
 import { type Home, homeOf, mintCompany, sql, sqlIn, type TestCompany } from '../support/app.ts'
 
 /** A company that is not the first of its database, with a look-alike before it. */

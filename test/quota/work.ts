@@ -1,21 +1,21 @@
 import { env } from 'cloudflare:workers'
+import type { RequestContext } from '../../src/kernel/api/context.ts'
+import { runWrite, runWrites, type Write } from '../../src/kernel/db/idempotency.ts'
+import { databaseFor } from '../../src/kernel/db/placement.ts'
+import { removeExpiredRows } from '../../src/kernel/db/sweep.ts'
+import { ApiError } from '../../src/kernel/http/errors.ts'
 import {
   changeOf as changeClient,
   creationOf as createClient,
   replacementOf as putClient,
-} from '../../src/clients/queries.ts'
-import type { RequestContext } from '../../src/context.ts'
-import { runWrite, runWrites, type Write } from '../../src/db/idempotency.ts'
-import { databaseFor } from '../../src/db/placement.ts'
-import { removeExpiredRows } from '../../src/db/sweep.ts'
-import { ApiError } from '../../src/http/errors.ts'
-import { contextDeletionOf, replaceThreadContext } from '../../src/mail/context-queries.ts'
-import { paymentOf, paymentRemovalOf, replacementOf as putLines } from '../../src/orders/invoice-queries.ts'
+} from '../../src/resources/clients/queries.ts'
+import { contextDeletionOf, replaceThreadContext } from '../../src/resources/mail/context-queries.ts'
+import { paymentOf, paymentRemovalOf, replacementOf as putLines } from '../../src/resources/orders/invoice-queries.ts'
 import {
   changeOf as changeOrder,
   creationOf as createOrder,
   deletionOf as deleteOrder,
-} from '../../src/orders/write-queries.ts'
+} from '../../src/resources/orders/write-queries.ts'
 import { type Home, sqlIn } from '../support/app.ts'
 import type { Random } from '../support/random.ts'
 

@@ -4,12 +4,12 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { asObject, type JsonObject } from '../../src/openapi/json.ts'
+import { asObject, type JsonObject } from '../../src/site/reference/json.ts'
 
 const TOOLS = join(import.meta.dirname, 'generators')
 const MODULES = join(TOOLS, 'node_modules')
 const OUTPUT = join(TOOLS, '.generated')
-const DOCUMENT = join(import.meta.dirname, '../../src/openapi/openapi.json')
+const DOCUMENT = join(import.meta.dirname, '../../src/site/reference/openapi.json')
 const run = promisify(execFile)
 
 /** The command line of each generator, run with its output folder as the working directory. */

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { AwsV4Signer } from 'aws4fetch'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import { presignPut } from '../../src/files/s3.ts'
-import made from '../files/fixtures/presign-vectors.json' with { type: 'json' }
+import { presignPut } from '../../src/resources/files/s3.ts'
 import { runCommand } from '../node/cli-support.ts'
 import { ask } from '../node/dev-server.ts'
+import made from '../resources/files/fixtures/presign-vectors.json' with { type: 'json' }
 import { LOCAL } from '../support/addresses.ts'
 import { installSwift, SWIFT_KEYS, SWIFT_REGION, type SwiftNode, startSwift } from './swift-node.ts'
 

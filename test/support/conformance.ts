@@ -1,7 +1,7 @@
 import { dereference, type OutputUnit, type Schema, type ValidationResult, validate } from '@cfworker/json-schema'
-import { ERRORS } from '../../src/http/errors.ts'
-import { asObject, isObject, type Json, type JsonObject } from '../../src/openapi/json.ts'
-import description from '../../src/openapi/openapi.json' with { type: 'json' }
+import { ERRORS } from '../../src/kernel/http/errors.ts'
+import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
+import description from '../../src/site/reference/openapi.json' with { type: 'json' }
 import { dropSuggested } from './suggested.ts'
 
 const BASE = '/api/v1'

@@ -1,6 +1,6 @@
-import { contracts } from '../../src/contracts.ts'
-import type { Contract } from '../../src/http/contract.ts'
-import { documentationOf } from '../../src/openapi/document.ts'
+import type { Contract } from '../../src/kernel/api/contract.ts'
+import { contracts } from '../../src/resources/contracts.ts'
+import { documentationOf } from '../../src/site/reference/document.ts'
 
 export { contracts }
 

@@ -1,4 +1,4 @@
-import type { SeedInput } from '../../src/seed/file.ts'
+import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 
 /** A small shop that has one of everything. */
 export function smallShop(id = 1): SeedInput {

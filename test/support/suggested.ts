@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../../src/openapi/json.ts'
+import { isObject, type Json } from '../../src/site/reference/json.ts'
 
 /** For `JSON.parse` of the description: what it only suggests, the fields of an object or a type, may be anything. */
 export function dropSuggested(_key: string, value: Json): Json {

@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import type { app as api } from '../../src/app.ts'
-import type { Contract } from '../../src/http/contract.ts'
+import type { Contract } from '../../src/kernel/api/contract.ts'
 import { type ApiResponse, mintToken, request, send as sendRequest, sql } from './app.ts'
 import { dump, type FilledCompany, fillCompany, giveIntegrations, type Ids, makeIds, rowsOf } from './two-companies.ts'
 

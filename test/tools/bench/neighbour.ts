@@ -3,7 +3,7 @@ import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync,
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { styleText } from 'node:util'
-import { PERMISSIONS } from '../../../src/auth/permissions.ts'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { dataVersion } from '../harness/rows.ts'
 import { fillCompany } from './company.ts'
 import { median, quantile } from './load.ts'

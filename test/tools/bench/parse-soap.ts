@@ -1,4 +1,4 @@
-import { readEnvelope, toVariant } from '../../../src/products/suppliers/supplier-a.ts'
+import { readEnvelope, toVariant } from '../../../src/resources/products/suppliers/supplier-a.ts'
 import { makeLargeEnvelope } from '../../../src/simulators/supplier-a.ts'
 
 /**

@@ -2,7 +2,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, write
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
-import { fold } from '../../../src/db/search.ts'
+import { fold } from '../../../src/kernel/db/search.ts'
 import { clientRow } from '../harness/client-row.ts'
 import { dataVersion, insert } from '../harness/rows.ts'
 import { fillCompany } from './company.ts'

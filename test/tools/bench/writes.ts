@@ -1,7 +1,7 @@
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { PERMISSIONS } from '../../../src/auth/permissions.ts'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { fillCompany } from './company.ts'
 import { median } from './load.ts'
 import { buildWorker, type Running, startApi, startBare } from './worker.ts'

@@ -75,7 +75,7 @@ function checkThread(
   ]
 }
 
-/** The stored JSON, as `src/mail/segments.ts` and `src/mail/objects.ts` have its form; null where it cannot be read. */
+/** The stored JSON, as `src/resources/mail/segments.ts` and `src/resources/mail/objects.ts` have its form; null where it cannot be read. */
 function readContent(db: DatabaseSync, row: StoredThread, objects: MailObjects): unknown {
   try {
     const parts = (readObject(db, row, objects) ?? readSegments(db, row)).map((segment) =>

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
-import { digitsOf, fold } from '../../../src/db/search.ts'
+import { digitsOf, fold } from '../../../src/kernel/db/search.ts'
 import { checkThreads } from './check-threads.ts'
 import { apply, type CompanyState, entityOf } from './company-state.ts'
 import { nameOf, type Write } from './journal.ts'

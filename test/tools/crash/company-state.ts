@@ -1,4 +1,4 @@
-import { isoDate } from '../../../src/http/contract.ts'
+import { isoDate } from '../../../src/kernel/api/contract.ts'
 import { type Action, type ClientFields, nameOf, type OrderFields } from './journal.ts'
 import type { AuditRow, ChangeRow, ClientRow, EventRow, InvoiceRow, OrderRow, ThreadRow } from './rows.ts'
 

@@ -1,4 +1,4 @@
-import { isoTime } from '../../../src/http/contract.ts'
+import { isoTime } from '../../../src/kernel/api/contract.ts'
 
 /** Rows as the tables hold them: SQLite has no booleans. */
 export interface ClientRow {

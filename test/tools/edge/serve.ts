@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { build as bundle } from 'esbuild'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import { PERMISSIONS } from '../../../src/auth/permissions.ts'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { fillDatabase, makeTokens } from '../bench/company.ts'
 import { CREDENTIALS_KEY } from '../bench/worker.ts'
 import { type Build, RUNTIME } from './build.ts'

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { JsonObject } from '../../../src/openapi/json.ts'
+import type { JsonObject } from '../../../src/site/reference/json.ts'
 import { isOpen, type Operation, type Parameter, propertiesOf, requiredOf } from './description.ts'
 import { type Draft, writeObject } from './draft.ts'
 import { misfitEscapes, misfitTexts, misfitValues } from './misfits.ts'

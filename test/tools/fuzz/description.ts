@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { asObject, isObject, type Json, type JsonObject } from '../../../src/openapi/json.ts'
+import { asObject, isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
 import { dropSuggested } from '../../support/suggested.ts'
 
 const document: JsonObject = JSON.parse(
-  readFileSync(join(import.meta.dirname, '../../../src/openapi/openapi.json'), 'utf8'),
+  readFileSync(join(import.meta.dirname, '../../../src/site/reference/openapi.json'), 'utf8'),
   dropSuggested,
 )
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { isObject, type Json, type JsonObject } from '../../../src/openapi/json.ts'
+import { isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
 import { type Draft, writeObject } from './draft.ts'
 
 /** How deep a message may be for the comparison not to run out of stack. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../../src/openapi/json.ts'
+import type { JsonObject } from '../../../src/site/reference/json.ts'
 import { countCharacters } from './values.ts'
 
 /** Whether a schema asks for more of a text than a length. */

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../../../src/openapi/json.ts'
+import { isObject, type JsonObject } from '../../../src/site/reference/json.ts'
 import { resolve, typesOf } from './description.ts'
 import { fits, isStrict } from './fits.ts'
 

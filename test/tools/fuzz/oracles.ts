@@ -1,4 +1,4 @@
-import { asObject, isObject, type Json } from '../../../src/openapi/json.ts'
+import { asObject, isObject, type Json } from '../../../src/site/reference/json.ts'
 import { expectConforms } from '../../support/conformance.ts'
 import type { Draft, WireRequest } from './draft.ts'
 import { checkEcho } from './echo.ts'

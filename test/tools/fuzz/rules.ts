@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { readSampleCompany } from '../../../src/cli/sample-company.ts'
-import type { Json } from '../../../src/openapi/json.ts'
+import type { Json } from '../../../src/site/reference/json.ts'
 
 /*
  * What the description cannot say and the fuzzer must know, as data.

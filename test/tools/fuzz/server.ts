@@ -2,15 +2,15 @@ import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PERMISSIONS } from '../../../src/auth/permissions.ts'
 import { openAdminApi } from '../../../src/cli/admin-api.ts'
 import { importSeed } from '../../../src/cli/import.ts'
 import { applyMigrations } from '../../../src/cli/local-runtime.ts'
 import { readSampleSeed, type Simulators, startSimulators } from '../../../src/cli/sample-company.ts'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { buildWorker, type Running, startApi } from '../bench/worker.ts'
 import { lookAlike } from '../harness/look-alike.ts'
 
-const DESCRIPTION = join(import.meta.dirname, '../../../src/openapi/openapi.json')
+const DESCRIPTION = join(import.meta.dirname, '../../../src/site/reference/openapi.json')
 
 /** A minute. Requests with unknown tokens come from one address here, and their limit must not be reached. */
 const UNLIMITED = 1_000_000

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { isObject, type Json, type JsonObject } from '../../../src/openapi/json.ts'
+import { isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
 import { isOpen, propertiesOf, requiredOf, resolve, typesOf } from './description.ts'
 import { PREFERRED } from './rules.ts'
 

@@ -1,4 +1,4 @@
-import { digitsOf, fold } from '../../../src/db/search.ts'
+import { digitsOf, fold } from '../../../src/kernel/db/search.ts'
 
 export const NEWEST = Date.UTC(2026, 9, 1)
 

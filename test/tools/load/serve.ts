@@ -1,4 +1,4 @@
-import { PERMISSIONS } from '../../../src/auth/permissions.ts'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { fillCompany } from '../bench/company.ts'
 import { type Running, startApi, startBare } from '../bench/worker.ts'
 

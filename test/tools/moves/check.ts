@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { FULL_TEXT, REMOVED } from '../../../src/backup/move-tables.ts'
+import { FULL_TEXT, REMOVED } from '../../../src/operation/copies/move-tables.ts'
 import { ask } from './api.ts'
 import { MOVED, type Written } from './kill.ts'
 import type { Name, Service } from './two-databases.ts'

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { asObject, type JsonObject } from '../../../src/openapi/json.ts'
+import { asObject, type JsonObject } from '../../../src/site/reference/json.ts'
 import { dropSuggested } from '../../support/suggested.ts'
 import { type Exchange, readExchange } from './exchange.ts'
 import { Judge } from './judge.ts'
@@ -18,7 +18,7 @@ import { startProxy } from './proxy.ts'
  * or for the one that PRISM_DOCUMENT names. The proxy is installed at the first run, from a lockfile of its own.
  */
 const ROOT = join(import.meta.dirname, '../../..')
-const DOCUMENT = process.env.PRISM_DOCUMENT ?? join(ROOT, 'src/openapi/openapi.json')
+const DOCUMENT = process.env.PRISM_DOCUMENT ?? join(ROOT, 'src/site/reference/openapi.json')
 const VITEST = join(ROOT, 'node_modules/vitest/vitest.mjs')
 
 install()

@@ -1,0 +1,251 @@
+import * as z from 'zod/mini'
+import type { AddressPolicy } from '../../kernel/http/address.ts'
+import { classify } from './decisions.ts'
+import { formatEmail, type InvoiceCall, type InvoiceResult, listDisplayNames } from './invoice-payload.ts'
+import { AccountingError, sendRequest } from './transport.ts'
+
+const MINOR_VERSION = '75'
+const MAX_REQUEST_ID = 50
+const MAX_NAME_SHOWN = 100
+/** The most that one query returns. */
+const NEWEST = 1_000
+
+export interface AccountingSettings {
+  /** The address before `/v3/…`. */
+  base_url: string
+  /** Default: {@link getDefaultTokenUrl}. */
+  token_url?: string | undefined
+  realm_id: string
+  client_id: string
+  client_secret: string
+  addresses: AddressPolicy
+}
+
+/** `access_good_until` is some time before the access token expires. */
+export const tokensSchema = z.object({
+  refresh_token: z.string(),
+  access_token: z.nullable(z.string()),
+  access_good_until: z.number(),
+})
+export type Tokens = z.infer<typeof tokensSchema>
+
+const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.number()]), z.transform(String))
+const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.number()]), z.transform(String))
+const text = z.catch(z.optional(z.string()), undefined)
+const amount = z.catch(z._default(z.nullable(z.number()), null), null)
+const entity = z.object({ Id: id })
+const invoice = z.looseObject({
+  Id: id,
+  SyncToken: syncToken,
+  DocNumber: text,
+  TxnDate: text,
+  CustomerRef: z.catch(z.optional(z.object({ value: id })), undefined),
+  TotalAmt: amount,
+  TxnTaxDetail: z.catch(z.optional(z.object({ TotalTax: amount })), undefined),
+})
+const invoiceResponse = z.object({ Invoice: invoice })
+const deletedResponse = z.object({ Invoice: entity })
+const customerResponse = z.object({ Customer: entity })
+const invoicesResponse = z.object({ QueryResponse: z.object({ Invoice: z._default(z.array(invoice), []) }) })
+const numbersResponse = z.object({
+  QueryResponse: z.object({ Invoice: z._default(z.array(z.object({ DocNumber: text })), []) }),
+})
+const customersResponse = z.object({ QueryResponse: z.object({ Customer: z._default(z.array(entity), []) }) })
+
+/** An invoice of the accounting system, with all of its fields. */
+type Invoice = z.infer<typeof invoice>
+
+/** The client of one company's accounting system. Methods throw {@link AccountingError}, or what `saveTokens` throws. */
+export class AccountingAdapter {
+  readonly #companyUrl: string
+  readonly #addresses: AddressPolicy
+  readonly #session: ReturnType<typeof createOAuthSession>
+
+  /** @param saveTokens stores rotated tokens durably; awaited before the new access token is used */
+  constructor(settings: AccountingSettings, tokens: Tokens, saveTokens: (tokens: Tokens) => Promise<void>) {
+    const baseUrl = settings.base_url.replace(/(?<!\/)\/+$/, '')
+    this.#companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realm_id)}`
+    this.#addresses = settings.addresses
+    this.#session = createOAuthSession(settings.token_url ?? getDefaultTokenUrl(baseUrl), settings, tokens, saveTokens)
+  }
+
+  /** Makes one change, applied once however often it is sent. The request id has 1–50 characters, for this body only. */
+  async sendInvoice(change: InvoiceCall, requestId: string): Promise<InvoiceResult> {
+    const query = { requestid: checkRequestId(requestId) }
+    if (change.operation === 'delete') {
+      await this.#call(deletedResponse, 'invoice', { operation: 'delete', ...query }, change.body)
+      return { ...change.body, total: null, tax: null }
+    }
+    const operation = change.operation === 'void' ? { operation: 'void' } : {}
+    const { Invoice } = await this.#call(invoiceResponse, 'invoice', { ...operation, ...query }, change.body)
+    const { Id, SyncToken, TotalAmt, TxnTaxDetail } = Invoice
+    return { Id, SyncToken, total: TotalAmt, tax: TxnTaxDetail?.TotalTax ?? null }
+  }
+
+  async readInvoice(invoiceId: string): Promise<Invoice> {
+    return (await this.#call(invoiceResponse, `invoice/${encodeURIComponent(invoiceId)}`, {})).Invoice
+  }
+
+  /** All invoices of a number: the system may allow several. */
+  async findInvoices(docNumber: string): Promise<Invoice[]> {
+    const query = `select * from Invoice where DocNumber = ${quote(docNumber)}`
+    return (await this.#call(invoicesResponse, 'query', { query })).QueryResponse.Invoice
+  }
+
+  /** The highest number up to `ceiling` of the {@link NEWEST} invoices that were created last; 0 where there is none. */
+  async findLastNumber(ceiling: number): Promise<number> {
+    const query = `select DocNumber from Invoice orderby MetaData.CreateTime desc maxresults ${NEWEST}`
+    const { QueryResponse } = await this.#call(numbersResponse, 'query', { query })
+    const numbers = QueryResponse.Invoice.map(({ DocNumber = '' }) =>
+      /^\d{1,15}$/.test(DocNumber) ? Number(DocNumber) : 0,
+    )
+    return numbers.reduce((highest, number) => (number > ceiling ? highest : Math.max(highest, number)), 0)
+  }
+
+  /**
+   * Finds or creates the customer of that name, or of the first of `listDisplayNames` that belongs to nothing else, and
+   * returns its id. `displayName` is one of `toDisplayName`; `requestId` has 1–47 characters, new ones for every call.
+   */
+  async findOrCreateCustomer(displayName: string, email: string | null, requestId: string): Promise<string> {
+    for (const [index, name] of listDisplayNames(displayName).entries()) {
+      const requestid = checkRequestId(index === 0 ? requestId : `${requestId}-${index}`)
+      const customerId = (await this.#findCustomer(name)) ?? (await this.#createCustomer(name, email, requestid))
+      if (customerId) return customerId
+    }
+    const message =
+      `Every name tried for the customer "${displayName.slice(0, MAX_NAME_SHOWN)}" belongs to a vendor, an employee or ` +
+      'an inactive customer: link the client to a customer with npm run accounting -- link-customer.'
+    throw new AccountingError({ kind: 'names_taken' }, message)
+  }
+
+  async #findCustomer(displayName: string): Promise<string | undefined> {
+    const query = `select * from Customer where DisplayName = ${quote(displayName)}`
+    return (await this.#call(customersResponse, 'query', { query })).QueryResponse.Customer[0]?.Id
+  }
+
+  /** Undefined when the name belongs to something that is no active customer. */
+  async #createCustomer(name: string, email: string | null, requestid: string): Promise<string | undefined> {
+    const address = formatEmail(email)
+    const body = { DisplayName: name, ...(address && { PrimaryEmailAddr: { Address: address } }) }
+    try {
+      return (await this.#call(customerResponse, 'customer', { requestid }, body)).Customer.Id
+    } catch (error) {
+      if (!(error instanceof AccountingError) || !error.hasCode('6240')) throw error
+      return this.#findCustomer(name)
+    }
+  }
+
+  /** A POST where there is a body, else a GET. A refused access token is renewed within the call, once. */
+  async #call<T>(schema: z.ZodMiniType<T>, path: string, query: Record<string, string>, body?: object): Promise<T> {
+    const search = Object.entries({ ...query, minorversion: MINOR_VERSION })
+      .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+      .join('&')
+    const send = (accessToken: string) =>
+      sendRequest(schema, {
+        endpoint: 'api',
+        url: `${this.#companyUrl}/${path}?${search}`,
+        addresses: this.#addresses,
+        authorization: `Bearer ${accessToken}`,
+        ...(body && { body: JSON.stringify(body), contentType: 'application/json' }),
+        secrets: this.#session.listSecrets(),
+      })
+    const accessToken = await this.#session.getAccessToken()
+    try {
+      return await send(accessToken)
+    } catch (error) {
+      if (!(error instanceof AccountingError) || classify(error.failure) !== 'token') throw error
+    }
+    return send(await this.#session.getAccessToken(accessToken))
+  }
+}
+
+function checkRequestId(requestId: string): string {
+  if (requestId && requestId.length <= MAX_REQUEST_ID) return requestId
+  throw new RangeError(`A request id has 1 to ${MAX_REQUEST_ID} characters`)
+}
+
+/** A literal of the query language: quotes and backslashes are escaped by a backslash. */
+function quote(value: string): string {
+  return `'${value.replace(/[\\']/g, '\\$&')}'`
+}
+
+/**
+ * The token endpoint unless the integration names another. These two API hosts, production and sandbox, have none and
+ * share a documented one. `baseUrl` has no slash at its end.
+ */
+export function getDefaultTokenUrl(baseUrl: string): string {
+  const isKnown = /^(sandbox-)?quickbooks\.api\.intuit\.com$/.test(new URL(baseUrl).hostname)
+  return `${isKnown ? 'https://oauth.platform.intuit.com' : baseUrl}/oauth2/v1/tokens/bearer`
+}
+
+const MAX_MARGIN_MS = 60_000
+const DEFAULT_LIFETIME_S = 3_600
+
+const token = z.string().check(z.minLength(1), z.maxLength(8_192))
+const tokenResponse = z.object({
+  access_token: token,
+  refresh_token: z.optional(token),
+  expires_in: z.catch(z.coerce.number().check(z.positive(), z.maximum(86_400)), DEFAULT_LIFETIME_S),
+})
+
+/**
+ * Manages the access token of one company (RFC 6749, section 6). Concurrent calls share one refresh. The refresh token
+ * rotates, so the new one is stored before anything else. When that fails, the new pair stays in memory and is stored
+ * at the next call, never renewed again.
+ */
+function createOAuthSession(
+  url: string,
+  { client_id, client_secret, addresses }: AccountingSettings,
+  initial: Tokens,
+  saveTokens: (tokens: Tokens) => Promise<void>,
+) {
+  const basic = btoa(String.fromCharCode(...new TextEncoder().encode(`${client_id}:${client_secret}`)))
+  let tokens = initial
+  let unsaved: Tokens | null = null
+  let renewal: Promise<void> | null = null
+
+  /** Everything secret, to be redacted in messages. */
+  const listSecrets = () => [client_secret, basic, tokens.refresh_token, tokens.access_token ?? '']
+
+  async function requestTokens(): Promise<Tokens> {
+    const { refresh_token } = tokens
+    const start = Date.now()
+    const issued = await sendRequest(tokenResponse, {
+      endpoint: 'token',
+      url,
+      addresses,
+      authorization: `Basic ${basic}`,
+      contentType: 'application/x-www-form-urlencoded',
+      body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token }).toString(),
+      secrets: listSecrets(),
+    })
+    const lifetimeMs = issued.expires_in * 1_000
+    return {
+      refresh_token: issued.refresh_token ?? refresh_token,
+      access_token: issued.access_token,
+      access_good_until: start + lifetimeMs - Math.min(MAX_MARGIN_MS, lifetimeMs / 10),
+    }
+  }
+
+  async function renew(): Promise<void> {
+    unsaved ??= await requestTokens()
+    await saveTokens(unsaved)
+    tokens = unsaved
+    unsaved = null
+  }
+
+  /** Returns an access token that is good by our clock and is not `refused`. */
+  async function getAccessToken(refused?: string): Promise<string> {
+    const { access_token: accessToken, access_good_until: goodUntil } = tokens
+    const isGood = !unsaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil
+    if (!isGood) {
+      renewal ??= renew().finally(() => {
+        renewal = null
+      })
+      await renewal
+    }
+    return tokens.access_token ?? ''
+  }
+
+  return { getAccessToken, listSecrets }
+}

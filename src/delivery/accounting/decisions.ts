@@ -1,0 +1,170 @@
+import type { accountingOutbox } from '../../kernel/db/schema.ts'
+import type { OutboundFailure } from '../../kernel/http/outbound.ts'
+
+/** A row of the outbox: the schema describes its columns and states. */
+export type OutboxRow = typeof accountingOutbox.$inferSelect
+
+/** What an order's change requires of the accounting system. */
+export type Operation = OutboxRow['operation']
+
+/** What decides about one row of an order that is not done. */
+export type OpenEvent = Pick<OutboxRow, 'id' | 'operation'> & { state: Exclude<OutboxRow['state'], 'done'> }
+
+/**
+ * What we know of the order's invoice at the accounting system: `linked` (its id is stored), `absent` (nothing was ever
+ * applied) or `unknown` (a create may have been applied, its id is not stored).
+ */
+export type Remote = 'linked' | 'absent' | 'unknown'
+
+export interface OrderPlan {
+  /**
+   * The one call to make now, or null for none. Its operation is not always the row's: an edit of an order that has no
+   * invoice there creates it. `findFirst`: look for the invoice by `DocNumber`, and adopt it when it is ours.
+   */
+  next: { id: number; operation: Operation; findFirst: boolean } | null
+  /** Rows that another row covers, or that have nothing left to deliver. They end without a call. */
+  dropped: number[]
+}
+
+/**
+ * Plans the next call of one order from its open rows, oldest first. Plan again after every outcome and every new row.
+ *
+ * The body is built from the order's state when a row is first sent, so one row covers all that was not sent: updates
+ * collapse into one, or into the create before them, and a delete cancels the rest. A row under way goes first and
+ * unchanged. Parked and dead rows wait until there is a pending one, which then covers them.
+ */
+export function planOrder(rows: readonly OpenEvent[], remote: Remote): OrderPlan {
+  const sent = rows.find((row) => row.state === 'sent')
+  const unsent = rows.filter((row) => row.state !== 'sent')
+  const pending = unsent.find((row) => row.state === 'pending')
+  const removal = pending && unsent.find((row) => row.operation === 'delete')
+  const chosen = removal ?? pending
+  const dropped = chosen ? unsent.filter((row) => row !== chosen).map((row) => row.id) : []
+
+  if (sent) return { next: { id: sent.id, operation: sent.operation, findFirst: false }, dropped }
+  if (!chosen) return { next: null, dropped }
+  if (removal && remote === 'absent') return { next: null, dropped: [...dropped, removal.id] }
+  const operation = removal ? 'delete' : remote === 'linked' ? 'update' : 'create'
+  return { next: { id: chosen.id, operation, findFirst: remote === 'unknown' }, dropped }
+}
+
+/**
+ * How one call failed; holds nothing secret. `codes` are fault codes in the order of the response, without leading zeros;
+ * `names_taken`: every name that a customer could have belongs to something else.
+ */
+export type Failure =
+  | { kind: 'no_response'; reason: OutboundFailure | 'malformed' }
+  | { kind: 'response'; endpoint: 'api' | 'token'; status: number; codes: string[]; oauthError: string | null }
+  | { kind: 'no_token_endpoint' }
+  | { kind: 'names_taken' }
+
+/** The classes by fault code; of a response with several, the first listed decides. */
+const CLASS_BY_CODE = [
+  ['throttle', ['3001']],
+  ['grant_lost', ['3100']],
+  ['token', ['3200']],
+  ['stale', ['5010']],
+  ['gone', ['610']],
+  ['duplicate', ['6140']],
+  ['closed_period', ['6190', '6210', '6540']],
+  ['data', ['2020', '2040', '2050', '2500', '6000', '6070', '6090', '6240']],
+  ['transient', ['10000']],
+] as const
+
+export type FailureClass = (typeof CLASS_BY_CODE)[number][0] | 'no_token_endpoint' | 'names_taken'
+
+/** Statuses that by themselves mean that the content of the call was refused. */
+const REFUSED_CONTENT: readonly number[] = [400, 409, 413, 415, 422]
+
+/**
+ * Names the class of a failed call. A known fault code overrides the HTTP status, since faults come with 200 and
+ * throttling with 403 as well. An unknown code concerns the data, because sending the same again cannot help; a response
+ * that is no fault of the protocol (a proxy's page, a redirect) may be temporary.
+ */
+export function classify(failure: Failure): FailureClass {
+  if (failure.kind === 'no_response') return 'transient'
+  if (failure.kind !== 'response') return failure.kind
+  const { status, codes } = failure
+
+  const [known] = CLASS_BY_CODE.find(([, listed]) => listed.some((code) => codes.includes(code))) ?? []
+  // A token endpoint that refuses the refresh token leaves no other way to a token.
+  if (known) return known === 'token' && failure.endpoint === 'token' ? 'grant_lost' : known
+  if (status === 429) return 'throttle'
+  if (failure.endpoint === 'token') {
+    const refused = failure.oauthError !== null || status === 401 || status === 403
+    return refused && status < 500 ? 'grant_lost' : 'transient'
+  }
+  if (failure.oauthError === 'invalid_grant') return 'grant_lost'
+  if (status >= 500) return 'transient'
+  if (status === 401) return 'token'
+  if (status === 403) return 'grant_lost'
+  return codes.length > 0 || REFUSED_CONTENT.includes(status) ? 'data' : 'transient'
+}
+
+const PAUSE_MS = 60_000
+export const MAX_ATTEMPTS = 16
+export const MAX_STALE_ATTEMPTS = 5
+const MIN_BACKOFF_MS = 1_000
+const MAX_BACKOFF_MS = 3_600_000
+
+/** What the outbox does with an event. Times are milliseconds since the epoch. */
+export type Decision =
+  | { action: 'done' } // There is nothing left to change.
+  | { action: 'retry'; atMs: number } // The same body under the same request id. The attempt counts.
+  | { action: 'pause_company'; untilMs: number } // No call of this company, then a retry. The attempt does not count.
+  | { action: 'stop_company' } // No call of this company until its integration is changed. Every row stays.
+  | { action: 'merge' } // Read the invoice, build the body anew on its `SyncToken`, send it under a new request id.
+  | { action: 'adopt' } // Find by `DocNumber`; take over its id when it is our invoice, else park.
+  | { action: 'park' } // Out of the queue until a person looks at it or the order is edited again.
+  | { action: 'dead' } // Dead-letter: as `park`, for what cannot succeed as it is.
+
+/** Both counts include this attempt: of this request id, and of those that failed as stale. `random` is from 0 up to 1. */
+export type Situation = { operation: Operation; attempts: number; staleAttempts: number; nowMs: number; random: number }
+
+/** Decides what the outbox does after a failed call. A refused access token was already renewed within the call. */
+export function decide(failure: FailureClass, situation: Situation): Decision {
+  const { operation, attempts, staleAttempts, nowMs, random } = situation
+  switch (failure) {
+    case 'throttle':
+      return { action: 'pause_company', untilMs: nowMs + PAUSE_MS }
+    case 'grant_lost':
+    case 'no_token_endpoint':
+      return { action: 'stop_company' }
+    case 'token':
+    case 'transient':
+      if (attempts >= MAX_ATTEMPTS) return { action: 'dead' }
+      return { action: 'retry', atMs: nowMs + getBackoffMs(attempts, random) }
+    case 'stale':
+      return { action: staleAttempts < MAX_STALE_ATTEMPTS ? 'merge' : 'dead' }
+    case 'gone':
+      return { action: operation === 'delete' ? 'done' : 'park' }
+    case 'duplicate':
+      return { action: operation === 'create' ? 'adopt' : 'park' }
+    case 'closed_period':
+    case 'names_taken':
+      return { action: 'park' }
+    case 'data':
+      return { action: 'dead' }
+  }
+}
+
+/** 1 s, 2 s, 4 s … at most an hour, the second half of each with full jitter. Sixteen attempts take 2 to 5 hours. */
+export function getBackoffMs(attempts: number, random: number): number {
+  const wholeMs = Math.min(MIN_BACKOFF_MS * 2 ** Math.max(attempts - 1, 0), MAX_BACKOFF_MS)
+  return Math.round(wholeMs * (0.5 + random / 2))
+}
+
+export interface InvoiceIdentity {
+  DocNumber?: string | undefined
+  TxnDate?: string | undefined
+  CustomerRef?: { value: string } | undefined
+}
+
+/** Whether a found invoice is the one we sent before: one made by hand may have its number, not its customer and date. */
+export function isOurInvoice(found: InvoiceIdentity, sent: InvoiceIdentity): boolean {
+  return (
+    found.DocNumber === sent.DocNumber &&
+    found.CustomerRef?.value === sent.CustomerRef?.value &&
+    (found.TxnDate === undefined || found.TxnDate === sent.TxnDate)
+  )
+}

@@ -1,0 +1,198 @@
+import type { CompanyContext } from '../../kernel/db/client.ts'
+import { log, nameOf } from '../../kernel/http/log.ts'
+import type { Connection } from './connection.ts'
+import {
+  classify,
+  decide,
+  type FailureClass,
+  type InvoiceIdentity,
+  isOurInvoice,
+  type Operation,
+  planOrder,
+} from './decisions.ts'
+import * as payload from './invoice-payload.ts'
+import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
+import { AccountingError } from './transport.ts'
+
+/** The delivery of one company's events. */
+export type Delivery = CompanyContext & { connection: Connection }
+
+/** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
+export type StepResult = 'again' | 'idle' | 'halt'
+
+/** What a line of the log says of an event or its company. */
+type OutboxState = 'parked' | 'dead' | 'company_paused' | 'company_stopped' | 'consent_lost'
+
+/** One attempt to deliver one event. `event` is as it is stored now; `findFirst`: see `OrderPlan`. */
+interface Step {
+  delivery: Delivery
+  event: EventRow
+  link: LinkRow | null
+  source: payload.InvoiceSource | null
+  operation: Operation
+  findFirst: boolean
+}
+
+const NO_REQUEST = { request_id: null, request_body: null } as const
+/** Its call is built anew and sent under a new request id. */
+const UNSENT = { ...NO_REQUEST, state: 'pending', attempts: 0 } as const
+
+/**
+ * Makes the next call of an order, if one is due, and stores its outcome. The call is stored before it is made, and all
+ * that its response changes is stored at once: whatever fails in between, the next step repeats the same call under the
+ * same request id. Throws when the database fails.
+ */
+export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
+  const { events, link, source } = await loadOrder(delivery, orderId, Date.now())
+  const remote = link?.external_id ? 'linked' : 'unknown'
+  const { next, dropped } = planOrder(events, link ? remote : 'absent')
+  if (dropped.length > 0) await dropEvents(delivery, dropped, Date.now())
+  const event = events.find((row) => row.id === next?.id)
+  if (!next || !event || event.next_attempt_at > Date.now()) return 'idle'
+  const step = { delivery, event, link, source, operation: next.operation, findFirst: next.findFirst }
+  try {
+    if (event.state === 'sent' || (await prepareCall(step))) await send(step)
+    return 'again'
+  } catch (error) {
+    return recover(step, error, step.operation)
+  }
+}
+
+/** Stores the call that will be sent; false when there is nothing to deliver. */
+async function prepareCall(step: Step): Promise<boolean> {
+  const built = await buildCall(step)
+  if (!built) {
+    await record(step, { event: DONE })
+    return false
+  }
+  const { call, ...changes } = built
+  step.operation = call.operation === 'void' ? 'delete' : call.operation
+  const request = { request_id: crypto.randomUUID(), request_body: JSON.stringify(call) }
+  const event = { state: 'sent', operation: step.operation, ...request } as const
+  await record(step, { ...changes, event })
+  step.event = { ...step.event, ...event }
+  return true
+}
+
+/** Builds the call from the order as it is now, with what is learned of its invoice and customer on the way. */
+async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: payload.InvoiceCall }) | null> {
+  const { delivery, event, link, source, operation, findFirst } = step
+  const { adapter, item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = delivery.connection
+  let key = getKey(link)
+  if (key && event.stale_attempts > 0) key = await adapter.readInvoice(key.Id)
+  if (key && operation === 'delete') return { call: payload.buildRemoveCall(key, deleteMode) }
+  if (!source) return null
+
+  const { id: clientId, company_name, email, accounting_customer_id: known } = source.client
+  const displayName = payload.toDisplayName(company_name) || `Client ${clientId}`
+  const customerId = known ?? (await adapter.findOrCreateCustomer(displayName, email, crypto.randomUUID()))
+  const customer = known === null ? { clientId, customerId } : undefined
+  if (findFirst) {
+    const DocNumber = payload.formatDocNumber(source.invoice.number)
+    const CustomerRef = { value: link?.customer_id ?? customerId }
+    key = await findOurInvoice(step, { DocNumber, TxnDate: source.project.created_date, CustomerRef })
+    if (operation === 'delete') {
+      return key && { call: payload.buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
+    }
+  }
+  const references = { customerId, itemId, taxCodeId }
+  const call = key ? payload.buildUpdateCall(source, references, key) : payload.buildCreateCall(source, references)
+  const ids = key ? toLink(key) : { external_id: null, sync_token: null }
+  return { call, customer, link: { ...ids, customer_id: customerId } }
+}
+
+async function send(step: Step): Promise<void> {
+  const { delivery, event } = step
+  const call: payload.InvoiceCall = JSON.parse(event.request_body ?? '')
+  const sent = await delivery.connection.adapter.sendInvoice(call, event.request_id ?? '')
+  if (!('expected' in call)) return record(step, { event: DONE, link: null })
+  const last_error = payload.describeDifference(sent, call.expected)
+  if (last_error === null) return record(step, { event: DONE, link: { ...toLink(sent), synced_at: Date.now() } })
+  // The invoice exists: it is linked, so that the next change of the order corrects it.
+  const attempts = event.attempts + 1
+  await record(step, { event: { ...NO_REQUEST, state: 'parked', attempts, last_error }, link: toLink(sent) })
+  logState(step, 'parked', 'difference', attempts)
+}
+
+/** Carries out what is decided for a call that failed. A failure of this service counts as a transient one. */
+async function recover(step: Step, error: unknown, operation: Operation): Promise<StepResult> {
+  const { event } = step
+  const accountingError = error instanceof AccountingError ? error : null
+  if (!accountingError) {
+    const { company_id, order_id, id: event_id } = event
+    log('accounting_failed', { company_id, order_id, event_id, error: nameOf(error) })
+  }
+  const failure = accountingError ? classify(accountingError.failure) : 'transient'
+  const last_error = accountingError?.message ?? 'The delivery failed in this service.'
+  const attempts = event.attempts + 1
+  const stale_attempts = event.stale_attempts + Number(failure === 'stale')
+  const situation = { operation, attempts, staleAttempts: stale_attempts, nowMs: Date.now(), random: Math.random() }
+  const decision = decide(failure, situation)
+  const halt = async (state: OutboxState, connection: StepChanges['connection']) => {
+    await record(step, { event: { last_error }, connection: { ...connection, reason: last_error } })
+    logState(step, state, failure, attempts)
+    return 'halt' as const
+  }
+  switch (decision.action) {
+    case 'done':
+      await record(step, { event: DONE, link: null })
+      return 'again'
+    case 'retry':
+      await record(step, { event: { attempts, next_attempt_at: decision.atMs, last_error } })
+      return 'idle'
+    case 'pause_company':
+      return halt('company_paused', { paused_until: decision.untilMs })
+    case 'stop_company':
+      return halt(failure === 'grant_lost' ? 'consent_lost' : 'company_stopped', {
+        stopped_for: step.delivery.connection.version,
+      })
+    case 'merge':
+      await record(step, { event: { ...UNSENT, stale_attempts, last_error } })
+      return 'again'
+    case 'adopt':
+      try {
+        if (await adopt(step, last_error)) return 'again'
+      } catch (adoptError) {
+        // As an update: this failure cannot be another number that is taken.
+        return recover(step, adoptError, 'update')
+      }
+  }
+  const state = decision.action === 'dead' ? 'dead' : 'parked'
+  // The customer may be gone there: it is looked up again at the next attempt.
+  const clientId = accountingError?.hasCode('2500') ? step.source?.client.id : undefined
+  const customer = clientId === undefined ? undefined : { clientId, customerId: null }
+  await record(step, { event: { ...NO_REQUEST, state, attempts, last_error }, customer })
+  logState(step, state, failure, attempts)
+  return 'again'
+}
+
+/** A taken number belongs to a create whose response was lost, which is linked then, or to another invoice: false. */
+async function adopt(step: Step, last_error: string): Promise<boolean> {
+  const { body }: { body: InvoiceIdentity } = JSON.parse(step.event.request_body ?? '')
+  const key = await findOurInvoice(step, body)
+  if (key) await record(step, { event: { ...UNSENT, last_error }, link: toLink(key) })
+  return key !== null
+}
+
+async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Promise<payload.InvoiceKey | null> {
+  const found = await delivery.connection.adapter.findInvoices(wanted.DocNumber ?? '')
+  return found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
+}
+
+/** One line for each change that a person may have to act on, after it is stored. The error itself may hold values. */
+function logState({ event }: Step, state: OutboxState, cause: FailureClass | 'difference', attempts: number): void {
+  const { company_id, order_id, id: event_id } = event
+  log('outbox', { state, cause, company_id, order_id, event_id, attempts })
+}
+
+function record({ delivery, event }: Step, changes: StepChanges): Promise<void> {
+  return recordStep(delivery, event, changes, Date.now())
+}
+
+function getKey(link: LinkRow | null): payload.InvoiceKey | null {
+  return link?.external_id && link.sync_token !== null ? { Id: link.external_id, SyncToken: link.sync_token } : null
+}
+
+function toLink({ Id, SyncToken }: payload.InvoiceKey) {
+  return { external_id: Id, sync_token: SyncToken }
+}

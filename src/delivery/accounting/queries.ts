@@ -1,0 +1,215 @@
+import { and, asc, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { type CompanyContext, orm } from '../../kernel/db/client.ts'
+import { jsonRow } from '../../kernel/db/columns.ts'
+import {
+  accountingConnections,
+  accountingLinks,
+  accountingOutbox,
+  clients,
+  companies,
+  integrations,
+  invoiceItems,
+  invoices,
+  orders,
+  taxes,
+} from '../../kernel/db/schema.ts'
+import type { OpenEvent, OutboxRow } from './decisions.ts'
+import type { InvoiceSource } from './invoice-payload.ts'
+
+/** A row of the outbox that is not done. */
+export type EventRow = OutboxRow & OpenEvent
+export type LinkRow = typeof accountingLinks.$inferSelect
+export type ConnectionRow = typeof accountingConnections.$inferSelect
+/** As stored: the credentials are encrypted. */
+export type IntegrationRow = typeof integrations.$inferSelect
+
+/** Written as in the partial indexes, which a bound parameter would not match. */
+const IS_OPEN = sql`state IN ('pending', 'sent')`
+const IS_NOT_DONE = sql`state <> 'done'`
+
+/** Loads what decides whether a company's events may be delivered. Without an enabled integration the events stay. */
+export async function loadCompanyState({ companyId, db }: CompanyContext) {
+  const [[company], [integration = null], [connectionRow = null]] = await db.read([
+    orm
+      .select({ suspended: companies.suspended, paused: companies.deliveries_paused })
+      .from(companies)
+      .where(eq(companies.id, companyId)),
+    orm.select().from(integrations).where(sql`company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1`),
+    orm.select().from(accountingConnections).where(eq(accountingConnections.company_id, companyId)),
+  ])
+  return { mayDeliver: company ? !company.suspended && !company.paused : false, integration, connectionRow }
+}
+
+/** Rows read to find one order, since several events of one order may be due. */
+const EVENTS_PER_ORDER = 5
+
+/**
+ * Finds at most `limit` orders that may be delivered now, the one that waits longest first, and when the next event
+ * becomes due (null: there is none). Reads no more rows of the index than it needs, however long the queue is.
+ */
+export async function loadQueue({ companyId, db }: CompanyContext, nowMs: number, limit: number) {
+  const openEvents = (isInTime: SQL) =>
+    orm
+      .select({ orderId: accountingOutbox.order_id, at: accountingOutbox.next_attempt_at })
+      .from(accountingOutbox)
+      .where(sql`company_id = ${companyId} AND ${IS_OPEN} AND ${isInTime}`)
+      .orderBy(sql`next_attempt_at, id`)
+  const [due, [next]] = await db.read([
+    openEvents(sql`next_attempt_at <= ${nowMs}`).limit(limit * EVENTS_PER_ORDER),
+    openEvents(sql`next_attempt_at > ${nowMs}`).limit(1),
+  ])
+  const orderIds = [...new Set(due.map((row) => row.orderId))].slice(0, limit)
+  return { orderIds, nextAttemptAt: next?.at ?? null }
+}
+
+/** Updates of one order that one statement covers, and events that are read of an order then. */
+const COVER_LIMIT = 2_000
+const EVENT_LIMIT = 50
+
+/**
+ * Loads the order's events that are not done, oldest first, its link and the rows of its invoice (null where it has
+ * none): in one transaction, so that the order is at least as new as the events. Before that, updates that were never
+ * sent are covered by the first unsent event, as in `planOrder`, since there may be thousands.
+ */
+export async function loadOrder(context: CompanyContext, orderId: number, nowMs: number) {
+  const { companyId, db } = context
+  const isOfOrder = isOf(companyId, orderId)
+  const pending = sql`FROM accounting_outbox WHERE ${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending'`
+  const isCovered = sql`id IN (SELECT id ${pending} AND id > (SELECT min(id) ${pending}) AND operation = 'update'
+    ORDER BY id LIMIT ${COVER_LIMIT})`
+  const invoiceId = sql`(SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId})`
+  const [covered, events, [link = null], [core], items] = await db.writeIdempotent([
+    updateEvents({ ...DONE, updated_at: nowMs }, isCovered).returning({ id: accountingOutbox.id }),
+    orm
+      .select()
+      .from(accountingOutbox)
+      .where(sql`${isOfOrder} AND ${IS_NOT_DONE}`)
+      .orderBy(desc(accountingOutbox.state), desc(accountingOutbox.id))
+      .limit(EVENT_LIMIT),
+    orm.select().from(accountingLinks).where(isOfOrder),
+    orm
+      .select({
+        project: jsonRow(getTableColumns(orders)).row.as('project'),
+        invoice: jsonRow(getTableColumns(invoices)).row.as('invoice'),
+        client: jsonRow(getTableColumns(clients)).row.as('client'),
+        tax: jsonRow(getTableColumns(taxes)).rowOrNull.as('tax'),
+      })
+      .from(orders)
+      .innerJoin(clients, and(eq(clients.company_id, orders.company_id), eq(clients.id, orders.client_id)))
+      .innerJoin(invoices, and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id)))
+      .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
+      .where(
+        sql`${orders.company_id} = ${companyId} AND ${orders.id} = ${orderId}
+          AND (${invoices.deleted} = 0 OR ${orders.deleted} = 1)`,
+      ),
+    orm
+      .select()
+      .from(invoiceItems)
+      .where(sql`company_id = ${companyId} AND deleted = 0 AND invoice_id = ${invoiceId}`)
+      .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
+  ])
+  // One statement covers so many: the rest is covered by the next.
+  if (covered.length === COVER_LIMIT) return loadOrder(context, orderId, nowMs)
+  const source: InvoiceSource | null = core ? { ...core, items } : null
+  const isNotDone = (row: OutboxRow): row is EventRow => row.state !== 'done'
+  return { events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source }
+}
+
+/** Ends events that another one covers. */
+export async function dropEvents({ companyId, db }: CompanyContext, ids: number[], nowMs: number): Promise<void> {
+  const isGiven = sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`
+  await db.write([updateEvents({ ...DONE, updated_at: nowMs }, sql`${isGiven} AND state <> 'sent'`)])
+}
+
+/** An event that was delivered or covered. */
+export const DONE = { state: 'done', request_id: null, request_body: null, last_error: null } as const
+
+/** What one step of a delivery changes. `link` null removes it; `customerId` null: the stored customer is unknown there. */
+export interface StepChanges {
+  event: Partial<OutboxRow>
+  link?: Partial<LinkRow> | null
+  customer?: { clientId: number; customerId: string | null } | undefined
+  connection?: Partial<ConnectionRow>
+}
+
+/**
+ * Stores a step of one event's delivery, all of it or nothing. The event stays as it is when another step was stored
+ * since it was read, recognized by its request id.
+ */
+export async function recordStep(
+  { companyId, db }: CompanyContext,
+  { id, order_id, request_id: requestId }: EventRow,
+  { event, link, customer, connection }: StepChanges,
+  nowMs: number,
+): Promise<void> {
+  const nextAttemptAt = event.next_attempt_at ?? nowMs
+  const isOfOrder = isOf(companyId, order_id)
+  const isOther = sql`${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}`
+  const isUnchanged = sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`
+  await db.write([
+    // Later events of the order become due with this one: a due event is one that can be delivered.
+    updateEvents(
+      { next_attempt_at: nextAttemptAt },
+      sql`${isOther} AND next_attempt_at
+ <> ${nextAttemptAt}`,
+    ),
+    updateEvents({ ...event, updated_at: nowMs }, isUnchanged),
+    ...(link === null ? [orm.delete(accountingLinks).where(isOfOrder)] : []),
+    ...(link ? [upsertLink({ company_id: companyId, order_id }, link)] : []),
+    ...(customer ? [setCustomer(companyId, customer)] : []),
+    ...(connection ? [upsertConnection(companyId, connection)] : []),
+  ])
+}
+
+/**
+ * Connects the company to another account of an accounting system. Ids of the previous account are dropped, so that
+ * every invoice is looked up by its number first, and no call that was meant for that account is repeated. Without a
+ * `previous` one, customers that were linked by hand before stay.
+ */
+export async function switchRemoteAccount(
+  { companyId, db }: CompanyContext,
+  remoteAccount: string,
+  previous: string | undefined,
+): Promise<void> {
+  const state = { remote_account: remoteAccount, paused_until: 0, stopped_for: null, reason: null }
+  const connect = upsertConnection(companyId, state)
+  if (!previous) return void (await db.write([connect]))
+  const noLink = { external_id: null, sync_token: null, customer_id: null, synced_at: null }
+  const noCustomer = { accounting_customer_id: null, accounting_customer_linked: false }
+  const unsent = { state: 'pending', request_id: null, request_body: null } as const
+  const isOfCompany = sql`company_id = ${companyId}`
+  await db.write([
+    connect,
+    orm.update(accountingLinks).set(noLink).where(isOfCompany),
+    orm.update(clients).set(noCustomer).where(sql`${isOfCompany} AND accounting_customer_id IS NOT NULL`),
+    updateEvents(unsent, sql`${isOfCompany} AND ${IS_OPEN} AND state = 'sent'`),
+  ])
+}
+
+/** Stores encrypted tokens, or in `stopped_for` the integration's `updated_at`: until it changes, no calls are made. */
+export async function saveConnection({ companyId, db }: CompanyContext, set: Partial<ConnectionRow>): Promise<void> {
+  await db.write([upsertConnection(companyId, set)])
+}
+
+/** Of an order's events or its link. */
+const isOf = (companyId: number, orderId: number) => sql`company_id = ${companyId} AND order_id = ${orderId}`
+
+const updateEvents = (set: Partial<OutboxRow>, where: SQL) => orm.update(accountingOutbox).set(set).where(where)
+
+/** A customer that was linked by hand stays. */
+function setCustomer(companyId: number, { clientId, customerId }: NonNullable<StepChanges['customer']>) {
+  const isNotLinked = sql`company_id = ${companyId} AND id = ${clientId} AND accounting_customer_linked = 0`
+  return orm.update(clients).set({ accounting_customer_id: customerId }).where(isNotLinked)
+}
+
+function upsertConnection(company_id: number, set: Partial<ConnectionRow>) {
+  const { company_id: target } = accountingConnections
+  const values = { company_id, remote_account: '', ...set }
+  return orm.insert(accountingConnections).values(values).onConflictDoUpdate({ target, set })
+}
+
+function upsertLink(key: Pick<LinkRow, 'company_id' | 'order_id'>, set: Partial<LinkRow>) {
+  const target = [accountingLinks.company_id, accountingLinks.order_id]
+  const values = { ...key, ...set }
+  return orm.insert(accountingLinks).values(values).onConflictDoUpdate({ target, set })
+}

@@ -1,0 +1,169 @@
+import * as z from 'zod/mini'
+import { type AddressPolicy, callChecked } from '../../kernel/http/address.ts'
+import { OutboundError, type OutboundFailure } from '../../kernel/http/outbound.ts'
+import type { Failure } from './decisions.ts'
+
+const TIMEOUT_MS = 15_000
+/** An invoice of 500 lines is about 200 kB. */
+const MAX_RESPONSE_BYTES = 4 * 1024 * 1024
+const MAX_MESSAGE = 300
+const MAX_FAULT_ERRORS = 20
+const MAX_XML_LENGTH = 16_384
+
+const NO_RESPONSE: Record<OutboundFailure | 'malformed', string> = {
+  timeout: 'The accounting system did not respond in time.',
+  network: 'The accounting system could not be reached.',
+  cut: 'The response of the accounting system broke off.',
+  too_large: 'The response of the accounting system was too large.',
+  charset: 'The response of the accounting system is not valid text of its charset.',
+  malformed: 'The response of the accounting system could not be read.',
+  address:
+    'The address of the accounting system is not allowed: it must be https, and resolve to public addresses only.',
+  resolver: 'The address of the accounting system could not be checked, since the resolver did not respond.',
+}
+
+/** A call to the accounting system that failed. The message is for people and holds no secret. */
+export class AccountingError extends Error {
+  override readonly name = 'AccountingError'
+  readonly failure: Failure
+
+  constructor(failure: Failure, message: string) {
+    super(message)
+    this.failure = failure
+  }
+
+  hasCode(code: string): boolean {
+    return this.failure.kind === 'response' && this.failure.codes.includes(code)
+  }
+}
+
+interface AccountingRequest {
+  endpoint: 'api' | 'token'
+  url: string
+  addresses: AddressPolicy
+  authorization: string
+  /** Sent by POST; without one it is a GET. */
+  body?: string
+  contentType?: string
+  /** Redacted in every message, in case the other side echoes them. */
+  secrets: readonly string[]
+}
+
+/** Makes one call and parses its response. @throws AccountingError unless it is 2xx, valid by the schema and no fault */
+export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: AccountingRequest): Promise<T> {
+  const { endpoint, url, addresses, authorization, contentType, secrets, ...content } = request
+  const headers = { authorization, accept: 'application/json', ...(contentType && { 'content-type': contentType }) }
+  const call = { url, method: content.body === undefined ? 'GET' : 'POST', headers, ...content } as const
+  const { status, body } = await callChecked(addresses, call, TIMEOUT_MS, async ({ status, readText }) => {
+    return { status, body: await readText(MAX_RESPONSE_BYTES) }
+  }).catch((error: unknown) => {
+    throw error instanceof OutboundError ? noResponse(error.failure) : error
+  })
+  const fault = readFault(body)
+  if (endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) {
+    // The query is left out: it may hold a key.
+    const { origin, pathname } = new URL(url)
+    const address = `${origin}${pathname}`.slice(0, MAX_MESSAGE)
+    const message = `There is no token endpoint at ${address}: set token_url of the accounting_sync integration.`
+    throw new AccountingError({ kind: 'no_token_endpoint' }, message)
+  }
+  if (!fault && status >= 200 && status < 300) {
+    const parsed = schema.safeParse(parseJson(body))
+    if (!parsed.success) throw noResponse('malformed')
+    return parsed.data
+  }
+
+  const { codes, message, oauthError } = fault ?? NO_FAULT
+  const what = [...codes, oauthError].filter(Boolean).join(', ')
+  const text = `The accounting system responded with ${status}${what && ` (${what})`}${message && `: ${message}`}`
+  throw new AccountingError({ kind: 'response', endpoint, status, codes, oauthError }, redactSecrets(text, secrets))
+}
+
+function noResponse(reason: keyof typeof NO_RESPONSE): AccountingError {
+  return new AccountingError({ kind: 'no_response', reason }, NO_RESPONSE[reason])
+}
+
+/** A page, a redirect or "not found" where tokens should be: the address is wrong, and a retry cannot help. */
+function isNoTokenEndpoint(status: number, body: string): boolean {
+  if (status === 429 || status >= 500) return false
+  return [404, 405, 410].includes(status) || (status >= 300 && status < 400) || body.trimStart().startsWith('<')
+}
+
+/** Codes are without leading zeros, in the order of the response; the message is the first one. */
+type Fault = { codes: string[]; message: string; oauthError: string | null }
+
+const NO_FAULT: Fault = { codes: [], message: '', oauthError: null }
+
+const text = z.catch(z.optional(z.pipe(z.union([z.string(), z.number()]), z.transform(String))), undefined)
+const faultError = z.object({ code: text, message: text, Message: text, detail: text, Detail: text })
+const errorList = z.catch(z.optional(z.union([z.array(faultError), faultError])), undefined)
+const faultBody = z.object({
+  Fault: z.catch(z.optional(z.object({ Error: errorList })), undefined),
+  fault: z.catch(z.optional(z.object({ error: errorList })), undefined),
+  error: z.catch(z.optional(z.string()), undefined),
+  error_description: text,
+})
+
+/**
+ * Reads the fault of a response: `{Fault:{Error:[…]}}`, `{fault:{error:[…]}}`, their XML (sent for throttling even where
+ * JSON was requested), or an OAuth `{error}`. Null for any other body, which under status 200 means success.
+ */
+export function readFault(body: string): Fault | null {
+  const start = body.trimStart()
+  if (start.startsWith('<')) return readXmlFault(start.slice(0, MAX_XML_LENGTH))
+  const parsed = faultBody.safeParse(parseJson(start))
+  if (!parsed.success) return null
+  const { Fault, fault, error, error_description: description } = parsed.data
+  if (!Fault && !fault) {
+    return error === undefined ? null : { ...NO_FAULT, message: description ?? '', oauthError: error }
+  }
+  const errors = [Fault?.Error ?? fault?.error ?? []].flat().slice(0, MAX_FAULT_ERRORS)
+  const [first] = errors
+  const parts = [first?.Message ?? first?.message, first?.Detail ?? first?.detail].filter(Boolean)
+  return {
+    codes: errors.flatMap(({ code }) => (code === undefined ? [] : [trimCode(code)])),
+    message: [...new Set(parts)].join(': '),
+    oauthError: null,
+  }
+}
+
+function readXmlFault(xml: string): Fault | null {
+  if (!/<(?:\w+:)?Fault[\s>]/.test(xml)) return null
+  const codes = Array.from(xml.matchAll(/<(?:\w+:)?Error\b([^<>]*)/g)).flatMap(([, attributes = '']) => {
+    const code = /\bcode=["'](\d+)["']/.exec(attributes)?.[1]
+    return code ? [trimCode(code)] : []
+  })
+  const [, message = ''] = /<(?:\w+:)?Message>([^<]*)</.exec(xml) ?? []
+  return { codes: codes.slice(0, MAX_FAULT_ERRORS), message, oauthError: null }
+}
+
+const trimCode = (code: string) => code.trim().replace(/^0+(?=\d)/, '')
+
+/** Undefined for what is not JSON. */
+function parseJson(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return undefined
+  }
+}
+
+/** An earlier token, say, or a secret in base64. */
+const LONG_WORD = /[\w.~+/=%-]{24,}/g
+const REDACTED = '[secret]'
+
+/**
+ * Redacts known secrets and whatever looks like one in an outside text, and only then cuts it to 300 characters, so that
+ * the cut leaves no part of a secret.
+ */
+export function redactSecrets(text: string, secrets: readonly string[]): string {
+  const forms = secrets.filter(Boolean).flatMap((secret) => {
+    const wellFormed = secret.toWellFormed()
+    return [secret, encodeURIComponent(wellFormed), new URLSearchParams([['', wellFormed]]).toString().slice(1)]
+  })
+  // The longest first, so that a secret which holds another one is replaced whole.
+  forms.sort((a, b) => b.length - a.length)
+  const known = forms.reduce((rest, form) => rest.replaceAll(form, REDACTED), text)
+  const redacted = known.replaceAll(LONG_WORD, (word) => (/\d/.test(word) ? REDACTED : word))
+  return redacted.length <= MAX_MESSAGE ? redacted : redacted.slice(0, MAX_MESSAGE).replace(/\[\w*$/, '')
+}

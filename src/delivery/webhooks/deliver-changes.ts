@@ -1,0 +1,223 @@
+import { isoTime } from '../../kernel/api/contract.ts'
+import type { CompanyContext } from '../../kernel/db/client.ts'
+import { decryptCredentials } from '../../kernel/gate/credentials.ts'
+import { type AddressPolicy, callChecked } from '../../kernel/http/address.ts'
+import { pause } from '../../kernel/http/deadline.ts'
+import { log, nameOf } from '../../kernel/http/log.ts'
+import { OutboundError, type OutboundFailure } from '../../kernel/http/outbound.ts'
+import type { HostPace } from './host-pace.ts'
+import * as message from './message.ts'
+import { type EndpointRow, type Item, loadRound, type Outcome, ROUND_CHANGES, saveRound } from './queries.ts'
+
+/** How long an endpoint may take to respond; the convention suggests 15 to 30 s. */
+const TIMEOUT_MS = 15_000
+/** Deliveries to one endpoint at once. A Worker may wait for six responses. */
+const CONCURRENCY = 4
+/** An endpoint at which so many objects fail is down: no more are tried before a retry succeeds. */
+export const MAX_FAILING = 10
+/** An endpoint at which so many attempts failed before one succeeded is disabled: it may never have asked for messages. */
+export const MAX_INITIAL_FAILURES = 20
+/** After what is no failure of the endpoint: the resolver does not respond. */
+const POSTPONE_MS = 30_000
+
+/** The delivery to one endpoint. */
+export interface Delivery extends CompanyContext {
+  endpointId: string
+  /** The deployment's `CREDENTIALS_KEY`. */
+  credentialsKey: string
+  addresses: AddressPolicy
+  /** Shared by the endpoints of the company. */
+  pace: HostPace
+}
+
+/** Of one attempt. `gone`: the endpoint wants no more messages. `postponed`: it was not attempted. */
+type Result = { status: 'delivered' } | { status: 'postponed' } | { status: 'failed' | 'gone'; error: string }
+
+/**
+ * Delivers what is due to an endpoint until `endMs`, each object's changes in order. What is delivered is stored after
+ * each round of changes: those of a round whose end is lost are delivered again, as the same messages.
+ *
+ * @returns when to go on; null for not before another change
+ */
+export async function deliverChanges(delivery: Delivery, endMs: number): Promise<number | null> {
+  for (;;) {
+    const at = await deliverRound(delivery, endMs)
+    if (at === null || at > Date.now() || Date.now() >= endMs) return at
+  }
+}
+
+async function deliverRound(delivery: Delivery, endMs: number): Promise<number | null> {
+  const loaded = await loadRound(delivery, delivery.endpointId, Date.now())
+  if (!loaded) return null
+  const { endpoint, failing, due, feed } = loaded
+  const round = new Round(delivery, endpoint, failing)
+  const stoppedAt = await round.deliver([...due, ...feed], endMs)
+  const isRead = stoppedAt === null && feed.length < ROUND_CHANGES
+  const last = stoppedAt === null ? feed.at(-1)?.sequence : stoppedAt.isStored ? undefined : stoppedAt.sequence - 1
+  const { outcome } = round
+  if (endpoint.replay_end === null) outcome.place = { position: last ?? endpoint.position }
+  else if (isRead) outcome.place = { replay_position: null, replay_end: null }
+  else outcome.place = { replay_position: last ?? endpoint.replay_position }
+
+  const queue = await saveRound(delivery, endpoint, outcome, Date.now())
+  if (outcome.disabledReason !== null) {
+    log('webhook_disabled', { company_id: delivery.companyId, endpoint_id: endpoint.id })
+    // Unless it was changed meanwhile, the next round finds it disabled.
+    return Date.now()
+  }
+  if (round.isPostponed) return Date.now() + POSTPONE_MS
+  const hasMore = !isRead || endpoint.replay_end !== null
+  return hasMore && queue.failing < MAX_FAILING ? Date.now() : queue.nextAt
+}
+
+/** A key of the object of a change. */
+const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
+
+/** The deliveries of one round, and what they change. */
+class Round {
+  readonly outcome: Outcome
+  isPostponed = false
+  private readonly delivery: Delivery
+  private readonly endpoint: EndpointRow
+  /** How many objects fail. */
+  private failing: number
+  /** Objects with an undelivered change, and those with a change that is being sent. */
+  private readonly blocked = new Set<string>()
+  private readonly flights = new Map<string, Promise<void>>()
+
+  constructor(delivery: Delivery, endpoint: EndpointRow, failing: number) {
+    this.delivery = delivery
+    this.endpoint = endpoint
+    this.failing = failing
+    const { initial_failures } = endpoint
+    this.outcome = { done: [], kept: [], released: [], place: {}, initial_failures, disabledReason: null }
+  }
+
+  /** @returns the first change that was not considered; null where all were */
+  async deliver(items: Item[], endMs: number): Promise<Item | null> {
+    const secrets = await this.openSecrets()
+    let stoppedAt: Item | null = null
+    for (const item of items) {
+      const object = objectOf(item)
+      await this.flights.get(object)
+      if (this.flights.size >= CONCURRENCY) await Promise.race(this.flights.values())
+      if (!secrets || this.mustStop(item, endMs)) {
+        stoppedAt = item
+        break
+      }
+      const { operation } = item
+      if (operation === null || !this.endpoint.event_types.includes(message.eventTypeOf({ ...item, operation }))) {
+        if (item.isStored) this.outcome.done.push(item)
+      } else if (item.isBehind || this.blocked.has(object)) {
+        if (!item.isStored) this.keep(item, null)
+      } else {
+        const flight = this.send(secrets, { ...item, operation })
+        this.flights.set(
+          object,
+          flight.finally(() => this.flights.delete(object)),
+        )
+      }
+    }
+    await Promise.all(this.flights.values())
+    this.outcome.released = this.outcome.done.filter((item) => !this.blocked.has(objectOf(item)))
+    return stoppedAt
+  }
+
+  private mustStop(item: Item, endMs: number): boolean {
+    const isDown = !item.isStored && this.failing >= MAX_FAILING
+    return isDown || this.isPostponed || this.outcome.disabledReason !== null || Date.now() >= endMs
+  }
+
+  /** Makes one attempt and takes its result. Never throws. */
+  private async send(secrets: message.Secrets, item: Item & message.FeedChange): Promise<void> {
+    const result = await attempt(this.delivery, this.endpoint, secrets, item).catch((error: unknown): Result => {
+      const { companyId: company_id, endpointId: endpoint_id } = this.delivery
+      log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
+      return { status: 'postponed' }
+    })
+    if (result.status === 'delivered') {
+      if (item.isStored) this.outcome.done.push(item)
+      if (item.attempts > 0) this.failing -= 1
+      this.outcome.initial_failures = null
+      return
+    }
+    this.blocked.add(objectOf(item))
+    const nowMs = Date.now()
+    if (result.status === 'postponed') {
+      this.isPostponed = true
+      return this.keep(item, nowMs + POSTPONE_MS)
+    }
+    if (item.attempts === 0) this.failing += 1
+    const attempts = item.attempts + 1
+    const first_attempt_at = item.first_attempt_at ?? nowMs
+    const { error } = result
+    const nextAt = result.status === 'gone' ? null : message.nextAttemptAt(attempts, nowMs, Math.random())
+    this.keep({ ...item, attempts, first_attempt_at }, nextAt ?? nowMs, error)
+    if (result.status === 'gone') this.outcome.disabledReason = `The endpoint responded with ${error}.`
+    else if (nextAt === null) {
+      const change = `${message.eventTypeOf(item)} of ${item.entity_id}`
+      this.outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
+    } else this.countInitialFailure(error)
+  }
+
+  private countInitialFailure(error: string): void {
+    if (this.outcome.initial_failures === null) return
+    this.outcome.initial_failures += 1
+    if (this.outcome.initial_failures < MAX_INITIAL_FAILURES) return
+    this.outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
+  }
+
+  private keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
+    const { type, entity_id, sequence, attempts, first_attempt_at } = item
+    this.outcome.kept.push({ type, entity_id, sequence, attempts, first_attempt_at, next_attempt_at, last_error })
+  }
+
+  /** Null disables the endpoint. */
+  private async openSecrets(): Promise<message.Secrets | null> {
+    const { id, secret } = this.endpoint
+    const { companyId, credentialsKey } = this.delivery
+    try {
+      return message.readSecrets(
+        await decryptCredentials(credentialsKey, companyId, message.credentialsKind(id), secret),
+      )
+    } catch {
+      this.outcome.disabledReason = 'The signing secret cannot be decrypted: rotate it and enable the endpoint.'
+      return null
+    }
+  }
+}
+
+const REASONS: Record<Exclude<OutboundFailure, 'address' | 'resolver'>, string> = {
+  timeout: `no response within ${TIMEOUT_MS / 1_000} s`,
+  network: 'no connection',
+  cut: 'the response ended early',
+  charset: 'the response cannot be read',
+  too_large: 'the response is too large',
+}
+
+/** Sends a change once. @throws OutboundError where the resolver does not respond */
+async function attempt(
+  { addresses, db, pace }: Delivery,
+  { id: endpointId, url }: EndpointRow,
+  secrets: message.Secrets,
+  change: message.FeedChange,
+): Promise<Result> {
+  await pause(pace.reserve(new URL(url).hostname, Date.now()))
+  const body = message.bodyOf(change)
+  const signed = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
+  const bookmark = db.bookmark()
+  const headers = bookmark === null ? signed : { ...signed, 'x-bookmark': bookmark }
+  try {
+    // The body of the response is not read, and no redirect followed.
+    const request = { url, method: 'POST', headers, body } as const
+    const status = await callChecked(addresses, request, TIMEOUT_MS, async (response) => response.status)
+    if (status >= 200 && status < 300) return { status: 'delivered' }
+    if (status === 410) return { status: 'gone', error: 'HTTP 410 (Gone)' }
+    const isRedirect = status >= 300 && status < 400
+    return { status: 'failed', error: isRedirect ? `HTTP ${status}, redirects are not followed` : `HTTP ${status}` }
+  } catch (error) {
+    if (!(error instanceof OutboundError) || error.failure === 'resolver') throw error
+    const { failure, problem } = error
+    return { status: 'failed', error: failure === 'address' ? `the address ${problem}` : REASONS[failure] }
+  }
+}

@@ -1,0 +1,49 @@
+import type { Env } from '../../env.ts'
+import { type CompanyContext, openDatabase } from '../../kernel/db/client.ts'
+import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
+import { forEachDatabase } from '../../kernel/db/placement.ts'
+import { listWebhookCompanies } from '../../kernel/db/sweep.ts'
+import { addressPolicy } from '../../kernel/http/address.ts'
+import { deliverChanges } from './deliver-changes.ts'
+import { HostPace } from './host-pace.ts'
+import { listEnabledEndpoints } from './queries.ts'
+
+/** One run starts no delivery after so long; a run of its own continues. */
+const RUN_MS = 60_000
+
+/** Delivers one company's changes to its endpoints. Being the only one, it delivers those of an object in order. */
+export class WebhookDelivery extends CompanyObject {
+  protected override readonly name = 'webhooks'
+  private readonly pace = new HostPace()
+
+  /** The endpoints do not wait for each other. */
+  protected override async run(context: CompanyContext): Promise<number | null> {
+    const endMs = Date.now() + RUN_MS
+    const { CREDENTIALS_KEY: credentialsKey } = this.env
+    const addresses = addressPolicy(this.env)
+    const endpointIds = await listEnabledEndpoints(context)
+    const runs = await Promise.allSettled(
+      endpointIds.map((endpointId) =>
+        deliverChanges({ ...context, endpointId, credentialsKey, addresses, pace: this.pace }, endMs),
+      ),
+    )
+    const failed = runs.find((run) => run.status === 'rejected')
+    if (failed) throw failed.reason
+    const times = runs.flatMap((run) => (run.status === 'fulfilled' && run.value !== null ? [run.value] : []))
+    return times.length === 0 ? null : Math.min(...times)
+  }
+}
+
+/** Starts the delivery of the company's changes. */
+export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: number, region?: string): Promise<void> {
+  return startObject(env.WEBHOOK_DELIVERY, companyId, 'webhooks', region)
+}
+
+/** Starts the companies with changes to deliver: what was written by commands, or whose start was lost. */
+export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, nowMs: number): Promise<void> {
+  await forEachDatabase(env, async (binding) => {
+    const db = openDatabase(binding)
+    const companyIds = await listWebhookCompanies(db, nowMs)
+    await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId, db.primaryRegion())))
+  })
+}

@@ -1,0 +1,102 @@
+import { Buffer } from 'node:buffer'
+import { createHmac, randomBytes } from 'node:crypto'
+import * as z from 'zod/mini'
+import { type ChangeRow, presentChange } from '../../resources/changes/present.ts'
+import { OBJECTS, VERBS } from './event-types.ts'
+
+export { EVENT_TYPES } from './event-types.ts'
+
+// Messages by the Standard Webhooks convention: https://www.standardwebhooks.com
+
+/** A row of the feed. */
+export type FeedChange = ChangeRow & { sequence: number }
+
+export function eventTypeOf({ type, operation }: Pick<ChangeRow, 'type' | 'operation'>) {
+  return `${OBJECTS[type]}.${VERBS[operation]}` as const
+}
+
+/** The body of a change's message, the same for every attempt. */
+export function bodyOf(change: ChangeRow): string {
+  const data = presentChange(change)
+  return JSON.stringify({ type: eventTypeOf(change), timestamp: data.time, data })
+}
+
+/** The `webhook-id` of a change for an endpoint: the same for every attempt and replay. */
+export function messageId(endpointId: string, { sequence }: Pick<FeedChange, 'sequence'>): string {
+  return `msg_${endpointId.replace(/^we_/, '')}_${sequence}`
+}
+
+const SECRET_PREFIX = 'whsec_'
+const SECRET_BYTES = 32
+/** How long the previous secret also signs after a rotation. */
+const ROTATION_MS = 86_400_000
+
+/** As encrypted in `webhook_endpoints`. */
+const storedSecrets = z.object({
+  secret: z.string(),
+  previous: z.optional(z.object({ secret: z.string(), until: z.number() })),
+})
+
+export type Secrets = z.output<typeof storedSecrets>
+
+/** @throws when what was decrypted has another form */
+export function readSecrets(decrypted: unknown): Secrets {
+  return storedSecrets.parse(decrypted)
+}
+
+/** A new secret; the present one also signs for 24 h. */
+export function rotateSecret(present: Secrets | null, nowMs: number): Secrets {
+  const secret = `${SECRET_PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
+  return present ? { secret, previous: { secret: present.secret, until: nowMs + ROTATION_MS } } : { secret }
+}
+
+/** The binding of an endpoint's secrets to its row: the kind of the credentials. */
+export function credentialsKind(endpointId: string): string {
+  return `webhook/${endpointId}`
+}
+
+/** The headers of one attempt: the signature of every valid secret, separated by spaces. */
+export function signedHeaders(secrets: Secrets, id: string, body: string, nowMs: number): Record<string, string> {
+  const timestamp = Math.floor(nowMs / 1_000)
+  const { secret, previous } = secrets
+  const valid = previous && previous.until > nowMs ? [secret, previous.secret] : [secret]
+  const signatures = valid.map((each) => {
+    const key = Buffer.from(each.slice(SECRET_PREFIX.length), 'base64')
+    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
+  })
+  return {
+    'content-type': 'application/json',
+    'user-agent': 'crm-integration-api-webhooks',
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': signatures.join(' '),
+  }
+}
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+
+/** The pauses after each failed attempt, as the convention suggests: about three days in all. */
+const RETRY_AFTER_MS = [
+  5_000,
+  5 * MINUTE_MS,
+  30 * MINUTE_MS,
+  2 * HOUR_MS,
+  5 * HOUR_MS,
+  10 * HOUR_MS,
+  14 * HOUR_MS,
+  20 * HOUR_MS,
+  24 * HOUR_MS,
+]
+/** Of a pause, at most: spreads what failed together. */
+const JITTER = 0.1
+
+/**
+ * When to repeat a delivery after so many failed attempts; null after the last one.
+ *
+ * @param random from 0 to 1
+ */
+export function nextAttemptAt(attempts: number, nowMs: number, random: number): number | null {
+  const pauseMs = RETRY_AFTER_MS[attempts - 1]
+  return pauseMs === undefined ? null : nowMs + Math.round(pauseMs * (1 + JITTER * random))
+}

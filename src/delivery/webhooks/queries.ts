@@ -1,0 +1,234 @@
+import { and, eq, type SQL, sql } from 'drizzle-orm'
+import { type CompanyContext, orm } from '../../kernel/db/client.ts'
+import { insertRow } from '../../kernel/db/columns.ts'
+import { webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
+import type { FeedChange } from './message.ts'
+
+/** Changes that one round reads of the feed, and due ones that it repeats, of so many objects. */
+export const ROUND_CHANGES = 64
+const ROUND_OBJECTS = 16
+
+export type EndpointRow = typeof webhookEndpoints.$inferSelect
+type DeliveryRow = typeof webhookDeliveries.$inferSelect
+
+/** A change to deliver. Without an operation it is no longer in the feed. */
+export interface Item extends Omit<FeedChange, 'operation'> {
+  operation: FeedChange['operation'] | null
+  /** As in `webhook_deliveries`; 0 and null of a change from the feed. */
+  attempts: number
+  first_attempt_at: number | null
+  /** Whether it is in `webhook_deliveries`. */
+  isStored: boolean
+  /** Of a change from the feed: an earlier one of its object is in `webhook_deliveries`. */
+  isBehind: boolean
+}
+
+/** The ids of the company's enabled endpoints; none while it is suspended or its deliveries are paused. */
+export async function listEnabledEndpoints({ companyId, db }: CompanyContext): Promise<string[]> {
+  const [endpoints] = await db.read([
+    orm
+      .select({ id: webhookEndpoints.id })
+      .from(webhookEndpoints)
+      .where(
+        sql`company_id = ${companyId} AND enabled = 1
+          AND EXISTS (SELECT 1 FROM companies AS c
+            WHERE c.id = ${companyId} AND c.suspended = 0 AND c.deliveries_paused = 0)`,
+      ),
+  ])
+  return endpoints.map(({ id }) => id)
+}
+
+const isOfEndpoint = (companyId: number, endpointId: string) =>
+  sql`company_id = ${companyId} AND endpoint_id = ${endpointId}`
+
+/** How many objects fail, and when the next delivery is due. */
+function selectQueue(companyId: number, endpointId: string) {
+  return orm
+    .select({
+      failing: sql<number>`coalesce(sum(attempts > 0), 0)`.as('failing'),
+      nextAt: sql<number | null>`min(next_attempt_at)`.as('next_at'),
+    })
+    .from(webhookDeliveries)
+    .where(sql`${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL`)
+}
+
+/** Columns of an object's change, named `d`; of the row `source` of the feed. */
+const itemColumns = (source: SQL) => ({
+  type: sql<Item['type']>`d.type`.as('item_type'),
+  entity_id: sql<string>`d.entity_id`.as('item_entity_id'),
+  sequence: sql<number>`d.sequence`.as('item_sequence'),
+  operation: sql<Item['operation']>`${source}.operation`.as('item_operation'),
+  version: sql<number>`${source}.version`.as('item_version'),
+  at: sql<number>`${source}.at`.as('item_at'),
+  account_email: sql<string | null>`t.account_email`.as('item_account_email'),
+  legacy_thread_id: sql<string | null>`t.legacy_thread_id`.as('item_legacy_thread_id'),
+})
+
+/**
+ * Loads what one round delivers: the due changes of the queue, and the next ones of the feed, each in order. Null when
+ * the endpoint is disabled or deleted by now.
+ */
+export async function loadRound({ companyId, db }: CompanyContext, endpointId: string, nowMs: number) {
+  const isEndpoint = and(eq(webhookEndpoints.company_id, companyId), eq(webhookEndpoints.id, endpointId))
+  const place = (column: string) =>
+    sql`(SELECT ${sql.raw(column)} FROM webhook_endpoints WHERE company_id = ${companyId} AND id = ${endpointId})`
+  const dueObjects = sql`SELECT type, entity_id FROM webhook_deliveries
+    WHERE ${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL AND next_attempt_at <= ${nowMs}
+    GROUP BY type, entity_id ORDER BY min(next_attempt_at) LIMIT ${ROUND_OBJECTS}`
+  const ofDueObject = sql`d.company_id = ${companyId} AND d.endpoint_id = ${endpointId}
+    AND d.type = due.type AND d.entity_id = due.entity_id`
+  const withThread = sql`LEFT JOIN email_threads AS t
+    ON d.type = 'email_threads' AND t.id = d.entity_id AND t.company_id = ${companyId}`
+  const [[endpoint], [queue], due, feed] = await db.read([
+    orm
+      .select()
+      .from(webhookEndpoints)
+      .where(and(isEndpoint, eq(webhookEndpoints.enabled, true))),
+    selectQueue(companyId, endpointId),
+    orm
+      .select({
+        ...itemColumns(sql`c`),
+        attempts: sql<number>`d.attempts`.as('attempts'),
+        first_attempt_at: sql<number | null>`d.first_attempt_at`.as('first_attempt_at'),
+      })
+      .from(
+        sql`(${dueObjects}) AS due JOIN webhook_deliveries AS d ON ${ofDueObject}
+          AND d.sequence IN (SELECT sequence FROM webhook_deliveries
+            WHERE ${isOfEndpoint(companyId, endpointId)} AND type = due.type AND entity_id = due.entity_id
+            ORDER BY sequence LIMIT ${ROUND_CHANGES})
+        LEFT JOIN changes AS c ON c.company_id = ${companyId} AND c.sequence = d.sequence ${withThread}`,
+      )
+      .orderBy(sql`d.sequence`)
+      .limit(ROUND_CHANGES),
+    orm
+      .select({
+        ...itemColumns(sql`d`),
+        isBehind: sql<boolean>`EXISTS (SELECT 1 FROM webhook_deliveries AS w WHERE w.company_id = ${companyId}
+          AND w.endpoint_id = ${endpointId} AND w.type = d.type AND w.entity_id = d.entity_id)`
+          .mapWith(Boolean)
+          .as('is_behind'),
+      })
+      .from(sql`changes AS d ${withThread}`)
+      .where(
+        sql`d.company_id = ${companyId} AND d.sequence > ${place('coalesce(replay_position, position)')}
+          AND d.sequence <= ${place('iif(replay_position IS NULL, 9e15, replay_end)')}`,
+      )
+      .orderBy(sql`d.sequence`)
+      .limit(ROUND_CHANGES),
+  ])
+  if (!endpoint) return null
+  return {
+    endpoint,
+    failing: queue?.failing ?? 0,
+    due: due.map((row): Item => ({ ...row, isStored: true, isBehind: false })),
+    feed: feed.map((row): Item => ({ ...row, attempts: 0, first_attempt_at: null, isStored: false })),
+  }
+}
+
+/** What a round has changed. */
+export interface Outcome {
+  /** Stored changes that are delivered, or no longer to be. */
+  done: Item[]
+  /** Changes to store, with their state. One without a `next_attempt_at` stays as it is where it is stored. */
+  kept: Pick<
+    DeliveryRow,
+    'type' | 'entity_id' | 'sequence' | 'attempts' | 'first_attempt_at' | 'next_attempt_at' | 'last_error'
+  >[]
+  /** Objects whose next stored change, if there is one, can be delivered now. */
+  released: Pick<Item, 'type' | 'entity_id'>[]
+  place: Partial<Pick<EndpointRow, 'position' | 'replay_position' | 'replay_end'>>
+  initial_failures: number | null
+  /** Why the endpoint is disabled from now on. */
+  disabledReason: string | null
+}
+
+/**
+ * Stores a round, all of it or nothing; nothing of an endpoint that was deleted meanwhile.
+ *
+ * @returns how many objects fail, and when the next delivery is due
+ */
+export async function saveRound(
+  { companyId, db }: CompanyContext,
+  { id: endpointId, updated_at, replay_end }: EndpointRow,
+  { done, kept, released, place, initial_failures, disabledReason }: Outcome,
+  nowMs: number,
+) {
+  const key = [
+    webhookDeliveries.company_id,
+    webhookDeliveries.endpoint_id,
+    webhookDeliveries.type,
+    webhookDeliveries.entity_id,
+    webhookDeliveries.sequence,
+  ]
+  const isEndpoint = sql`company_id = ${companyId} AND id = ${endpointId}`
+  const isStored = isOfEndpoint(companyId, endpointId)
+  const doneKeys = JSON.stringify(done.map((item) => [item.type, item.entity_id, item.sequence]))
+  const keptRows = JSON.stringify(
+    kept.map((row) => [
+      row.type,
+      row.entity_id,
+      row.sequence,
+      row.attempts,
+      row.first_attempt_at,
+      row.next_attempt_at,
+      row.last_error,
+    ]),
+  )
+  const releasedObjects = JSON.stringify(released.map(({ type, entity_id }) => [type, entity_id]))
+  // Unchanged since it was loaded: a new address or an endpoint enabled again is not disabled for earlier failures.
+  const isUnchanged = sql`${isEndpoint} AND updated_at = ${updated_at}`
+  const [, , , , , [queue]] = await db.writeIdempotent([
+    orm.delete(webhookDeliveries).where(
+      sql`${isStored} AND (type, entity_id, sequence) IN (
+        SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(${doneKeys}))`,
+    ),
+    insertRow(
+      webhookDeliveries,
+      {
+        company_id: companyId,
+        endpoint_id: endpointId,
+        type: sql`value ->> 0`,
+        entity_id: sql`value ->> 1`,
+        sequence: sql`value ->> 2`,
+        attempts: sql`value ->> 3`,
+        first_attempt_at: sql`value ->> 4`,
+        next_attempt_at: sql`value ->> 5`,
+        last_error: sql`value ->> 6`,
+      },
+      sql`FROM json_each(${keptRows}) WHERE EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isEndpoint})`,
+    ).onConflictDoUpdate({
+      target: key,
+      set: {
+        attempts: sql`excluded.attempts`,
+        first_attempt_at: sql`excluded.first_attempt_at`,
+        next_attempt_at: sql`excluded.next_attempt_at`,
+        last_error: sql`excluded.last_error`,
+      },
+      setWhere: sql`excluded.next_attempt_at IS NOT NULL`,
+    }),
+    orm
+      .update(webhookDeliveries)
+      .set({ next_attempt_at: nowMs })
+      .where(
+        sql`${isStored} AND next_attempt_at IS NULL AND (type, entity_id, sequence) IN (
+          SELECT value ->> 0, value ->> 1, (SELECT min(w.sequence) FROM webhook_deliveries AS w
+            WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId}
+              AND w.type = value ->> 0 AND w.entity_id = value ->> 1)
+          FROM json_each(${releasedObjects}))`,
+      ),
+    // Drizzle requires a column. A replay that was replaced meanwhile stays at its beginning.
+    orm
+      .update(webhookEndpoints)
+      .set({ id: endpointId, ...place })
+      .where(sql`${isEndpoint} AND (${replay_end} IS NULL OR replay_end = ${replay_end})`),
+    orm
+      .update(webhookEndpoints)
+      .set({
+        initial_failures,
+        ...(disabledReason !== null && { enabled: false, disabled_reason: disabledReason, updated_at: nowMs }),
+      })
+      .where(sql`${isUnchanged} AND (initial_failures IS NOT ${initial_failures} OR ${disabledReason} IS NOT NULL)`),
+    selectQueue(companyId, endpointId),
+  ])
+  return { failing: queue?.failing ?? 0, nextAt: queue?.nextAt ?? null }
+}

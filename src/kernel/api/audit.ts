@@ -1,0 +1,92 @@
+import { type SQL, sql } from 'drizzle-orm'
+import type { Administrator, Env } from '../../env.ts'
+import { openDatabase, type Placeholders, statement } from '../db/client.ts'
+import { insertRow } from '../db/columns.ts'
+import { bindingOf, DIRECTORY, directoryFor } from '../db/placement.ts'
+import { adminLog, auditLog } from '../db/schema.ts'
+import type { RequestContext } from './context.ts'
+
+/** A change that a token repeats on the same entity within this time is recorded once. */
+const AUDIT_INTERVAL_MS = 60_000
+
+/** Who changes something, and when. */
+export function actorOf({ companyId, token, requestId, now }: RequestContext) {
+  return { companyId, tokenId: token.id, requestId, now }
+}
+
+export type Actor = keyof ReturnType<typeof actorOf>
+
+/**
+ * A statement for the batch of a change that records who did what. `entityId` (a number or text) may be SQL that reads an
+ * id created in the same batch. Nothing is written unless `when` holds, or if the same was recorded within a minute.
+ */
+export function auditEntry(
+  { companyId, tokenId, requestId, now }: Placeholders<Actor>,
+  action: string,
+  entityId: SQL,
+  when: SQL = sql`1`,
+) {
+  // D1 binds numbers as floating-point, whose text would end in `.0`.
+  const entity = sql`(SELECT CASE typeof(value) WHEN 'real' THEN CAST(value AS INTEGER) ELSE value END AS id
+    FROM (SELECT ${entityId} AS value)) AS entity`
+  const isRecorded = sql`EXISTS (SELECT 1 FROM audit_log WHERE company_id = ${companyId} AND entity_id = entity.id
+    AND action = ${action} AND token_id = ${tokenId} AND at > ${now} - ${sql.raw(String(AUDIT_INTERVAL_MS))})`
+  return insertRow(
+    auditLog,
+    { company_id: companyId, token_id: tokenId, request_id: requestId, action, entity_id: sql`entity.id`, at: now },
+    sql`FROM ${entity} WHERE ${when} AND NOT ${isRecorded}`,
+  )
+}
+
+/** A statement for the batch of an administrator's change. `entityId` may be SQL that reads an id of the same batch. */
+export function adminEntry(
+  { companyId, caller, address, requestId, now }: Administrator,
+  action: string,
+  entityId: SQL | string | number,
+  when: SQL = sql`1`,
+) {
+  const values = {
+    company_id: companyId === 0 ? sql`NULL` : companyId,
+    actor: caller.actor,
+    action,
+    entity_id: typeof entityId === 'number' ? String(entityId) : entityId,
+    address,
+    request_id: requestId,
+    at: now,
+  }
+  return insertRow(adminLog, values, sql`WHERE ${when}`)
+}
+
+const COLLECTED_AT_ONCE = 500
+
+/**
+ * Moves the entries of administrators from another database to the directory, which alone lists them. They are written in
+ * the transaction of the change, where that is; a repetition adds none twice.
+ */
+export async function collectAdminEntries(env: Env, database: string): Promise<void> {
+  if (database === DIRECTORY) return
+  const db = openDatabase(bindingOf(env, database))
+  const columns = 'company_id, actor, action, entity_id, address, request_id, at'
+  const [rows] = await db.read([
+    statement(`SELECT id, ${columns} FROM admin_log ORDER BY id LIMIT ${COLLECTED_AT_ONCE}`),
+  ])
+  if (rows.length === 0) return
+  const json = JSON.stringify(rows)
+  const values = columns
+    .split(', ')
+    .map((name) => `e.value ->> '$.${name}'`)
+    .join(', ')
+  const isSame = ['company_id', 'actor', 'action', 'entity_id', 'request_id']
+    .map((name) => `o.${name} IS e.value ->> '$.${name}'`)
+    .join(' AND ')
+  await directoryFor(env).writeIdempotent([
+    statement(
+      `INSERT INTO admin_log (${columns}) SELECT ${values} FROM json_each(?) AS e WHERE NOT EXISTS (
+        SELECT 1 FROM admin_log AS o WHERE o.at = CAST(e.value ->> '$.at' AS INTEGER) AND ${isSame})`,
+      json,
+    ),
+  ])
+  await db.writeIdempotent([
+    statement("DELETE FROM admin_log WHERE id IN (SELECT e.value ->> '$.id' FROM json_each(?) AS e)", json),
+  ])
+}

@@ -1,0 +1,286 @@
+import * as z from 'zod/mini'
+import type { Permission } from '../gate/permissions.ts'
+import type { ErrorKind } from '../http/errors.ts'
+// Also sets the messages of every schema.
+import { notListed } from '../http/messages.ts'
+
+/**
+ * What one endpoint is: data from which its route is mounted, its input validated and its description published.
+ * Every endpoint can also return 401, 403, 405, 429, 500 and 503; `errors` names what comes on top.
+ */
+export interface Contract {
+  method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+  /** Below `/api/v1`, with `{name}` for a parameter. */
+  path: string
+  operationId: string
+  tag: string
+  /** Null for any token. */
+  permission: Permission | null
+  /** Of the administration API, whose callers have roles instead of permissions: the least one that is needed. */
+  role?: Role
+  /** A POST that changes nothing: like a read, it runs beside the rate check instead of behind it. */
+  isReadOnly?: true
+  params?: z.ZodMiniType
+  /** The error of path parameters that do not fit: 404 by default, since no resource can have them. */
+  invalidParams?: 'invalid_request'
+  query?: z.ZodMiniType
+  body?: z.ZodMiniType
+  bodyLimitBytes?: number
+  /** The handler gets the body as bytes of UTF-8 and validates it by itself; `body` is only published. */
+  hasRawBody?: true
+  response: z.ZodMiniType
+  /** Of the response: JSON by default. */
+  mediaType?: 'application/x-ndjson'
+  /** The response carries an `ETag`, and `If-None-Match` may give 304. */
+  hasEtag?: true
+  /** The response may have a `Link` to the next page. */
+  isPaged?: true
+  /** Of one client or order: the response carries its version as a strong `ETag`. */
+  hasVersion?: true
+  /** A PUT that takes `If-None-Match: *`. */
+  createsOnly?: true
+  /** Of the administration API: the company in its path may not exist yet. */
+  createsCompany?: true
+  /** How many requests it counts as: 1 by default. */
+  countRequests?(body: unknown): number
+  errors: readonly ErrorKind[]
+}
+
+/** In ascending order: each may do what those before it may. `member`: everyone who is signed in. */
+export const ROLES = ['member', 'developer', 'owner', 'operator'] as const
+
+export type Role = (typeof ROLES)[number]
+
+/** Whether an `Idempotency-Key` has an effect on the operation. */
+export function takesKey({ method, role }: Pick<Contract, 'method' | 'role'>): boolean {
+  return role === undefined && (method === 'POST' || method === 'PATCH' || method === 'DELETE')
+}
+
+/** What the published description adds to a contract. Separate, since the Worker does not need it. */
+export interface Documentation {
+  summary: string
+  description: string
+  /** One example of the input's parts and of the response. A test checks them against the contract. */
+  example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response: unknown }
+}
+
+/** Keeps the literal types of a contract. */
+export function defineContract<const C extends Contract>(contract: C): C {
+  return contract
+}
+
+/** A strict object, published as a named schema. `id` is its name in the description's components. */
+export function component<T extends z.core.$ZodShape>(id: string, description: string, fields: T) {
+  return z.strictObject(fields).check(z.meta({ id, description }))
+}
+
+/** Metadata of a schema that only suggests its fields or type: the service does not validate them, so they may differ. */
+export const SUGGESTED = { 'x-suggested': true }
+
+type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
+
+/** The validated input of an endpoint. */
+export interface Input<C extends Contract> {
+  params: Parsed<C['params']>
+  query: Parsed<C['query']>
+  body: C extends { hasRawBody: true } ? Uint8Array : Parsed<C['body']>
+}
+
+/** The JSON that an endpoint sends with 200. */
+export type ResponseBody<C extends Contract> = z.output<C['response']>
+
+/** A rule of a whole body: checked only where nothing else is wrong, so that it adds no misleading issue. */
+function wholeBody<T extends object>(holds: (body: T) => boolean, message: string) {
+  return z.refine<T>(holds, { error: message, when: ({ issues }) => issues.length === 0 })
+}
+
+/** Of a body that changes something: `{}` would change nothing. */
+export const namesAField = wholeBody((body) => Object.keys(body).length > 0, 'must name at least one field to change')
+
+/** Counts Unicode code points, as JSON Schema does. */
+function hasLength(text: string, min: number, max: number): boolean {
+  if (text.length < min || text.length > max * 2) return false
+  const length = text.length <= max && min <= 1 ? text.length : Array.from(text).length
+  return length >= min && length <= max
+}
+
+/** For published patterns: a character that is no control character, and one that is not white space either. */
+const IN_LINE = '[^\\x00-\\x1f\\x7f-\\x9f]'
+const IN_WORD = '[^\\s\\x00-\\x1f\\x7f-\\x9f]'
+
+/** Text of `min` to `max` characters, stored as sent; line breaks and tabs are allowed. */
+export function text(min: number, max: number) {
+  return z.string().check(
+    z.refine((value) => hasLength(value, min, max), {
+      error: ({ input }) => (input === '' ? 'must not be blank' : `must have at most ${max} characters`),
+    }),
+    z.refine((value) => value.isWellFormed(), 'must be well-formed Unicode, without lone surrogates'),
+    z.meta({ minLength: min, maxLength: max }),
+  )
+}
+
+/**
+ * A text of one line and `min` to `max` characters, stored as sent. The published pattern uses plain ranges, which
+ * generated clients can compile in any language.
+ */
+export function oneLine(min: number, max: number) {
+  return text(min, max).check(
+    z.refine((value) => !/\p{Cc}/u.test(value), 'must not contain control characters, such as line breaks or tabs'),
+    z.meta({ minLength: min, maxLength: max, pattern: `^${IN_LINE}*$` }),
+  )
+}
+
+/** A text of one line without the white space around it, of 1 to `max` characters. */
+export function trimmed(max: number) {
+  return z
+    .pipe(z.string().check(z.trim()), oneLine(1, max))
+    .check(z.meta({ minLength: 1, maxLength: max, pattern: `^\\s*${IN_WORD}(${IN_LINE}*${IN_WORD})?\\s*$` }))
+}
+
+/** An id in a body: a positive integer up to 2^53 − 1. */
+export const id = z.int().check(z.positive(), z.meta({ maximum: Number.MAX_SAFE_INTEGER }))
+
+const ID_PATTERN = /^[1-9]\d{0,15}$/
+
+/** The id in a path segment or query value, or null: a positive integer up to 2^53 − 1, without leading zeros. */
+export function parseId(value: string): number | null {
+  const number = ID_PATTERN.test(value) ? Number(value) : Number.NaN
+  return Number.isSafeInteger(number) ? number : null
+}
+
+/** The name of a database's binding. */
+export const DATABASE_BINDING = /^DB(_[A-Z0-9_]{1,40})?$/
+
+/** An id in a path or a query. */
+export const idText = z
+  .pipe(z.string().check(z.regex(ID_PATTERN, 'must be a positive integer')), z.transform(Number))
+  .check(
+    z.refine(Number.isSafeInteger, `must be at most ${Number.MAX_SAFE_INTEGER}`),
+    z.meta({ type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  )
+
+/** An email in a query. Form decoding turns an unencoded `+` into a space, which no email contains. */
+export function queryEmail(maxLength: number) {
+  return z.string().check(
+    z.overwrite((value) => value.trim().replaceAll(' ', '+')),
+    z.email(),
+    z.maxLength(maxLength),
+  )
+}
+
+/** A whole number in a query, `min` to `max`. */
+export function wholeNumber(min: number, max: number) {
+  const message = `must be between ${min} and ${max}`
+  return z.pipe(z.string().check(z.regex(/^\d{1,16}$/, message)), z.transform(Number)).check(
+    z.refine((value) => value >= min && value <= max, message),
+    z.meta({ type: 'integer', minimum: min, maximum: max }),
+  )
+}
+
+/** The integrator's own id of a resource, unique in the company. */
+export const externalId = trimmed(255)
+
+/** Raised by 1 with every change of the resource. */
+export const version = z.int().check(z.positive(), z.describe('Raised by 1 with every change.'))
+
+/** A comma list of some of the given names in a query; blank names none. */
+export function commaList<const T extends readonly [string, ...string[]]>(names: T, description: string) {
+  const name = `\\s*(?:${names.join('|')})?\\s*`
+  const split = z.transform((value: string) => value.split(',').flatMap((part) => part.trim() || []))
+  return z
+    .pipe(z.pipe(text(0, 200), split), z.array(z.enum(names, { error: notListed(names) })))
+    .check(z.meta({ type: 'string', pattern: `^${name}(?:,${name})*$` }), z.describe(description))
+}
+
+/** A calendar date, `YYYY-MM-DD`. */
+export const date = z.iso.date()
+
+/** A date-time in a response: UTC, with milliseconds and `Z`. */
+export const dateTime = z.iso.datetime({ precision: 3 })
+
+/** An amount in the company's currency, with at most 2 decimals. */
+export const amount = z.number()
+
+const PER_PAGE_DEFAULT = 25
+export const PER_PAGE_MAX = 100
+const PAGE_MAX = 1_000_000
+
+/** The query of every paged list. */
+export const pageQuery = {
+  page: z
+    .optional(wholeNumber(1, PAGE_MAX))
+    .check(z.meta({ default: 1 }), z.describe('The page, from 1. Cannot be sent with `cursor`.')),
+  per_page: z
+    ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
+    .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
+}
+
+/** Up to `max` different ids in a query, in ascending order: a comma list, the parameter repeated, or both. */
+export function idList(max: number) {
+  const element = ID_PATTERN.source.slice(1, -1)
+  const parts = z.transform((sent) => [sent].flat().flatMap((part) => String(part).split(',')))
+  const texts = z.array(z.string()).check(
+    z.refine((texts) => texts.every((text) => ID_PATTERN.test(text.trim())), {
+      error: 'must be a positive integer, or a comma list of them',
+      abort: true,
+    }),
+    z.refine((texts) => texts.length <= max, `must have at most ${max} ids`),
+    z.refine((texts) => new Set(texts.map(Number)).size === texts.length, 'must name each id only once'),
+  )
+  const toIds = z.transform((texts: string[]) => texts.map(Number).sort((a, b) => a - b))
+  return z.pipe(z.pipe(z.pipe(z.unknown(), parts), texts), toIds).check(
+    z.refine((ids) => ids.every(Number.isSafeInteger), 'must be at most 9007199254740991'),
+    z.meta({ type: 'string', pattern: `^\\s*${element}\\s*(?:,\\s*${element}\\s*)*$` }),
+  )
+}
+
+/** A `cursor` in a query. */
+export const cursorText = z
+  .string()
+  .check(
+    z.regex(/^[A-Za-z0-9_-]{1,1000}$/, 'must be the `next_cursor` of a response'),
+    z.describe('The `next_cursor` of a response to the same query: the page after it.'),
+  )
+
+/** How every list continues. */
+export const nextPage = {
+  next_cursor: z
+    .nullable(z.string())
+    .check(z.describe('Send it as `cursor` for the next page; null on the last. Valid for 7 days.')),
+  has_more: z.boolean().check(z.describe('Whether a page follows.')),
+}
+
+/** The response of every paged list. */
+export function pageOf<T extends z.ZodMiniType>(element: T) {
+  return z.strictObject({
+    data: z.array(element),
+    pagination: z.strictObject({
+      page: z.int().check(z.positive()),
+      per_page: z.int().check(z.positive()),
+      total: z.int().check(z.nonnegative(), z.describe('All elements of the list, on every page.')),
+      ...nextPage,
+    }),
+  })
+}
+
+/** Milliseconds since the epoch as UTC with milliseconds and `Z`. */
+export function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+type Times<T> = Record<'created_at' | 'updated_at', T>
+
+/** The row with its times as {@link isoTime}. */
+export function withIsoTimes<T extends Times<number>>(row: T): Omit<T, keyof Times<number>> & Times<string> {
+  return { ...row, created_at: isoTime(row.created_at), updated_at: isoTime(row.updated_at) }
+}
+
+/** {@link isoTime} of what may never have happened. */
+export function isoTimeOrNull(ms: number | null): string | null {
+  return ms === null ? null : isoTime(ms)
+}
+
+/** The UTC calendar date, `YYYY-MM-DD`. */
+export function isoDate(ms: number): string {
+  return isoTime(ms).slice(0, 10)
+}

@@ -1,0 +1,299 @@
+import { hash } from 'node:crypto'
+import { zValidator } from '@hono/zod-validator'
+import type { Context, Hono, MiddlewareHandler } from 'hono'
+import * as z from 'zod/mini'
+import { runWrite, type Write } from '../db/idempotency.ts'
+import { refuseToken } from '../gate/middleware.ts'
+import type { Permission } from '../gate/permissions.ts'
+import { BODY_LIMIT_BYTES, readJsonBytes } from '../http/body.ts'
+import { LruCache } from '../http/cache.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { ApiError, conflict, type Issue, invalid, MAX_ISSUES, notFound } from '../http/errors.ts'
+import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../http/etag.ts'
+import { isolateMemory, type Lease } from '../http/memory.ts'
+import { isFartherBound } from '../http/messages.ts'
+import type { AppEnv, RequestContext } from './context.ts'
+import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
+
+const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
+
+/** Of a contract that names no query parameters. */
+export const NO_QUERY = z.strictObject({})
+
+/** Adds an endpoint to Hono. */
+export type Route = (app: Hono<AppEnv>) => void
+
+/** What a handler gets beside its input and the context. */
+export interface Extras {
+  /** For large bodies; a streamed response that needs it releases it. */
+  lease: Lease
+  /** Ends when the endpoint's `prefetch` has ended, where it began one. */
+  prefetched: Promise<void> | undefined
+  /** Whether the request is admitted: a handler may run beside the call that says so. */
+  isAdmitted: () => Promise<boolean>
+  /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
+  version?: number
+  /** A list sets it to that of the page that follows: the response gets its `Link`. */
+  nextCursor?: string | null
+}
+
+type Handler<C extends Contract> = (
+  input: Input<C>,
+  context: RequestContext,
+  extras: Extras,
+) => Promise<ResponseBody<C> | Response>
+
+/** What a write reads before its body has arrived. `announcedBytes` is the `Content-Length`. */
+type Prefetch<C extends Contract> = (
+  params: Input<C>['params'],
+  context: RequestContext,
+  announcedBytes: number | undefined,
+) => Promise<void> | undefined
+
+/**
+ * The route of a contract. Its steps: permission, path, query, body, handler, behind the rate limit; the handler's
+ * value is sent as JSON.
+ */
+export function route<C extends Contract>(contract: C, handle: Handler<C>, prefetch?: Prefetch<C>): Route {
+  return (app) => {
+    const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
+    if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
+    if (prefetch) steps.push(beginPrefetch(prefetch))
+    const { countRequests } = contract
+    steps.push(validate('query', contract.query ?? NO_QUERY))
+    if (contract.body) steps.push(refuseCoding, readBody(contract, contract.body))
+    if (countRequests) steps.push((c, next) => takeRequests(c, next, countRequests(validated<C>(c).body)))
+    if (takesKey(contract)) steps.push(runOnce)
+    app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
+      const context = c.get('context')
+      const extras: Extras = {
+        lease: c.get('lease'),
+        prefetched: c.get('prefetched'),
+        isAdmitted: () => c.get('usage').isAdmitted(),
+      }
+      const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
+      const { version } = extras
+      const headers = {
+        ...JSON_HEADERS,
+        ...(contract.hasVersion && version !== undefined && { ...UNCOMPRESSED, ETag: versionTag(version) }),
+      }
+      // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
+      const response =
+        result instanceof Response
+          ? result
+          : contract.hasEtag && version !== undefined
+            ? taggedResponse(result, version, { headers, ifNoneMatch: context.ifNoneMatch })
+            : Response.json(result, { headers })
+      if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
+      if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
+      return response
+    })
+  }
+}
+
+/** The response to a change, and the version that its resource has now. */
+interface Reply<C extends Contract> {
+  body: ResponseBody<C>
+  version: number
+}
+
+/** A change that is one write of the database. */
+export interface Operation<C extends Contract = Contract> {
+  contract: C
+  /** @throws ApiError for a path that can name nothing */
+  write(input: Input<C>, context: RequestContext): Write<Reply<C>>
+}
+
+/** @param reply makes the response of what the write returns. @throws ApiError when that is nothing */
+export function operation<C extends Contract, T>(
+  contract: C,
+  build: (input: Input<C>, context: RequestContext) => Write<T>,
+  reply: (result: T) => Reply<C>,
+): Operation<C> {
+  return {
+    contract,
+    write: (input, context) => {
+      const write = build(input, context)
+      return { ...write, read: (result) => reply(write.read(result)) }
+    },
+  }
+}
+
+/** The route of an operation's own endpoint. */
+export function routeOf({ contract, write }: Operation): Route {
+  return route(contract, async (input, context, extras) => {
+    const { body, version } = await runWrite(context, write(input, context))
+    extras.version = version
+    return body
+  })
+}
+
+/** The `Link` (RFC 8288) to the page after the requested one. */
+function linkNext(requestUrl: string, cursor: string): string {
+  const url = new URL(requestUrl)
+  url.searchParams.set('cursor', cursor)
+  url.searchParams.delete('page')
+  return `<${url.href}>; rel="next"`
+}
+
+/** Visible ASCII. */
+const KEY = /^[\x21-\x7e]{1,255}$/
+
+/** The keys of requests that run in this isolate, with their tokens. A canceled request leaves its key: it expires. */
+const running = new LruCache<string, true>({ maxWeight: 10_000, ttlMs: BUDGET_MS.database })
+
+/** Prepares the request's `Idempotency-Key` for its write. @throws ApiError 400 for an invalid key, 409 for a running one */
+const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const key = c.req.header('idempotency-key')
+  if (key === undefined) return next()
+  if (!KEY.test(key)) {
+    throw invalid([{ path: 'Idempotency-Key', message: 'must have 1 to 255 visible ASCII characters' }])
+  }
+  const context = c.get('context')
+  const { pathname, search } = new URL(c.req.url)
+  const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${c.get('bodyHash') ?? ''}`)
+  const name = `${context.token.id}/${key}`
+  if (running.get(name)) throw conflict('idempotency_key_in_use', 1)
+  running.set(name, true)
+  const idempotency = { key, fingerprint, position: 0, isReplayed: false }
+  context.idempotency = idempotency
+  try {
+    await next()
+    // Also of an error, which Hono has made a response by now.
+    if (idempotency.isReplayed) c.res.headers.set('Idempotency-Replayed', 'true')
+  } finally {
+    running.delete(name)
+  }
+}
+
+async function takeRequests(c: Context<AppEnv>, next: () => Promise<void>, requests: number): Promise<void> {
+  await c.get('usage').take(requests)
+  await next()
+}
+
+/** `/clients/{id}` as Hono writes it. */
+export function honoPath(contract: Contract): string {
+  return contract.path.replaceAll(/\{(\w+)\}/g, ':$1')
+}
+
+/** @throws ApiError 403 */
+export function requirePermission({ token }: RequestContext, permission: Permission): void {
+  const refusal = refuseToken({ ...token, suspended: false }, permission)
+  if (refusal) throw refusal
+}
+
+function permit({ operationId, permission }: Contract): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    c.set('operation', operationId)
+    if (permission !== null) {
+      const context = c.get('context')
+      c.set('required', permission)
+      // A token that is only assumed refuses nothing.
+      if (!context.token.permissions.has(permission)) context.token = await c.get('usage').admitted()
+      requirePermission(context, permission)
+    }
+    await next()
+  }
+}
+
+const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const lease = isolateMemory.open()
+  c.set('lease', lease)
+  try {
+    await next()
+  } finally {
+    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('usage').isAdmitted())
+    if (!isSent) {
+      lease.release()
+      // A discarded response must be ended here.
+      if (lease.isStreaming) await c.res.body?.cancel()
+    }
+  }
+}
+
+function beginPrefetch<C extends Contract>(prefetch: Prefetch<C>): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    const announced = c.req.header('content-length')
+    const announcedBytes = announced === undefined ? undefined : Number(announced)
+    c.set('prefetched', prefetch(validated<C>(c).params, c.get('context'), announcedBytes))
+    await next()
+  }
+}
+
+/** RFC 9110, 15.5.16: a request in a coding that is not supported. */
+export const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const codings = (c.req.header('content-encoding') ?? '').split(',').map((coding) => coding.trim().toLowerCase())
+  if (codings.some((coding) => coding !== '' && coding !== 'identity')) {
+    throw new ApiError('unsupported_media_type', {
+      message: 'The body must not be compressed: send it without Content-Encoding',
+      headers: { 'Accept-Encoding': 'identity' },
+    })
+  }
+  await next()
+}
+
+export function readBody(contract: Contract, schema: z.ZodMiniType): MiddlewareHandler<AppEnv> {
+  const { bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody } = contract
+  return async (c, next) => {
+    const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, c.get('lease'))
+    if (takesKey(contract) && c.req.header('idempotency-key') !== undefined) c.set('bodyHash', hash('sha256', bytes))
+    c.req.addValidatedData('json', hasRawBody ? bytes : parseBody(bytes, schema))
+    await next()
+  }
+}
+
+function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): object {
+  if (bytes.length === 0) throw invalid([{ path: '', message: 'is required' }])
+  let value: unknown
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
+  } catch (error) {
+    // The rest of the message may quote the body.
+    const [place] = /line \d+ column \d+/.exec(error instanceof Error ? error.message : '') ?? []
+    throw invalid([{ path: '', message: `is not valid JSON${place ? ` at ${place}` : ''}` }])
+  }
+  const result = schema.safeParse(value)
+  if (!result.success) throw invalidInput('body', result.error.issues)
+  return result.data as object
+}
+
+export function validate(
+  target: 'param' | 'query',
+  schema: z.ZodMiniType,
+  refusal: 'invalid_request' | 'not_found' = 'invalid_request',
+): MiddlewareHandler<AppEnv> {
+  return zValidator(target, schema, (result) => {
+    if (result.success) return
+    if (refusal === 'not_found') throw notFound()
+    throw invalidInput(target, result.error.issues)
+  })
+}
+
+/**
+ * Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. Paths and queries are
+ * flat: what is wrong inside of a parameter is reported on it, once.
+ */
+export function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
+  const issues = new Map<string, Issue>()
+  let count = 0
+  for (const issue of found.filter((each, index) => !isFartherBound(each, found[index + 1]))) {
+    const path = target === 'body' ? issue.path : issue.path.slice(0, 1)
+    const isRepeated = target === 'query' && issue.code === 'invalid_type' && issue.message.endsWith('not an array')
+    const messages = isRepeated ? ['must be sent only once'] : issue.message.split('\n')
+    const keys: readonly PropertyKey[][] = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [key]) : [[]]
+    count += keys.length
+    for (const [index, key] of keys.slice(0, MAX_ISSUES).entries()) {
+      const one = { path: [...path, ...key].join('.'), message: messages[index] ?? '' }
+      const id = JSON.stringify(one)
+      if (issues.has(id)) count--
+      issues.set(id, one)
+    }
+  }
+  return invalid([...issues.values()], count)
+}
+
+export function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {
+  // The steps above have put each part there, parsed with the contract's own schema; Hono cannot express that here.
+  const part = (target: string) => c.req.valid(target as never)
+  return { params: part('param'), query: part('query'), body: part('json') } as Input<C>
+}

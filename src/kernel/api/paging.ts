@@ -1,0 +1,78 @@
+import { type CursorPlace, readCursor, writeCursor } from '../http/cursor.ts'
+import { invalid } from '../http/errors.ts'
+import type { RequestContext } from './context.ts'
+import type { Contract } from './contract.ts'
+import type { Extras } from './endpoint.ts'
+
+/** How long a list can be walked: the feed of changes, which an order by `updated_at` needs, is kept for 31 days. */
+const WALK_MAX_MS = 30 * 86_400_000
+
+/** The part of a list's query that says which page; `expand` changes no order. */
+interface PageQuery {
+  page?: number | undefined
+  per_page: number
+  cursor?: string | undefined
+  expand?: unknown
+}
+
+/**
+ * Reads the cursor of a list's query, and writes the next one: each is valid only with the same filters and order.
+ *
+ * @throws ApiError 400 when the query's cursor is not usable
+ */
+export function openList({ operationId }: Contract, query: PageQuery, context: RequestContext, extras: Extras) {
+  const { page: _page, per_page: _perPage, cursor, expand: _expand, ...listed } = query
+  const { companyId, credentialsKey, now } = context
+  const scope = { companyId, credentialsKey, now, query: [operationId, Object.entries(listed).sort()] }
+
+  /** The `next_cursor` and `has_more` of the response, and its `Link`. `place` is null when no element follows. */
+  function following(place: CursorPlace | null) {
+    const next_cursor = place && writeCursor(scope, place)
+    extras.nextCursor = next_cursor
+    return { next_cursor, has_more: next_cursor !== null }
+  }
+  return { after: cursor === undefined ? null : readCursor(scope, cursor), following }
+}
+
+/** Where a page begins: after `offset` elements, or after a cursor's place. */
+export interface PageStart {
+  limit: number
+  offset: number
+  /** As the list's own queries wrote it; null of a page by number. */
+  after: CursorPlace | null
+}
+
+/** A page, and the place of its last element when more follow. `total` is null behind a cursor, which has it. */
+export interface FoundPage<T> {
+  rows: T[]
+  total: number | null
+  next: CursorPlace | null
+}
+
+/**
+ * {@link openList} for a list whose pages are also numbered. A cursor contains the number of its page, and the total and
+ * the time of the first page.
+ *
+ * @throws ApiError 400 when the query's cursor is not usable
+ */
+export function openPage(contract: Contract, query: PageQuery, context: RequestContext, extras: Extras) {
+  const { page: sentPage = 1, per_page } = query
+  const list = openList(contract, query, context, extras)
+  const [page, firstTotal, beganAt, ...after] = list.after ?? [sentPage, null, Math.floor(context.now / 1000)]
+  if (context.now - Number(beganAt) * 1000 > WALK_MAX_MS) {
+    throw invalid([{ path: 'cursor', message: 'is of a list that was begun 30 days ago: begin again without it' }])
+  }
+  const start = {
+    limit: per_page,
+    offset: list.after ? 0 : (sentPage - 1) * per_page,
+    after: list.after && after,
+  }
+
+  /** The response's `pagination`. */
+  function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
+    const total = Number(counted ?? firstTotal)
+    const place = next && [Number(page) + 1, total, Number(beganAt), ...next]
+    return { page: Number(page), per_page, total, ...list.following(place) }
+  }
+  return { start, pagination }
+}

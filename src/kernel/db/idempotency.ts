@@ -1,0 +1,265 @@
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { actorOf } from '../api/audit.ts'
+import type { RequestContext } from '../api/context.ts'
+import { ApiError, conflict, type Reason, unusable } from '../http/errors.ts'
+import { type Idempotency, orm, type Placeholders, prepare, prepareBatch, type Statements } from './client.ts'
+import { insertRow } from './columns.ts'
+import { databaseMessage } from './failures.ts'
+import { checkQuota, countDeletion, quotaRefusal, uncount } from './quota.ts'
+import { idempotencyKeys } from './schema.ts'
+import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
+
+/** The placeholders of a keyed write. Without a key they are not given. */
+export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'
+
+/** Who changes something, and with which key. */
+export function writerOf(context: RequestContext) {
+  const { key, fingerprint, position } = context.idempotency ?? {}
+  return { ...actorOf(context), idempotencyKey: key, fingerprint, position }
+}
+
+/**
+ * A change, as one batch. With the request's `Idempotency-Key` it happens once: the batch stores its result, or fails as
+ * a whole on the stored one.
+ */
+export interface Write<T> {
+  statements: Statements
+  /** The place of the {@link resultStatement}; the last where it is left out. */
+  result?: number
+  /** The place of the statement that returns a row when it writes an accounting event. */
+  event?: number
+  /** Whether it leaves the same when it runs twice. */
+  isIdempotent?: boolean
+  /** Whether it only deletes: then no quota refuses it. */
+  isDeletion?: boolean
+  /** Decodes the result. @throws ApiError when the batch changed nothing */
+  read: (result: string | null) => T
+}
+
+/** Selects the result of a write, which is JSON or null; with a key, stores it beside. */
+export function resultStatement(p: Placeholders<'companyId' | 'tokenId' | 'now', KeyName>, result: SQL) {
+  const { companyId, tokenId, idempotencyKey, fingerprint, position, now } = p
+  if (!idempotencyKey) return orm.select({ result: sql<string | null>`(${result})`.as('result') }).from(sql`(SELECT 1)`)
+  const key = { company_id: companyId, token_id: tokenId, key: idempotencyKey, position }
+  return insertRow(
+    idempotencyKeys,
+    { ...key, fingerprint, result: sql`(${result})`, created_at: now },
+    sql`WHERE true`,
+  ).returning({ result: idempotencyKeys.result })
+}
+
+/** The reasons for which a batch fails itself: only triggers have RAISE. */
+const FAILURES = ['version_mismatch', 'already_exists'] as const satisfies Reason[]
+
+/**
+ * A statement that fails its batch.
+ *
+ * @param when a condition on the row's `version`, which is null where there is no row
+ */
+export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: (typeof FAILURES)[number] = 'version_mismatch') {
+  // The path depends on the row, or SQLite would evaluate it without one.
+  const failure = sql`json_extract('{}', ${sql.raw(`'${reason}'`)} || coalesce(version, ''))`
+  return orm
+    .select({ failure: sql`${failure}`.as('failure') })
+    .from(sql`(SELECT max(version) AS version FROM ${table} WHERE ${isRow})`)
+    .where(when)
+}
+
+/** For {@link failWhen}: the row exists, in another version. @param versions JSON array */
+export const isOtherVersion = (versions: Placeholder) => sql`version NOT IN (SELECT value FROM json_each(${versions}))`
+
+/**
+ * Runs a write in one round trip; two when the key is that of an earlier request, whose result is then returned.
+ *
+ * @throws ApiError 400 when the key is that of another request, 409 for an `external_id` that is taken, 412 for another
+ *   version than `If-Match` names
+ */
+export async function runWrite<T>(context: RequestContext, write: Write<T>): Promise<T> {
+  const [outcome] = await runWrites(context, [() => write])
+  if (!outcome) throw new Error('A write had no outcome.')
+  if ('error' in outcome) throw outcome.error
+  return outcome.value
+}
+
+/** Builds one of several writes, in the context of its position and of its transaction's time. */
+type Build<T> = (context: RequestContext) => Write<T>
+
+/** What became of a write. Those with the same `transaction`, from 1, were committed together. */
+export type Outcome<T> = { value: T; transaction: number } | { error: ApiError }
+
+type Item<T> = { position: number; build: Build<T>; weight: number }
+type Done<T> = { position: number; at: number; isRepeated?: true } & ({ value: T } | { error: ApiError })
+
+/** Indexed characters of one transaction: while it runs, nobody else's statement does. */
+const WEIGHT_MAX = 40_000
+
+/**
+ * Runs writes in their order: in one batch, or in several where they are too much for one, or the database refuses one of
+ * them. Those that an earlier request with the same key carried out are not run again. An error stands for what cannot be a write.
+ *
+ * @throws ApiError 400 when the key is that of another request
+ */
+export async function runWrites<T>(
+  context: RequestContext,
+  builds: readonly (Build<T> | ApiError)[],
+  weights: readonly number[] = [],
+): Promise<Outcome<T>[]> {
+  let last = 0
+  // Stored results of one transaction have one time: by it a repeated request groups them alike.
+  const nextTime = () => {
+    last = Math.max(last + 1, last === 0 ? context.now : Date.now())
+    return last
+  }
+  const items = builds.flatMap((build, position) =>
+    build instanceof ApiError ? [] : [{ position, build, weight: weights[position] ?? 0 }],
+  )
+  const { idempotency } = context
+  const done = await runAll(context, items, nextTime, idempotency)
+  if (idempotency) idempotency.isReplayed = done.length > 0 && done.every(({ isRepeated }) => isRepeated)
+  const times = done.flatMap((each) => ('value' in each ? [each.at] : []))
+  const transactions = [...new Set(times)].sort((a, b) => a - b)
+  const byPosition = new Map(done.map((each) => [each.position, each]))
+  return builds.map((build, position) => {
+    const each = byPosition.get(position)
+    if (build instanceof ApiError) return { error: build }
+    if (!each) throw new Error('A write had no outcome.')
+    if ('error' in each) return { error: each.error }
+    return { value: each.value, transaction: transactions.indexOf(each.at) + 1 }
+  })
+}
+
+/** @param key of a request whose stored results were not looked up yet */
+async function runAll<T>(
+  context: RequestContext,
+  items: Item<T>[],
+  nextTime: () => number,
+  key: Idempotency | null = null,
+): Promise<Done<T>[]> {
+  if (items.length === 0) return []
+  const half = Math.ceil(items.length / 2)
+  if (items.length > 1 && items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX) {
+    const before = await runAll(context, items.slice(0, half), nextTime, key)
+    return [...before, ...(await runAll(context, items.slice(half), nextTime, key))]
+  }
+  try {
+    return await runTogether(context, items, nextTime())
+  } catch (error) {
+    const refusal = refusalOf(error)
+    if (!refusal) throw error
+    const stored = key ? await findStored(context, key) : new Map<number, Stored>()
+    if (key && (stored.size > 0 || hasReason(refusal, 'idempotency_key_in_use'))) {
+      const open = items.filter(({ position }) => !stored.has(position))
+      const repeated = items.flatMap(({ position, build }) => {
+        const { result, created_at: at } = stored.get(position) ?? {}
+        return at === undefined
+          ? []
+          : [{ position, at, isRepeated: true as const, ...readResult(build(context), result ?? null) }]
+      })
+      return [...repeated, ...(await runAll(context, open, nextTime))]
+    }
+    const [first] = items
+    if (first && items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
+    const before = await runAll(context, items.slice(0, half), nextTime)
+    return [...before, ...(await runAll(context, items.slice(half), nextTime))]
+  }
+}
+
+/** Runs writes in one batch. */
+async function runTogether<T>(context: RequestContext, items: Item<T>[], at: number): Promise<Done<T>[]> {
+  const { db, idempotency } = context
+  const writes = items.map(({ position, build }) =>
+    build({ ...context, now: at, idempotency: idempotency && { ...idempotency, position } }),
+  )
+  const canRunTwice = idempotency !== null || writes.every((write) => write.isIdempotent)
+  const run = canRunTwice ? db.writeIdempotent : db.write
+  const [first, ...others] = writes.flatMap(({ statements }) => statements)
+  if (!first) return []
+  const count = writes.every(({ isDeletion }) => isDeletion) ? countDeletion : checkQuota
+  const { companyId, tokenId, idempotencyKey } = writerOf(context)
+  const counted = count({ companyId, tokenId, now: at, idempotencyKey })
+  const results = (await run<Statements>([first, ...others, counted])) as readonly unknown[][]
+  let start = 0
+  let hasEvent = false
+  const done = writes.map((write, index) => {
+    const rows = results.slice(start, start + write.statements.length)
+    start += rows.length
+    hasEvent ||= write.event !== undefined && (rows[write.event]?.length ?? 0) > 0
+    const [row] = (rows.at(write.result ?? -1) ?? []) as { result: string | null }[]
+    return { position: items[index]?.position ?? 0, at, ...readResult(write, row?.result ?? null) }
+  })
+  if (hasEvent) context.deliverAccounting()
+  context.announceChange()
+  return done
+}
+
+function readResult<T>(write: Write<T>, result: string | null): { value: T } | { error: ApiError } {
+  try {
+    return { value: write.read(result) }
+  } catch (error) {
+    if (error instanceof ApiError) return { error }
+    throw error
+  }
+}
+
+/** What a failed batch means for the caller; null where it is no refusal. */
+function refusalOf(error: unknown): ApiError | null {
+  const message = databaseMessage(error)
+  const overQuota = quotaRefusal(error)
+  if (overQuota) return overQuota
+  const failure = FAILURES.find((reason) => message.includes(reason))
+  if (failure) return unusable(failure)
+  if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
+    return unusable('external_id_taken')
+  }
+  if (!message.includes('UNIQUE constraint failed: idempotency_keys')) return null
+  return conflict('idempotency_key_in_use', 1)
+}
+
+const hasReason = ({ details }: ApiError, reason: Reason) => details && 'reason' in details && details.reason === reason
+
+type Stored = { result: string | null; created_at: number }
+
+/** Removes what has expired, and selects the rest. As a write it reads the primary, which refused the batch before. */
+const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'idempotencyKey' | 'expiredAt'>) => {
+  const isKey = sql`company_id = ${p.companyId} AND token_id = ${p.tokenId} AND key = ${p.idempotencyKey}`
+  const { position, result, fingerprint, created_at } = idempotencyKeys
+  const isExpired = sql`${isKey} AND created_at <= ${p.expiredAt}`
+  return [
+    uncount(idempotencyKeys, isExpired),
+    orm.delete(idempotencyKeys).where(isExpired),
+    orm.select({ position, result, fingerprint, created_at }).from(idempotencyKeys).where(isKey),
+  ]
+})
+
+/** The stored results of a key by position. @throws ApiError 400 when the key is that of another request */
+async function findStored(context: RequestContext, { key, fingerprint }: Idempotency): Promise<Map<number, Stored>> {
+  const { db, companyId, token, now } = context
+  const values = { companyId, tokenId: token.id, idempotencyKey: key, expiredAt: now - IDEMPOTENCY_TTL_MS }
+  const [, , rows] = await db.writeIdempotent(storedResults(values))
+  if (rows.some((row) => row.fingerprint !== fingerprint)) throw unusable('idempotency_key_reused')
+  return new Map(rows.map((row) => [row.position, row]))
+}
+
+const storedOnly = prepare((p: Placeholders<'companyId' | 'tokenId' | 'now' | 'response', KeyName>) =>
+  resultStatement(p, sql`${p.response}`),
+)
+
+/**
+ * Stores the response of a change that happened outside of the database, or of a request without one; returns the stored
+ * response of an earlier request with the same key. Without a key nothing is stored.
+ */
+export async function storeResponse<T>(context: RequestContext, response: T): Promise<T> {
+  if (!context.idempotency) return response
+  const { requestId, ...values } = writerOf(context)
+  const statements = [storedOnly({ ...values, response: JSON.stringify(response) })] as const
+  return runWrite(context, { statements, read: (result) => JSON.parse(result ?? 'null') as T })
+}
+
+/** The stored response of an earlier request with the same key, for changes outside of the database. */
+export async function findResponse<T>(context: RequestContext): Promise<T | undefined> {
+  const { idempotency } = context
+  const stored = idempotency ? (await findStored(context, idempotency)).get(0) : undefined
+  if (!idempotency || !stored) return undefined
+  idempotency.isReplayed = true
+  return JSON.parse(stored.result ?? 'null') as T
+}

@@ -1,0 +1,84 @@
+import { sql } from 'drizzle-orm'
+import journal from '../../../drizzle/meta/_journal.json' with { type: 'json' }
+import { ApiError } from '../http/errors.ts'
+import { log } from '../http/log.ts'
+import { openDatabase, orm } from './client.ts'
+import { databaseMessage } from './failures.ts'
+
+/** The migrations that this code needs: drizzle-kit adds each to its journal. */
+const NEEDED = journal.entries.map(({ tag }) => `${tag}.sql`)
+
+/** The applied migrations, newest first and joined by commas: the last release compares the text with its newest. */
+export const appliedMigrations = sql<string | null>`(SELECT group_concat(name)
+  FROM (SELECT name FROM d1_migrations ORDER BY name DESC))`.as('applied_migrations')
+
+const RETRY_AFTER_SECONDS = '30'
+const LOG_EVERY_MS = 60_000
+
+/** In this isolate. A schema never gets older. */
+let isVerified = false
+let loggedAt = 0
+
+/**
+ * Checks the names that a query selected as {@link appliedMigrations}. A newer schema is accepted: see `operations.md`.
+ *
+ * @throws ApiError 503 where the schema is older than the code
+ */
+export function verifySchema(applied: string | null): void {
+  if (isVerified) return
+  if (!isCurrent(applied)) throw outdated(applied)
+  isVerified = true
+}
+
+/** How a schema differs from what the code needs: with missing migrations it is older, with unknown ones newer. */
+export function compareSchema(applied: string | null) {
+  const names = applied?.split(',') ?? []
+  // An object of the last release tells the newest name alone.
+  const isNewestAlone = names.length === 1 && names.some((name) => name >= (NEEDED.at(-1) ?? ''))
+  return {
+    applied: names[0] ?? null,
+    needed: NEEDED.at(-1) ?? '',
+    missing: isNewestAlone ? [] : NEEDED.filter((name) => !names.includes(name)),
+    unknown: names.filter((name) => !NEEDED.includes(name)),
+  }
+}
+
+/** Whether a schema with these migrations has everything that the code needs. */
+export function isCurrent(applied: string | null): boolean {
+  return compareSchema(applied).missing.length === 0
+}
+
+/** As {@link verifySchema}, with a query of its own where this isolate has not verified the schema yet. */
+export async function requireSchema(binding: D1Database): Promise<void> {
+  if (!isVerified) verifySchema(await readApplied(binding))
+}
+
+/** The migrations that are applied, as {@link appliedMigrations}; null where there is none. */
+export async function readApplied(binding: D1Database): Promise<string | null> {
+  try {
+    const [[row]] = await openDatabase(binding).read([orm.select({ appliedMigrations }).from(sql`(SELECT 1)`)])
+    return row?.appliedMigrations ?? null
+  } catch (error) {
+    if (isMissing(error)) return null
+    throw error
+  }
+}
+
+/** Whether a query failed for a table or column that the database does not have: before the schema is verified, yet. */
+export function isMissing(error: unknown): boolean {
+  return !isVerified && /no such (table|column)/.test(databaseMessage(error))
+}
+
+/** The refusal of every request while the schema is older than the code. Logged once a minute in each isolate. */
+function outdated(applied: string | null, now = Date.now()): ApiError {
+  if (now - loggedAt >= LOG_EVERY_MS) {
+    loggedAt = now
+    const advice = 'The database is older than this release: run npm run migrate, or roll the release back.'
+    log('schema_outdated', { ...compareSchema(applied), advice }, 'error')
+  }
+  return new ApiError('unavailable', {
+    message: 'The service is being updated: retry after the seconds in Retry-After',
+    cause: `the schema misses ${compareSchema(applied).missing.join(', ')}`,
+    headers: { 'Retry-After': RETRY_AFTER_SECONDS },
+  })
+}

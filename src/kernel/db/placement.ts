@@ -1,0 +1,254 @@
+import { type SQL, sql } from 'drizzle-orm'
+import { DATABASE_BINDING } from '../api/contract.ts'
+import { ApiError } from '../http/errors.ts'
+import { log, nameOf } from '../http/log.ts'
+import {
+  type CompanyContext,
+  type Database,
+  type DatabaseOptions,
+  openDatabase,
+  orm,
+  type Results,
+  type Statements,
+  statement,
+} from './client.ts'
+import { databaseMessage } from './failures.ts'
+import { companies } from './schema.ts'
+
+/**
+ * The database that knows every company: tokens, members, what administrators did, and where each company's data is. It
+ * has the data of companies too. Further databases are bindings `DB_…` with the same schema.
+ */
+export const DIRECTORY = 'DB'
+
+/** The form of D1's bookmarks, of which it accepts anything locally, and the database where that is not the directory. */
+const BOOKMARK = /^([0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32})(?:@(DB_[A-Z0-9_]{1,40}))?$/
+
+/** A version of a database. */
+export interface Version {
+  database: string
+  bookmark: string
+}
+
+/** Reads an `X-Bookmark`: null where it is not well-formed. */
+export function parseBookmark(text: string | null | undefined): Version | null {
+  const [, bookmark, database = DIRECTORY] = BOOKMARK.exec(text ?? '') ?? []
+  return bookmark === undefined ? null : { database, bookmark }
+}
+
+interface Bindings {
+  DB: D1Database
+}
+
+/** Where a company's data is. */
+export interface Placement {
+  companyId: number
+  /** A binding. */
+  database: string
+  /** Its place in the full-text tables of that database, where the caller searches. */
+  slot?: number
+}
+
+/** The bindings of databases, the directory's first. */
+export function databaseNames(env: Bindings): string[] {
+  return Object.keys(env)
+    .filter((name) => DATABASE_BINDING.test(name))
+    .sort()
+}
+
+/** @throws ApiError 503 where the deployment has no such binding: never another database in its place */
+export function bindingOf(env: Bindings, name: string): D1Database {
+  const binding: unknown = DATABASE_BINDING.test(name) ? Reflect.get(env, name) : undefined
+  if (typeof binding === 'object' && binding !== null) return binding as D1Database
+  log('database_missing', { database: name }, 'error')
+  throw unavailable('The database of this company is not available', `there is no binding ${name}`)
+}
+
+/** Tokens, members and placement. */
+export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Database {
+  return openDatabase(bindingOf(env, DIRECTORY), options)
+}
+
+/**
+ * Opens the database of a company; nothing else does. Where there are several, every batch also reads whether the company
+ * has moved away: then the same batch runs in its new database, so that a placement that is out of date shows and changes
+ * nothing that is.
+ *
+ * @param options.bookmark of the placement's database
+ * @param options.onMoved is called when the placement is out of date
+ * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes while the company
+ *   is being moved
+ */
+export function databaseFor(
+  env: Bindings,
+  placement: Placement,
+  { bookmark, onMoved, ...options }: Omit<DatabaseOptions, 'slot'> & { onMoved?: () => void } = {},
+): Database {
+  let name = placement.database
+  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot: placement.slot, name })
+  if (databaseNames(env).length === 1) return inner
+  let waitedBefore = 0
+  let used: string | null = null
+
+  async function run<T extends Statements>(kind: 'read' | 'write' | 'writeIdempotent', queries: T) {
+    for (let move = 0; ; move++) {
+      const { values, guard } = await runHere(kind, queries)
+      if (guard?.state !== 'away') {
+        used ??= name
+        return values
+      }
+      onMoved?.()
+      // What was read or written in the old database may have other ids in the new one, or be left behind.
+      const mayWrite = used === null || used === guard.destination
+      if (move === MAX_MOVES || !(mayWrite || kind === 'read')) throw moving('it has just moved')
+      waitedBefore += inner.waitedMs()
+      name = guard.destination
+      inner = openDatabase(bindingOf(env, name), { ...options, slot: guard.slot, name })
+    }
+  }
+
+  async function runHere<T extends Statements>(
+    kind: 'read' | 'write' | 'writeIdempotent',
+    queries: T,
+  ): Promise<{ values: Results<T>; guard: Guard | undefined }> {
+    try {
+      const results: unknown[] = await inner[kind]([...queries, readGuard(placement.companyId)])
+      const [guard] = results.pop() as Guard[]
+      return { values: results as Results<T>, guard }
+    } catch (error) {
+      if (!databaseMessage(error).includes('company is moving')) throw error
+      const [[guard]] = await inner.read([readGuard(placement.companyId)])
+      if (guard?.state === 'away') return { values: [] as unknown as Results<T>, guard }
+      const thawed = await inner.writeIdempotent([thaw(Date.now(), placement.companyId)])
+      if (thawed[0].length > 0) return runHere(kind, queries)
+      throw moving('it is frozen')
+    }
+  }
+
+  return {
+    read: (queries) => run('read', queries),
+    write: (queries) => run('write', queries),
+    writeIdempotent: (queries) => run('writeIdempotent', queries),
+    bookmark: () => {
+      const newest = inner.bookmark()
+      return newest === null || name === DIRECTORY ? newest : `${newest}@${name}`
+    },
+    primaryRegion: () => inner.primaryRegion(),
+    waitedMs: () => waitedBefore + inner.waitedMs(),
+  }
+}
+
+/** A company that moves more often within one request is not followed. */
+const MAX_MOVES = 3
+
+type Guard = { state: string; destination: string; slot: number }
+
+const readGuard = (companyId: number) =>
+  statement<Guard>('SELECT state, destination, slot FROM company_guards WHERE company_id = ?', companyId)
+
+/** A move that refuses writes for longer was interrupted. */
+const FROZEN_MAX_MS = 10_000
+
+/** Ends freezes that nobody ended, of one company or of all. */
+export function thaw(nowMs: number, companyId: number | null = null) {
+  return statement<{ company_id: number }>(
+    `UPDATE company_guards SET state = 'copying', frozen_at = NULL
+      WHERE state = 'frozen' AND frozen_at < ?1 AND company_id = coalesce(?2, company_id) RETURNING company_id`,
+    ...[nowMs - FROZEN_MAX_MS, companyId],
+  )
+}
+
+const RETRY_AFTER_SECONDS = '2'
+
+function moving(cause: string): ApiError {
+  return unavailable('The company is being moved: nothing was changed. Retry after the seconds in Retry-After', cause)
+}
+
+function unavailable(message: string, cause: string): ApiError {
+  return new ApiError('unavailable', { message, cause, headers: { 'Retry-After': RETRY_AFTER_SECONDS } })
+}
+
+/** What the directory's row says of a company. */
+export const placementColumns = {
+  database: sql<string>`coalesce(${companies.database}, ${sql.raw(`'${DIRECTORY}'`)})`.as('placed_database'),
+  slot: sql<number>`coalesce(${companies.database_slot}, ${companies.slot})`.as('placed_slot'),
+}
+
+/**
+ * Whether rows of a company may be changed where they are, for statements that change those of many: not while it is
+ * frozen, nor what is left or not yet complete of it in a database, whose triggers would undo the whole statement.
+ */
+export const isSettled = (companyId: SQL) =>
+  sql`${companyId} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
+
+/** Whether the rows of a company are in the database that is read: in one that it has left, or is yet to enter, are copies. */
+export const isPresent = (companyId: SQL) =>
+  sql`${companyId} NOT IN (SELECT g.company_id FROM company_guards AS g WHERE g.state = 'away')`
+
+/** Whether the data of a row of `companies` is in the database that has the row, and may be changed. */
+export const isHere = sql`${companies.database} IS NULL AND ${isSettled(sql`${companies.id}`)}`
+
+export interface PlacedContext extends CompanyContext {
+  directory: Database
+  database: string
+}
+
+/** The context of a company, by what the directory says now; in the directory itself for one that is in none. */
+export async function openCompany(env: Bindings, companyId: number): Promise<PlacedContext & { slot: number | null }> {
+  const directory = directoryFor(env)
+  const [[row]] = await directory.read([
+    orm.select(placementColumns).from(companies).where(sql`${companies.id} = ${companyId}`),
+  ])
+  const database = row?.database ?? DIRECTORY
+  return { companyId, directory, database, slot: row?.slot ?? null, db: databaseFor(env, { companyId, database }) }
+}
+
+/** Every database, for work that is not of one company. */
+export function openEach(env: Bindings, options: DatabaseOptions = {}): { name: string; db: Database }[] {
+  return databaseNames(env).map((name) => ({ name, db: openDatabase(bindingOf(env, name), options) }))
+}
+
+/** Does the same for every database. One that fails is logged, and does not keep the others waiting. @throws the last failure */
+export async function forEachDatabase(env: Bindings, work: (binding: D1Database, name: string) => Promise<void>) {
+  let failure: { error: unknown } | null = null
+  for (const name of databaseNames(env)) {
+    try {
+      await work(bindingOf(env, name), name)
+    } catch (error) {
+      log('database_failed', { database: name, error: nameOf(error) }, 'error')
+      failure = { error }
+    }
+  }
+  if (failure) throw failure.error
+}
+
+/** Copies what the directory's row repeats of a company in another database. */
+export async function syncDirectory({ companyId, db, directory, database }: PlacedContext): Promise<void> {
+  if (database === DIRECTORY) return
+  const { name, suspended, slot: database_slot } = companies
+  const [[row]] = await db.read([
+    orm.select({ name, suspended, database_slot }).from(companies).where(sql`${companies.id} = ${companyId}`),
+  ])
+  if (row) await directory.writeIdempotent([orm.update(companies).set(row).where(sql`${companies.id} = ${companyId}`)])
+}
+
+/** The lowest place that no company has in any database, for use in the directory: then a company keeps it when it moves. */
+export const unusedSlot = sql`(SELECT min(s.slot) + 1 FROM (
+    SELECT -1 AS slot UNION ALL SELECT coalesce(database_slot, slot) FROM companies) AS s
+  WHERE s.slot + 1 NOT IN (SELECT coalesce(database_slot, slot) FROM companies))`
+
+/**
+ * The place in a database's full-text tables for another company: the preferred one, or the lowest that is free. 1024,
+ * which a constraint refuses, where there is none. That of a company on its way out or in is taken.
+ */
+export function freeSlot(preferred: SQL | number): SQL<number> {
+  const isFree = (
+    slot: SQL,
+  ) => sql`NOT EXISTS (SELECT 1 FROM companies AS u WHERE u.slot = ${slot} AND u.database IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM moves AS m JOIN companies AS u ON u.id = m.company_id
+      WHERE u.slot = ${slot} AND u.database IS NOT NULL)`
+  return sql<number>`coalesce(
+    (SELECT p.slot FROM (SELECT ${preferred} AS slot) AS p WHERE p.slot BETWEEN 0 AND 1023 AND ${isFree(sql`p.slot`)}),
+    (SELECT z.slot FROM (SELECT 0 AS slot) AS z WHERE ${isFree(sql`z.slot`)}),
+    (SELECT min(c.slot) + 1 FROM companies AS c WHERE c.slot < 1023 AND ${isFree(sql`c.slot + 1`)}), 1024)`
+}

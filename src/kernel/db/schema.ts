@@ -1,0 +1,857 @@
+import { sql } from 'drizzle-orm'
+import {
+  check,
+  foreignKey,
+  index,
+  integer,
+  primaryKey,
+  real,
+  type SQLiteColumn,
+  sqliteTable,
+  text,
+  uniqueIndex,
+} from 'drizzle-orm/sqlite-core'
+import { STORED_BYTES, TEXT_BYTES } from './stored-bytes.ts'
+
+/*
+ * Columns have the names of the API's fields. Every row belongs to a company and every key begins with it: the primary
+ * key is `(company_id, id)`, and foreign keys have both columns, so the database refuses references into another company.
+ * Ids are assigned per company and reveal nothing of others; a seed may use any free id up to 2^48.
+ *
+ * No query plan relies on statistics: every read finds its rows by the first columns of a key or index. A partial index
+ * is used only by queries that repeat its condition literally.
+ *
+ * Times are milliseconds since the epoch, dates are `YYYY-MM-DD`, money is integer cents. The migrations also have
+ * full-text tables, counters and their triggers, which Drizzle cannot express.
+ */
+
+const bool = () => integer({ mode: 'boolean' })
+const flag = () => bool().notNull().default(false)
+const companyId = () =>
+  integer()
+    .notNull()
+    .references(() => companies.id)
+
+const companyKey = () => ({ company_id: companyId(), id: integer().notNull() })
+const version = () => integer().notNull().default(1)
+/** Bytes of the row: see `stored-bytes.ts`. */
+const stored = (table: keyof typeof STORED_BYTES) => integer().generatedAlwaysAs(sql.raw(STORED_BYTES[table]))
+const texts = (table: keyof typeof TEXT_BYTES) => integer().generatedAlwaysAs(sql.raw(TEXT_BYTES[table]))
+const counted = (table: keyof typeof TEXT_BYTES) => ({ text_bytes: texts(table), stored_bytes: stored(table) })
+const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
+
+export const companies = sqliteTable(
+  'companies',
+  {
+    id: integer().primaryKey(),
+    /** Small dense number: the high bits of this company's rowids in the full-text tables (`slot << 53 | id`). */
+    slot: integer().notNull(),
+    /** In the directory: the binding of the database that has the company's data, and its slot there. Null for this one. */
+    database: text(),
+    database_slot: integer(),
+    name: text().notNull(),
+    accounting_sync_enabled: flag(),
+    suspended: flag(),
+    /** Whether events and changes wait until an operator resumes their delivery. */
+    deliveries_paused: flag(),
+    /** When its last complete backup began; null before the first. */
+    backed_up_at: integer(),
+    /** Rows that are not deleted, counted by triggers: a list's total costs one row. */
+    client_count: integer().notNull().default(0),
+    order_count: integer().notNull().default(0),
+    /** The highest ids so far, raised by triggers, also above those of a seed. */
+    last_client_id: integer().notNull().default(0),
+    last_order_id: integer().notNull().default(0),
+    last_invoice_id: integer().notNull().default(0),
+    last_invoice_number: integer().notNull().default(1000),
+    last_payment_id: integer().notNull().default(0),
+    /** The `sequence` of the newest row of `changes`. */
+    last_change: integer().notNull().default(0),
+    /** Stored bytes of email threads, counted by triggers, and their limit. */
+    mail_bytes: integer().notNull().default(0),
+    mail_quota_bytes: integer().notNull().default(2_147_483_648),
+    /** `mail_bytes` at the last check of the quota: a write that does not raise it is never refused. */
+    mail_bytes_checked: integer().notNull().default(0),
+    /** The same of all other rows but those of `changes`, see `quota.ts`; also counts changes where it was last checked. */
+    stored_bytes: integer().notNull().default(0),
+    storage_quota_bytes: integer().notNull().default(2_147_483_648),
+    stored_bytes_checked: integer().notNull().default(0),
+    /** The newest entry of the audit log that is counted in `stored_bytes`. */
+    audit_counted: integer().notNull().default(0),
+    /** When its rows were last recounted; null where they were never counted, and the quota does not apply yet. */
+    recounted_at: integer().default(0),
+    ...times(),
+  },
+  (t) => [
+    check('companies_slot', sql`${t.slot} BETWEEN 0 AND 1023`),
+    uniqueIndex('companies_slot_unique').on(t.slot).where(sql`${t.database} IS NULL`),
+    uniqueIndex('companies_elsewhere').on(t.database, t.database_slot).where(sql`${t.database} IS NOT NULL`),
+  ],
+)
+
+export const apiTokens = sqliteTable(
+  'api_tokens',
+  {
+    id: integer().primaryKey({ autoIncrement: true }),
+    company_id: companyId(),
+    /** SHA-256 of the token, lower-case hex. The token itself is not stored. */
+    token_hash: text().notNull().unique(),
+    name: text().notNull(),
+    /** JSON array of permissions. */
+    permissions: text({ mode: 'json' }).$type<string[]>().notNull(),
+    created_at: integer().notNull(),
+    /** The email of who made it; null for an operator. */
+    created_by: text(),
+    last_used_at: integer(),
+    expires_at: integer(),
+    revoked_at: integer(),
+  },
+  (t) => [index('api_tokens_company').on(t.company_id, t.id)],
+)
+
+export const orderStatuses = sqliteTable(
+  'order_statuses',
+  {
+    ...companyKey(),
+    title: text().notNull(),
+    color: text(),
+    workflow_key: text(),
+    position: integer().notNull().default(0),
+    is_default: flag(),
+    deleted: flag(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.id] }),
+    index('order_statuses_default')
+      .on(t.company_id, t.position, t.id)
+      .where(sql`${t.is_default} = 1 AND ${t.deleted} = 0`),
+  ],
+)
+
+export const taxes = sqliteTable(
+  'taxes',
+  {
+    ...companyKey(),
+    name: text().notNull(),
+    /** Percent, at most 4 decimals. */
+    rate: real().notNull(),
+    /** The accounting system's tax code for it. */
+    accounting_tax_code_id: text(),
+    deleted: flag(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
+)
+
+export const clients = sqliteTable(
+  'clients',
+  {
+    ...companyKey(),
+    company_name: text().notNull(),
+    first_name: text(),
+    last_name: text(),
+    email: text(),
+    website: text(),
+    phone: text(),
+    /** Folded fields for search and lookup (see `kernel/db/search.ts`): one each, so that a partial update sets its own. */
+    company_name_key: text().notNull(),
+    first_name_key: text(),
+    last_name_key: text(),
+    email_key: text(),
+    phone_key: text(),
+    phone_digits: text().notNull().default(''),
+    /** Separated by U+001F, which no folded text contains: a match never spans two fields. */
+    search_text: text().generatedAlwaysAs(
+      sql`company_name_key || coalesce(char(31) || coalesce(first_name_key || ' ' || last_name_key, first_name_key, last_name_key), '') || coalesce(char(31) || email_key, '') || coalesce(char(31) || phone_key, '')`,
+    ),
+    accounting_sync_enabled: flag(),
+    tax_exempt: flag(),
+    tax_exempt_reason: text(),
+    deleted: flag(),
+    external_id: text(),
+    version: version(),
+    /** The customer's id in the accounting system, once known. */
+    accounting_customer_id: text(),
+    /** Whether it was linked by hand: then it is never replaced. */
+    accounting_customer_linked: flag(),
+    ...times(),
+    ...counted('clients'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.id] }),
+    index('clients_email').on(t.company_id, t.email_key, t.deleted, t.id),
+    index('clients_live').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
+    index('clients_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
+    index('clients_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
+    index('clients_deleted').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
+    index('clients_deleted_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
+    index('clients_deleted_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
+    uniqueIndex('clients_external_id').on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
+  ],
+)
+
+/** Clients that are not deleted, by blocks of 4,096 ids. Triggers count them; a change of a searched field raises `version`. */
+export const clientBlocks = sqliteTable(
+  'client_blocks',
+  {
+    company_id: companyId(),
+    block: integer().notNull(),
+    live: integer().notNull(),
+    version: integer().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.block] })],
+)
+
+/** Cached counts of searches with many hits: JSON `[[block, version, hits], …]`. A count of another version is not read. */
+export const clientSearchCounts = sqliteTable(
+  'client_search_counts',
+  {
+    company_id: companyId(),
+    /** The folded search text. */
+    search: text().notNull(),
+    counts: text().notNull(),
+    counted_at: integer().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.search] })],
+)
+
+export const orders = sqliteTable(
+  'orders',
+  {
+    ...companyKey(),
+    title: text().notNull(),
+    client_id: integer().notNull(),
+    description: text(),
+    start_date: text(),
+    deadline: text(),
+    order_status_id: integer(),
+    client_notes: text(),
+    created_date: text().notNull(),
+    ...times(),
+    deleted: flag(),
+    external_id: text(),
+    /** Raised by every change of the order, its invoice, lines and payments. */
+    version: version(),
+    /** The folded title, and the folded number of its invoice, for searches. */
+    title_key: text().notNull().default(''),
+    number_key: text().notNull().default(''),
+    ...counted('orders'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.id] }),
+    belongsTo([t.company_id, t.client_id], [clients.company_id, clients.id]),
+    belongsTo([t.company_id, t.order_status_id], [orderStatuses.company_id, orderStatuses.id]),
+    index('orders_live').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_of_client').on(t.company_id, t.client_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_of_client_status')
+      .on(t.company_id, t.client_id, t.order_status_id, t.created_date, t.id)
+      .where(sql`${t.deleted} = 0`),
+    index('orders_of_status').on(t.company_id, t.order_status_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_live_id').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_deleted').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 1`),
+    index('orders_deleted_id').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
+    index('orders_deleted_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
+    index('orders_deleted_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
+    uniqueIndex('orders_external_id').on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
+  ],
+)
+
+/**
+ * Orders that are not deleted, counted by triggers for each status (0: none): of all clients (`client_id` 0) by day and on
+ * all days (`created_date` empty), and of each client on all days.
+ */
+export const orderCounts = sqliteTable(
+  'order_counts',
+  {
+    company_id: companyId(),
+    client_id: integer().notNull(),
+    status_id: integer().notNull(),
+    created_date: text().notNull(),
+    count: integer().notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.client_id, t.status_id, t.created_date] }),
+    index('order_counts_by_day').on(t.company_id, t.created_date, t.count).where(sql`${t.created_date} > ''`),
+  ],
+)
+
+export const invoices = sqliteTable(
+  'invoices',
+  {
+    ...companyKey(),
+    project_id: integer().notNull(),
+    number: text().notNull(),
+    due_date: text(),
+    tax_id: integer(),
+    tax_exempt: flag(),
+    tax_exempt_reason: text(),
+    /** Hundredths of a percent or of a currency unit, see `discount_amount_type`. */
+    discount_hundredths: integer().notNull().default(0),
+    discount_amount_type: text({ enum: ['percentage', 'fixed_amount'] })
+      .notNull()
+      .default('percentage'),
+    discount_type: text({ enum: ['before_tax', 'after_tax'] })
+      .notNull()
+      .default('before_tax'),
+    deleted: flag(),
+    ...times(),
+    stored_bytes: stored('invoices'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.id] }),
+    belongsTo([t.company_id, t.project_id], [orders.company_id, orders.id]),
+    belongsTo([t.company_id, t.tax_id], [taxes.company_id, taxes.id]),
+    uniqueIndex('invoices_of_order').on(t.company_id, t.project_id),
+    uniqueIndex('invoices_number').on(t.company_id, t.number),
+    check('invoices_discount', sql`${t.discount_hundredths} >= 0`),
+    check('invoices_discount_amount_type', sql`${t.discount_amount_type} IN ('percentage', 'fixed_amount')`),
+    check('invoices_discount_type', sql`${t.discount_type} IN ('before_tax', 'after_tax')`),
+  ],
+)
+
+export const invoiceItems = sqliteTable(
+  'invoice_items',
+  {
+    ...companyKey(),
+    invoice_id: integer().notNull(),
+    title: text().notNull(),
+    description: text(),
+    quantity: real().notNull(),
+    unit_price_cents: integer().notNull(),
+    taxable: bool().notNull().default(true),
+    supplier: text(),
+    style: text(),
+    color: text(),
+    size: text(),
+    sku: text(),
+    position: integer().notNull().default(0),
+    deleted: flag(),
+    search_text: text().notNull(),
+    ...counted('invoice_items'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.id] }),
+    belongsTo([t.company_id, t.invoice_id], [invoices.company_id, invoices.id]),
+    index('invoice_items_of_invoice').on(t.company_id, t.invoice_id, t.position, t.id),
+  ],
+)
+
+export const payments = sqliteTable(
+  'payments',
+  {
+    ...companyKey(),
+    invoice_id: integer().notNull(),
+    amount_cents: integer().notNull(),
+    method: text(),
+    paid_at: text(),
+    note: text(),
+    stored_bytes: stored('payments'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.invoice_id, t.id] }),
+    belongsTo([t.company_id, t.invoice_id], [invoices.company_id, invoices.id]),
+    uniqueIndex('payments_id').on(t.company_id, t.id),
+  ],
+)
+
+export const artworks = sqliteTable(
+  'artworks',
+  {
+    ...companyKey(),
+    project_id: integer().notNull(),
+    name: text().notNull(),
+    print_method: text(),
+    /** JSON arrays, as seeded. */
+    placements: text().notNull().default('[]'),
+    colors: text().notNull().default('[]'),
+    preview_url: text(),
+    status: text(),
+    stored_bytes: stored('artworks'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.id] }),
+    belongsTo([t.company_id, t.project_id], [orders.company_id, orders.id]),
+    index('artworks_of_order').on(t.company_id, t.project_id, t.id),
+    check('artworks_json', sql`json_valid(${t.placements}) AND json_valid(${t.colors})`),
+  ],
+)
+
+export const catalogItems = sqliteTable(
+  'catalog_items',
+  {
+    ...companyKey(),
+    title: text().notNull(),
+    description: text(),
+    price_cents: integer(),
+    deleted: flag(),
+    search_text: text().notNull(),
+    ...counted('catalog_items'),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
+)
+
+/** Links between mail threads and the CRM. They belong to the company whose seed or request wrote them. */
+export const threadContexts = sqliteTable(
+  'thread_contexts',
+  {
+    company_id: companyId(),
+    thread_id: text().notNull(),
+    legacy_thread_id: text(),
+    sender_email: text(),
+    client_id: text(),
+    client_data: text(),
+    clients_data: text(),
+    orders_data: text(),
+    selected_order_id: text(),
+    participant_emails: text(),
+    participants_data: text(),
+    fetched_at: integer().notNull(),
+    updated_at: integer().notNull(),
+    ...counted('thread_contexts'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.thread_id] }),
+    index('thread_contexts_legacy').on(t.company_id, t.legacy_thread_id, t.updated_at),
+    check(
+      'thread_contexts_json',
+      sql`json_valid(${t.client_data}) AND json_valid(${t.clients_data}) AND json_valid(${t.orders_data}) AND json_valid(${t.participant_emails}) AND json_valid(${t.participants_data}) AND json_type(${t.client_data}) = 'object'`,
+    ),
+  ],
+)
+
+/** The clients and orders that thread contexts name. Triggers write them. */
+export const threadContextLinks = sqliteTable(
+  'thread_context_links',
+  {
+    company_id: companyId(),
+    entity: text({ enum: ['client', 'order'] }).notNull(),
+    entity_id: integer().notNull(),
+    thread_id: text().notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.entity, t.entity_id, t.thread_id] }),
+    index('thread_context_links_of_thread').on(t.company_id, t.thread_id),
+  ],
+)
+
+/**
+ * Whole mail threads. The four texts are stored as the JSON that was sent (`"…"`), since D1 changes lone surrogates and
+ * cuts text at U+0000; one over 100,000 bytes is `@` here and stored in `email_thread_segments`.
+ */
+export const emailThreads = sqliteTable(
+  'email_threads',
+  {
+    /** UUID. */
+    id: text().primaryKey(),
+    company_id: companyId(),
+    account_email: text().notNull(),
+    legacy_thread_id: text().notNull(),
+    mail_thread_id: text(),
+    subject: text(),
+    snippet: text(),
+    mail_history_id: text(),
+    /** Bytes of the four texts in this row. */
+    text_bytes: integer().generatedAlwaysAs(
+      sql`octet_length(coalesce(mail_thread_id, '')) + octet_length(coalesce(subject, '')) + octet_length(coalesce(snippet, '')) + octet_length(coalesce(mail_history_id, ''))`,
+    ),
+    message_count: integer().notNull(),
+    first_message_at: integer(),
+    last_message_at: integer(),
+    last_synced_at: integer().notNull(),
+    /** SHA-256 of the three arrays as sent, hex: equal content is not written again. */
+    content_hash: text().notNull(),
+    /** Bytes of the three arrays as sent. */
+    content_bytes: integer().notNull().default(0),
+    /** Raised by every write; `content_revision` is the one that wrote the content. */
+    revision: integer().notNull(),
+    content_revision: integer().notNull(),
+    /** When the content was last read or written, to a day; {@link IN_OBJECT} where R2 holds it; 0 where it is not known. */
+    content_used_at: integer().notNull().default(0),
+    ...times(),
+    deleted: flag(),
+    stored_bytes: stored('email_threads'),
+  },
+  (t) => [
+    index('email_threads_unused').on(t.content_used_at),
+    uniqueIndex('email_threads_identity').on(t.company_id, t.legacy_thread_id, t.account_email),
+    index('email_threads_of_account').on(t.company_id, t.account_email, t.created_at, t.id),
+  ],
+)
+
+/**
+ * Values too large for a row of `email_threads`, in segments of at most 1,400,000 bytes of JSON text, each compressed
+ * (Brotli) and base64-encoded: no value comes near D1's limit of 2,000,000 bytes. Joined by `position` they are the text:
+ * the members `"participants":…,"labels":…,"messages":…` for the field `content`, else the field's value.
+ */
+export const emailThreadSegments = sqliteTable(
+  'email_thread_segments',
+  {
+    thread_id: text()
+      .notNull()
+      .references(() => emailThreads.id),
+    field: text().notNull(),
+    position: integer().notNull(),
+    data: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.thread_id, t.field, t.position] })],
+)
+
+/** `content_used_at` of a thread whose content R2 holds: behind every date. */
+export const IN_OBJECT = 9_000_000_000_000_000
+
+/** Objects of R2, each with the content of one thread as it was at one write: see `resources/mail/objects.ts`. */
+export const emailThreadObjects = sqliteTable(
+  'email_thread_objects',
+  {
+    /** UUID. No two writes have the same one, so no key is ever written twice. */
+    id: text().primaryKey(),
+    company_id: companyId(),
+    content_hash: text().notNull(),
+    /** Stored bytes of all segments, and of each: a JSON array of integers. */
+    bytes: integer().notNull(),
+    segments: text().notNull(),
+    /** `writing` until a thread names it, then `stored`; `replaced` when none does any more; `removing` for good. */
+    state: text().notNull().default('writing'),
+    /** The thread that names it. */
+    thread_id: text().references(() => emailThreads.id),
+    /** When the sweep removes it; null while a thread names it. */
+    remove_at: integer(),
+  },
+  (t) => [
+    index('email_thread_objects_company').on(t.company_id, t.id),
+    uniqueIndex('email_thread_objects_thread').on(t.thread_id).where(sql`thread_id IS NOT NULL`),
+    index('email_thread_objects_removal').on(t.remove_at).where(sql`remove_at IS NOT NULL`),
+    index('email_thread_objects_writing').on(t.company_id).where(sql`state = 'writing'`),
+  ],
+)
+
+/** Segments of a large PUT in progress: its last batch moves them, the sweep removes abandoned ones. */
+export const emailThreadUploads = sqliteTable(
+  'email_thread_uploads',
+  {
+    company_id: companyId(),
+    id: text().notNull(),
+    field: text().notNull(),
+    position: integer().notNull(),
+    data: text().notNull(),
+    created_at: integer().notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.id, t.field, t.position] }),
+    index('email_thread_uploads_created').on(t.created_at),
+  ],
+)
+
+export const integrations = sqliteTable(
+  'integrations',
+  {
+    company_id: companyId(),
+    kind: text().notNull(),
+    enabled: flag(),
+    /** Base address; the endpoint for `storage`. */
+    base_url: text().notNull(),
+    /** JSON object of what is not secret: bucket and region of `storage`. */
+    settings: text().notNull().default('{}'),
+    /** Encrypted with AES-GCM, bound to company and kind: see `kernel/gate/credentials.ts`. */
+    credentials: text().notNull(),
+    updated_at: integer().notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.kind] }),
+    index('integrations_accounting')
+      .on(t.company_id, t.updated_at)
+      .where(sql`${t.kind} = 'accounting_sync' AND ${t.enabled} = 1`),
+  ],
+)
+
+/** The state of a company's connection to its accounting system. Created by the first delivery. */
+export const accountingConnections = sqliteTable('accounting_connections', {
+  company_id: integer()
+    .primaryKey()
+    .references(() => companies.id),
+  /** The remote account (address and realm) that links and customer ids belong to. */
+  remote_account: text().notNull(),
+  /** The current tokens, encrypted as credentials are; null before the first refresh. */
+  tokens: text(),
+  /** No calls before this time. */
+  paused_until: integer().notNull().default(0),
+  /** `updated_at` of the integration that failed for good: a changed integration is tried again. */
+  stopped_for: integer(),
+  /** Why it is paused or stopped. */
+  reason: text(),
+})
+
+/**
+ * Events for the accounting system, written in the transaction of the change. `pending`: not sent with its present body;
+ * `sent`: sent, without a response yet; `parked`, `dead`: not retried until the order is edited or the event is retried by
+ * hand; `done`: delivered, or covered by another event.
+ */
+export const accountingOutbox = sqliteTable(
+  'accounting_outbox',
+  {
+    id: integer().primaryKey({ autoIncrement: true }),
+    company_id: companyId(),
+    order_id: integer().notNull(),
+    /** The operation of the change; once sent, that of the request body. */
+    operation: text({ enum: ['create', 'update', 'delete'] }).notNull(),
+    state: text({ enum: ['pending', 'sent', 'parked', 'dead', 'done'] })
+      .notNull()
+      .default('pending'),
+    /** Attempts, and those refused as stale. */
+    attempts: integer().notNull().default(0),
+    stale_attempts: integer().notNull().default(0),
+    next_attempt_at: integer().notNull(),
+    /** The request id and body (JSON) as first sent: a retry repeats both exactly. Only of `sent` rows. */
+    request_id: text(),
+    request_body: text(),
+    last_error: text(),
+    ...times(),
+    stored_bytes: stored('accounting_outbox'),
+  },
+  (t) => [
+    belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
+    index('accounting_outbox_due')
+      .on(t.company_id, t.next_attempt_at, t.id, t.order_id)
+      .where(sql`${t.state} IN ('pending', 'sent')`),
+    index('accounting_outbox_of_order').on(t.company_id, t.order_id, t.state, t.id).where(sql`${t.state} <> 'done'`),
+    index('accounting_outbox_done').on(t.updated_at).where(sql`${t.state} = 'done'`),
+    check('accounting_outbox_operation', sql`${t.operation} IN ('create', 'update', 'delete')`),
+    check('accounting_outbox_state', sql`${t.state} IN ('pending', 'sent', 'parked', 'dead', 'done')`),
+  ],
+)
+
+/** An order's invoice in the accounting system. Without an `external_id` a create was sent and may have been applied. */
+export const accountingLinks = sqliteTable(
+  'accounting_links',
+  {
+    company_id: companyId(),
+    order_id: integer().notNull(),
+    external_id: text(),
+    sync_token: text(),
+    /** The invoice's customer: identifies it together with its number and date. */
+    customer_id: text(),
+    /** When an event was last delivered. */
+    synced_at: integer(),
+    stored_bytes: stored('accounting_links'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.order_id] }),
+    belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
+  ],
+)
+
+/** Who changed what with which token, without values, for 90 days: at most one row a minute for the same change. */
+export const auditLog = sqliteTable(
+  'audit_log',
+  {
+    id: integer().primaryKey(),
+    company_id: companyId(),
+    token_id: integer().notNull(),
+    request_id: text().notNull(),
+    action: text().notNull(),
+    entity_id: text().notNull(),
+    at: integer().notNull(),
+    stored_bytes: stored('audit_log'),
+  },
+  (t) => [
+    index('audit_log_of_entity').on(t.company_id, t.entity_id, t.action, t.token_id, t.at),
+    index('audit_log_company').on(t.company_id, t.id),
+    index('audit_log_at').on(t.at),
+  ],
+)
+
+/** Who administers a company. */
+export const members = sqliteTable(
+  'members',
+  {
+    company_id: companyId(),
+    /** In lower case. */
+    email: text().notNull(),
+    role: text({ enum: ['developer', 'owner'] }).notNull(),
+    created_at: integer().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.email] }), index('members_email').on(t.email, t.company_id)],
+)
+
+/** Every change through the administration API, without values, for 400 days. */
+export const adminLog = sqliteTable(
+  'admin_log',
+  {
+    id: integer().primaryKey(),
+    /** Null of a change of the whole deployment. */
+    company_id: integer().references(() => companies.id),
+    /** An email, or `operator` for the deployment's secret. */
+    actor: text().notNull(),
+    action: text().notNull(),
+    entity_id: text().notNull(),
+    /** The caller's IP address. */
+    address: text().notNull(),
+    request_id: text().notNull(),
+    at: integer().notNull(),
+  },
+  (t) => [index('admin_log_company').on(t.company_id, t.id), index('admin_log_at').on(t.at)],
+)
+
+/** How far the import of a seed file in several parts has come. */
+export const imports = sqliteTable(
+  'imports',
+  {
+    company_id: companyId(),
+    /** SHA-256 of the file, hex. */
+    hash: text().notNull(),
+    /** Of so many parts, the parts before this one (from 1) are loaded. */
+    parts: integer().notNull(),
+    next_part: integer().notNull(),
+    updated_at: integer().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.hash] })],
+)
+
+/**
+ * Every create, update and delete of a company's clients, orders and email threads in commit order, for 31 days. Triggers
+ * write them, so that also those of a seed are here.
+ */
+export const changes = sqliteTable(
+  'changes',
+  {
+    company_id: companyId(),
+    /** Ascends by 1 within the company. */
+    sequence: integer().notNull(),
+    type: text({ enum: ['clients', 'orders', 'email_threads'] }).notNull(),
+    /** The number of a client or order, the UUID of an email thread. */
+    entity_id: text().notNull(),
+    /** A row that is deleted after the change has `delete`. */
+    operation: text({ enum: ['create', 'update', 'delete'] }).notNull(),
+    version: integer().notNull(),
+    at: integer().notNull(),
+    /** The row's `updated_at` before the change; null of a created one. */
+    previous_updated_at: integer(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.sequence] }), index('changes_at').on(t.at)],
+)
+
+/** The results of requests with an `Idempotency-Key`, for 24 hours; several of one request by position. */
+export const idempotencyKeys = sqliteTable(
+  'idempotency_keys',
+  {
+    company_id: companyId(),
+    token_id: integer().notNull(),
+    key: text().notNull(),
+    position: integer().notNull().default(0),
+    /** SHA-256 of method, path, query and body, hex. */
+    fingerprint: text().notNull(),
+    /** What the response is made from. */
+    result: text(),
+    created_at: integer().notNull(),
+    ...counted('idempotency_keys'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.token_id, t.key, t.position] }),
+    index('idempotency_keys_created').on(t.created_at),
+  ],
+)
+
+/** Where a company's changes are delivered. */
+export const webhookEndpoints = sqliteTable(
+  'webhook_endpoints',
+  {
+    company_id: companyId(),
+    /** `we_` and 18 hexadecimal digits. */
+    id: text().notNull(),
+    url: text().notNull(),
+    /** The signing secrets, encrypted with AES-GCM: see `delivery/webhooks/message.ts`. */
+    secret: text().notNull(),
+    /** JSON array of event types such as `client.created`. */
+    event_types: text({ mode: 'json' }).$type<string[]>().notNull(),
+    enabled: bool().notNull().default(true),
+    /** Why the service disabled it. */
+    disabled_reason: text(),
+    /** Changes up to this `sequence` are delivered, or are in `webhook_deliveries`. */
+    position: integer().notNull(),
+    /** A replay: the changes after the one and up to the other are delivered again, before new ones. */
+    replay_position: integer(),
+    replay_end: integer(),
+    /** Attempts at this address that failed before one succeeded; null once one has. */
+    initial_failures: integer(),
+    ...times(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
+)
+
+/** Changes whose delivery failed, and later ones of the same object, which wait behind them. */
+export const webhookDeliveries = sqliteTable(
+  'webhook_deliveries',
+  {
+    company_id: companyId(),
+    endpoint_id: text().notNull(),
+    /** The object, and the change, as in `changes`. */
+    type: text().notNull(),
+    entity_id: text().notNull(),
+    sequence: integer().notNull(),
+    /** Failed ones. */
+    attempts: integer().notNull().default(0),
+    first_attempt_at: integer(),
+    /** Null of a change that waits behind another. */
+    next_attempt_at: integer(),
+    last_error: text(),
+    stored_bytes: stored('webhook_deliveries'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.endpoint_id, t.type, t.entity_id, t.sequence] }),
+    belongsTo([t.company_id, t.endpoint_id], [webhookEndpoints.company_id, webhookEndpoints.id]),
+    index('webhook_deliveries_due')
+      .on(t.company_id, t.endpoint_id, t.next_attempt_at)
+      .where(sql`${t.next_attempt_at} IS NOT NULL`),
+  ],
+)
+
+/** The moves of companies to other databases, in the directory. A row is removed when its move is complete. */
+export const moves = sqliteTable('moves', {
+  company_id: integer()
+    .primaryKey()
+    .references(() => companies.id),
+  /** Bindings. */
+  source: text().notNull(),
+  destination: text().notNull(),
+  /** JSON: how far it has come. */
+  state: text({ mode: 'json' }).$type<unknown>().notNull(),
+  ...{ started_at: integer().notNull(), updated_at: integer().notNull() },
+})
+
+/**
+ * What triggers do with writes of a company: `copying` logs them, `frozen` refuses them, and `away` too, in a database
+ * where the company's data is not, or not yet. `open` is a state within single transactions of a move, and of the new
+ * database from just before the old one is `away` until the directory names it.
+ */
+export const companyGuards = sqliteTable(
+  'company_guards',
+  {
+    company_id: integer().primaryKey(),
+    state: text({ enum: ['copying', 'frozen', 'away', 'open'] }).notNull(),
+    /** Where the data is, or is copied to, and its slot there. */
+    destination: text().notNull(),
+    slot: integer().notNull(),
+    /** The highest id of the source's audit log that is copied into this database. */
+    audit_id: integer().notNull().default(0),
+    frozen_at: integer(),
+  },
+  (t) => [check('company_guards_state', sql`${t.state} IN ('copying', 'frozen', 'away', 'open')`)],
+)
+
+/** The keys, as JSON, of rows that were written while their company is copied. */
+export const moveLog = sqliteTable(
+  'move_log',
+  {
+    id: integer().primaryKey(),
+    company_id: integer().notNull(),
+    table_name: text().notNull(),
+    key: text().notNull(),
+  },
+  (t) => [index('move_log_company').on(t.company_id, t.table_name, t.id)],
+)
+
+/** A composite foreign key without `ON DELETE`: nothing is deleted by cascade. */
+function belongsTo(columns: [SQLiteColumn, SQLiteColumn], foreignColumns: [SQLiteColumn, SQLiteColumn]) {
+  return foreignKey({ columns, foreignColumns })
+}

@@ -1,0 +1,194 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose'
+import * as z from 'zod/mini'
+import type { Env } from '../../env.ts'
+import { ROLES, type Role } from '../../kernel/api/contract.ts'
+import type { CompanyContext } from '../../kernel/db/client.ts'
+import { countFailure } from '../../kernel/gate/authenticate.ts'
+import { networksOf } from '../../kernel/gate/failed-lookups.ts'
+import { rateLimited } from '../../kernel/gate/refusals.ts'
+import { isLoopback } from '../../kernel/http/address.ts'
+import { LruCache } from '../../kernel/http/cache.ts'
+import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { ApiError, notFound } from '../../kernel/http/errors.ts'
+import { log, nameOf } from '../../kernel/http/log.ts'
+import { callOutside } from '../../kernel/http/outbound.ts'
+import type { AdminCompany, Caller } from './context.ts'
+import { findAccess } from './queries.ts'
+
+/** The actor of the deployment's secret. */
+const OPERATOR = 'operator'
+/** Who opens the settings in development: an owner of the sample company. */
+const DEVELOPER = 'owner@ridgeline.example'
+
+const SECRET = /^Bearer +([0-9a-f]{64})$/i
+
+/** Who a request is from, before the database is asked. */
+interface Identity {
+  actor: string
+  isPerson: boolean
+  isOperator: boolean
+}
+
+/**
+ * Who sends the request: the deployment's secret, or a person whom Cloudflare Access has signed in.
+ *
+ * @throws ApiError 401 for neither, 403 for a person's change from a page of another origin, 429 for too many requests
+ */
+export async function identify(request: Request, env: Env, requestId: string): Promise<Identity> {
+  const { hostname, origin } = new URL(request.url)
+  const authorization = request.headers.get('authorization')
+  const assertion = request.headers.get('cf-access-jwt-assertion')
+  const isDevelopment = env.ADMIN_DEVELOPMENT === 'development' && isLoopback(hostname)
+  let identity: Identity
+  if (authorization !== null) {
+    if (!isSecret(authorization, env)) throw await refuse(request, env, requestId, 'secret')
+    identity = { actor: OPERATOR, isPerson: false, isOperator: true }
+  } else if (assertion !== null) {
+    const email = await verifyAssertion(assertion, env)
+    if (typeof email !== 'string') throw await refuse(request, env, requestId, email.problem)
+    identity = { actor: email, isPerson: true, isOperator: operatorsOf(env).includes(email) }
+  } else if (isDevelopment) {
+    identity = { actor: DEVELOPER, isPerson: true, isOperator: false }
+  } else throw await refuse(request, env, requestId, 'none')
+
+  const { success } = await withDeadline(env.ADMIN_REQUESTS.limit({ key: identity.actor }), BUDGET_MS.limiter).catch(
+    (error: unknown) => {
+      log('admin_limiter_failed', { request_id: requestId, reason: nameOf(error) })
+      return { success: true }
+    },
+  )
+  if (!success) throw rateLimited(LIMIT_SECONDS, 'Too many requests of this caller')
+  // A browser sends what signs its user in with requests of every page; the Origin says of which.
+  const isChange = request.method !== 'GET' && request.method !== 'HEAD'
+  if (identity.isPerson && isChange && request.headers.get('origin') !== origin) {
+    log('admin_refused', { request_id: requestId, problem: 'origin' })
+    throw new ApiError('forbidden', { message: 'Changes must be sent from the settings page of this service' })
+  }
+  return identity
+}
+
+const LIMIT_SECONDS = 60
+
+/**
+ * The caller with their roles, and the company of the path.
+ *
+ * @param context with the company of the path; 0 where it has none
+ * @throws ApiError 403 for a role that is too low, 404 for a company that the caller may not see
+ */
+export async function authorise(
+  identity: Identity,
+  { companyId, db }: CompanyContext,
+  { role, createsCompany }: { role: Role; createsCompany?: true | undefined },
+): Promise<{ caller: Caller; company: AdminCompany | null }> {
+  const { actor, isPerson, isOperator } = identity
+  const { memberships, company } =
+    isPerson || companyId !== 0
+      ? await findAccess({ db, companyId }, isPerson ? actor : '')
+      : { memberships: new Map(), company: null }
+  const caller = { actor, isOperator, memberships }
+  if (!isOperator && memberships.size === 0) {
+    throw new ApiError('forbidden', { message: `${actor} is a member of no company: ask an owner to add you` })
+  }
+  const held: Role = isOperator ? 'operator' : companyId === 0 ? 'member' : (memberships.get(companyId) ?? 'member')
+  const isHidden = companyId !== 0 && (held === 'member' || (company === null && !createsCompany))
+  if (isHidden) throw notFound('Company')
+  if (ROLES.indexOf(held) < ROLES.indexOf(role)) {
+    throw new ApiError('forbidden', { message: `This needs the role \`${role}\`` })
+  }
+  return { caller, company }
+}
+
+const NOT_SIGNED_IN = 'Sign in through Cloudflare Access, or send the header Authorization: Bearer <ADMIN_TOKEN>'
+
+async function refuse(request: Request, env: Env, requestId: string, problem: string): Promise<ApiError> {
+  const address = request.headers.get('cf-connecting-ip') ?? 'unknown'
+  log('admin_refused', { request_id: requestId, problem, address })
+  if ((await countFailure(env, networksOf(address), requestId)).length > 0) {
+    return rateLimited(LIMIT_SECONDS, 'Too many refused requests from this network')
+  }
+  const message = problem === 'none' ? NOT_SIGNED_IN : 'The sign-in is not valid for this service: sign in again'
+  const challenge = problem === 'none' ? 'Bearer' : `Bearer error="invalid_token", error_description="${message}"`
+  return new ApiError('unauthenticated', { message, headers: { 'WWW-Authenticate': challenge } })
+}
+
+function isSecret(authorization: string, { ADMIN_TOKEN }: Env): boolean {
+  const sent = SECRET.exec(authorization)?.[1]
+  if (sent === undefined || !ADMIN_TOKEN || !/^[0-9a-f]{64}$/i.test(ADMIN_TOKEN)) return false
+  const digest = (text: string) => createHash('sha256').update(text.toLowerCase()).digest()
+  return timingSafeEqual(digest(sent), digest(ADMIN_TOKEN))
+}
+
+function operatorsOf({ OPERATORS = '' }: Env): string[] {
+  return OPERATORS.toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean)
+}
+
+/** The signing keys by issuer: an hour, or until a key is met that is not among them. */
+const keySets = new LruCache<string, { keys: JSONWebKeySet; readAt: number }>({ maxWeight: 10, ttlMs: 3_600_000 })
+/** Keys that are missing are looked for this often at most. */
+const REFRESH_MS = 30_000
+const KEYS_MS = 5_000
+const KEYS_MAX_BYTES = 65_536
+const ASSERTION_MAX_CHARACTERS = 16_384
+
+const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).check(z.maxLength(100)) })
+const claims = z.object({ email: z.email() })
+
+/**
+ * Verifies an application token of Cloudflare Access.
+ *
+ * Source: https://developers.cloudflare.com/cloudflare-one/access-controls/applications/http-apps/authorization-cookie/validating-json/
+ *
+ * @returns the email in lower case, or what is wrong with the token
+ * @throws ApiError 503 when the keys cannot be read
+ */
+async function verifyAssertion(token: string, env: Env): Promise<string | { problem: string }> {
+  const { ACCESS_ISSUER, ACCESS_AUDIENCE } = env
+  if (!ACCESS_ISSUER || !ACCESS_AUDIENCE) return { problem: 'access_not_configured' }
+  if (token.length > ASSERTION_MAX_CHARACTERS) return { problem: 'too_long' }
+  const verify = async (keys: JSONWebKeySet) =>
+    jwtVerify(token, createLocalJWKSet(keys), {
+      issuer: ACCESS_ISSUER,
+      audience: ACCESS_AUDIENCE,
+      algorithms: ['RS256', 'ES256'],
+      requiredClaims: ['exp', 'iat', 'email'],
+      clockTolerance: 5,
+    })
+  try {
+    const known = await readKeys(ACCESS_ISSUER, Number.POSITIVE_INFINITY)
+    const { payload } = await verify(known).catch(async (error: unknown) => {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
+      return verify(await readKeys(ACCESS_ISSUER, REFRESH_MS))
+    })
+    const { success, data } = claims.safeParse(payload)
+    return success ? data.email.toLowerCase() : { problem: 'no_email' }
+  } catch (error) {
+    if (error instanceof ApiError) throw error
+    return { problem: error instanceof errors.JOSEError ? error.code : nameOf(error) }
+  }
+}
+
+/** @param maxAgeMs of keys that need not be read again. @throws ApiError 503 */
+async function readKeys(issuer: string, maxAgeMs: number): Promise<JSONWebKeySet> {
+  const now = Date.now()
+  const cached = keySets.get(issuer)
+  if (cached && now - cached.readAt < maxAgeMs) return cached.keys
+  const url = `${issuer}/cdn-cgi/access/certs`
+  try {
+    const text = await callOutside({ url, method: 'GET', headers: {} }, KEYS_MS, async ({ status, readText }) => {
+      if (status !== 200) throw new Error(`status ${status}`)
+      return readText(KEYS_MAX_BYTES)
+    })
+    const keys = keySet.parse(JSON.parse(text)) as JSONWebKeySet
+    keySets.set(issuer, { keys, readAt: now })
+    return keys
+  } catch (error) {
+    throw new ApiError('unavailable', {
+      message: 'The keys of the sign-in service cannot be read: retry',
+      headers: { 'Retry-After': '5' },
+      cause: nameOf(error),
+    })
+  }
+}

@@ -1,0 +1,106 @@
+import { type SQL, sql } from 'drizzle-orm'
+import { adminEntry } from '../../../kernel/api/audit.ts'
+import { orm } from '../../../kernel/db/client.ts'
+import { isPresent } from '../../../kernel/db/placement.ts'
+import { accountingConnections, accountingOutbox, clients } from '../../../kernel/db/schema.ts'
+import type { AdminContext } from '../context.ts'
+
+export type EventRow = typeof accountingOutbox.$inferSelect
+
+interface EventFilters {
+  /** 0: of all companies. */
+  company_id: number
+  state?: 'pending' | 'parked' | 'dead' | undefined
+  id?: number | undefined
+  after: number
+  limit: number
+}
+
+/** Events that are not delivered, oldest first. One that is being sent is pending. */
+export async function listEvents({ db }: AdminContext, { company_id, state, id, after, limit }: EventFilters) {
+  const conditions = [
+    sql`state <> 'done' AND id > ${after}`,
+    isPresent(sql`company_id`),
+    ...(company_id === 0 ? [] : [sql`company_id = ${company_id}`]),
+    ...(state === undefined ? [] : [state === 'pending' ? sql`state IN ('pending', 'sent')` : sql`state = ${state}`]),
+    ...(id === undefined ? [] : [sql`id = ${id}`]),
+  ]
+  const [rows] = await db.read([
+    orm
+      .select()
+      .from(accountingOutbox)
+      .where(sql.join(conditions, sql` AND `))
+      .orderBy(accountingOutbox.id)
+      .limit(limit),
+  ])
+  return rows
+}
+
+/** Sends one event again. @returns whether there is such an event that is not done */
+export async function retryEvent(context: AdminContext, eventId: number): Promise<boolean> {
+  const { companyId, db } = context
+  const isMeant = sql`company_id = ${companyId} AND id = ${eventId} AND state <> 'done'`
+  const [[found]] = await db.writeIdempotent([count(isMeant), ...retry(context, isMeant, String(eventId))])
+  return (found?.count ?? 0) > 0
+}
+
+/** @returns how many events are sent again */
+export async function retryEvents(context: AdminContext, states: readonly string[]): Promise<number> {
+  const { companyId, db } = context
+  const names = JSON.stringify(states)
+  const isMeant = sql`company_id = ${companyId} AND state <> 'done'
+    AND state IN (SELECT value FROM json_each(${names}))`
+  const [[found]] = await db.writeIdempotent([count(isMeant), ...retry(context, isMeant, states.join())])
+  return found?.count ?? 0
+}
+
+/** Links a client to a customer and sends its parked and dead events again. @returns null where there is no client */
+export async function linkCustomer(context: AdminContext, clientId: number, customerId: string) {
+  const { companyId, db } = context
+  const isClient = sql`company_id = ${companyId} AND id = ${clientId}`
+  const isGivenUp = sql`company_id = ${companyId} AND state IN ('parked', 'dead') AND state <> 'done'
+    AND order_id IN (SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId})`
+  const [[found], [client]] = await db.writeIdempotent([
+    count(isGivenUp),
+    orm
+      .update(clients)
+      .set({ accounting_customer_id: customerId, accounting_customer_linked: true })
+      .where(isClient)
+      .returning({ client_id: clients.id, company_name: clients.company_name }),
+    adminEntry(context, 'clients.link_customer', clientId, sql`EXISTS (SELECT 1 FROM clients WHERE ${isClient})`),
+    ...resend(context, isGivenUp),
+  ])
+  return client ? { ...client, customer_id: customerId, retried: found?.count ?? 0 } : null
+}
+
+const count = (condition: SQL) =>
+  orm
+    .select({ count: sql<number>`count(*)`.as('events') })
+    .from(accountingOutbox)
+    .where(condition)
+
+function retry(context: AdminContext, condition: SQL, entity: string) {
+  const exists = sql`EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`
+  return [adminEntry(context, 'accounting_events.retry', entity, exists), ...resend(context, condition)] as const
+}
+
+/**
+ * Makes events due and ends the stop or pause of their company. An event that is being sent keeps its request, which may
+ * have been applied.
+ */
+function resend({ companyId, now }: AdminContext, condition: SQL) {
+  const due = {
+    state: sql`iif(state = 'sent', 'sent', 'pending')`,
+    attempts: 0,
+    stale_attempts: 0,
+    next_attempt_at: now,
+    updated_at: now,
+  }
+  return [
+    orm
+      .update(accountingConnections)
+      .set({ stopped_for: null, paused_until: 0, reason: null })
+      .where(sql`company_id = ${companyId} AND EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`),
+    orm.update(accountingOutbox).set(due).where(condition),
+  ] as const
+}

@@ -1,0 +1,92 @@
+import { sql } from 'drizzle-orm'
+import { adminEntry } from '../../../kernel/api/audit.ts'
+import { openDatabase, orm } from '../../../kernel/db/client.ts'
+import { bindingOf, DIRECTORY, placementColumns, syncDirectory } from '../../../kernel/db/placement.ts'
+import { storedBytes } from '../../../kernel/db/quota.ts'
+import { apiTokens, companies } from '../../../kernel/db/schema.ts'
+import { log, nameOf } from '../../../kernel/http/log.ts'
+import type { AdminContext } from '../context.ts'
+
+const { id, name, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count } = companies
+const { mail_bytes, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = companies
+const columns = {
+  ...{ id, name, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count },
+  ...{ mail_bytes, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
+  stored_bytes: storedBytes.as('stored'),
+}
+
+/** The companies of the directory behind an id, each with what its own database counts. */
+export async function listCompanies({ directory, env, requestId }: AdminContext, after: number, limit: number) {
+  const [placed] = await directory.read([
+    orm
+      .select({ ...columns, ...placementColumns })
+      .from(companies)
+      .where(sql`id > ${after}`)
+      .orderBy(companies.id)
+      .limit(limit),
+  ])
+  const elsewhere = Map.groupBy(
+    placed.filter(({ database }) => database !== DIRECTORY),
+    ({ database }) => database,
+  )
+  const counted = await Promise.all(
+    [...elsewhere].map(async ([name, rows]) => {
+      const ids = JSON.stringify(rows.map(({ id }) => id))
+      const isListed = sql`id IN (SELECT value FROM json_each(${ids}))`
+      try {
+        const [found] = await openDatabase(bindingOf(env, name)).read([
+          orm.select(columns).from(companies).where(isListed),
+        ])
+        return found
+      } catch (error) {
+        // Then the directory's rows, which count nothing.
+        log('companies_uncounted', { request_id: requestId, database: name, error: nameOf(error) }, 'error')
+        return []
+      }
+    }),
+  )
+  const byId = new Map(counted.flat().map((row) => [row.id, row]))
+  return placed.map(({ slot: _, ...row }) => ({ ...row, ...byId.get(row.id) }))
+}
+
+export async function readCompany({ companyId, db, database }: AdminContext) {
+  const [[row]] = await db.read([orm.select(columns).from(companies).where(sql`id = ${companyId}`)])
+  return row ? { ...row, database } : null
+}
+
+/** What can be changed of a company. */
+export type CompanyChange = Partial<
+  Pick<
+    typeof companies.$inferInsert,
+    | ('name' | 'suspended' | 'accounting_sync_enabled' | 'deliveries_paused')
+    | ('mail_quota_bytes' | 'storage_quota_bytes')
+  >
+>
+
+export async function updateCompany(context: AdminContext, change: CompanyChange) {
+  const { companyId, db, database, now } = context
+  const [, [row]] = await db.writeIdempotent([
+    adminEntry(context, `companies.update:${Object.keys(change).sort().join()}`, companyId),
+    orm
+      .update(companies)
+      .set({ ...change, updated_at: now })
+      .where(sql`id = ${companyId}`)
+      .returning(columns),
+  ])
+  // Tokens are refused by the directory's row. A repetition of the request ends what was interrupted in between.
+  await syncDirectory(context)
+  return row ? { ...row, database } : null
+}
+
+/** The hashes of the tokens that were used since a time, the most recent first. */
+export async function listUsedTokens({ companyId, directory: db }: AdminContext, sinceMs: number, limit: number) {
+  const [rows] = await db.read([
+    orm
+      .select({ hash: apiTokens.token_hash })
+      .from(apiTokens)
+      .where(sql`company_id = ${companyId} AND last_used_at >= ${sinceMs}`)
+      .orderBy(sql`last_used_at DESC`)
+      .limit(limit),
+  ])
+  return rows.map(({ hash }) => hash)
+}

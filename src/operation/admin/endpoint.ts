@@ -1,0 +1,93 @@
+import type { MiddlewareHandler } from 'hono'
+import { collectAdminEntries } from '../../kernel/api/audit.ts'
+import type { AppEnv } from '../../kernel/api/context.ts'
+import { type Contract, type Input, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
+import {
+  honoPath,
+  NO_QUERY,
+  type Route,
+  readBody,
+  refuseCoding,
+  validate,
+  validated,
+} from '../../kernel/api/endpoint.ts'
+import { requireSchema } from '../../kernel/db/migrations.ts'
+import { DIRECTORY, databaseFor, directoryFor } from '../../kernel/db/placement.ts'
+import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { notFound } from '../../kernel/http/errors.ts'
+import { log, nameOf } from '../../kernel/http/log.ts'
+import { isolateMemory } from '../../kernel/http/memory.ts'
+import { authorise, identify } from './access.ts'
+import type { AdminContext } from './context.ts'
+
+type Handler<C extends Contract> = (input: Input<C>, context: AdminContext) => Promise<ResponseBody<C> | Response>
+
+const HEADERS = { 'Cache-Control': 'private, no-store' }
+
+/**
+ * The route of a contract of the administration API. Its steps: caller, role and company, path, query, body, handler; the
+ * handler's value is sent as JSON, a `Response` as it is.
+ */
+export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>): Route {
+  return (app) => {
+    const steps: MiddlewareHandler<AppEnv>[] = [openAdmin(contract)]
+    if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
+    steps.push(validate('query', contract.query ?? NO_QUERY))
+    if (contract.body) steps.push(leaseBody, refuseCoding, readBody(contract, contract.body))
+    app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
+      const result = await withDeadline(handle(validated<C>(c), c.get('admin')), BUDGET_MS.handler)
+      return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
+    })
+  }
+}
+
+/** Finds out who sends the request, and whether they may. */
+function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
+  const { role = 'operator', createsCompany } = contract
+  const ofCompany = contract.path.startsWith('/companies/{company_id}')
+  return async (c, next) => {
+    const { env } = c
+    const requestId = c.get('requestId')
+    c.set('operation', contract.operationId)
+    const identity = await identify(c.req.raw, env, requestId)
+    c.set('actor', identity.actor)
+    const companyId = ofCompany ? parseId(c.req.param('company_id') ?? '') : 0
+    if (companyId === null) throw notFound('Company')
+    await requireSchema(env.DB)
+    const use = c.get('databaseUse')
+    const directory = directoryFor(env, { use })
+    const { caller, company } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
+    const database = company?.database ?? DIRECTORY
+    const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
+    c.set('admin', {
+      requestId,
+      now: c.get('receivedAt'),
+      companyId,
+      caller,
+      company,
+      db,
+      directory,
+      database,
+      address: c.req.header('cf-connecting-ip') ?? 'unknown',
+      url: c.req.url,
+      env,
+      waitUntil: (work) => c.executionCtx.waitUntil(work),
+    })
+    await next()
+    if (contract.method === 'GET') return
+    // The change is made: where this fails, the sweep does it.
+    await collectAdminEntries(env, database).catch((error: unknown) => {
+      log('admin_log_late', { database, error: nameOf(error) }, 'error')
+    })
+  }
+}
+
+const leaseBody: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const lease = isolateMemory.open()
+  c.set('lease', lease)
+  try {
+    await next()
+  } finally {
+    lease.release()
+  }
+}

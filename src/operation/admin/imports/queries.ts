@@ -1,0 +1,32 @@
+import { and, eq, lt, sql } from 'drizzle-orm'
+import { adminEntry } from '../../../kernel/api/audit.ts'
+import { orm } from '../../../kernel/db/client.ts'
+import { imports } from '../../../kernel/db/schema.ts'
+import type { AdminContext } from '../context.ts'
+
+/** How long an import can be resumed, from its last part on. */
+const IMPORT_TTL_MS = 30 * 86_400_000
+
+/** How far an import has come; undefined where none of its parts is loaded. */
+export async function findImport({ companyId, db }: AdminContext, hash: string) {
+  const isOf = and(eq(imports.company_id, companyId), eq(imports.hash, hash))
+  const { parts, next_part, updated_at } = imports
+  const [[row]] = await db.read([orm.select({ parts, next_part, updated_at }).from(imports).where(isOf)])
+  return row
+}
+
+/** Statements for the batch of a part that record it, and forget imports that were not continued. */
+export function recordPart(context: AdminContext, hash: string, part: number, parts: number) {
+  const { companyId, now } = context
+  const progress = { parts, next_part: part + 1, updated_at: now }
+  return [
+    orm
+      .insert(imports)
+      .values({ company_id: companyId, hash, ...progress })
+      .onConflictDoUpdate({ target: [imports.company_id, imports.hash], set: progress }),
+    orm
+      .delete(imports)
+      .where(and(eq(imports.company_id, companyId), lt(imports.updated_at, sql`${now - IMPORT_TTL_MS}`))),
+    adminEntry(context, 'companies.import', `${hash} ${part}/${parts}`),
+  ] as const
+}

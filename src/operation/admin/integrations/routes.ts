@@ -1,0 +1,142 @@
+import { startDelivery } from '../../../delivery/accounting/delivery.ts'
+import { isoTime } from '../../../kernel/api/contract.ts'
+import { invalidInput } from '../../../kernel/api/endpoint.ts'
+import { decryptCredentials } from '../../../kernel/gate/credentials.ts'
+import { addressPolicy } from '../../../kernel/http/address.ts'
+import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
+import { ApiError, invalid, notFound, unusable } from '../../../kernel/http/errors.ts'
+import { log, nameOf } from '../../../kernel/http/log.ts'
+import { companyPrefix } from '../../../resources/files/keys.ts'
+import { StorageError } from '../../../resources/files/s3.ts'
+import { openStorage } from '../../../resources/files/storage.ts'
+import { suppliers } from '../../../resources/products/suppliers/registry.ts'
+import { type Supplier, SupplierError } from '../../../resources/products/suppliers/supplier.ts'
+import { findAddressIssues, integrationsFile } from '../../copies/seed/integrations-file.ts'
+import type { AdminContext } from '../context.ts'
+import { adminRoute } from '../endpoint.ts'
+import * as contract from './contract.ts'
+import { type IntegrationRow, listIntegrations, putIntegration } from './queries.ts'
+
+export const routes = [
+  adminRoute(contract.listIntegrations, async (_input, context) => ({ data: await list(context) })),
+
+  adminRoute(contract.putIntegration, async ({ params: { kind }, body }, context) => {
+    const before = body.credentials === undefined ? await findStored(context, kind) : null
+    const credentials = body.credentials ?? before?.credentials
+    const parsed = integrationsFile.safeParse({
+      [kind]: { ...body, ...(credentials !== undefined && { credentials }) },
+    })
+    if (!parsed.success) {
+      throw invalidInput(
+        'body',
+        parsed.error.issues.map((issue) => ({ ...issue, path: issue.path.slice(1) })),
+      )
+    }
+    const issues = findAddressIssues(parsed.data, addressPolicy(context.env))
+    if (issues.length > 0) throw invalid(issues.map((each) => ({ ...each, path: each.path.slice(kind.length + 1) })))
+    if (before && originsOf(parsed.data[kind]).some((origin) => !before.origins.includes(origin))) {
+      throw invalid([{ path: 'credentials', message: 'is required where the address is of another host' }])
+    }
+    await putIntegration(context, kind, parsed.data)
+    if (kind === 'accounting_sync')
+      context.waitUntil(startDelivery(context.env, context.companyId, context.db.primaryRegion()))
+    const saved = (await list(context)).find((each) => each.kind === kind)
+    if (!saved) throw new Error('The integration that was saved is gone.')
+    return saved
+  }),
+
+  adminRoute(contract.testIntegration, async ({ params: { kind } }, context) => {
+    const { rows } = await listIntegrations(context)
+    const row = rows.find((each) => each.kind === kind)
+    if (!row) throw notFound('Integration')
+    return test(context, row)
+  }),
+]
+
+/** The stored credentials, and the hosts that get them; null where there are none. @throws ApiError 409 for unreadable ones */
+async function findStored(context: AdminContext, kind: contract.Kind) {
+  const { rows } = await listIntegrations(context)
+  const row = rows.find((each) => each.kind === kind)
+  if (!row) return null
+  const { CREDENTIALS_KEY } = context.env
+  const credentials = await decryptCredentials(CREDENTIALS_KEY, context.companyId, kind, row.credentials).catch(() => {
+    throw unusable('credentials_unreadable', { message: 'The stored credentials cannot be read: send them too' })
+  })
+  return { credentials, origins: originsOf({ base_url: row.base_url, ...JSON.parse(row.settings) }) }
+}
+
+/** The origins of an integration's addresses: who may change them must not thereby learn the stored credentials. */
+function originsOf(integration: object | undefined): string[] {
+  const { base_url, token_url } = { token_url: undefined, base_url: undefined, ...integration }
+  return [base_url, token_url].flatMap((url) => (url === undefined ? [] : [new URL(url).origin]))
+}
+
+async function list(context: AdminContext) {
+  const { companyId, env, now } = context
+  const { rows, connection } = await listIntegrations(context)
+  return Promise.all(
+    rows.map(async ({ kind, enabled, base_url, settings, credentials, updated_at }) => {
+      const isReadable = await decryptCredentials(env.CREDENTIALS_KEY, companyId, kind, credentials).then(
+        () => true,
+        () => false,
+      )
+      const ofAccounting = kind === 'accounting_sync' ? connection : null
+      const isStopped = ofAccounting?.stopped_for === updated_at
+      const pausedUntil = ofAccounting && ofAccounting.paused_until > now ? ofAccounting.paused_until : null
+      const state = !enabled
+        ? ('disabled' as const)
+        : !isReadable
+          ? ('credentials_unreadable' as const)
+          : isStopped
+            ? ('reconnect_needed' as const)
+            : pausedUntil !== null
+              ? ('paused' as const)
+              : ('connected' as const)
+      return {
+        kind: kind as contract.Kind,
+        enabled,
+        base_url,
+        settings: JSON.parse(settings),
+        state,
+        reason: isStopped || pausedUntil !== null ? (ofAccounting?.reason ?? null) : null,
+        paused_until: pausedUntil === null ? null : isoTime(pausedUntil),
+        updated_at: isoTime(updated_at),
+      }
+    }),
+  )
+}
+
+/** Any style: a supplier that has none of it has nonetheless responded. */
+const TEST_STYLE = '5000'
+const SUPPLIER_MS = 5_000
+
+/** Makes one call that changes nothing. */
+async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: boolean; message: string }> {
+  const { companyId, env, now, requestId } = context
+  const { CREDENTIALS_KEY: credentialsKey } = env
+  const addresses = addressPolicy(env)
+  try {
+    if (row.kind === 'accounting_sync') {
+      // Only the company's object may use its tokens, which rotate.
+      const object = env.ACCOUNTING_DELIVERY.get(env.ACCOUNTING_DELIVERY.idFromName(String(companyId)))
+      return await withDeadline((async () => object.check(companyId))(), BUDGET_MS.handler / 2)
+    }
+    if (row.kind === 'storage') {
+      const opened = { companyId, requestId, now, credentialsKey, addresses, deploymentStorage: () => null }
+      const storage = await openStorage(opened, row)
+      await storage?.list(companyPrefix(companyId))
+      return { ok: true, message: 'The storage lists the files of the company.' }
+    }
+    const supplier: Supplier | undefined = Object.values(suppliers).find(({ name }) => name === row.kind)
+    const lookup = supplier?.adapter.search(TEST_STYLE).lookups[0]
+    if (!supplier || !lookup) return { ok: false, message: 'The supplier is unknown.' }
+    const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
+    const connection = { baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS, onCallsLeft: () => {} }
+    await lookup.fetch(connection)
+    return { ok: true, message: 'The supplier accepts the credentials.' }
+  } catch (error) {
+    const isOurs = error instanceof SupplierError || error instanceof StorageError || error instanceof ApiError
+    if (!isOurs) log('integration_test_failed', { request_id: requestId, error: nameOf(error) })
+    return { ok: false, message: isOurs ? error.message : 'The credentials cannot be read, or there was no response.' }
+  }
+}

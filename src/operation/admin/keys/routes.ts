@@ -1,0 +1,58 @@
+import { credentialsKind } from '../../../delivery/webhooks/message.ts'
+import { openEach } from '../../../kernel/db/placement.ts'
+import {
+  CredentialsError,
+  decryptCredentials,
+  encryptCredentials,
+  firstKeyPrefix,
+} from '../../../kernel/gate/credentials.ts'
+import { ApiError } from '../../../kernel/http/errors.ts'
+import { adminRoute } from '../endpoint.ts'
+import * as contract from './contract.ts'
+import { type EncryptedValue, findMoving, listOldValues, saveValues } from './queries.ts'
+
+/** Values that one request encrypts anew: D1 takes 1,000 statements, and each costs a millisecond of CPU. */
+const VALUES_MAX = 100
+/** Rounds over values that cannot be decrypted, so that those behind them are reached. */
+const PAGES_MAX = 20
+
+export const routes = [
+  adminRoute(contract.rotateKey, async (_input, context) => {
+    const keys = context.env.CREDENTIALS_KEY
+    const prefix = await firstKeyPrefix(keys).catch((error: unknown) => {
+      throw error instanceof CredentialsError ? new ApiError('conflict', { message: error.message }) : error
+    })
+    const moving = await findMoving(context)
+    if (moving !== null) {
+      const message = `The move of company ${moving} is not finished: finish it or take it back, and repeat this. Keep the old key`
+      throw new ApiError('conflict', { message })
+    }
+    const encrypt = async (value: EncryptedValue) => {
+      const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
+      const credentials = await decryptCredentials(keys, value.companyId, kind, value.stored).catch(() => null)
+      if (credentials === null || typeof credentials !== 'object') return []
+      return [{ ...value, encrypted: await encryptCredentials(keys, value.companyId, kind, credentials) }]
+    }
+    const contexts = openEach(context.env).map(({ name, db }) => ({ ...context, db, database: name }))
+    const countLeft = async () => {
+      const counts = await Promise.all(contexts.map((each) => listOldValues(each, prefix, '', 1)))
+      return counts.reduce((sum, { total }) => sum + total, 0)
+    }
+    let unreadable = 0
+    for (const each of contexts) {
+      let after = ''
+      for (let page = 0; page < PAGES_MAX; page++) {
+        const { rows } = await listOldValues(each, prefix, after, VALUES_MAX)
+        const encrypted = (await Promise.all(rows.map(encrypt))).flat()
+        unreadable += rows.length - encrypted.length
+        after = rows.at(-1)?.place ?? after
+        if (encrypted.length > 0) {
+          await saveValues(each, encrypted)
+          return { reencrypted: encrypted.length, unreadable, remaining: await countLeft() }
+        }
+        if (rows.length < VALUES_MAX) break
+      }
+    }
+    return { reencrypted: 0, unreadable, remaining: await countLeft() }
+  }),
+]

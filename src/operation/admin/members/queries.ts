@@ -1,0 +1,67 @@
+import { and, eq, gt, type SQL, sql } from 'drizzle-orm'
+import { adminEntry } from '../../../kernel/api/audit.ts'
+import { orm } from '../../../kernel/db/client.ts'
+import { insertRow } from '../../../kernel/db/columns.ts'
+import { members } from '../../../kernel/db/schema.ts'
+import type { AdminContext, Membership } from '../context.ts'
+
+const MAX_MEMBERS = 1_000
+
+/** @param after the email behind which the page begins */
+export async function listMembers({ companyId, directory: db }: AdminContext, after: string, limit: number) {
+  const [rows] = await db.read([
+    orm
+      .select({ email: members.email, role: members.role, created_at: members.created_at })
+      .from(members)
+      .where(and(eq(members.company_id, companyId), gt(members.email, after)))
+      .orderBy(members.email)
+      .limit(limit),
+  ])
+  return rows
+}
+
+/**
+ * Adds a member or changes the role.
+ *
+ * @returns the member; null where the company has 1,000 already, `last_owner` where the only owner would lose the role
+ */
+export async function putMember(context: AdminContext, email: string, role: Membership) {
+  const { companyId, directory: db, now } = context
+  const isMember = sql`EXISTS (SELECT 1 FROM members WHERE company_id = ${companyId} AND email = ${email})`
+  const hasRoom = sql`(SELECT count(*) FROM members WHERE company_id = ${companyId}) < ${MAX_MEMBERS}`
+  const isAllowed = sql`(${isMember} OR ${hasRoom}) AND (${role} = 'owner' OR NOT ${isLastOwner(companyId, email)})`
+  const [, , [row]] = await db.writeIdempotent([
+    adminEntry(context, 'members.put', email, isAllowed),
+    insertRow(
+      members,
+      { company_id: companyId, email, role, created_at: now },
+      sql`WHERE ${isAllowed}`,
+    ).onConflictDoUpdate({ target: [members.company_id, members.email], set: { role } }),
+    orm
+      .select({ email: members.email, role: members.role, created_at: members.created_at })
+      .from(members)
+      .where(and(eq(members.company_id, companyId), eq(members.email, email))),
+  ])
+  if (row && row.role !== role) return 'last_owner' as const
+  return row ?? null
+}
+
+/** Without this member nobody could administer the company any more. */
+function isLastOwner(companyId: number, email: string): SQL {
+  return sql`coalesce((SELECT min(email) = ${email} AND count(*) = 1 FROM members
+    WHERE company_id = ${companyId} AND role = 'owner'), 0)`
+}
+
+/** @returns whether somebody was removed; `last_owner` where nobody could administer the company any more */
+export async function deleteMember(context: AdminContext, email: string): Promise<boolean | 'last_owner'> {
+  const { companyId, directory: db } = context
+  const isOf = sql`company_id = ${companyId} AND email = ${email}`
+  const mayGo = sql`${isOf} AND NOT ${isLastOwner(companyId, email)}`
+  const [[found], , removed] = await db.write([
+    orm.select({ email: members.email }).from(members).where(isOf),
+    adminEntry(context, 'members.delete', email, sql`EXISTS (SELECT 1 FROM members WHERE ${mayGo})`),
+    orm.delete(members).where(mayGo).returning({ email: members.email }),
+  ])
+  if (!found) return false
+  return removed.length > 0 || 'last_owner'
+}

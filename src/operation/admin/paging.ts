@@ -1,0 +1,61 @@
+import * as z from 'zod/mini'
+import { type Contract, cursorText, nextPage, PER_PAGE_MAX, wholeNumber } from '../../kernel/api/contract.ts'
+import { type CursorPlace, readCursor, writeCursor } from '../../kernel/http/cursor.ts'
+
+const PER_PAGE_DEFAULT = 50
+
+/** The query of every list of the administration API. */
+export const adminPage = {
+  per_page: z
+    ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
+    .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
+  cursor: z.optional(cursorText),
+}
+
+/** The response of every list of the administration API. */
+export function adminPageOf<T extends z.ZodMiniType>(element: T) {
+  return z.strictObject({
+    data: z.array(element),
+    pagination: z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage }),
+  })
+}
+
+/** The part of an `AdminContext` that is needed here: contracts are also read where the types of bindings are unknown. */
+interface Scope {
+  companyId: number
+  now: number
+  env: { CREDENTIALS_KEY: string }
+}
+
+/** What a cursor of the administration API belongs to. @param filters of the list, without what says which page */
+export function cursorScope({ operationId }: Pick<Contract, 'operationId'>, context: Scope, filters: object = {}) {
+  const { companyId, env, now } = context
+  const query = ['admin', operationId, Object.entries(filters).sort()]
+  return { companyId, credentialsKey: env.CREDENTIALS_KEY, now, query }
+}
+
+interface PageQuery {
+  per_page: number
+  cursor?: string | undefined
+}
+
+/**
+ * Opens a page of a list. Its query reads one row more than the page has, behind the place `after`, which is null on the
+ * first page.
+ *
+ * @throws ApiError 400 for a cursor that is not of this list
+ */
+export function openAdminPage(contract: Contract, query: PageQuery, context: Scope) {
+  const { per_page, cursor, ...filters } = query
+  const scope = cursorScope(contract, context, filters)
+  const after: CursorPlace | null = cursor === undefined ? null : readCursor(scope, cursor)
+
+  /** @param placeOf where the page that follows the row begins */
+  function page<Row, Element>(rows: Row[], present: (row: Row) => Element, placeOf: (row: Row) => CursorPlace) {
+    const shown = rows.slice(0, per_page)
+    const last = rows.length > per_page ? shown.at(-1) : undefined
+    const next_cursor = last === undefined ? null : writeCursor(scope, placeOf(last))
+    return { data: shown.map(present), pagination: { per_page, next_cursor, has_more: next_cursor !== null } }
+  }
+  return { after, limit: per_page + 1, page }
+}

@@ -1,0 +1,71 @@
+import { sql } from 'drizzle-orm'
+import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { openEach, placementColumns } from '../../kernel/db/placement.ts'
+import { companies, members } from '../../kernel/db/schema.ts'
+import type { CursorPlace } from '../../kernel/http/cursor.ts'
+import type { AdminCompany, AdminContext, Membership } from './context.ts'
+
+const { id, name, suspended } = companies
+
+const access = prepareBatch((p: Placeholders<'email' | 'companyId'>) => [
+  orm
+    .select({ companyId: members.company_id, role: members.role })
+    .from(members)
+    .where(sql`${members.email} = ${p.email}`),
+  orm
+    .select({ id, name, suspended, database: placementColumns.database })
+    .from(companies)
+    .where(sql`${companies.id} = ${p.companyId}`),
+])
+
+/** The roles of a person, and the company of a path; null where there is none. */
+export async function findAccess({ db, companyId }: CompanyContext, email: string) {
+  const [roles, [company]] = await db.read(access({ email, companyId }))
+  const memberships = new Map<number, Membership>(roles.map((row) => [row.companyId, row.role]))
+  return { memberships, company: (company ?? null) satisfies AdminCompany | null }
+}
+
+/** The companies of a person, with the role in each; the first 1,000 by id of an operator. */
+export async function listOwnCompanies({ directory, caller }: AdminContext) {
+  const ids = JSON.stringify([...caller.memberships.keys()])
+  const isOwn = caller.isOperator ? sql`1` : sql`${companies.id} IN (SELECT value FROM json_each(${ids}))`
+  const [rows] = await directory.read([
+    orm
+      .select({ id: companies.id, name: companies.name })
+      .from(companies)
+      .where(isOwn)
+      .orderBy(companies.id)
+      .limit(1000),
+  ])
+  return rows
+}
+
+/** An element of a list over all databases. */
+interface Found<Row> {
+  row: Row
+  database: string
+}
+
+/**
+ * Lists the rows of one database behind those of another.
+ *
+ * @param after the place behind which to begin: that of the database's own list, and the database's name
+ * @param list gets the context of a database, and the place in it
+ */
+export async function listFromEach<Row>(
+  context: AdminContext,
+  after: CursorPlace | null,
+  limit: number,
+  list: (context: AdminContext, after: CursorPlace | null, limit: number) => Promise<Row[]>,
+): Promise<Found<Row>[]> {
+  const databases = openEach(context.env)
+  const first = after === null ? 0 : databases.findIndex(({ name }) => name === after.at(-1))
+  const rows: Found<Row>[] = []
+  for (const [index, { name: database, db }] of databases.entries()) {
+    if (index < first || rows.length >= limit) continue
+    const place = index === first && after !== null ? after.slice(0, -1) : null
+    const found = await list({ ...context, db, database }, place, limit - rows.length)
+    rows.push(...found.map((row) => ({ row, database })))
+  }
+  return rows
+}

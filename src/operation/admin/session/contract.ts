@@ -1,0 +1,21 @@
+import * as z from 'zod/mini'
+import { component, defineContract, id } from '../../../kernel/api/contract.ts'
+
+export const readSession = defineContract({
+  method: 'GET',
+  path: '/me',
+  operationId: 'readSession',
+  tag: 'Session',
+  permission: null,
+  role: 'member',
+  response: component('Session', 'Who is signed in.', {
+    actor: z.string().check(z.describe('An email, or `operator` for the secret of the deployment.')),
+    operator: z.boolean(),
+    companies: z
+      .array(z.strictObject({ id, name: z.string(), role: z.enum(['developer', 'owner', 'operator']) }))
+      .check(z.describe('The companies that the caller may administer, the first 1,000.')),
+  }),
+  errors: [],
+})
+
+export const endpoints = [readSession]

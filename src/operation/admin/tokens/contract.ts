@@ -1,0 +1,108 @@
+import * as z from 'zod/mini'
+import { component, dateTime, defineContract, id, idText, trimmed } from '../../../kernel/api/contract.ts'
+import { PERMISSIONS } from '../../../kernel/gate/permissions.ts'
+import { adminPage, adminPageOf } from '../paging.ts'
+
+/** Revoked and expired tokens do not count. */
+export const ACTIVE_TOKENS_MAX = 50
+
+/** The longest time for which the old token stays valid after a rotation. */
+const OVERLAP_MAX_SECONDS = 7 * 86_400
+/** By default, a day. */
+const OVERLAP_SECONDS = 86_400
+
+const company_id = idText.check(z.describe('The company.'))
+const ofCompany = z.strictObject({ company_id })
+const ofToken = z.strictObject({ company_id, token_id: idText.check(z.describe('The token.')) })
+
+const permissions = z.array(z.enum(PERMISSIONS)).check(z.minLength(1), z.maxLength(PERMISSIONS.length))
+const expiresAt = z.nullable(z.iso.datetime({ offset: true }))
+
+const fields = {
+  id,
+  company_id: id,
+  name: z.string(),
+  permissions: z.array(z.enum(PERMISSIONS)),
+  state: z.enum(['active', 'expired', 'revoked']),
+  created_at: dateTime,
+  created_by: z.nullable(z.string()).check(z.describe('The email of who made it; null for an operator.')),
+  last_used_at: z.nullable(dateTime).check(z.describe('To the minute.')),
+  expires_at: z.nullable(dateTime).check(z.describe('Null for a token that does not expire.')),
+  revoked_at: z.nullable(dateTime),
+}
+
+const token = component('Token', 'An API token of a company, without its secret.', fields)
+const newToken = component('NewToken', 'A new token, with its secret.', {
+  ...fields,
+  token: z.string().check(z.regex(/^[0-9a-f]{64}$/), z.describe('The secret: sent once, and stored as a hash only.')),
+})
+
+const common = { tag: 'Tokens', permission: null, role: 'developer', errors: [] } as const
+
+export const listAllTokens = defineContract({
+  ...common,
+  method: 'GET',
+  path: '/tokens',
+  operationId: 'listAllTokens',
+  role: 'operator',
+  query: z.strictObject({
+    ...adminPage,
+    company_id: z.optional(idText).check(z.describe('Only those of this company.')),
+    id: z.optional(idText).check(z.describe('Only the one with this id.')),
+  }),
+  response: adminPageOf(token),
+})
+
+export const listTokens = defineContract({
+  ...common,
+  method: 'GET',
+  path: '/companies/{company_id}/tokens',
+  operationId: 'listTokens',
+  params: ofCompany,
+  query: z.strictObject(adminPage),
+  response: adminPageOf(token),
+})
+
+export const createToken = defineContract({
+  ...common,
+  method: 'POST',
+  path: '/companies/{company_id}/tokens',
+  operationId: 'createToken',
+  params: ofCompany,
+  body: component('TokenInput', 'A token to create.', {
+    name: trimmed(255).check(z.describe('What the token is for.')),
+    permissions: z.optional(permissions).check(z.describe('By default all.')),
+    expires_at: z.optional(expiresAt).check(z.describe('In the future; null or absent: never.')),
+  }),
+  response: newToken,
+  errors: ['conflict'],
+})
+
+export const rotateToken = defineContract({
+  ...common,
+  method: 'POST',
+  path: '/companies/{company_id}/tokens/{token_id}/rotate',
+  operationId: 'rotateToken',
+  params: ofToken,
+  body: component('TokenRotation', 'How to replace a token.', {
+    overlap_seconds: z
+      ._default(z.int().check(z.minimum(0), z.maximum(OVERLAP_MAX_SECONDS)), OVERLAP_SECONDS)
+      .check(z.meta({ default: OVERLAP_SECONDS }), z.describe('How long the present token stays valid.')),
+    expires_at: z
+      .optional(expiresAt)
+      .check(z.describe('Of the new token; by default it is valid for as long as the present one was.')),
+  }),
+  response: newToken,
+  errors: ['conflict'],
+})
+
+export const revokeToken = defineContract({
+  ...common,
+  method: 'DELETE',
+  path: '/companies/{company_id}/tokens/{token_id}',
+  operationId: 'revokeToken',
+  params: ofToken,
+  response: token,
+})
+
+export const endpoints = [listAllTokens, listTokens, createToken, rotateToken, revokeToken]

@@ -1,0 +1,109 @@
+import { type SQL, sql } from 'drizzle-orm'
+import { adminEntry } from '../../../kernel/api/audit.ts'
+import { orm } from '../../../kernel/db/client.ts'
+import { insertRow } from '../../../kernel/db/columns.ts'
+import { apiTokens } from '../../../kernel/db/schema.ts'
+import type { AdminContext } from '../context.ts'
+import { ACTIVE_TOKENS_MAX } from './contract.ts'
+
+export type TokenRow = typeof apiTokens.$inferSelect
+
+/** @param where which company's; @param after the id behind which the page begins */
+export async function listTokens(
+  { companyId, directory: db }: AdminContext,
+  { company_id = companyId, id, after, limit }: { company_id?: number; id?: number; after: number; limit: number },
+): Promise<TokenRow[]> {
+  const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
+  const isMeant = id === undefined ? sql`1` : sql`id = ${id}`
+  const [rows] = await db.read([
+    orm
+      .select()
+      .from(apiTokens)
+      .where(sql`${isOf} AND ${isMeant} AND id > ${after}`)
+      .orderBy(apiTokens.id)
+      .limit(limit),
+  ])
+  return rows
+}
+
+export async function findToken({ companyId, directory: db }: AdminContext, id: number): Promise<TokenRow | null> {
+  const [[row]] = await db.read([orm.select().from(apiTokens).where(isToken(companyId, id))])
+  return row ?? null
+}
+
+const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`
+const isActive = (now: number) => sql`revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${now})`
+/** Whether the company may have one more active token than its others. */
+const hasRoom = ({ companyId, now }: AdminContext, others = sql`1`) =>
+  sql`(SELECT count(*) FROM api_tokens
+    WHERE company_id = ${companyId} AND ${isActive(now)} AND ${others}) < ${ACTIVE_TOKENS_MAX}`
+const hashOf = (hash: string) => sql`(SELECT id FROM api_tokens WHERE token_hash = ${hash})`
+
+/** What a new token is, of which the database has only the SHA-256. */
+export interface NewToken {
+  hash: string
+  name: string
+  permissions: readonly string[]
+  expiresAt: number | null
+}
+
+function insertToken({ companyId, caller, now }: AdminContext, token: NewToken, when: SQL) {
+  const values = {
+    company_id: companyId,
+    token_hash: token.hash,
+    name: token.name,
+    permissions: JSON.stringify(token.permissions),
+    created_at: now,
+    created_by: caller.isOperator ? sql`NULL` : caller.actor,
+    expires_at: token.expiresAt ?? sql`NULL`,
+    last_used_at: sql`NULL`,
+    revoked_at: sql`NULL`,
+    id: sql`NULL`,
+  }
+  return insertRow(apiTokens, values, sql`WHERE ${when}`).returning()
+}
+
+/** @returns the token; null where the company has {@link ACTIVE_TOKENS_MAX} */
+export async function createToken(context: AdminContext, token: NewToken): Promise<TokenRow | null> {
+  const [[row]] = await context.directory.write([
+    insertToken(context, token, hasRoom(context)),
+    adminEntry(context, 'tokens.create', hashOf(token.hash), sql`${hashOf(token.hash)} IS NOT NULL`),
+  ])
+  return row ?? null
+}
+
+/**
+ * Creates a token in the place of another, which expires at `endsAt` if it did not earlier. While both are valid they count
+ * as two.
+ *
+ * @returns both as they are now; null where the other one is no longer valid, or the company has no room for both
+ */
+export async function replaceToken(context: AdminContext, id: number, token: NewToken, endsAt: number) {
+  const { companyId, directory: db, now } = context
+  const isMeant = isToken(companyId, id)
+  const isPresent = sql`EXISTS (SELECT 1 FROM api_tokens WHERE ${isMeant} AND ${isActive(now)})`
+  const room = hasRoom(context, endsAt > now ? sql`1` : sql`id <> ${id}`)
+  const [[row], , [old]] = await db.write([
+    insertToken(context, token, sql`${isPresent} AND ${room}`),
+    adminEntry(context, 'tokens.rotate', id, sql`${hashOf(token.hash)} IS NOT NULL`),
+    orm
+      .update(apiTokens)
+      .set({ expires_at: sql`min(coalesce(expires_at, ${endsAt}), ${endsAt})` })
+      .where(sql`${isMeant} AND ${isActive(now)} AND ${hashOf(token.hash)} IS NOT NULL`)
+      .returning(),
+  ])
+  return row && old ? { token: row, old } : null
+}
+
+/** @returns the token, revoked now or earlier; null where there is none */
+export async function revokeToken(context: AdminContext, id: number): Promise<TokenRow | null> {
+  const { companyId, directory: db, now } = context
+  const isMeant = isToken(companyId, id)
+  const isValid = sql`EXISTS (SELECT 1 FROM api_tokens WHERE ${isMeant} AND revoked_at IS NULL)`
+  const [, , [row]] = await db.writeIdempotent([
+    adminEntry(context, 'tokens.revoke', id, isValid),
+    orm.update(apiTokens).set({ revoked_at: now }).where(sql`${isMeant} AND revoked_at IS NULL`),
+    orm.select().from(apiTokens).where(isMeant),
+  ])
+  return row ?? null
+}

@@ -1,0 +1,236 @@
+import { type SQL, sql } from 'drizzle-orm'
+import { adminEntry } from '../../../kernel/api/audit.ts'
+import { orm } from '../../../kernel/db/client.ts'
+import { insertRow } from '../../../kernel/db/columns.ts'
+import { isPresent } from '../../../kernel/db/placement.ts'
+import { changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
+import type { AdminContext } from '../context.ts'
+
+/** Of one company. */
+export const MAX_ENDPOINTS = 10
+
+const lastChange = sql`(SELECT c.last_change FROM companies AS c WHERE c.id = webhook_endpoints.company_id)`
+const nextKept = sql`(SELECT min(f.sequence) FROM changes AS f
+  WHERE f.company_id = webhook_endpoints.company_id AND f.sequence > webhook_endpoints.position)`
+
+/** What responses have: not the secret. */
+function shownColumns(table: typeof webhookEndpoints) {
+  const { id, company_id, url, event_types, enabled, disabled_reason, created_at, updated_at } = table
+  return {
+    ...{ id, company_id, url, event_types, enabled, disabled_reason, created_at, updated_at },
+    replaying: sql<boolean>`replay_end IS NOT NULL`.mapWith(Boolean).as('replaying'),
+    behind: sql<number>`max(0, ${lastChange} - position)`.as('behind'),
+    removed_changes: sql<number>`max(0, coalesce(${nextKept} - 1, ${lastChange}) - position)`.as('removed_changes'),
+  }
+}
+
+const columns = shownColumns(webhookEndpoints)
+
+const isEndpoint = (companyId: number, id: string) => sql`company_id = ${companyId} AND id = ${id}`
+const isOfEndpoint = (companyId: number, id: string) => sql`company_id = ${companyId} AND endpoint_id = ${id}`
+const exists = (where: SQL) => sql`EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${where})`
+const selectEndpoint = (where: SQL) => orm.select(columns).from(webhookEndpoints).where(where)
+
+export type EndpointRow = Awaited<ReturnType<typeof listEndpoints>>[number]
+
+/** A place in the list: company, creation and id. */
+export type EndpointPlace = readonly [companyId: number, createdAt: number, id: string]
+
+/** @param after the place behind which the page begins */
+export async function listEndpoints(
+  { companyId, db }: AdminContext,
+  { company_id = companyId, id, after, limit }: ListOptions,
+) {
+  const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
+  const isMeant = id === undefined ? sql`1` : sql`id = ${id}`
+  const [afterCompany, afterTime, afterId] = after
+  const [rows] = await db.read([
+    selectEndpoint(
+      sql`${isOf} AND ${isMeant} AND ${isPresent(sql`company_id`)}
+        AND (company_id, created_at, id) > (${afterCompany}, ${afterTime}, ${afterId})`,
+    )
+      .orderBy(sql`company_id, created_at, id`)
+      .limit(limit),
+  ])
+  return rows
+}
+
+interface ListOptions {
+  company_id?: number
+  id?: string
+  after: EndpointPlace
+  limit: number
+}
+
+export async function findEndpoint({ companyId, db }: AdminContext, id: string): Promise<EndpointRow | null> {
+  const [[row]] = await db.read([selectEndpoint(isEndpoint(companyId, id))])
+  return row ?? null
+}
+
+/** A new endpoint; its secrets are encrypted. */
+export interface NewEndpoint {
+  id: string
+  url: string
+  secret: string
+  event_types: readonly string[]
+}
+
+/** @returns the endpoint, at the company's last change; null where the company has 10 */
+export async function createEndpoint(context: AdminContext, endpoint: NewEndpoint): Promise<EndpointRow | null> {
+  const { companyId, db, now } = context
+  const count = sql`(SELECT count(*) FROM webhook_endpoints WHERE company_id = ${companyId})`
+  const position = sql`(SELECT last_change FROM companies WHERE id = ${companyId})`
+  const values = {
+    ...endpoint,
+    company_id: companyId,
+    event_types: JSON.stringify(endpoint.event_types),
+    position,
+    initial_failures: 0,
+    created_at: now,
+    updated_at: now,
+  }
+  const isMeant = isEndpoint(companyId, endpoint.id)
+  const [, , [row]] = await db.writeIdempotent([
+    insertRow(webhookEndpoints, values, sql`WHERE ${count} < ${MAX_ENDPOINTS}`).onConflictDoNothing(),
+    adminEntry(context, 'webhooks.create', endpoint.id, exists(isMeant)),
+    selectEndpoint(isMeant),
+  ])
+  return row ?? null
+}
+
+/** What can be changed of an endpoint. */
+export interface EndpointChange {
+  url?: string | undefined
+  event_types?: string[] | undefined
+  enabled?: boolean | undefined
+}
+
+/**
+ * What waits for a retry is due where the endpoint is enabled or has a new address.
+ *
+ * @returns the endpoint as it is now; null where there is none
+ */
+export async function updateEndpoint(context: AdminContext, id: string, change: EndpointChange) {
+  const { companyId, db, now } = context
+  const isMeant = isEndpoint(companyId, id)
+  const isDue = change.enabled === true || change.url !== undefined
+  const state = {
+    ...(change.enabled !== undefined && { disabled_reason: null }),
+    // A new address has to show that it accepts messages, and one that did not yet gets another chance.
+    ...(isDue && { initial_failures: change.url === undefined ? sql`initial_failures * 0` : 0 }),
+  }
+  const [, , , [row]] = await db.writeIdempotent([
+    adminEntry(context, `webhooks.update:${Object.keys(change).sort().join()}`, id, exists(isMeant)),
+    orm
+      .update(webhookEndpoints)
+      .set({ ...change, ...state, updated_at: now })
+      .where(isMeant),
+    orm
+      .update(webhookDeliveries)
+      .set({ attempts: 0, first_attempt_at: null, next_attempt_at: now })
+      .where(sql`${isOfEndpoint(companyId, id)} AND next_attempt_at IS NOT NULL AND ${Number(isDue)}`),
+    selectEndpoint(isMeant),
+  ])
+  return row ?? null
+}
+
+/** @returns the address of the deleted endpoint; null where there was none */
+export async function deleteEndpoint(context: AdminContext, id: string): Promise<string | null> {
+  const { companyId, db } = context
+  const isMeant = isEndpoint(companyId, id)
+  const [, , [row]] = await db.write([
+    adminEntry(context, 'webhooks.delete', id, exists(isMeant)),
+    orm.delete(webhookDeliveries).where(isOfEndpoint(companyId, id)),
+    orm.delete(webhookEndpoints).where(isMeant).returning({ url: webhookEndpoints.url }),
+  ])
+  return row?.url ?? null
+}
+
+/** The encrypted secrets of an endpoint. */
+export async function findSecret({ companyId, db }: AdminContext, id: string): Promise<string | null> {
+  const [[row]] = await db.read([
+    orm.select({ secret: webhookEndpoints.secret }).from(webhookEndpoints).where(isEndpoint(companyId, id)),
+  ])
+  return row?.secret ?? null
+}
+
+/** @returns the endpoint; null where it has no longer the `present` secrets */
+export async function replaceSecret(context: AdminContext, id: string, present: string, secret: string) {
+  const { companyId, db, now } = context
+  const isMeant = isEndpoint(companyId, id)
+  const isReplaced = sql`${isMeant} AND secret = ${secret}`
+  const [, , [row]] = await db.writeIdempotent([
+    orm.update(webhookEndpoints).set({ secret, updated_at: now }).where(sql`${isMeant} AND secret = ${present}`),
+    adminEntry(context, 'webhooks.rotate_secret', id, exists(isReplaced)),
+    selectEndpoint(isReplaced),
+  ])
+  return row ?? null
+}
+
+/** The first and the last change of a time span that an endpoint was already sent; null where none is kept. */
+export async function findSpan({ companyId, db }: AdminContext, id: string, from: number, to: number) {
+  const position = sql`(SELECT position FROM webhook_endpoints WHERE ${isEndpoint(companyId, id)})`
+  const [[span]] = await db.read([
+    orm
+      .select({
+        first: sql<number | null>`min(sequence)`.as('first'),
+        last: sql<number | null>`max(sequence)`.as('last'),
+      })
+      .from(changes)
+      .where(sql`company_id = ${companyId} AND at >= ${from} AND at < ${to} AND sequence <= ${position}`),
+  ])
+  return span?.first != null && span.last !== null ? { first: span.first, last: span.last } : null
+}
+
+/** @returns the endpoint as it is now; null where a replay of it is under way */
+export async function startReplay(context: AdminContext, id: string, { first, last }: { first: number; last: number }) {
+  const { companyId, db } = context
+  const isMeant = isEndpoint(companyId, id)
+  const isIdle = sql`${isMeant} AND replay_end IS NULL`
+  const [, [started], [row]] = await db.write([
+    adminEntry(context, 'webhooks.replay', id, exists(isIdle)),
+    orm
+      .update(webhookEndpoints)
+      .set({ replay_position: first - 1, replay_end: last })
+      .where(isIdle)
+      .returning({ id: webhookEndpoints.id }),
+    selectEndpoint(isMeant),
+  ])
+  return started && row ? row : null
+}
+
+/**
+ * The changes that failed and those that wait behind them.
+ *
+ * @param after the change behind which the page begins
+ * @returns null where the endpoint does not exist
+ */
+export async function listDeliveries({ companyId, db }: AdminContext, id: string, after: number, limit: number) {
+  const { sequence, entity_id, attempts, first_attempt_at, next_attempt_at, last_error } = webhookDeliveries
+  const [[endpoint], rows] = await db.read([
+    orm.select({ id: webhookEndpoints.id }).from(webhookEndpoints).where(isEndpoint(companyId, id)),
+    orm
+      .select({
+        sequence,
+        entity_id,
+        attempts,
+        first_attempt_at,
+        next_attempt_at,
+        last_error,
+        type: changeType,
+        operation,
+      })
+      .from(webhookDeliveries)
+      .where(sql`${isOfEndpoint(companyId, id)} AND sequence > ${after}`)
+      .orderBy(webhookDeliveries.sequence)
+      .limit(limit),
+  ])
+  return endpoint ? rows : null
+}
+
+const changeType = sql<typeof changes.$inferSelect.type>`type`.as('change_type')
+/** Null of a change that is no longer kept. */
+const operation = sql<typeof changes.$inferSelect.operation | null>`(SELECT c.operation FROM changes AS c
+  WHERE c.company_id = webhook_deliveries.company_id AND c.sequence = webhook_deliveries.sequence)`.as('operation')
+
+export type DeliveryRow = NonNullable<Awaited<ReturnType<typeof listDeliveries>>>[number]

@@ -1,0 +1,234 @@
+import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { type CompanyContext, orm } from '../../kernel/db/client.ts'
+import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
+import { freeSlot, isHere } from '../../kernel/db/placement.ts'
+import { recountOf } from '../../kernel/db/quota.ts'
+import {
+  apiTokens,
+  changes,
+  companies,
+  emailThreadObjects,
+  webhookDeliveries,
+  webhookEndpoints,
+} from '../../kernel/db/schema.ts'
+import { named, tableOf } from '../../kernel/db/tables.ts'
+import { type Line, MARKS, type Marks, type Row } from './format.ts'
+import { databaseOf } from './queries.ts'
+import type { Unit } from './tables.ts'
+
+/** Of one statement: D1 takes a text of 2,000,000 bytes. */
+const MAX_STATEMENT_CHARACTERS = 400_000
+const MAX_STATEMENT_ROWS = 100
+/** Changes that one statement removes. */
+const REMOVED_ROWS = 2_000
+
+/**
+ * Inserts rows that are not there yet, by any unique key; parts only where their owner has the version that they are of.
+ * So it may be repeated, and a newer row that was inserted before stays.
+ */
+export async function insertLines(context: CompanyContext, unit: Unit, lines: readonly Line[]): Promise<void> {
+  const db = databaseOf(context, unit.plan.table)
+  for (const chunk of chunksOf(lines)) await db.writeIdempotent([insertion(context, unit, chunk)])
+}
+
+function insertion({ companyId }: CompanyContext, { plan, part }: Unit, lines: readonly Line[]) {
+  const table = tableOf(part?.table ?? plan.table)
+  const columns = getTableColumns(table)
+  const [line] = lines
+  const isLarge = lines.length === 1 && lengthOf(line) > MAX_STATEMENT_CHARACTERS
+  // A value larger than a text may be is bound by itself.
+  const read = (name: string) => (isLarge ? sql`${line?.row[name] ?? null}` : sql.raw(`line.value ->> '$.row.${name}'`))
+  const values: Record<string, SQL | number> = 'company_id' in columns ? { company_id: companyId } : {}
+  for (const name of Object.keys(line?.row ?? {})) values[name] = read(name)
+
+  const conditions: SQL[] = [sql`true`]
+  const isElsewhere = (column: string, condition: SQL) =>
+    sql`EXISTS (SELECT 1 FROM ${table} AS other WHERE other.${named(column)} = ${read(column)} AND ${condition})`
+  const orNull = (column: string, isTaken: SQL) => {
+    values[column] = sql`CASE WHEN ${isTaken} THEN NULL ELSE ${read(column)} END`
+  }
+  if (plan.unique && !part) orNull(plan.unique, isElsewhere(plan.unique, sql`other.company_id = ${companyId}`))
+  if (plan.sharedId === 'kept') orNull('id', isElsewhere('id', sql`other.company_id <> ${companyId}`))
+  if (plan.sharedId === 'new') {
+    delete values.id
+    const same = ['action', 'at', 'request_id'].map((name) => sql`other.${named(name)} = ${read(name)}`)
+    const isSame = sql.join([sql`other.company_id = ${companyId}`, ...same], sql` AND `)
+    conditions.push(sql`NOT ${isElsewhere('entity_id', isSame)}`)
+  }
+  if (part) {
+    const [id, version] = isLarge
+      ? (line?.of ?? []).map((value) => sql`${value}`)
+      : [sql`line.value ->> '$.of[0]'`, sql`line.value ->> '$.of[1]'`]
+    conditions.push(sql`EXISTS (SELECT 1 FROM ${named(plan.table)} AS o WHERE o.company_id = ${companyId}
+      AND o.id = ${id} AND o.${named(plan.feed?.version ?? '')} = ${version})`)
+  }
+  const from = isLarge ? sql`` : sql`FROM json_each(${JSON.stringify(lines)}) AS line`
+  return insertRow(table, values, sql`${from} WHERE ${sql.join(conditions, sql` AND `)}`).onConflictDoNothing()
+}
+
+/** Sets columns of rows that are there. */
+export async function updateLines(
+  { companyId, db }: CompanyContext,
+  name: string,
+  lines: readonly Line[],
+): Promise<void> {
+  const table = tableOf(name)
+  for (const chunk of chunksOf(lines)) {
+    const columns = Object.keys(chunk[0]?.row ?? {}).filter((column) => column !== 'id')
+    const read = (name: string) => sql.raw(`line.value ->> '$.row.${name}'`)
+    await db.writeIdempotent([
+      orm
+        .update(table)
+        .set(Object.fromEntries(columns.map((column) => [column, read(column)])))
+        .from(sql`json_each(${JSON.stringify(chunk)}) AS line`)
+        .where(sql`${table}.company_id = ${companyId} AND ${table}.id = ${read('id')}`),
+    ])
+  }
+}
+
+function lengthOf(line: Line | undefined): number {
+  return Object.values(line?.row ?? {}).reduce((sum: number, value) => sum + String(value).length, 0)
+}
+
+function chunksOf(lines: readonly Line[]): Line[][] {
+  const chunks: Line[][] = []
+  let characters = Number.POSITIVE_INFINITY
+  for (const line of lines) {
+    characters += lengthOf(line)
+    const last = chunks.at(-1)
+    if (last && characters <= MAX_STATEMENT_CHARACTERS && last.length < MAX_STATEMENT_ROWS) last.push(line)
+    else {
+      chunks.push([line])
+      characters = lengthOf(line)
+    }
+  }
+  return chunks
+}
+
+/** The marks of every company of a database: at most 1,024, the places in its full-text tables. */
+export async function listMarks({ db }: CompanyContext): Promise<(Marks & { id: number })[]> {
+  const { id } = companies
+  const [rows] = await db.read([
+    orm
+      .select({ id, ...Object.fromEntries(MARKS.map((name) => [name, companies[name]])) })
+      .from(companies)
+      .where(isHere)
+      .orderBy(id),
+  ])
+  return rows as (Marks & { id: number })[]
+}
+
+/** Companies whose last backup began before a time, those that wait longest first. */
+export async function listOverdue({ db }: CompanyContext, beforeMs: number, limit: number): Promise<number[]> {
+  const { id, backed_up_at } = companies
+  const [rows] = await db.read([
+    orm
+      .select({ id })
+      .from(companies)
+      .where(sql`coalesce(${backed_up_at}, 0) < ${beforeMs} AND ${isHere}`)
+      .orderBy(sql`coalesce(${backed_up_at}, 0)`, id)
+      .limit(limit),
+  ])
+  return rows.map((row) => row.id)
+}
+
+/** Ends tokens, by their hashes, not later than at a time: revoked where that has passed. @returns how many were revoked */
+export async function endTokens(
+  { db, directory = db }: CompanyContext,
+  ends: readonly (readonly [string, number])[],
+  nowMs: number,
+) {
+  const from = sql`json_each(${JSON.stringify(ends)}) AS e`
+  const isToken = sql`${apiTokens.token_hash} = e.value ->> 0 AND ${apiTokens.revoked_at} IS NULL`
+  const endedAt = sql`CAST(e.value ->> 1 AS INTEGER)`
+  const [, rows] = await directory.writeIdempotent([
+    orm
+      .update(apiTokens)
+      .set({ expires_at: endedAt })
+      .from(from)
+      .where(sql`${isToken} AND ${endedAt} > ${nowMs} AND coalesce(${apiTokens.expires_at}, 9e15) > ${endedAt}`),
+    orm
+      .update(apiTokens)
+      .set({ revoked_at: endedAt })
+      .from(from)
+      .where(sql`${isToken} AND ${endedAt} <= ${nowMs}`)
+      .returning({ id: apiTokens.id }),
+  ])
+  return rows.length
+}
+
+/**
+ * Creates the company of a backup, or takes an empty one: suspended, its deliveries paused. Its place in the full-text
+ * tables is the one that the directory has given it, or else the one that it had, or the first that is free.
+ */
+export async function openForRestore(context: CompanyContext & { slot: number | null }, company: Row): Promise<void> {
+  const { companyId, db } = context
+  const { name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = company
+  const free = freeSlot(context.slot ?? Number(company.slot))
+  const state = { suspended: sql`1`, deliveries_paused: sql`1` }
+  await db.writeIdempotent([
+    insertRow(
+      companies,
+      { ...state, id: companyId, slot: free, name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
+      sql`WHERE NOT EXISTS (SELECT 1 FROM companies WHERE id = ${companyId})`,
+    ),
+    orm.update(companies).set(state).where(sql`id = ${companyId}`),
+  ])
+}
+
+/** Removes up to 2,000 changes of the feed. @returns whether that were all */
+export async function removeChanges({ companyId, db }: CompanyContext): Promise<boolean> {
+  const oldest = sql`sequence <= (SELECT min(sequence) + ${sql.raw(String(REMOVED_ROWS - 1))} FROM changes WHERE company_id = ${companyId})`
+  const [removed] = await db.writeIdempotent([
+    orm.delete(changes).where(sql`company_id = ${companyId} AND ${oldest}`).returning({ sequence: changes.sequence }),
+  ])
+  return removed.length < REMOVED_ROWS
+}
+
+/**
+ * Raises what the company gives out past what is known, and begins its feed anew behind it: every cursor has expired, and
+ * webhook endpoints get what changes from now on. With a `company`, sets what else its row has.
+ */
+export async function raiseMarks({ companyId, db }: CompanyContext, marks: Marks, company: Row | null): Promise<Marks> {
+  const raised = MARKS.map((name) => [name, sql`max(${companies[name]}, ${marks[name]})`])
+  const isCompany = sql`id = ${companyId}`
+  const isOf = sql`company_id = ${companyId}`
+  const [, , , , [row]] = await db.writeIdempotent([
+    orm.update(companies).set(Object.fromEntries(raised)).where(isCompany),
+    orm.delete(changes).where(isOf),
+    orm.delete(webhookDeliveries).where(isOf),
+    orm
+      .update(webhookEndpoints)
+      .set({
+        position: sql`(SELECT last_change FROM companies WHERE id = ${companyId})`,
+        replay_position: null,
+        replay_end: null,
+      })
+      .where(isOf),
+    orm
+      .select(Object.fromEntries(MARKS.map((name) => [name, companies[name]])))
+      .from(companies)
+      .where(isCompany),
+    ...(company ? [orm.update(companies).set(settings(company)).where(isCompany)] : []),
+    recountOf(companyId, Date.now()),
+  ])
+  return row as Marks
+}
+
+function settings(company: Row) {
+  const names = ['name', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'storage_quota_bytes']
+  const values = [...names, 'created_at', 'updated_at'].filter((name) => company[name] !== undefined)
+  return Object.fromEntries(values.map((name) => [name, sql`${company[name] ?? null}`]))
+}
+
+/** Adds objects of R2 that the database does not know, for the sweep to remove at a time. See `resources/mail/objects.ts`. */
+export async function addUnknownObjects(
+  { companyId, db }: CompanyContext,
+  objects: readonly { id: string; content_hash: string; bytes: number }[],
+  removeAt: number,
+): Promise<void> {
+  const rows = objects.map(({ id, content_hash, bytes }) => {
+    return [id, companyId, content_hash, bytes, '[]', 'replaced', null, removeAt]
+  })
+  await db.writeIdempotent([insertJsonRows(emailThreadObjects, JSON.stringify(rows)).onConflictDoNothing()])
+}

@@ -1,0 +1,157 @@
+import type { RestoreProblem, RestoreProgress } from '../../env.ts'
+import { BackupError, type BackupName, type Line, type Manifest, planRestore, type Row } from './format.ts'
+import { countRows, isEmpty, readCompany } from './queries.ts'
+import { insertLines, openForRestore, updateLines } from './restore-queries.ts'
+import { beginSettlement, findKnownMarks, type SettleContext, type Settlement, stepSettlement } from './settle.ts'
+import { listBackups, readManifest, readPart } from './store.ts'
+import { TABLES, UNITS, type Unit } from './tables.ts'
+
+export interface RestoreContext extends SettleContext {
+  manifests: Map<string, Manifest>
+  /** Its place in the full-text tables, as the directory knows it; null where that has no such company. */
+  slot: number | null
+}
+
+/** A restore under way: all of it that must survive the end of a step. */
+export interface RestoreState {
+  untilMs: number
+  /** The backups to restore, the oldest first, and the newest one's row of `companies` and counts. */
+  chain: BackupName[]
+  company: Row
+  counts: Record<string, number>
+  /** The place of the next part to check; null when all are. Until then nothing is changed. */
+  check: { backup: number; part: number } | null
+  /** The unit, the backup in the order in which the unit is restored, and the part that was restored last. */
+  unit: number
+  backup: number
+  part: number | null
+  settlement: Settlement | null
+  rows: number
+  /** Found when all parts are restored: what follows may add rows of its own. */
+  differences: RestoreProgress['differences']
+}
+
+/** Finds the backups that have a company's state of a time; or says why there is nothing to restore. */
+export async function beginRestore(context: RestoreContext, untilMs: number): Promise<RestoreState | RestoreProblem> {
+  const chain = planRestore(await listBackups(context), untilMs)
+  const newest = chain.at(-1)
+  if (!newest) return 'no_backup'
+  if ((await readCompany(context)) && !(await isEmpty(context))) return 'not_empty'
+  // A chain with a gap would restore less than there was.
+  for (const [index, backup] of chain.entries()) {
+    const { previous } = await manifestOf(context, backup)
+    if (index > 0 && previous !== chain[index - 1]?.at) throw new BackupError('A backup between two others is missing.')
+  }
+  const { company, counts } = await manifestOf(context, newest)
+  // The end of the restore reads them again: a damaged manifest behind the restored ones must be found before anything changes.
+  await findKnownMarks(context)
+  const check = { backup: 0, part: 0 }
+  return {
+    check,
+    untilMs,
+    chain,
+    company,
+    counts,
+    unit: 0,
+    backup: 0,
+    part: null,
+    settlement: null,
+    rows: 0,
+    differences: [],
+  }
+}
+
+/** Restores one part, or does one step of what follows. @returns the state after it, and how far it has come */
+export async function stepRestore(context: RestoreContext, state: RestoreState, nowMs: number) {
+  if (state.check) {
+    const next = { ...state, check: await checkPart(context, state.chain, state.check) }
+    if (!next.check) await openForRestore(context, state.company)
+    return { state: next, progress: progressOf(next, 'check') }
+  }
+  const unit = UNITS[state.unit]
+  if (unit) {
+    const next = await restorePart(context, state, unit)
+    return { state: next, progress: progressOf(next, unit.name) }
+  }
+  const differences = state.settlement ? state.differences : await findDifferences(context, state.counts)
+  const settlement = await stepSettlement(context, state.settlement ?? beginSettlement(state.company), nowMs)
+  const next = { ...state, settlement, differences }
+  const [phase] = settlement.left
+  if (phase) return { state: next, progress: progressOf(next, phase) }
+  return { state: next, progress: { ...progressOf(next, 'done'), done: true, differences } }
+}
+
+/** Tables with another number of rows than at the end of the backup. */
+async function findDifferences(context: RestoreContext, counts: RestoreState['counts']) {
+  const found = await countRows(context, Object.keys(counts))
+  return Object.entries(counts).flatMap(([table, expected]) => {
+    const isLog = TABLES.some(({ name, rows }) => name === table && rows === 'appended')
+    const { [table]: rows = 0 } = found
+    // The restore itself is in a log.
+    return rows === expected || (isLog && rows > expected) ? [] : [{ table, expected, found: rows }]
+  })
+}
+
+/** Reads a part. @returns the place of the next. @throws BackupError when it is missing or damaged */
+async function checkPart(
+  context: RestoreContext,
+  chain: readonly BackupName[],
+  place: { backup: number; part: number },
+) {
+  const backup = chain[place.backup]
+  if (!backup) return null
+  const part = (await manifestOf(context, backup)).parts[place.part]
+  if (!part) return { backup: place.backup + 1, part: 0 }
+  await readPart(context, part)
+  return { ...place, part: place.part + 1 }
+}
+
+function progressOf(state: RestoreState, step: string): RestoreProgress {
+  const backup = state.chain.at(-1)?.at ?? ''
+  return {
+    done: false,
+    begun: false,
+    backup,
+    step,
+    rows: state.rows,
+    differences: [],
+    accounting: state.settlement?.accounting ?? 'none',
+  }
+}
+
+/**
+ * The backups of a unit in the order in which they are restored: what is there first stays, so the newest version of a
+ * row comes first. Logs are written anew, in their order.
+ */
+function backupsOf({ plan }: Unit, chain: readonly BackupName[]): BackupName[] {
+  if (plan.rows === 'all') return chain.slice(-1)
+  return plan.rows === 'appended' ? [...chain] : chain.toReversed()
+}
+
+async function restorePart(context: RestoreContext, state: RestoreState, unit: Unit): Promise<RestoreState> {
+  const backup = backupsOf(unit, state.chain)[state.backup]
+  if (!backup) return { ...state, unit: state.unit + 1, backup: 0, part: null }
+  const manifest = await manifestOf(context, backup)
+  const isForward = unit.plan.rows === 'appended'
+  const indexes = manifest.parts.flatMap(({ rows }, index) => (rows[unit.name] ? [index] : []))
+  const { part: last } = state
+  const next = isForward
+    ? indexes.find((index) => last === null || index > last)
+    : indexes.findLast((index) => last === null || index < last)
+  const part = next === undefined ? undefined : manifest.parts[next]
+  if (next === undefined || !part) return { ...state, backup: state.backup + 1, part: null }
+  const lines = (await readPart(context, part)).filter(({ name }) => name === unit.name)
+  await restoreLines(context, unit, isForward ? lines : lines.reverse())
+  return { ...state, part: next, rows: state.rows + lines.length }
+}
+
+function restoreLines(context: RestoreContext, unit: Unit, lines: readonly Line[]): Promise<void> {
+  return unit.plan.isUpdate ? updateLines(context, unit.plan.table, lines) : insertLines(context, unit, lines)
+}
+
+/** The manifest, read once in a call. */
+async function manifestOf(context: RestoreContext, backup: BackupName): Promise<Manifest> {
+  const manifest = context.manifests.get(backup.at) ?? (await readManifest(context, backup))
+  context.manifests.set(backup.at, manifest)
+  return manifest
+}

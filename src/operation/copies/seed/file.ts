@@ -1,0 +1,269 @@
+import { Buffer } from 'node:buffer'
+import * as z from 'zod/mini'
+import { id as anyId, date, externalId, oneLine, text, trimmed } from '../../../kernel/api/contract.ts'
+import { email } from '../../../resources/clients/contract.ts'
+import { AMOUNT_MAX, decimals, discountAmountType } from '../../../resources/orders/contract.ts'
+import { paidAt } from '../../../resources/orders/invoice-contract.ts'
+import { accountingId, field, integrationsFile } from './integrations-file.ts'
+
+/** Leaves room for the ids that the API assigns, which are above the highest one of a seed. */
+const ID_MAX = 2 ** 48
+const JSON_MAX_BYTES = 500_000
+/** SQLite reads no deeper JSON. */
+const JSON_MAX_DEPTH = 500
+
+/** A field that is null when it is left out. */
+function orNull<T extends z.ZodMiniType>(schema: T) {
+  return z._default(z.nullable(schema), null as never)
+}
+
+function listOf<T extends z.ZodMiniType>(schema: T) {
+  return z._default(z.array(schema), [])
+}
+
+const idMaximum = z.maximum(ID_MAX, `must be at most ${ID_MAX}`)
+const id = anyId.check(idMaximum, z.meta({ maximum: ID_MAX }))
+const flag = z._default(z.boolean(), false)
+const title = trimmed(255)
+const line = orNull(title)
+const reason = orNull(trimmed(1000))
+const prose = orNull(text(0, 10_000))
+const day = orNull(date)
+const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
+const money = decimals(2, -AMOUNT_MAX, AMOUNT_MAX)
+
+/** Milliseconds since the epoch. */
+const instant = z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))
+
+const deleted = field('Hidden from lists, as if it had been deleted through the API.', flag)
+const ownId = field('Your own id of it, unique in the company.', orNull(externalId))
+const createdAt = field('When it was created. By default the time of loading.', z.optional(instant))
+const updatedAt = field('When it was last changed. By default when it was created.', z.optional(instant))
+const listPosition = field('Rises in the order of display. By default the place in this list, from 1.', position)
+const version = field(
+  'Raised by 1 with every change. By default 1.',
+  z.optional(z.int().check(z.positive(), idMaximum)),
+)
+const lastNumber = (noun: string) =>
+  field(
+    `New ids of ${noun}s are higher. By default the highest of this file.`,
+    z.optional(z.int().check(z.nonnegative(), idMaximum)),
+  )
+
+const company = z.strictObject({
+  id: field('The id of the company, also for `npm run tokens -- create --company ID`.', id),
+  name: field('The name of the company.', title),
+  accounting_sync_enabled: field('Sends orders to the accounting system unless a request says otherwise.', flag),
+  suspended: field('Refuses every request of the company with 403.', flag),
+  mail_quota_bytes: field(
+    'How many bytes of compressed mail the company may store.',
+    z._default(z.int().check(z.positive()), 2_147_483_648),
+  ),
+  storage_quota_bytes: field(
+    'How many bytes of all else the company may store in the database.',
+    z._default(z.int().check(z.positive()), 2_147_483_648),
+  ),
+  created_at: createdAt,
+  updated_at: updatedAt,
+  last_client_id: lastNumber('client'),
+  last_order_id: lastNumber('order'),
+  last_invoice_id: lastNumber('invoice'),
+  last_payment_id: lastNumber('payment'),
+  last_invoice_number: field(
+    'New invoices get higher numbers. By default the highest of this file, or 1000.',
+    z.optional(z.int().check(z.nonnegative(), idMaximum)),
+  ),
+})
+
+const status = z.strictObject({
+  id: field('The id that orders refer to.', id),
+  title: field('The name of the status.', title),
+  color: field('A CSS color, such as `#2563eb`.', line),
+  workflow_key: field('A stable name of the status for programs, such as `production`.', line),
+  position: listPosition,
+  is_default: field('Given to new orders without a status. At most one status has it.', flag),
+  deleted,
+})
+
+const tax = z.strictObject({
+  id: field('The id that invoices refer to.', id),
+  name: field('The name of the tax.', title),
+  rate: field('In percent, with at most 4 decimals.', decimals(4, 0, 100)),
+  tax_code_id: field('The id of its tax code in the accounting system.', orNull(accountingId)),
+  deleted,
+})
+
+const client = z.strictObject({
+  id: field('The id that orders refer to.', id),
+  company_name: field('The name of the customer.', title),
+  first_name: field('The first name of the contact person.', line),
+  last_name: field('The last name of the contact person.', line),
+  email: field('The email address of the contact person.', orNull(email)),
+  website: field('The address of the website, stored as written.', orNull(oneLine(1, 255))),
+  phone: field('The phone number, in any form.', line),
+  accounting_customer_id: field(
+    'The id of the customer in the accounting system. By default one is found or created by its name.',
+    orNull(accountingId),
+  ),
+  accounting_customer_linked: field(
+    'Whether that customer stays for good. By default true where its id is given.',
+    z.optional(z.boolean()),
+  ),
+  accounting_sync_enabled: field(
+    'Stored and returned. Whether an order is sent follows the order and the company.',
+    flag,
+  ),
+  tax_exempt: field('Pays no tax.', flag),
+  tax_exempt_reason: field('Why it pays no tax.', reason),
+  deleted,
+  external_id: ownId,
+  version,
+  created_at: createdAt,
+  updated_at: updatedAt,
+})
+
+const item = z.strictObject({
+  id: field('The id of the line.', id),
+  title: field('What is sold.', title),
+  description: field('Further text.', prose),
+  quantity: field('How many, with at most 4 decimals.', decimals(4, 0, 1_000_000)),
+  unit_price: field('The price of one, with at most 2 decimals; negative for a rebate.', money),
+  taxable: field('Whether the line is taxed.', z._default(z.boolean(), true)),
+  supplier: field('The name of the supplier.', line),
+  style: field('The style number of the garment.', line),
+  color: field('The color of the garment.', line),
+  size: field('The size of the garment.', line),
+  sku: field("The supplier's number of the article.", line),
+  position: listPosition,
+  deleted,
+})
+
+const payment = z.strictObject({
+  id: field('The id of the payment.', id),
+  amount: field('With at most 2 decimals; negative for a refund.', money),
+  method: field('How it was paid, such as `card`.', line),
+  paid_at: field('When it was paid: a date, or a date-time with an offset.', orNull(paidAt)),
+  note: field('Further text.', prose),
+})
+
+const invoice = z
+  .strictObject({
+    id: field('The id of the invoice. It stays with its order.', id),
+    number: field('Unique in the company. By default the next number.', z.optional(trimmed(64))),
+    due_date: field('When it is due.', day),
+    tax_id: field('The id of a tax. 0 or null: no tax.', orNull(z.int().check(z.nonnegative(), idMaximum))),
+    tax_exempt: field('Makes the tax 0.', flag),
+    tax_exempt_reason: field('Why there is no tax.', reason),
+    discount_amount: field(
+      'In percent (at most 100) or in the currency, by `discount_amount_type`.',
+      z._default(decimals(2, 0, AMOUNT_MAX), 0),
+    ),
+    discount_amount_type: field('The unit of the discount.', z._default(discountAmountType, 'percentage')),
+    discount_type: field(
+      'Whether the discount is taken off before or after the tax.',
+      z._default(z.enum(['before_tax', 'after_tax']), 'before_tax'),
+    ),
+    deleted,
+    created_at: field('When it was created. By default when its order was.', z.optional(instant)),
+    updated_at: field('When it was last changed. By default when its order was.', z.optional(instant)),
+    items: field('The lines of the invoice.', listOf(item)),
+    payments: field('What was paid.', listOf(payment)),
+  })
+  .check(
+    z.refine((value) => value.discount_amount_type !== 'percentage' || value.discount_amount <= 100, {
+      path: ['discount_amount'],
+      error: 'must be at most 100 where it is a percentage',
+    }),
+  )
+
+/** Stored as JSON text. */
+const jsonList = z.pipe(
+  listOf(z.json()),
+  z.transform((list) => JSON.stringify(list)),
+)
+
+const artwork = z.strictObject({
+  id: field('The id of the artwork.', id),
+  name: field('The name of the artwork.', title),
+  print_method: field('How it is applied, such as `screen print`.', line),
+  placements: field('Where it is applied, such as `["full back"]`.', jsonList),
+  colors: field('Its colors, such as `["PMS 186 C"]`.', jsonList),
+  preview_url: field('The address of a preview.', orNull(oneLine(1, 2048))),
+  status: field('Such as `draft` or `approved`.', line),
+})
+
+const order = z.strictObject({
+  id: field('The id of the order.', id),
+  title: field('The title of the order.', title),
+  client_id: field('The id of a client of this file or of the database.', id),
+  order_status_id: field('The id of a status of this file or of the database.', orNull(id)),
+  description: field('What is to be made.', prose),
+  start_date: field('When work begins, in any form; stored as written.', orNull(oneLine(1, 64))),
+  deadline: field('When it must be finished.', day),
+  client_notes: field('Shown to the customer on the invoice.', prose),
+  created_date: field('The date of the order. By default that of `created_at`.', z.optional(date)),
+  created_at: field('When it was created. By default at the beginning of `created_date`.', z.optional(instant)),
+  updated_at: updatedAt,
+  deleted,
+  external_id: ownId,
+  version,
+  invoice: field('The invoice of the order. Null: none.', orNull(invoice)),
+  artworks: field('What is printed or embroidered.', listOf(artwork)),
+})
+
+const catalogItem = z.strictObject({
+  id: field('The id of the item.', id),
+  title: field('The name of the item, in which products are searched.', title),
+  description: field('Further text.', prose),
+  price: field('With at most 2 decimals.', orNull(decimals(2, 0, AMOUNT_MAX))),
+  deleted,
+})
+
+/** Stored as JSON text. */
+const json = z.optional(
+  z.json().check(
+    z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= JSON_MAX_BYTES, 'must be at most 500 KB as JSON'),
+    z.refine((value) => depthOf(value) <= JSON_MAX_DEPTH, `must be nested at most ${JSON_MAX_DEPTH} deep`),
+  ),
+)
+const jsonObject = json.check(
+  z.refine((value) => typeof (value ?? {}) === 'object' && !Array.isArray(value), 'must be an object or null'),
+)
+const threadId = oneLine(1, 255)
+
+const threadContext = z.strictObject({
+  thread_id: field('The id of the thread in the mail system.', threadId),
+  legacy_thread_id: field('The id by which the API finds the thread.', orNull(threadId)),
+  sender_email: field('The email address of the sender.', orNull(trimmed(320))),
+  client_id: field('The id of a client, as text.', line),
+  client_data: field('The client as an object, with its `id`.', jsonObject),
+  clients_data: field('A list of clients, each with its `id`.', json),
+  orders_data: field('A list of orders, each with its `id`.', json),
+  selected_order_id: field('The id of the order that was chosen, as text.', line),
+  participant_emails: field('A list of email addresses.', json),
+  participants_data: field('A list of participants.', json),
+  fetched_at: field('When the context was read. By default the time of loading.', z.optional(instant)),
+  updated_at: field('When the context was last changed. By default the time of loading.', z.optional(instant)),
+})
+
+/** A seed file: the data of one company. */
+export const seedFile = z.strictObject({
+  $schema: field('The JSON Schema of this file, for editors. It is not loaded.', z.optional(z.string())),
+  company: field('The company.', company),
+  order_statuses: field('The statuses that orders can have.', listOf(status)),
+  taxes: field('The taxes that invoices can have.', listOf(tax)),
+  clients: field('The customers. One that is in the database is not changed.', listOf(client)),
+  orders: field('The orders. One that is in the database is not changed.', listOf(order)),
+  catalog_items: field("The shop's own products.", listOf(catalogItem)),
+  thread_contexts: field('What mail threads are linked to.', listOf(threadContext)),
+  integrations: field('The connections to other systems.', z._default(integrationsFile, {})),
+})
+
+export type SeedFile = z.output<typeof seedFile>
+/** A seed file as it is written: fields may be left out. */
+export type SeedInput = z.input<typeof seedFile>
+
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  return 1 + Object.values(value).reduce((deepest, member) => Math.max(deepest, depthOf(member)), 0)
+}

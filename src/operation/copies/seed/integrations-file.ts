@@ -1,0 +1,129 @@
+import * as z from 'zod/mini'
+import { oneLine } from '../../../kernel/api/contract.ts'
+import { type AddressPolicy, findFormProblem, MAX_URL_LENGTH } from '../../../kernel/http/address.ts'
+import type { Issue } from '../../../kernel/http/errors.ts'
+import { regionOfHost } from '../../../resources/files/s3.ts'
+import { type SupplierName, suppliers } from '../../../resources/products/suppliers/registry.ts'
+import { secret } from '../../../resources/products/suppliers/supplier.ts'
+
+/** A bucket that can be a label of a host name and is covered by a certificate for `*.HOST`. */
+const BUCKET_LABEL = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
+const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
+
+/** A loopback address has the form too: see {@link findAddressIssues}. */
+const address = oneLine(1, MAX_URL_LENGTH).check(({ value, issues }) => {
+  const message = findFormProblem(value, true)
+  if (message !== null) issues.push({ code: 'custom', message, input: value })
+})
+
+/** A field with the description that the published JSON Schema has for it. */
+export function field<T extends z.ZodMiniType>(description: string, schema: T) {
+  return schema.check(z.describe(description))
+}
+
+/** The id of a customer, an item or a tax code in the accounting system. */
+export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))
+
+/** An integration. One that is disabled may have no credentials yet. */
+function integration<Rest extends z.core.$ZodShape>(credentials: z.ZodMiniType, rest: Rest) {
+  const common = {
+    enabled: field('Whether it is used. A disabled one may have `{}` as credentials.', z._default(z.boolean(), true)),
+    credentials: field('Stored encrypted.', z.record(z.string(), z.string())),
+  }
+  const checkCredentials: z.core.CheckFn<unknown> = ({ value, issues }) => {
+    const { data } = z.object(common).safeParse(value)
+    if (!data || (!data.enabled && Object.keys(data.credentials).length === 0)) return
+    for (const issue of credentials.safeParse(data.credentials).error?.issues ?? []) {
+      issues.push({ ...issue, path: ['credentials', ...issue.path], input: undefined })
+    }
+  }
+  // Beside the issues of other fields, not after them.
+  return z.strictObject({ ...common, ...rest }).check(z.check(checkCredentials, { when: () => true }))
+}
+
+const supplier = (credentials: z.ZodMiniType) =>
+  field(
+    'A supplier of garments.',
+    z.optional(integration(credentials, { base_url: field('The address of its service.', address) })),
+  )
+const supplierEntries = Object.values(suppliers).map(({ name, credentials }) => [name, supplier(credentials)] as const)
+
+const accountingCredentials = z.strictObject({
+  realm_id: secret,
+  client_id: secret,
+  client_secret: secret,
+  refresh_token: secret,
+  item_id: z.optional(accountingId),
+  tax_code_id: z.optional(accountingId),
+  delete_mode: z.optional(z.enum(['void', 'delete'])),
+})
+const accountingSync = integration(accountingCredentials, {
+  base_url: field('The address of the accounting system, without `/v3/…`.', address),
+  token_url: field('Where access tokens are issued. By default `/oauth2/v1/tokens/bearer`.', z.optional(address)),
+})
+
+const storageCredentials = z.strictObject({ access_key_id: secret, secret_access_key: secret })
+const storageFields = integration(storageCredentials, {
+  endpoint: field('The address of the S3 API, with or without the bucket before its host.', address),
+  bucket: field('The name of the bucket.', oneLine(1, 255)),
+  region: field('Known by itself for hosts of R2 and of amazonaws.com.', z.optional(oneLine(1, 64))),
+  addressing: field(
+    'Whether the bucket is in the path (the default) or before the host.',
+    z.optional(z.enum(['path', 'virtual'])),
+  ),
+})
+
+/** A storage with what the host of its endpoint implies: the region, and the bucket where it begins the host. */
+const storage = z.pipe(
+  storageFields,
+  z.transform(({ enabled, credentials, endpoint, bucket, ...given }, { issues }) => {
+    const report = (field: string, message: string) =>
+      void issues.push({ code: 'custom', path: [field], message, input: undefined })
+    const url = new URL(endpoint)
+    const isBucketInHost = url.hostname.startsWith(`${bucket}.`)
+    if (isBucketInHost) url.hostname = url.hostname.slice(bucket.length + 1)
+
+    const hostRegion = regionOfHost(url.hostname)
+    const region = given.region ?? hostRegion
+    if (region === null) report('region', 'is required: it is known for hosts of R2 and of amazonaws.com only')
+    if (region === 'auto' && hostRegion !== null && hostRegion !== 'auto') {
+      report('region', 'must not be auto, a region of R2 only: leave it out to take it from the host')
+    }
+    const addressing = given.addressing ?? (isBucketInHost ? 'virtual' : 'path')
+    if (addressing === 'virtual' && !BUCKET_LABEL.test(bucket)) {
+      report('bucket', 'must be 3 to 63 of a-z, 0-9 and - for virtual addressing')
+    }
+    if (addressing === 'virtual' && IP_ADDRESS.test(url.hostname)) {
+      report('addressing', 'must not be virtual where the host of the endpoint is an IP address')
+    }
+    const base_url = isBucketInHost ? url.href : endpoint
+    return { enabled, credentials, base_url, bucket, region: region ?? '', addressing }
+  }),
+)
+
+/** The credentials of each kind, which the schema above has as a record of texts. */
+export const credentialForms: Record<string, z.ZodMiniType> = {
+  ...Object.fromEntries(Object.values(suppliers).map(({ name, credentials }) => [name, credentials])),
+  accounting_sync: accountingCredentials,
+  storage: storageCredentials,
+}
+
+export const integrationsFile = z.strictObject({
+  ...(Object.fromEntries(supplierEntries) as Record<SupplierName, ReturnType<typeof supplier>>),
+  accounting_sync: field('The accounting system, to which orders are sent.', z.optional(accountingSync)),
+  storage: field("The company's own storage of files. Without it: that of the deployment.", z.optional(storage)),
+})
+
+export type IntegrationsFile = z.output<typeof integrationsFile>
+
+/** Addresses that the service may not call, by their paths: those on loopback, unless it is for development. */
+export function findAddressIssues(file: IntegrationsFile, { allowsLoopback }: AddressPolicy): Issue[] {
+  return Object.entries(file).flatMap(([kind, integration]) => {
+    const { base_url, token_url } = { base_url: undefined, token_url: undefined, ...integration }
+    const fields = { [kind === 'storage' ? 'endpoint' : 'base_url']: base_url, token_url }
+    return Object.entries(fields).flatMap(([field, address]) => {
+      const message = address === undefined ? null : findFormProblem(address, allowsLoopback)
+      return message === null ? [] : [{ path: `${kind}.${field}`, message }]
+    })
+  })
+}

@@ -1,0 +1,174 @@
+import type { CompanyContext } from '../../../kernel/db/client.ts'
+import { decryptCredentials, encryptCredentials, usesFirstKey } from '../../../kernel/gate/credentials.ts'
+import type { SeedFile } from './file.ts'
+import type { IntegrationsFile } from './integrations-file.ts'
+import {
+  loadRows,
+  loadThread,
+  readStored,
+  saveCompany,
+  selectBadReferences,
+  selectConflicts,
+  selectDifferences,
+  selectMovedInvoices,
+} from './queries.ts'
+import { deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
+import type { StoredThread } from './threads.ts'
+
+/** Where a file is loaded: the context's company must be the file's. */
+export interface LoadContext extends CompanyContext {
+  /** When it is loaded, for times that the file leaves out. */
+  now: number
+  /** The deployment's `CREDENTIALS_KEY`; needed only for integrations. */
+  credentialsKey: string
+}
+
+/** A row that exists, differs from the file and is not changed. */
+export interface Difference {
+  type: string
+  id: number
+  fields: string[]
+}
+
+/** Constraints of the database, and what a violation means for the file. */
+const CONFLICTS: Record<string, string> = {
+  'invoices.company_id, invoices.number': 'an invoice number is already that of another invoice in the database',
+  'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
+  'clients.company_id, clients.external_id': 'an external_id is already that of another client in the database',
+  'orders.company_id, orders.external_id': 'an external_id is already that of another order in the database',
+  'email_threads.id': 'an email thread has the id of another one in the database',
+  companies_slot: 'the database is full: it takes 1,024 companies',
+}
+
+/** What a failed write of a plan means for the file; undefined for any other failure. @param message the database's own */
+export function describeConflict(message: string): string | undefined {
+  return Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint))?.[1]
+}
+
+/**
+ * Compares a file with itself and with the database, and makes the statements that load it: one batch.
+ *
+ * @param known takes references to these rows for granted
+ * @returns `issues` and `conflict` where the file contradicts itself or the database: then it must not be loaded. Else
+ *   the batch would fail too, but for a conflict that arises meanwhile: see {@link describeConflict}.
+ */
+export async function planLoad(
+  context: LoadContext,
+  file: SeedFile,
+  known: KnownIds = {},
+  threads: StoredThread[] = [],
+) {
+  const { now, db } = context
+  const { company, connections } = await readStored(context)
+  const rows = deriveRows(file, company?.number ?? 1000, now)
+  rows.integrations = await listIntegrationRows(context, connections, file.integrations)
+
+  const [references, conflicts, differences] = [
+    [...selectBadReferences(context, rows, known), ...selectMovedInvoices(context, rows)],
+    selectConflicts(context, rows),
+    selectDifferences(context, file, rows, now),
+  ]
+  const [first, ...rest] = [...references, ...conflicts, ...differences]
+  const found: object[][] = first ? await db.read([first, ...rest]) : []
+  const issues = [
+    ...findDuplicates(rows),
+    ...found.flat().flatMap((row) => ('issue' in row ? [String(row.issue)] : [])),
+  ]
+  const violated = found.flat().flatMap((row) => ('constraint' in row ? [String(row.constraint)] : []))
+  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], rows[name], now))
+  return {
+    issues,
+    conflict: describeConflict(violated[0] ?? ''),
+    differences: found.flat().flatMap(toDifference),
+    counts: { ...countTables(rows), ...(threads.length > 0 && { email_threads: threads.length }) },
+    statements: [
+      ...saveCompany(context, file, now),
+      ...tables,
+      ...threads.flatMap((thread) => loadThread(context, now, thread)),
+    ] as const,
+  }
+}
+
+/** The statements that put integrations alone. */
+export async function planIntegrations(context: LoadContext, integrations: IntegrationsFile) {
+  const { connections } = await readStored(context)
+  const rows = await listIntegrationRows(context, connections, integrations)
+  return loadRows(context, TABLES.integrations, rows, context.now)
+}
+
+export type Counts = Partial<Record<Name | 'email_threads', number>>
+
+/** How many rows of each table there are, where there are any. */
+function countTables(rows: Rows): Partial<Record<Name, number>> {
+  return Object.fromEntries(NAMES.flatMap((name) => (rows[name].length > 0 ? [[name, rows[name].length]] : [])))
+}
+
+/** How many rows of each table a file has, where it has any: those that a summary of several parts names. */
+export function countFile(file: SeedFile): Counts {
+  const { integrations, ...rows } = countTables(deriveRows(file, 0, 0))
+  const connections = Object.values(file.integrations).filter(Boolean).length
+  return connections > 0 ? { ...rows, integrations: connections } : rows
+}
+
+/** How many rows a file has, without the company. */
+export function countRows(file: SeedFile): number {
+  return Object.values(countFile(file)).reduce((sum, count) => sum + count, 0)
+}
+
+/** One line: what was loaded. */
+export function describeCounts({ company }: { company: { id: number; name: string } }, counts: Counts): string {
+  const nouns = [...NAMES.map((name) => [name, TABLES[name].noun] as const), ['email_threads', 'email thread'] as const]
+  const parts = nouns.flatMap(([name, noun]) => {
+    const count = counts[name] ?? 0
+    const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`
+    return count > 0 ? [`${count} ${count === 1 ? noun : plural}`] : []
+  })
+  return `Loaded company ${company.id} (${company.name})${parts.length > 0 ? `: ${parts.join(', ')}` : ''}.`
+}
+
+const DIFFERENCES_MAX = 20
+
+/** What to tell of rows that differ: the first 20, how many more there are, and how to change them. */
+export function describeDifferences(differences: Difference[]): string[] {
+  if (differences.length === 0) return []
+  const order = NAMES.map((name) => TABLES[name].noun as string)
+  const lines = differences
+    .toSorted((a, b) => order.indexOf(a.type) - order.indexOf(b.type))
+    .slice(0, DIFFERENCES_MAX)
+    .map(({ type, id, fields }) => `${type} ${id} already exists and differs: ${fields.join(', ')}`)
+  const more = differences.length - lines.length
+  const advice = 'Clients and orders that exist are not changed by a file: change them through the API.'
+  return [...lines, ...(more > 0 ? [`and ${more} more`] : []), advice]
+}
+
+function toDifference(row: object): Difference[] {
+  if (!('columns' in row && 'name' in row && 'id' in row)) return []
+  const columns = String(row.columns).split(',').filter(Boolean)
+  const fields = columns.map((each) => each.replace(/_cents$/, '').replace('_hundredths', '_amount'))
+  return [{ type: TABLES[row.name as Name].noun, id: Number(row.id), fields }]
+}
+
+type StoredIntegration = Rows['integrations'][number]
+
+/** The rows of integrations. Credentials that are stored already keep their encrypted form. */
+async function listIntegrationRows(
+  { companyId, credentialsKey: key, now }: LoadContext,
+  stored: StoredIntegration[],
+  file: IntegrationsFile,
+): Promise<StoredIntegration[]> {
+  const given = Object.entries(file).flatMap(([kind, integration]) => (integration ? [{ kind, ...integration }] : []))
+  const rows = given.map(async ({ kind, enabled, base_url, credentials, ...rest }) => {
+    const before = stored.find((row) => row.kind === kind)?.credentials ?? ''
+    const decrypted = await decryptCredentials(key, companyId, kind, before).catch(() => null)
+    const isStored = sortedText(decrypted) === sortedText(credentials) && (await usesFirstKey(key, before))
+    const encrypted = isStored ? before : await encryptCredentials(key, companyId, kind, credentials)
+    const settings = JSON.stringify(rest)
+    return { company_id: companyId, kind, enabled, base_url, settings, credentials: encrypted, updated_at: now }
+  })
+  return Promise.all(rows)
+}
+
+/** Credentials in a form that can be compared. */
+function sortedText(credentials: unknown): string {
+  return JSON.stringify(credentials && Object.entries(credentials).sort())
+}

@@ -1,0 +1,253 @@
+import { eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
+import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
+import { type CompanyContext, orm } from '../../../kernel/db/client.ts'
+import { insertJsonRows, insertRow } from '../../../kernel/db/columns.ts'
+import { freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'
+import {
+  clients,
+  companies,
+  emailThreadSegments,
+  emailThreads,
+  integrations,
+  invoices,
+  orderStatuses,
+  orders,
+} from '../../../kernel/db/schema.ts'
+import { MAX_DATABASE_BYTES } from '../../../resources/mail/segments.ts'
+import type { SeedFile } from './file.ts'
+import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES } from './rows.ts'
+import type { StoredThread } from './threads.ts'
+
+/** What a file's rows are derived from. */
+export async function readStored({ companyId, db }: CompanyContext) {
+  const [[company], connections] = await db.read([
+    orm.select({ number: companies.last_invoice_number }).from(companies).where(eq(companies.id, companyId)),
+    orm.select().from(integrations).where(eq(integrations.company_id, companyId)),
+  ])
+  return { company, connections }
+}
+
+/**
+ * Rows of a JSON array that a statement reads as `value`. Tables are joined to it by CROSS JOIN, which SQLite never
+ * reorders: otherwise it may read the whole array for each row of the table.
+ */
+const elements = (chunk: string) => sql`json_each(${chunk})`
+
+/**
+ * References to rows that are neither known nor in the database.
+ *
+ * @param known by table, beside the rows themselves
+ */
+export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, known: KnownIds) {
+  return REFERENCES.flatMap(([from, field, to]) => {
+    const given = new Set<unknown>([null, ...rows[to].map(({ id }) => id), ...(known[to] ?? [])])
+    const pairs = rows[from].map((row) => [row.id, Reflect.get(row, field)]).filter(([, target]) => !given.has(target))
+    const exists = sql`SELECT 1 FROM ${TABLES[to].table} WHERE company_id = ${companyId} AND id = value ->> 1`
+    const message = `\`${field}\` of ${TABLES[from].noun} `
+    const reason = `: there is no ${TABLES[to].noun} `
+    return chunkJson(pairs).map((chunk) =>
+      orm
+        .select({
+          issue: sql<string>`${message} || (value ->> 0) || ${reason} || (value ->> 1) || ', in the file or in the database'`,
+        })
+        .from(elements(chunk))
+        .where(sql`NOT EXISTS (${exists})`),
+    )
+  })
+}
+
+/** Invoices of the file that belong to another order in the database. */
+export function selectMovedInvoices({ companyId }: CompanyContext, rows: Rows) {
+  const pairs = rows.invoices.map(({ id, project_id }) => [id, project_id])
+  return chunkJson(pairs).map((chunk) =>
+    orm
+      .select({
+        issue: sql<string>`'invoice ' || ${invoices.id} || ' belongs to order ' || ${invoices.project_id} || ' in the database'`,
+      })
+      .from(elements(chunk))
+      .crossJoin(invoices)
+      .where(
+        sql`${invoices.company_id} = ${companyId} AND ${invoices.id} = value ->> 0 AND ${invoices.project_id} <> value ->> 1`,
+      ),
+  )
+}
+
+/** Unique values beside the ids, by the constraint that the write would violate. */
+const UNIQUE = [
+  ['invoices.company_id, invoices.number', invoices, invoices.number],
+  ['invoices.company_id, invoices.project_id', invoices, invoices.project_id],
+  ['clients.company_id, clients.external_id', clients, clients.external_id],
+  ['orders.company_id, orders.external_id', orders, orders.external_id],
+] as const
+
+/** The constraints that rows of the file would violate: those that are absent and whose value another row has. */
+export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
+  return UNIQUE.flatMap(([constraint, table, column]) => {
+    const given: object[] = rows[getTableName(table) as 'clients' | 'orders' | 'invoices']
+    const pairs = given
+      .map((row) => [Reflect.get(row, 'id'), Reflect.get(row, column.name)])
+      .filter(([, value]) => value != null)
+    const isAbsent = sql`NOT EXISTS (SELECT 1 FROM ${table} AS own WHERE own.company_id = ${companyId} AND own.id = value ->> 0)`
+    return chunkJson(pairs).map((chunk) =>
+      orm
+        .select({ constraint: sql<string>`${constraint}` })
+        .from(elements(chunk))
+        .crossJoin(table)
+        .where(sql`${table.company_id} = ${companyId} AND ${column} = value ->> 1 AND ${isAbsent}`)
+        .limit(1),
+    )
+  })
+}
+
+/** Columns that are made of others, or move with every change. */
+const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
+
+/** The columns of clients and orders in which rows that exist differ from the file, as a comma list for each row. */
+export function selectDifferences({ companyId }: CompanyContext, file: SeedFile, rows: Rows, now: number) {
+  const unnumbered = new Set(file.orders.map(({ invoice }) => invoice?.number === undefined && invoice?.id))
+  // What the file leaves open cannot differ; the accounting sync finds customers by itself.
+  const isOpen = (row: object, column: string, value = Reflect.get(row, column)) =>
+    value === undefined ||
+    (/^created_(at|date)$/.test(column) && Reflect.get(row, 'created_at') === now) ||
+    (column === 'number' && unnumbered.has(Reflect.get(row, 'id'))) ||
+    (column === 'accounting_customer_id' && value === null)
+  return NAMES.filter((name) => !TABLES[name].replaces).flatMap((name) => {
+    const table: SQLiteTable & { company_id?: SQLiteColumn } = TABLES[name].table
+    const columns = Object.values(getTableColumns(table)).filter((column) => !DERIVED.test(column.name))
+    const given = rows[name].map((row) => [
+      Reflect.get(row, 'id'),
+      ...columns.map((column) => (isOpen(row, column.name) ? [] : [toDriver(column, row)])),
+    ])
+    const target = sql.raw(getTableName(table))
+    const names = columns.map(({ name }, index) => {
+      const [element, value] = [sql.raw(`'$[${index + 1}][0]'`), sql`${target}.${sql.raw(name)}`]
+      return sql`iif(json_type(value, ${element}) IS NOT NULL AND ${value} IS NOT value ->> ${element}, ${sql.raw(`'${name},'`)}, '')`
+    })
+    const differing = sql.join(names, sql` || `)
+    return chunkJson(given).map((chunk) =>
+      orm
+        .select({
+          name: sql<string>`${name}`.as('name'),
+          id: sql<number>`value ->> 0`.as('row_id'),
+          columns: sql<string>`(${differing})`.as('columns'),
+        })
+        .from(elements(chunk))
+        .crossJoin(table)
+        .where(sql`${target}.company_id = ${companyId} AND ${target}.id = value ->> 0 AND columns <> ''`)
+        .orderBy(sql`row_id`),
+    )
+  })
+}
+
+/** The company's own fields that a file replaces. */
+const COMPANY = ['name', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'storage_quota_bytes'] as const
+/** Those that a file only raises. */
+const LAST = ['last_client_id', 'last_order_id', 'last_invoice_id', 'last_payment_id', 'last_invoice_number'] as const
+
+/** Saves the company, and makes room for the file's default status. */
+export function saveCompany({ companyId }: CompanyContext, { company, order_statuses }: SeedFile, now: number) {
+  const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot(unusedSlot)})`
+  const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
+  const raised = LAST.flatMap((name) => (company[name] === undefined ? [] : [[name, company[name]] as const]))
+  const replaced = Object.fromEntries(COMPANY.map((name) => [name, company[name]]))
+  const differences: SQL[] = COMPANY.map(
+    (name) => sql`${companies[name]} <> ${sql.param(company[name], companies[name])}`,
+  )
+  const floors = raised.map(([name, value]) => [name, sql`max(${companies[name]}, ${value})`])
+  const chosen = order_statuses.find((status) => status.is_default)?.id
+  const isOtherDefault = sql`company_id = ${companyId} AND is_default AND id <> ${chosen ?? sql`id`}`
+  return [
+    orm
+      .insert(companies)
+      .values({ ...company, slot, ...times })
+      .onConflictDoNothing(),
+    orm
+      .update(companies)
+      .set({ ...replaced, updated_at: now })
+      .where(sql`${companies.id} = ${companyId} AND ${or(...differences)}`),
+    ...(raised.length > 0
+      ? [orm.update(companies).set(Object.fromEntries(floors)).where(eq(companies.id, companyId))]
+      : []),
+    orm.update(orderStatuses).set({ is_default: false }).where(isOtherDefault),
+  ] as const
+}
+
+/** The value of a column as the database has it. */
+function toDriver(column: SQLiteColumn, row: object): unknown {
+  const value = Reflect.get(row, column.name) ?? column.default ?? null
+  return value === null ? null : column.mapToDriverValue(value)
+}
+
+/**
+ * Statements that insert the absent rows of a table, and replace those that differ where `replaces` says so. Each takes
+ * hundreds of rows as one JSON parameter. A time of `now` was left out of the file: it makes no difference by itself.
+ *
+ * @param key the column that, with the company, identifies a row
+ */
+export function loadRows(
+  _context: CompanyContext,
+  { table, key, replaces }: { table: SQLiteTable; key: string; replaces: boolean },
+  rows: object[],
+  now: number,
+) {
+  const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
+  const values = rows.map((row) => columns.map((column) => toDriver(column, row)))
+  const target = getTableName(table)
+  const changing = columns.map(({ name }) => name).filter((name) => name !== 'company_id' && name !== key)
+  const set = changing.map((name) => {
+    const kept = `iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
+    return [name, sql.raw(name === 'fetched_at' ? kept : `excluded.${name}`)]
+  })
+  const differences = changing.map((name) => {
+    const isTime = name === 'fetched_at' || name === 'updated_at'
+    return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`
+  })
+  const identity = columns.filter(({ name }) => name === 'company_id' || name === key)
+  return chunkJson(values).map((chunk) => {
+    const insert = insertJsonRows(table, chunk)
+    return replaces
+      ? insert.onConflictDoUpdate({
+          target: identity,
+          set: Object.fromEntries(set),
+          setWhere: sql.raw(differences.join(' OR ')),
+        })
+      : insert.onConflictDoNothing({ target: identity })
+  })
+}
+
+/**
+ * Statements that load an absent thread with the segments of this part. Until its last segment is there, the thread is
+ * hidden and has the revision 0, which no other has: if somebody writes it meanwhile, theirs stays.
+ */
+export function loadThread(
+  { companyId }: CompanyContext,
+  now: number,
+  { segments, segment_count, ...thread }: StoredThread,
+) {
+  const { revision, content_revision, content_hash, deleted } = thread
+  const { company_id, legacy_thread_id, account_email } = emailThreads
+  const hidden = { revision: 0, content_revision: 0, content_hash: '', deleted: true }
+  const isLoading = sql`${emailThreads.id} = ${thread.id} AND ${company_id} = ${companyId} AND ${emailThreads.revision} = 0`
+  const stored = sql`(SELECT count(*) FROM email_thread_segments WHERE thread_id = ${thread.id})`
+  // A part of an import holds some of the segments, R2 takes whole contents: the next sweep moves those that are large.
+  const isLarge = sql`(SELECT sum(octet_length(data)) * 3 / 4 FROM email_thread_segments
+    WHERE thread_id = ${thread.id} AND field = 'content') > ${MAX_DATABASE_BYTES}`
+  const usedAt = sql`iif(${isLarge}, 1, ${now})`
+  return [
+    orm
+      .insert(emailThreads)
+      .values({ ...thread, ...hidden, company_id: companyId })
+      .onConflictDoNothing({ target: [company_id, legacy_thread_id, account_email] }),
+    ...segments.map(({ field, position, data }) =>
+      insertRow(
+        emailThreadSegments,
+        { thread_id: thread.id, field, position, data },
+        sql`FROM ${emailThreads} WHERE ${isLoading}`,
+      ).onConflictDoNothing(),
+    ),
+    orm
+      .update(emailThreads)
+      .set({ revision, content_revision, content_hash, deleted, content_used_at: usedAt })
+      .where(sql`${isLoading} AND ${stored} = ${segment_count}`),
+  ] as const
+}

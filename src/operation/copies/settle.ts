@@ -1,0 +1,152 @@
+import type { AccountingCheck } from '../../env.ts'
+import type { CompanyContext } from '../../kernel/db/client.ts'
+import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { companyPrefix } from '../../resources/files/keys.ts'
+import { parseObjectKey, REPLACED_MS } from '../../resources/mail/objects.ts'
+import { MARKS, type Marks, type Row } from './format.ts'
+import { readKnownMarks } from './marks.ts'
+import { addUnknownObjects, endTokens, raiseMarks, removeChanges } from './restore-queries.ts'
+import { listBackups, readManifest } from './store.ts'
+
+/**
+ * How far a company's sequence of changes is raised past what is known. What was written in the last minutes before the
+ * loss is not known: it must not be met again under the same sequence.
+ */
+const FEED_MARGIN = 1_000_000
+
+/** Invoices of the accounting system whose numbers are further away have a numbering of their own. */
+const NUMBER_SPAN = 100_000
+
+/** Keys of the cache by the hash of a token that was revoked or replaced; the value is its end in milliseconds. */
+const REVOKED = 'revoked/'
+/** As many values as one call reads. */
+const REVOKED_AT_ONCE = 100
+
+/** What remains to be done after rows were restored, or after the whole database was set back. */
+export interface Settlement {
+  left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
+  marks: Marks
+  cursor: string | null
+  accounting: AccountingCheck
+  /** The row of `companies` of the backup; null where there is one in the database. */
+  company: Row | null
+}
+
+export interface RevokedContext extends CompanyContext {
+  /** Has the hashes of revoked tokens. */
+  cache: KVNamespace
+}
+
+export interface SettleContext extends RevokedContext {
+  /** Of the backups. */
+  bucket: R2Bucket
+  /** The deployment's own files. */
+  files: R2Bucket
+  /** See `findLastNumber` of `delivery/accounting/delivery.ts`. */
+  findLastNumber: (ceiling: number) => Promise<number | 'none' | 'failed'>
+}
+
+export function beginSettlement(company: Row | null): Settlement {
+  const marks = Object.fromEntries(MARKS.map((name) => [name, Number(company?.[name] ?? 0)])) as Marks
+  const left: Settlement['left'] = [
+    'known',
+    'files',
+    'mail',
+    'accounting',
+    ...(company ? ['tokens' as const] : []),
+    'feed',
+    'raise',
+  ]
+  return { left, marks, cursor: null, accounting: 'none', company }
+}
+
+/** Does one step. A step that is repeated does the same. @returns the state after it; nothing is `left` at the end */
+export async function stepSettlement(context: SettleContext, state: Settlement, nowMs: number): Promise<Settlement> {
+  const [phase, ...left] = state.left
+  switch (phase) {
+    case 'known':
+      return { ...state, left, marks: highest(state.marks, await findKnownMarks(context)) }
+    case 'files': {
+      const { last_order_id, cursor } = await findOrdersWithFiles(context, state.cursor)
+      const marks = highest(state.marks, { last_order_id })
+      return { ...state, marks, cursor, left: cursor === null ? left : state.left }
+    }
+    case 'mail': {
+      const cursor = await releaseUnknownMail(context, state.cursor, nowMs)
+      return { ...state, cursor, left: cursor === null ? left : state.left }
+    }
+    case 'accounting': {
+      const { accounting, last_invoice_number } = await askAccounting(
+        context,
+        state.marks.last_invoice_number + NUMBER_SPAN,
+      )
+      return { ...state, left, accounting, marks: highest(state.marks, { last_invoice_number }) }
+    }
+    case 'tokens': {
+      const { cursor } = await revokeAgain(context, state.cursor, nowMs)
+      return { ...state, cursor, left: cursor === null ? left : state.left }
+    }
+    case 'feed':
+      return (await removeChanges(context)) ? { ...state, left } : state
+    case 'raise': {
+      const marks = { ...state.marks, last_change: state.marks.last_change + FEED_MARGIN }
+      return { ...state, left, marks: await raiseMarks(context, marks, state.company) }
+    }
+    default:
+      return state
+  }
+}
+
+function highest(marks: Marks, others: Partial<Marks>): Marks {
+  return Object.fromEntries(MARKS.map((name) => [name, Math.max(marks[name], others[name] ?? 0)])) as Marks
+}
+
+/** What the bucket has of the company: the marks that the sweep writes, and its newest backup. */
+export async function findKnownMarks({ companyId, bucket }: SettleContext): Promise<Partial<Marks>> {
+  const known = (await readKnownMarks(bucket))[companyId]
+  const newest = (await listBackups({ bucket, companyId })).at(-1)
+  const company = newest ? (await readManifest({ bucket, companyId }, newest)).company : {}
+  const ofBackup = Object.fromEntries(MARKS.map((name) => [name, Number(company[name] ?? 0)])) as Marks
+  return highest(ofBackup, known ?? {})
+}
+
+/** The highest order with a file, on one page of the listing. A company's own storage is not looked at. */
+async function findOrdersWithFiles({ companyId, files }: SettleContext, cursor: string | null) {
+  const prefix = companyPrefix(companyId)
+  const page = await withDeadline(
+    files.list({ prefix, delimiter: '/', ...(cursor !== null && { cursor }) }),
+    BUDGET_MS.storage,
+  )
+  const ids = page.delimitedPrefixes.map((folder) => Number(folder.slice(prefix.length, -1)))
+  const last_order_id = ids.filter(Number.isSafeInteger).reduce((high, id) => Math.max(high, id), 0)
+  return { last_order_id, cursor: page.truncated ? page.cursor : null }
+}
+
+/** Gives the objects of one page of mail contents that the database does not know to the sweep, as if replaced now. */
+async function releaseUnknownMail({ companyId, db, files }: SettleContext, cursor: string | null, nowMs: number) {
+  const options = { prefix: `mail/${companyId}/`, ...(cursor !== null && { cursor }) }
+  const page = await withDeadline(files.list(options), BUDGET_MS.storage)
+  const objects = page.objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size }))
+  if (objects.length > 0) await addUnknownObjects({ companyId, db }, objects, nowMs + REPLACED_MS)
+  return page.truncated ? page.cursor : null
+}
+
+async function askAccounting({ findLastNumber }: SettleContext, ceiling: number) {
+  const found = await findLastNumber(ceiling)
+  if (typeof found === 'string') return { accounting: found, last_invoice_number: 0 }
+  return { accounting: 'read' as const, last_invoice_number: found }
+}
+
+/** Ends again what one page of the cache says has ended in the last 90 days. @returns how many were not, and the next page */
+export async function revokeAgain(context: RevokedContext, cursor: string | null, nowMs: number) {
+  const { cache } = context
+  const read = async () => {
+    const page = await cache.list({ prefix: REVOKED, limit: REVOKED_AT_ONCE, ...(cursor !== null && { cursor }) })
+    const names = page.keys.map(({ name }) => name)
+    return { page, ends: names.length === 0 ? [] : [...(await cache.get(names))] }
+  }
+  const { page, ends } = await withDeadline(read(), BUDGET_MS.storage)
+  const tokens = ends.map(([name, endedAt]) => [name.slice(REVOKED.length), Number(endedAt ?? 0)] as const)
+  const revoked = tokens.length === 0 ? 0 : await endTokens(context, tokens, nowMs)
+  return { revoked, cursor: page.list_complete ? null : page.cursor }
+}

@@ -1,0 +1,36 @@
+import type { Env } from '../../env.ts'
+import { bindingOf, databaseNames } from '../../kernel/db/placement.ts'
+import { readGauges } from '../../kernel/db/sweep.ts'
+import { log, nameOf } from '../../kernel/http/log.ts'
+import { readSlow } from './slow-statements.ts'
+
+type Gauges = Awaited<ReturnType<typeof readGauges>>
+
+/** Logs one line of the state of the databases that respond: what alerts compare with a limit. Never rejects. */
+export async function logGauges(env: Env, now: number): Promise<void> {
+  const readEach = databaseNames(env).map(async (database): Promise<Gauges[]> => {
+    try {
+      return [await readGauges(bindingOf(env, database), now)]
+    } catch (error) {
+      log('gauge_failed', { database, error: nameOf(error) }, 'error')
+      return []
+    }
+  })
+  try {
+    const [slow, ...each] = await Promise.all([readSlow(env.CACHE, now), ...readEach])
+    const [first, ...others] = each.flat()
+    if (first) log('gauge', { ...others.reduce(combine, first), slow_statements: slow, databases: others.length + 1 })
+  } catch (error) {
+    log('gauge_failed', { error: nameOf(error) }, 'error')
+  }
+}
+
+/** Counts are added up; of the oldest event and of the size the greatest is what matters. */
+function combine(one: Gauges, other: Gauges): Gauges {
+  const isGreatest = (name: string) => name === 'oldest_pending_seconds' || name === 'database_bytes'
+  const entries = Object.entries(one).map(([name, value]) => {
+    const next = other[name as keyof Gauges]
+    return [name, isGreatest(name) ? Math.max(value, next) : value + next]
+  })
+  return Object.fromEntries(entries) as Gauges
+}

@@ -1,0 +1,20 @@
+import type { Env } from '../../env.ts'
+import * as contract from './contract.ts'
+import { findHealth } from './health.ts'
+
+const headers = { 'Cache-Control': 'no-store' }
+
+/** Mounted as they are: without a token, a company and the limits of a token. */
+export const routes = [
+  {
+    contract: contract.readHealth,
+    respond: async (env: Env) => {
+      const health = await findHealth(env)
+      return Response.json(health, { status: health.status === 'ok' ? 200 : 503, headers })
+    },
+  },
+  {
+    contract: contract.readLiveness,
+    respond: async () => Response.json({ status: 'ok' }, { headers }),
+  },
+]

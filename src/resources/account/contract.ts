@@ -1,0 +1,42 @@
+import * as z from 'zod/mini'
+import { component, dateTime, defineContract, id } from '../../kernel/api/contract.ts'
+import { PERMISSIONS } from '../../kernel/gate/permissions.ts'
+
+const count = z.int().check(z.nonnegative())
+
+export const readAccount = defineContract({
+  method: 'GET',
+  path: '/me',
+  operationId: 'readAccount',
+  tag: 'Account',
+  permission: null,
+  response: component('Account', 'The company and the token of the request, and its limits.', {
+    company: z.strictObject({ id, name: z.string() }),
+    token: z.strictObject({
+      id,
+      name: z.string(),
+      permissions: z.array(z.enum(PERMISSIONS)),
+      created_at: dateTime,
+      expires_at: z.nullable(dateTime).check(z.describe('Null for a token that does not expire.')),
+    }),
+    limits: z.strictObject({
+      requests_per_minute: count,
+      database_ms_per_minute: count.check(z.describe('Milliseconds of database time.')),
+      per_page_max: count.check(z.describe('Of `per_page` in lists of clients and orders.')),
+      batch_operations_max: count,
+      body_bytes_max: count.check(z.describe('Of a body, where the operation names no other limit.')),
+      file_bytes_max: count.check(z.describe('Of an uploaded file.')),
+      mail_bytes: count.check(z.describe('Stored (compressed) bytes of email threads.')),
+      mail_quota_bytes: count.check(z.describe('The limit of `mail_bytes`.')),
+      stored_bytes: count.check(
+        z.describe(
+          'Bytes of all else in the database, to about 10 %: with soft-deleted rows, changes, stored results and indexes.',
+        ),
+      ),
+      storage_quota_bytes: count.check(z.describe('The limit of `stored_bytes`.')),
+    }),
+  }),
+  errors: [],
+})
+
+export const endpoints = [readAccount]

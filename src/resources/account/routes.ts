@@ -1,0 +1,35 @@
+import { isoTime, isoTimeOrNull, PER_PAGE_MAX } from '../../kernel/api/contract.ts'
+import { route } from '../../kernel/api/endpoint.ts'
+import { DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
+import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
+import { OPERATIONS_MAX } from '../batch/contract.ts'
+import { MAX_FILE_BYTES } from '../files/contract.ts'
+import * as contract from './contract.ts'
+import { findAccount } from './queries.ts'
+
+export const routes = [
+  route(contract.readAccount, async (_input, context) => {
+    const { company, token } = await findAccount(context)
+    const { name, ...stored } = company
+    const { id, permissions, expiresAt } = context.token
+    return {
+      company: { id: context.companyId, name },
+      token: {
+        id,
+        name: token.name,
+        permissions: [...permissions].sort(),
+        created_at: isoTime(token.created_at),
+        expires_at: isoTimeOrNull(expiresAt),
+      },
+      limits: {
+        requests_per_minute: LIMIT,
+        database_ms_per_minute: DATABASE_LIMIT_MS,
+        per_page_max: PER_PAGE_MAX,
+        batch_operations_max: OPERATIONS_MAX,
+        body_bytes_max: BODY_LIMIT_BYTES,
+        file_bytes_max: MAX_FILE_BYTES,
+        ...stored,
+      },
+    }
+  }),
+]

@@ -1,0 +1,72 @@
+import * as z from 'zod/mini'
+import { component, defineContract } from '../../kernel/api/contract.ts'
+import { createClient } from '../clients/contract.ts'
+import { createOrder, updateOrder } from '../orders/contract.ts'
+
+/** How many operations a batch may have. */
+export const OPERATIONS_MAX = 100
+
+/** A named schema of the published description. */
+const reference = (name: string) => ({ $ref: `#/$defs/${name}` })
+
+/** Any value passes: a body that does not fit is an error of its operation, not of the batch. */
+const operationBody = z.unknown().check(
+  z.meta({
+    description: 'The body of the request.',
+    anyOf: ['NewClient', 'NewOrder', 'ClientChanges', 'OrderChanges', 'WholeClient'].map(reference),
+  }),
+)
+
+/** By name: the schema of errors is not part of the Worker. */
+const errorResponse = z.unknown().check(z.meta(reference('ErrorResponse')))
+
+const operation = component('BatchOperation', 'One change: what its own request would be.', {
+  // Any value passes, as for `body`: another method is an error of its operation.
+  method: z.unknown().check(z.meta({ enum: ['POST', 'PATCH', 'PUT'] })),
+  path: z
+    .string()
+    .check(
+      z.maxLength(2_000),
+      z.describe(
+        '`/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update, `/clients/by-external-id/{external_id}` to create or replace.',
+      ),
+    ),
+  body: operationBody,
+  if_match: z.optional(
+    z.string().check(z.maxLength(2_000), z.describe('The `If-Match` of the request: versions in double quotes.')),
+  ),
+})
+
+const batch = component('Batch', 'Changes of clients and orders.', {
+  operations: z.array(operation).check(z.minLength(1), z.maxLength(OPERATIONS_MAX)),
+})
+
+export type BatchOperation = z.output<typeof operation>
+
+const result = component('BatchResult', 'What became of one operation.', {
+  status: z.int().check(z.describe('The status that its own request would have had.')),
+  body: z
+    // A full order comes first, since it fits the two after it as well.
+    .union([createOrder.response, updateOrder.response, createClient.response, errorResponse])
+    .check(z.describe('The body of that response; an error’s where the status is not 200.')),
+  transaction: z
+    .nullable(z.int().check(z.positive()))
+    .check(z.describe('Operations with the same number were committed together; null where nothing was changed.')),
+})
+
+export const runBatch = defineContract({
+  method: 'POST',
+  path: '/batch',
+  operationId: 'runBatch',
+  tag: 'Batch',
+  permission: null,
+  body: batch,
+  countRequests: (body: z.output<typeof batch>) => body.operations.length,
+  response: z.strictObject({
+    results: z.array(result).check(z.describe('One for each operation, in their order.')),
+    transactions: z.int().check(z.nonnegative(), z.describe('In how many transactions they were committed.')),
+  }),
+  errors: ['conflict'],
+})
+
+export const endpoints = [runBatch]

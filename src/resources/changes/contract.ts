@@ -1,0 +1,90 @@
+import * as z from 'zod/mini'
+import {
+  commaList,
+  component,
+  cursorText,
+  dateTime,
+  defineContract,
+  id,
+  wholeNumber,
+} from '../../kernel/api/contract.ts'
+import type { Permission } from '../../kernel/gate/permissions.ts'
+
+/** What the feed covers, and the permission to read it. */
+export const CHANGE_TYPES = {
+  clients: 'clients:read',
+  orders: 'orders:read',
+  email_threads: 'mail:read',
+} as const satisfies Record<string, Permission>
+
+export type ChangeType = keyof typeof CHANGE_TYPES
+
+const NAMES = ['clients', 'orders', 'email_threads'] as const satisfies readonly ChangeType[]
+
+const fields = {
+  operation: z
+    .enum(['create', 'update', 'delete'])
+    .check(z.describe('`delete` for every change that leaves it deleted; an `update` may restore what was deleted.')),
+  version: z.int().check(z.positive(), z.describe('The version that the change made.')),
+  time: dateTime,
+}
+
+/** A change of a company's data, as the feed and webhooks have it. */
+export const change = z
+  .discriminatedUnion('type', [
+    z.strictObject({ type: z.enum(['clients', 'orders']), id, ...fields }),
+    z.strictObject({
+      type: z.enum(['email_threads']),
+      id: z.uuid(),
+      account_email: z.string(),
+      legacy_thread_id: z.string(),
+      ...fields,
+    }),
+  ])
+  .check(z.meta({ id: 'Change', description: 'A create, update or delete: read the object for its content.' }))
+
+export type Change = z.output<typeof change>
+
+const PER_PAGE_DEFAULT = 100
+const PER_PAGE_MAX = 1_000
+const WAIT_MAX_SECONDS = 25
+
+export const listChanges = defineContract({
+  method: 'GET',
+  path: '/changes',
+  operationId: 'listChanges',
+  tag: 'Changes',
+  permission: null,
+  query: z
+    .strictObject({
+      cursor: z.optional(cursorText).check(z.describe('The `next_cursor` of a response: the changes after it.')),
+      start: z
+        .optional(z.enum(['latest']))
+        .check(z.describe('`latest`: no changes, only a cursor for those to come. Instead of `cursor`.')),
+      types: z.optional(
+        commaList(NAMES, `Comma list of ${NAMES.join(', ')}. Left out or blank: all that the token may read.`),
+      ),
+      per_page: z
+        ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
+        .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many changes a response has at most.')),
+      wait: z
+        ._default(wholeNumber(0, WAIT_MAX_SECONDS), 0)
+        .check(z.meta({ default: 0 }), z.describe('Seconds to wait for a change where there is none yet.')),
+    })
+    .check(
+      z.refine(({ cursor, start }) => !cursor || !start, {
+        path: ['start'],
+        error: 'must not be sent together with cursor',
+      }),
+    ),
+  response: component('Changes', 'A page of the feed, oldest change first.', {
+    data: z.array(change),
+    pagination: z.strictObject({
+      next_cursor: z.string().check(z.describe('Send it as `cursor` for what follows, now or later.')),
+      has_more: z.boolean().check(z.describe('Whether more is there already. A page may be empty nevertheless.')),
+    }),
+  }),
+  errors: ['gone'],
+})
+
+export const endpoints = [listChanges]

@@ -1,0 +1,63 @@
+import type { RequestContext } from '../../kernel/api/context.ts'
+import { requirePermission, route } from '../../kernel/api/endpoint.ts'
+import { readCursor, writeCursor } from '../../kernel/http/cursor.ts'
+import { pause } from '../../kernel/http/deadline.ts'
+import { unusable } from '../../kernel/http/errors.ts'
+import * as contract from './contract.ts'
+import { CHANGE_TYPES, type ChangeType } from './contract.ts'
+import { type ChangePage, findChanges, findLastChange } from './queries.ts'
+
+/** How often a waiting request looks for a change. */
+const LOOK_EVERY_MS = 1_000
+
+export const routes = [
+  route(contract.listChanges, async ({ query }, context, { isAdmitted }) => {
+    const types = typesOf(context, query.types ?? [])
+    const { companyId, credentialsKey, now } = context
+    const scope = { companyId, credentialsKey, now, query: ['changes', types] }
+    const cursor = (sequence: number) => writeCursor(scope, [sequence])
+    if (query.start === 'latest') {
+      const last = await findLastChange(context)
+      await context.rememberFreshness()
+      return { data: [], pagination: { next_cursor: cursor(last), has_more: false } }
+    }
+    // The feed itself knows which cursors are too old.
+    const after =
+      query.cursor === undefined ? null : Number(readCursor(scope, query.cursor, Number.POSITIVE_INFINITY)[0])
+    const find = (from: number) => findChanges(context, { after: from, types, limit: query.per_page })
+    let page = await find(after ?? 0)
+    if (after !== null && after < page.oldest - 1) throw unusable('cursor_expired')
+    if (query.wait > 0 && (await isAdmitted())) page = await waitForChange(context, page, query.wait * 1_000, find)
+    // Whoever reads what has changed must not read it as it was before.
+    await context.rememberFreshness()
+    return { data: page.data, pagination: { next_cursor: cursor(page.readTo), has_more: page.hasMore } }
+  }),
+]
+
+/** The types that are asked for, or all that the token may read. @throws ApiError 403 */
+function typesOf(context: RequestContext, named: readonly ChangeType[]): ChangeType[] {
+  const all = Object.entries(CHANGE_TYPES) as [ChangeType, (typeof CHANGE_TYPES)[ChangeType]][]
+  const readable = all.filter(([, permission]) => context.token.permissions.has(permission))
+  if (readable.length === 0) requirePermission(context, 'clients:read')
+  for (const type of named) requirePermission(context, CHANGE_TYPES[type])
+  return readable.map(([type]) => type).filter((type) => named.length === 0 || named.includes(type))
+}
+
+/** Reads on while the page is empty, until the time is over. Waiting costs one row a second. */
+async function waitForChange(
+  context: RequestContext,
+  first: ChangePage,
+  waitMs: number,
+  find: (after: number) => Promise<ChangePage>,
+): Promise<ChangePage> {
+  const endsAt = Date.now() + waitMs
+  let page = first
+  while (page.data.length === 0 && Date.now() < endsAt) {
+    if (!page.hasMore) {
+      await pause(Math.min(LOOK_EVERY_MS, endsAt - Date.now()))
+      if ((await findLastChange(context)) <= page.readTo) continue
+    }
+    page = await find(page.readTo)
+  }
+  return page
+}

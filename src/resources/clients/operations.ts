@@ -1,0 +1,26 @@
+import { type Input, parseId, withIsoTimes } from '../../kernel/api/contract.ts'
+import { operation } from '../../kernel/api/endpoint.ts'
+import { notFound } from '../../kernel/http/errors.ts'
+import * as contract from './contract.ts'
+import { type ClientKey, type ClientRow, changeOf, creationOf, replacementOf } from './queries.ts'
+
+/** The changes of clients, for routes of their own and for batches. */
+export const operations = [
+  operation(contract.createClient, ({ body }, context) => creationOf(context, body), reply),
+  operation(contract.updateClient, (input, context) => changeOf(context, keyOf(input), input.body), reply),
+  operation(contract.putClient, ({ params, body }, context) => replacementOf(context, params.external_id, body), reply),
+]
+
+export function reply(row: ClientRow | undefined) {
+  if (!row) throw notFound('Client')
+  return { body: { client: withIsoTimes(row) }, version: row.version }
+}
+
+/** The email of the query wins over the path, which has an id or an email. */
+export function keyOf({ params, query }: Omit<Input<typeof contract.readClient>, 'body'>): ClientKey {
+  if (query.email !== undefined) return { email: query.email }
+  const id = parseId(params.id)
+  if (id !== null) return { id }
+  if (params.id.includes('@')) return { email: params.id.trim() }
+  throw notFound('Client')
+}

@@ -1,0 +1,187 @@
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type Actor, auditEntry } from '../../kernel/api/audit.ts'
+import type { RequestContext } from '../../kernel/api/context.ts'
+import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
+import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
+import {
+  failWhen,
+  isOtherVersion,
+  type KeyName,
+  resultStatement,
+  type Write,
+  writerOf,
+} from '../../kernel/db/idempotency.ts'
+import { clients, companies } from '../../kernel/db/schema.ts'
+import { digitsOf, fold } from '../../kernel/db/search.ts'
+import { invalid } from '../../kernel/http/errors.ts'
+import { etagsOf, versionsOf } from '../../kernel/http/etag.ts'
+import type { ClientFields, NewClient, WholeClient } from './contract.ts'
+
+export type ClientRow = RowOf<typeof clientColumns>
+
+/** Identifies a client by id, by its email in any case, or by the caller's own id. */
+export type ClientKey = { id: number } | { email: string } | { externalId: string }
+
+type Key = Placeholders<'companyId', 'clientId' | 'emailKey' | 'externalId'>
+
+const clientByKey = prepare((p: Key) => orm.select(clientColumns).from(clients).where(isClient(p)))
+
+export async function findClient({ db, companyId }: CompanyContext, key: ClientKey) {
+  const [[row]] = await db.read([clientByKey({ companyId, ...keyValues(key) })])
+  return row
+}
+
+type Column = keyof ReturnType<typeof columnValues>
+type Change = Placeholders<Actor, Column | KeyName>
+
+const client = jsonRow(clientColumns)
+
+const creation = prepareBatch((p: Change) => {
+  const created = sql`(SELECT last_client_id FROM companies WHERE id = ${p.companyId})`
+  const isCreated = sql`${clients.company_id} = ${p.companyId} AND ${clients.id} = ${created}`
+  return [
+    insertRow(
+      clients,
+      { ...p, company_id: p.companyId, id: sql`last_client_id + 1`, created_at: p.now, updated_at: p.now },
+      sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`,
+    ),
+    auditEntry(p, 'client.create', created),
+    resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isCreated}`),
+  ]
+})
+
+/** The creation of a client. */
+export function creationOf(context: RequestContext, fields: NewClient): Write<ClientRow> {
+  const statements = creation({ ...writerOf(context), ...columnValues(fields) })
+  return { statements, read: decodeCreated }
+}
+
+function decodeCreated(result: string | null): ClientRow {
+  if (result === null) throw new Error('An insert returned no row.')
+  return client.decode(result)
+}
+
+const change = prepareBatch((p: Change & Key) => {
+  const id = sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`
+  const values = assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
+  // After the change, the email may name another client, or none: the changed one is the feed's newest.
+  const isChanged = sql`changes() > 0 AND ${clients.company_id} = ${p.companyId}
+    AND ${clients.id} = (SELECT entity_id FROM changes WHERE company_id = ${p.companyId}
+      AND sequence = (SELECT last_change FROM companies WHERE id = ${p.companyId}))`
+  return [
+    auditEntry(p, 'client.update', id, sql`EXISTS ${id}`),
+    orm.update(clients).set(values).where(isClient(p)),
+    resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
+  ]
+})
+
+const versionGuard = prepare((p: Key & Placeholders<'versions'>) =>
+  failWhen(isOtherVersion(p.versions), sql`${clients}`, isClient(p)),
+)
+
+/**
+ * The change of a client: sets only the columns of the fields that are sent, so that concurrent updates of different
+ * fields are all applied. Its result is undefined when the client does not exist.
+ */
+export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
+  const named = { ...keyValues(key), companyId: context.companyId }
+  const versions = versionsOf(context.ifMatch)
+  const statements = change({ ...writerOf(context), ...columnValues(fields), ...named })
+  return {
+    statements: versions === null ? statements : [versionGuard({ ...named, versions }), ...statements],
+    // After a change of the email or of `deleted`, the same email may name another client: such a write is not retried.
+    isIdempotent: 'id' in key && versions === null,
+    isDeletion: fields.deleted === true && Object.keys(fields).length === 1,
+    read: (result) => (result === null ? undefined : client.decode(result)),
+  }
+}
+
+/** The fields that a replacement may leave out. */
+const DEFAULTS = {
+  first_name: null,
+  last_name: null,
+  email: null,
+  website: null,
+  phone: null,
+  accounting_sync_enabled: false,
+  tax_exempt: false,
+  tax_exempt_reason: null,
+  deleted: false,
+} satisfies Required<Omit<WholeClient, 'company_name'>>
+
+/** The key's placeholder is `externalId`, since a change may set the column `external_id`. */
+const replacement = prepareBatch((p: Change & Record<'externalId', Placeholder>) => {
+  const created = { id: sql`last_client_id + 1`, external_id: p.externalId, created_at: p.now, updated_at: p.now }
+  const ofCompany = sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`
+  const replaced = assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
+  return [
+    insertRow(clients, { ...p, company_id: p.companyId, ...created }, ofCompany).onConflictDoUpdate({
+      target: [clients.company_id, clients.external_id],
+      targetWhere: sql`external_id IS NOT NULL`,
+      set: replaced,
+    }),
+    auditEntry(p, 'client.write', sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`),
+    resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isClient(p)}`),
+  ]
+})
+
+type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
+
+const matchGuard = prepare((p: ExternalKey) => {
+  const isAbsent = sql`version IS NULL`
+  const isUnmatched = p.versions ? sql`${isAbsent} OR ${isOtherVersion(p.versions)}` : isAbsent
+  return failWhen(isUnmatched, sql`${clients}`, isClient(p))
+})
+
+const absenceGuard = prepare((p: ExternalKey) =>
+  failWhen(sql`version IS NOT NULL`, sql`${clients}`, isClient(p), 'already_exists'),
+)
+
+/** The creation of the client with this external id, or the replacement of all of its fields. */
+export function replacementOf(context: RequestContext, externalId: string, fields: WholeClient): Write<ClientRow> {
+  const { companyId, ifMatch, ifNoneMatch } = context
+  const key = { companyId, externalId }
+  const known = etagsOf(ifNoneMatch)
+  if (ifNoneMatch !== null && known !== '*') throw invalid([{ path: 'If-None-Match', message: 'must be `*`' }])
+  const guards = [
+    ...(ifMatch === null ? [] : [matchGuard({ ...key, versions: versionsOf(ifMatch) ?? undefined })]),
+    ...(known === '*' ? [absenceGuard(key)] : []),
+  ]
+  const [upsert, ...others] = replacement({
+    ...writerOf(context),
+    ...columnValues({ ...DEFAULTS, ...fields }),
+    externalId,
+  })
+  const [first = upsert, ...statements] = [...guards, upsert, ...others]
+  return { statements: [first, ...statements], isIdempotent: guards.length === 0, read: decodeCreated }
+}
+
+function keyValues(key: ClientKey) {
+  if ('id' in key) return { clientId: key.id }
+  return 'email' in key ? { emailKey: fold(key.email) } : { externalId: key.externalId }
+}
+
+/** Of several clients with one email: one that is not deleted, then the lowest id. */
+function isClient({ companyId, clientId, emailKey, externalId }: Key): SQL {
+  if (externalId) return sql`${clients.company_id} = ${companyId} AND ${clients.external_id} = ${externalId}`
+  const id =
+    clientId ??
+    sql`(SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${emailKey} ORDER BY deleted, id LIMIT 1)`
+  return sql`${clients.company_id} = ${companyId} AND ${clients.id} = ${id}`
+}
+
+/** The fields that are sent, with the folded columns that searches and lookups read. */
+function columnValues(fields: ClientFields) {
+  const { company_name, first_name, last_name, email, phone } = fields
+  return {
+    ...fields,
+    company_name_key: foldIfSent(company_name),
+    first_name_key: foldIfSent(first_name),
+    last_name_key: foldIfSent(last_name),
+    email_key: foldIfSent(email),
+    phone_key: foldIfSent(phone),
+    phone_digits: phone === undefined ? undefined : digitsOf(phone ?? ''),
+  }
+}
+
+const foldIfSent = (value: string | null | undefined) => (typeof value === 'string' ? fold(value) : value)

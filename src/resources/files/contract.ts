@@ -1,0 +1,134 @@
+import * as z from 'zod/mini'
+import { component, dateTime, defineContract, idText, text } from '../../kernel/api/contract.ts'
+import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
+import { EXPIRES_SECONDS } from './s3.ts'
+
+export const MAX_FILE_BYTES = 150 * 1024 * 1024
+
+/** Type and subtype in their registered form (RFC 6838, section 4.2), and parameters of printable ASCII. */
+const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}( *;[\x20-\x7e]*)?$/
+
+const orderKey = z.strictObject({ orderId: idText.check(z.describe('The order, which must not be deleted.')) })
+
+export const legacyThreadId = z
+  .string()
+  .check(
+    z.regex(LEGACY_THREAD_ID, 'must be 1 to 255 characters of A-Z a-z 0-9 _ : . = + -, and not only dots'),
+    z.describe('The mailbox’s legacy thread id.'),
+  )
+
+const baseName = z.pipe(
+  // It may include its folders.
+  text(1, 4_096),
+  z.transform((value, context) => {
+    const result = safeBaseName(value)
+    if ('name' in result) return result.name
+    context.issues.push({ code: 'custom', message: result.problem, input: value })
+    return z.NEVER
+  }),
+)
+
+const sizeBytes = z
+  .int()
+  .check(z.minimum(0), z.maximum(MAX_FILE_BYTES, `must be at most ${MAX_FILE_BYTES} bytes (150 MiB)`))
+
+const FILE_NAME = `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`
+
+const upload = component('NewFile', 'A file to upload.', {
+  fileName: baseName.check(z.describe(FILE_NAME)),
+  contentType: z
+    .optional(z.string().check(z.maxLength(255), z.regex(CONTENT_TYPE, 'must be a media type, such as image/png')))
+    .check(z.describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.')),
+  size: sizeBytes.check(z.describe('Bytes. The upload must have exactly this `Content-Length`.')),
+  legacyThreadId,
+})
+
+const presigned = component('PresignedUpload', 'A URL to upload one file to.', {
+  uploadUrl: z.string().check(z.describe('The URL to PUT the bytes to, without the token.')),
+  key: z.string().check(z.describe('The key of the uploaded file: the `storage_key` of its attachment.')),
+  contentType: z.string(),
+  expiresIn: z.literal(EXPIRES_SECONDS).check(z.describe('Seconds.')),
+})
+
+const fileFields = {
+  path: z.string().check(z.describe('The whole key.')),
+  objectName: z.string().check(z.describe('The last part of the key.')),
+  length: z.int().check(z.nonnegative(), z.describe('Bytes.')),
+  lastChanged: dateTime,
+  source: z.enum(['email', 'manual']).check(z.describe('`email` when the key contains `/email/`.')),
+}
+const file = component('OrderFile', 'A stored file of an order.', fileFields)
+
+const MAX_KEY_BYTES = 1_024
+const storedKey = text(1, MAX_KEY_BYTES).check(
+  z.refine(
+    (key) => new TextEncoder().encode(key).length <= MAX_KEY_BYTES,
+    `must have at most ${MAX_KEY_BYTES} bytes of UTF-8`,
+  ),
+  z.meta({ 'x-max-bytes': MAX_KEY_BYTES }),
+  z.describe(
+    `The whole key: the \`path\` of a listed file, the \`key\` of an upload, the \`storage_key\` of an attachment. At most ${MAX_KEY_BYTES} bytes of UTF-8.`,
+  ),
+)
+
+const presignedDownload = component('PresignedDownload', 'A URL to download one file from, and the file.', {
+  downloadUrl: z.string().check(z.describe('The URL to GET the bytes from, without the token.')),
+  expiresIn: z.literal(EXPIRES_SECONDS).check(z.describe('Seconds.')),
+  contentType: z.string(),
+  ...fileFields,
+})
+
+const oneFile = { tag: 'Files', params: orderKey, query: z.strictObject({ path: storedKey }) } as const
+
+export const presignUpload = defineContract({
+  method: 'POST',
+  path: '/orders/{orderId}/files/presign',
+  operationId: 'presignUpload',
+  tag: 'Files',
+  permission: 'files:write',
+  isReadOnly: true,
+  params: orderKey,
+  body: upload,
+  response: presigned,
+  errors: ['not_found', 'conflict'],
+})
+
+export const listFiles = defineContract({
+  method: 'GET',
+  path: '/orders/{orderId}/files',
+  operationId: 'listFiles',
+  tag: 'Files',
+  permission: 'files:read',
+  params: orderKey,
+  query: z.strictObject({
+    legacyThreadId: z.optional(legacyThreadId).check(z.describe('Only files of this mail thread.')),
+  }),
+  response: z.strictObject({
+    files: z.array(file),
+    configured: z.boolean().check(z.describe('Whether a storage is configured.')),
+    truncated: z.boolean().check(z.describe('Whether there are more files than listed here.')),
+  }),
+  errors: ['not_found', 'conflict', 'upstream_failed'],
+})
+
+export const presignDownload = defineContract({
+  ...oneFile,
+  method: 'GET',
+  path: '/orders/{orderId}/files/download',
+  operationId: 'presignDownload',
+  permission: 'files:read',
+  response: presignedDownload,
+  errors: ['not_found', 'conflict', 'upstream_failed'],
+})
+
+export const deleteFile = defineContract({
+  ...oneFile,
+  method: 'DELETE',
+  path: '/orders/{orderId}/files',
+  operationId: 'deleteFile',
+  permission: 'files:write',
+  response: z.strictObject({ file }),
+  errors: ['not_found', 'conflict', 'upstream_failed'],
+})
+
+export const endpoints = [presignUpload, listFiles, presignDownload, deleteFile]

@@ -1,0 +1,41 @@
+import { and, eq, sql } from 'drizzle-orm'
+import { type Actor, auditEntry } from '../../kernel/api/audit.ts'
+import type { RequestContext } from '../../kernel/api/context.ts'
+import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { integrations, orders } from '../../kernel/db/schema.ts'
+import { notFound } from '../../kernel/http/errors.ts'
+import type { StorageRow } from './storage.ts'
+
+/** The company's own storage, null where it has none or has disabled it. @throws ApiError 404 without such an order */
+export async function findStorage({ db, companyId }: CompanyContext, orderId: number): Promise<StorageRow | null> {
+  const { base_url, settings, credentials, company_id, kind, enabled } = integrations
+  const isOrder = and(eq(orders.company_id, companyId), eq(orders.id, orderId), sql`${orders.deleted} = 0`)
+  const isStorage = and(eq(company_id, companyId), eq(kind, 'storage'), sql`${enabled} = 1`)
+  const [[order], [storage]] = await db.read([
+    orm.select({ id: orders.id }).from(orders).where(isOrder),
+    orm.select({ base_url, settings, credentials }).from(integrations).where(isStorage),
+  ])
+  if (!order) throw notFound('Order')
+  return storage ?? null
+}
+
+type Deletion = Placeholders<Actor | 'key' | 'response', KeyName>
+
+const deletionRecord = prepareBatch((p: Deletion) => [
+  auditEntry(p, 'file.delete', sql`${p.key}`),
+  resultStatement(p, sql`${p.response}`),
+])
+
+/**
+ * Records in the audit that a file was deleted, and the response under its `Idempotency-Key`: afterwards, since a storage
+ * is in no transaction.
+ */
+export function deletionRecordOf<T>(context: RequestContext, key: string, response: T): Write<T> {
+  return {
+    statements: deletionRecord({ ...writerOf(context), key, response: JSON.stringify(response) }),
+    isIdempotent: true,
+    isDeletion: true,
+    read: (result) => JSON.parse(result ?? 'null'),
+  }
+}

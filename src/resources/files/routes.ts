@@ -1,0 +1,84 @@
+import type { RequestContext } from '../../kernel/api/context.ts'
+import { isoTime, type ResponseBody } from '../../kernel/api/contract.ts'
+import { route } from '../../kernel/api/endpoint.ts'
+import { findResponse, runWrite, storeResponse } from '../../kernel/db/idempotency.ts'
+import { notFound, unusable } from '../../kernel/http/errors.ts'
+import * as contract from './contract.ts'
+import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf } from './keys.ts'
+import { listOrderFiles } from './listing.ts'
+import { useStorage } from './order-storage.ts'
+import { deletionRecordOf, findStorage } from './queries.ts'
+import { EXPIRES_SECONDS, type StoredFile, type StoredObject } from './s3.ts'
+import { type FileStorage, openStorage } from './storage.ts'
+
+const DEFAULT_TYPE = 'application/octet-stream'
+
+type Deleted = ResponseBody<typeof contract.deleteFile>
+
+const presentFile = ({ key, sizeBytes, changedAt }: StoredFile) => ({
+  path: key,
+  objectName: objectNameOf(key),
+  length: sizeBytes,
+  lastChanged: isoTime(changedAt),
+  source: sourceOf(key),
+})
+
+/** @throws ApiError 404 where the order does not have the file, 409 where no storage is configured, 502 when it fails */
+async function useFile<T>(
+  context: RequestContext,
+  orderId: number,
+  key: string,
+  use: (storage: FileStorage, file: StoredObject) => Promise<T>,
+): Promise<T> {
+  // Whatever the key names, nothing outside of the order's prefix is requested.
+  if (!isBelow(keyPrefix(context.companyId, orderId), key)) throw notFound('File')
+  const head = (storage: FileStorage) => storage.head(key)
+  const result = await useStorage(context, orderId, head, async ({ storage, first }) => {
+    if (!first) throw notFound('File')
+    return { used: await use(storage, first) }
+  })
+  if (!result) throw unusable('storage_not_configured')
+  return result.used
+}
+
+export const routes = [
+  route(contract.presignUpload, async ({ params: { orderId }, body }, context) => {
+    const { fileName, contentType = DEFAULT_TYPE, size, legacyThreadId } = body
+    const storage = await openStorage(context, await findStorage(context, orderId))
+    if (!storage) throw unusable('storage_not_configured')
+    const key = keyPrefix(context.companyId, orderId, legacyThreadId) + fileName
+    const uploadUrl = await storage.presignPut(key, contentType, size)
+    return storeResponse(context, { uploadUrl, key, contentType, expiresIn: EXPIRES_SECONDS } as const)
+  }),
+
+  route(contract.listFiles, async ({ params: { orderId }, query: { legacyThreadId } }, context) => {
+    const listing = await listOrderFiles(context, orderId, legacyThreadId)
+    if (!listing) return { files: [], configured: false, truncated: false }
+    return { files: listing.files.map(presentFile), configured: true, truncated: listing.truncated }
+  }),
+
+  route(contract.presignDownload, ({ params: { orderId }, query: { path } }, context) =>
+    useFile(context, orderId, path, async (storage, file) => {
+      const downloadUrl = await storage.presignGet(path, attachmentNamed(objectNameOf(path)))
+      const contentType = file.contentType ?? DEFAULT_TYPE
+      return { downloadUrl, expiresIn: EXPIRES_SECONDS, contentType, ...presentFile(file) } as const
+    }),
+  ),
+
+  route(contract.deleteFile, async ({ params: { orderId }, query: { path } }, context) => {
+    // Read beside the check; it is returned whatever has become of the file, the order and the storage.
+    const earlier = findResponse<Deleted>(context)
+    earlier.catch(() => undefined)
+    const deletion = useFile(context, orderId, path, async (storage, file) => {
+      const response = await earlier
+      if (response) return response
+      await storage.delete(path)
+      return runWrite(context, deletionRecordOf<Deleted>(context, path, { file: presentFile(file) }))
+    })
+    return deletion.catch(async (error) => {
+      const response = await earlier
+      if (!response) throw error
+      return response
+    })
+  }),
+]

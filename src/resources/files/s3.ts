@@ -1,0 +1,234 @@
+import { AwsV4Signer } from 'aws4fetch'
+import { type AddressPolicy, callChecked } from '../../kernel/http/address.ts'
+import { BUDGET_MS } from '../../kernel/http/deadline.ts'
+import { OutboundError, type OutboundFailure, type OutboundResponse } from '../../kernel/http/outbound.ts'
+import { readXml } from '../../kernel/http/xml.ts'
+import { encodeKey, encodeStrictly } from './keys.ts'
+
+/** How long a presigned URL is valid, in seconds. */
+export const EXPIRES_SECONDS = 600
+/** Objects on one page of a listing. */
+export const PAGE_SIZE = 1_000
+/** A page of the longest keys, every byte percent-encoded, has about 3.5 MB. */
+const MAX_PAGE_BYTES = 4 * 1024 * 1024
+const MAX_ERROR_BYTES = 64 * 1024
+const MAX_XML_DEPTH = 8
+
+/** A bucket of an S3-compatible storage and the keys to it. */
+export interface Bucket {
+  /** The URL without the bucket, which `addressing` adds to the path or to the host. */
+  endpoint: string
+  name: string
+  region: string
+  addressing: 'path' | 'virtual'
+  accessKeyId: string
+  secretAccessKey: string
+  /** Which endpoints are called. */
+  addresses: AddressPolicy
+}
+
+/** An object as the storage lists it; `changedAt` is in milliseconds since the epoch. */
+export type StoredFile = { key: string; sizeBytes: number; changedAt: number }
+
+/** A {@link StoredFile} and its media type, null where the storage has none. */
+export type StoredObject = StoredFile & { contentType: string | null }
+
+/** `cursor` continues the listing; it is null on the last page. */
+export type FilePage = { files: StoredFile[]; cursor: string | null }
+
+export type StorageProblem = 'timeout' | 'network' | 'address' | 'malformed' | 'refused'
+
+/** A company's own storage failed. It holds nothing of the response but its status and a well-formed error code. */
+export class StorageError extends Error {
+  override readonly name = 'StorageError'
+  readonly problem: StorageProblem
+  readonly status: number | null
+  /** The storage's own, such as `NoSuchBucket`. */
+  readonly code: string | null
+
+  constructor(problem: StorageProblem, status: number | null = null, code: string | null = null) {
+    super(`The storage failed: ${[problem, status, code].filter((part) => part !== null).join(' ')}`)
+    this.problem = problem
+    this.status = status
+    this.code = code
+  }
+}
+
+/** The URL of a bucket or of an object in it, in path style or in virtual-host style (the bucket as a host label). */
+export function addressOf({ endpoint, name, addressing }: Bucket, key?: string): string {
+  let end = endpoint.length
+  while (endpoint[end - 1] === '/') end--
+  const base = endpoint.slice(0, end)
+  if (addressing === 'virtual') return `${base.replace('://', () => `://${name}.`)}/${encodeKey(key ?? '')}`
+  const address = `${base}/${encodeStrictly(name)}`
+  return key === undefined ? address : `${address}/${encodeKey(key)}`
+}
+
+/**
+ * Signs one PUT by query (AWS Signature Version 4, "authenticating requests: using query parameters"), valid from `now`
+ * for {@link EXPIRES_SECONDS}. Content type and length are signed too: otherwise any could be uploaded.
+ */
+export async function presignPut(bucket: Bucket, key: string, contentType: string, sizeBytes: number, now: number) {
+  const { url } = await sign(bucket, now, {
+    method: 'PUT',
+    url: `${addressOf(bucket, key)}?X-Amz-Expires=${EXPIRES_SECONDS}`,
+    headers: { 'content-type': contentType, 'content-length': String(sizeBytes) },
+    signQuery: true,
+    allHeaders: true,
+  })
+  return url.href
+}
+
+/**
+ * Signs one GET as {@link presignPut} signs a PUT, with the `Content-Disposition` of its response (S3 API reference,
+ * `GetObject`).
+ */
+export async function presignGet(bucket: Bucket, key: string, disposition: string, now: number): Promise<string> {
+  const query = `X-Amz-Expires=${EXPIRES_SECONDS}&response-content-disposition=${encodeStrictly(disposition)}`
+  const { url } = await sign(bucket, now, {
+    method: 'GET',
+    url: `${addressOf(bucket, key)}?${query}`,
+    signQuery: true,
+  })
+  // The signer writes a space as `+`, which not every storage decodes.
+  const parameters = Array.from(url.searchParams, (pair) => pair.map(encodeStrictly).join('='))
+  url.search = parameters.join('&')
+  return url.href
+}
+
+/** Reads an object's properties (`HeadObject`); null where there is none with this key. @throws StorageError */
+export async function headObject(bucket: Bucket, now: number, key: string): Promise<StoredObject | null> {
+  return callBucket(bucket, now, 'HEAD', addressOf(bucket, key), async ({ status, headers }) => {
+    if (status === 404) return null
+    if (status !== 200) throw new StorageError('refused', status)
+    const size = headers.get('content-length') ?? ''
+    const changedAt = Date.parse(headers.get('last-modified') ?? '')
+    if (!/^\d{1,15}$/.test(size) || Number.isNaN(changedAt)) throw new StorageError('malformed', status)
+    return { key, sizeBytes: Number(size), changedAt, contentType: headers.get('content-type') }
+  })
+}
+
+/** Deletes an object (`DeleteObject`), which succeeds also where there is none. @throws StorageError */
+export async function deleteObject(bucket: Bucket, now: number, key: string): Promise<void> {
+  await callBucket(bucket, now, 'DELETE', addressOf(bucket, key), async (response) => {
+    if (response.status !== 200 && response.status !== 204) throw await refusalOf(response)
+  })
+}
+
+/** Lists one page of a bucket's objects (`ListObjectsV2`) in the order of their keys. @throws StorageError */
+export async function listObjects(bucket: Bucket, now: number, prefix: string, maxKeys: number, cursor?: string) {
+  // Encoded strictly, so that the query is sent as it is signed.
+  const token = cursor === undefined ? '' : `continuation-token=${encodeStrictly(cursor)}&`
+  const query = `${token}encoding-type=url&list-type=2&max-keys=${maxKeys}&prefix=${encodeStrictly(prefix)}`
+  const url = `${addressOf(bucket)}?${query}`
+  const page = await callBucket(bucket, now, 'GET', url, readPage)
+  // A storage that ignores the prefix would show foreign files; one that repeats its cursor would never end.
+  if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {
+    throw new StorageError('malformed', 200)
+  }
+  return page
+}
+
+/** Makes one call that is signed by its headers. @throws StorageError, or what `read` throws */
+async function callBucket<T>(
+  bucket: Bucket,
+  now: number,
+  method: 'GET' | 'HEAD' | 'DELETE',
+  url: string,
+  read: (response: OutboundResponse) => Promise<T>,
+): Promise<T> {
+  const { headers } = await sign(bucket, now, { method, url })
+  return callChecked(bucket.addresses, { url, method, headers }, BUDGET_MS.storage, read).catch((error) => {
+    if (!(error instanceof OutboundError)) throw error
+    throw new StorageError(PROBLEMS[error.failure] ?? 'malformed')
+  })
+}
+
+const PROBLEMS: Partial<Record<OutboundFailure, StorageProblem>> = {
+  timeout: 'timeout',
+  network: 'network',
+  resolver: 'network',
+  address: 'address',
+}
+
+async function refusalOf({ status, readText }: OutboundResponse): Promise<StorageError> {
+  const code = readText(MAX_ERROR_BYTES).then(readErrorCode)
+  return new StorageError('refused', status, await code.catch(() => null))
+}
+
+type SignedRequest = Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>
+
+/** Service and region are given, since the signer infers them only for hosts that it knows. */
+function sign({ region, accessKeyId, secretAccessKey }: Bucket, now: number, request: SignedRequest) {
+  const datetime = new Date(now).toISOString().replace(/[:-]|\.\d{3}/g, '')
+  return new AwsV4Signer({ ...request, service: 's3', region, accessKeyId, secretAccessKey, datetime }).sign()
+}
+
+async function readPage(response: OutboundResponse): Promise<FilePage> {
+  if (response.status !== 200) throw await refusalOf(response)
+  const xml = await response.readText(MAX_PAGE_BYTES)
+  try {
+    return readObjectList(xml)
+  } catch {
+    throw new StorageError('malformed', response.status)
+  }
+}
+
+/**
+ * Reads a response of `ListObjectsV2` (S3 API reference), whose keys are percent-encoded for `encoding-type=url`.
+ *
+ * @throws Error for another text or more than {@link PAGE_SIZE} objects; its message may quote the text: do not log it
+ */
+export function readObjectList(xml: string): FilePage {
+  const { fields, contents } = readFields(xml, 'ListBucketResult')
+  // Any other well-formed document must not pass for an empty list.
+  if (!fields.has('IsTruncated')) throw new Error('not a list of objects')
+  const cursor = fields.get('IsTruncated') === 'true' ? fields.get('NextContinuationToken') : null
+  if (cursor === undefined || cursor === '') throw new Error('truncated without a continuation token')
+  const isEncoded = fields.get('EncodingType') === 'url'
+  const files = contents.map((object) => {
+    const [key = '', size = ''] = [object.get('Key'), object.get('Size')]
+    const changedAt = Date.parse(object.get('LastModified') ?? '')
+    if (key === '' || !/^\d{1,15}$/.test(size) || Number.isNaN(changedAt)) throw new Error('a field is missing')
+    // Some storages use form encoding, with "+" for a space; a plus sign itself is always encoded.
+    const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key
+    return { key: decoded, sizeBytes: Number(size), changedAt }
+  })
+  return { files, cursor }
+}
+
+/** The code of an error response (S3 API reference, "REST error responses"); null where it is not well-formed. */
+function readErrorCode(xml: string): string | null {
+  const code = readFields(xml, 'Error').fields.get('Code')?.trim() ?? ''
+  return /^[A-Za-z0-9]{1,64}$/.test(code) ? code : null
+}
+
+/** The fields of the root element, and those of each `Contents` in it. @throws Error for other XML */
+function readFields(xml: string, root: string) {
+  const fields = new Map<string, string>()
+  const contents: Map<string, string>[] = []
+  readXml(xml, MAX_XML_DEPTH, {
+    open: (path) => {
+      if (path.join('/') !== `${root}/Contents`) return
+      if (contents.push(new Map()) > PAGE_SIZE) throw new Error('more objects than were requested')
+    },
+    close: ([first, name = '', field, deeper], text) => {
+      if (first !== root || deeper !== undefined) return
+      if (field === undefined) fields.set(name, text)
+      else if (name === 'Contents') contents.at(-1)?.set(field, text)
+    },
+  })
+  return { fields, contents }
+}
+
+/** `s3.REGION`, `s3-REGION`, `s3.dualstack.REGION` and their FIPS forms, alone or behind a bucket. */
+const AMAZON_HOST = /^(?:.+\.)?s3(?:-fips)?(?:\.dualstack)?(?:[.-]([a-z]{2}(?:-[a-z]+)+-\d))?\.amazonaws\.com(?:\.cn)?$/
+
+/** The region that an endpoint's host implies, null where it implies none. The global host of S3 is in `us-east-1`. */
+export function regionOfHost(host: string): string | null {
+  const name = host.toLowerCase()
+  // Also in a jurisdiction: `ACCOUNT.eu.r2.…`.
+  if (name.endsWith('.r2.cloudflarestorage.com')) return 'auto'
+  const match = AMAZON_HOST.exec(name)
+  return match ? (match[1] ?? 'us-east-1') : null
+}

@@ -1,0 +1,119 @@
+import * as z from 'zod/mini'
+import type { Env } from '../../env.ts'
+import type { CompanyContext } from '../../kernel/db/client.ts'
+import type { integrations } from '../../kernel/db/schema.ts'
+import { CredentialsError, decryptCredentials } from '../../kernel/gate/credentials.ts'
+import { type AddressPolicy, addressPolicy } from '../../kernel/http/address.ts'
+import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { unusable } from '../../kernel/http/errors.ts'
+import { log } from '../../kernel/http/log.ts'
+import { LOCAL_S3, RELAY } from './relay.ts'
+import {
+  type Bucket,
+  deleteObject,
+  type FilePage,
+  headObject,
+  listObjects,
+  PAGE_SIZE,
+  presignGet,
+  presignPut,
+  type StoredObject,
+} from './s3.ts'
+
+/** A company's own storage, its credentials encrypted. */
+export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
+
+/** A place for files: the deployment's R2 or a company's own S3-compatible storage. */
+export interface FileStorage {
+  /** A URL for one PUT of exactly this many bytes and this content type, valid for `EXPIRES_SECONDS`. Calls nothing. */
+  presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
+  /** A URL for GETs of a file, valid as long, whose response has this `Content-Disposition`. Calls nothing. */
+  presignGet(key: string, disposition: string): Promise<string>
+  /** The file's properties, null where there is none. @throws StorageError when a company's own storage fails */
+  head(key: string): Promise<StoredObject | null>
+  /** Deletes the file, if there is one. @throws StorageError when a company's own storage fails */
+  delete(key: string): Promise<void>
+  /** One page of the files with the prefix, by key. @throws StorageError when a company's own storage fails */
+  list(prefix: string, cursor?: string): Promise<FilePage>
+}
+
+const filled = z.string().check(z.minLength(1))
+const addressing = z._default(z.enum(['path', 'virtual']), 'path')
+const Settings = z.object({ bucket: filled, region: filled, addressing })
+const Credentials = z.object({ access_key_id: filled, secret_access_key: filled })
+
+interface StorageContext extends Pick<CompanyContext, 'companyId'> {
+  requestId: string
+  now: number
+  credentialsKey: string
+  addresses: AddressPolicy
+  deploymentStorage: () => FileStorage | null
+}
+
+/**
+ * Opens the company's own storage, or the deployment's where `row` is null; null where there is neither.
+ * @throws ApiError 409 when the row cannot be read
+ */
+export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
+  if (!row) return context.deploymentStorage()
+  const { companyId, now, credentialsKey, addresses } = context
+  try {
+    const { bucket: name, region, addressing } = Settings.parse(JSON.parse(row.settings))
+    const keys = Credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))
+    const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = keys
+    const endpoint = row.base_url
+    return s3Storage({ endpoint, name, region, addressing, accessKeyId, secretAccessKey, addresses }, now)
+  } catch (error) {
+    const reason = error instanceof CredentialsError ? error.message : 'The settings of the storage are not complete.'
+    log('credentials_unreadable', { request_id: context.requestId, company_id: companyId, error: `storage: ${reason}` })
+    throw unusable('credentials_unreadable')
+  }
+}
+
+/** @param now milliseconds since the epoch */
+export function s3Storage(bucket: Bucket, now: number): FileStorage {
+  return {
+    presignPut: (key, contentType, sizeBytes) => presignPut(bucket, key, contentType, sizeBytes, now),
+    presignGet: (key, disposition) => presignGet(bucket, key, disposition, now),
+    head: (key) => headObject(bucket, now, key),
+    delete: (key) => deleteObject(bucket, now, key),
+    list: (prefix, cursor) => listObjects(bucket, now, prefix, PAGE_SIZE, cursor),
+  }
+}
+
+/**
+ * The deployment's own R2: read, listed and deleted through its binding, and presigned with account-level S3 keys, since
+ * a binding cannot presign; null without such keys. In development presigned URLs have the host of `requestUrl`, through
+ * `relay.ts`.
+ */
+export function deploymentStorage(env: Env, requestUrl: string, now: number): FileStorage | null {
+  const isRelayed = env.STORAGE_RELAY === 'development'
+  const endpoint = isRelayed ? new URL(LOCAL_S3, requestUrl).href : env.STORAGE_ENDPOINT
+  const { STORAGE_BUCKET: name, STORAGE_ACCESS_KEY_ID: accessKeyId, STORAGE_SECRET_ACCESS_KEY: secretAccessKey } = env
+  if (!endpoint || !name || !accessKeyId || !secretAccessKey) return null
+  const region = env.STORAGE_REGION || 'auto'
+  const keys = { accessKeyId, secretAccessKey, addresses: addressPolicy(env) }
+  const s3 = s3Storage({ endpoint, name, region, addressing: 'path', ...keys }, now)
+  const relayed = (url: string) => (isRelayed ? url.replace(LOCAL_S3, RELAY) : url)
+
+  return {
+    presignPut: async (...upload) => relayed(await s3.presignPut(...upload)),
+    presignGet: async (...download) => relayed(await s3.presignGet(...download)),
+    async head(key) {
+      const object = await callTwice(() => env.FILES.head(key))
+      return object && { ...toFile(object), contentType: object.httpMetadata?.contentType ?? null }
+    },
+    delete: (key) => callTwice(() => env.FILES.delete(key)),
+    async list(prefix, cursor) {
+      const page = await callTwice(() => env.FILES.list({ prefix, ...(cursor !== undefined && { cursor }) }))
+      return { files: page.objects.map(toFile), cursor: page.truncated ? page.cursor : null }
+    },
+  }
+}
+
+const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })
+
+/** Calls the binding, and once more after any failure, which is safe for every one of these calls. */
+function callTwice<T>(call: () => Promise<T>): Promise<T> {
+  return withDeadline(call().catch(call), BUDGET_MS.storage)
+}

@@ -1,0 +1,74 @@
+import * as z from 'zod/mini'
+import { id, oneLine, SUGGESTED, text } from '../../kernel/api/contract.ts'
+
+/** Of an array in a context. */
+const MAX_ELEMENTS = 100
+/** SQLite reads JSON of 1,000 levels. */
+const MAX_DEPTH = 32
+
+/** Whether the database can store it as JSON: a number that is no double has become infinite. */
+function isStorable(value: unknown): boolean {
+  let level: unknown[] = [value]
+  for (let depth = 0; level.length > 0 && depth <= MAX_DEPTH; depth++) {
+    if (level.some((each) => typeof each === 'number' && !Number.isFinite(each))) return false
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []))
+  }
+  return level.length === 0
+}
+
+const storable = () =>
+  z.refine(isStorable, `must be nested at most ${MAX_DEPTH} levels deep, with numbers of a double’s range`)
+
+/** Published as a pattern, whereas ids in a path are integers there. */
+const digits = z.pipe(z.string().check(z.regex(/^[1-9]\d{0,15}$/)), z.transform(Number))
+
+const linkedId = z.union([id, digits.check(z.refine(Number.isSafeInteger))], {
+  error: ({ input }) => (input === undefined ? 'is required' : 'must be a positive integer'),
+})
+const linkedClient = z.looseObject({ id: z.nullish(linkedId) })
+const linkedOrder = z.looseObject({ id: linkedId })
+const listOf = <T extends z.ZodMiniType>(element: T) =>
+  z.nullish(z.array(element).check(z.maxLength(MAX_ELEMENTS), storable()))
+
+/** Any value passes. @param shape as published: that of the field when it is read */
+function ignored(shape: { type: string | string[]; format?: string }) {
+  const description = 'Ignored, so that what was read may be sent back.'
+  return z.optional(z.unknown()).check(z.meta({ ...shape, description, ...SUGGESTED }))
+}
+const ignoredTime = ignored({ type: 'string', format: 'date-time' })
+
+/** The body of a PUT of a thread context. */
+export const newThreadContext = z
+  .strictObject({
+    thread_id: z.nullish(oneLine(1, 255)).check(z.describe('Left out: the stored one, else the legacy id.')),
+    sender_email: z.nullish(oneLine(1, 320)),
+    client_id: z.nullish(linkedId).check(z.describe('A client of the company.')),
+    client_data: z
+      .nullish(linkedClient.check(storable()))
+      .check(z.describe('An `id` must be a client of the company.')),
+    clients_data: listOf(linkedClient).check(z.describe('An `id` must be a client of the company.')),
+    orders_data: listOf(linkedOrder).check(z.describe('Each `id` must be an order of the company.')),
+    selected_order_id: z.nullish(linkedId).check(z.describe('The `id` of an element of `orders_data`.')),
+    participant_emails: listOf(text(0, 1_000)),
+    participants_data: listOf(z.record(z.string(), z.unknown())),
+    legacy_thread_id: ignored({ type: ['string', 'null'] }),
+    fetched_at: ignoredTime,
+    updated_at: ignoredTime,
+  })
+  .check(
+    z.refine(({ client_id, orders_data }) => !!client_id || !!orders_data?.length, {
+      message:
+        'must link to something, by `client_id` or an element of `orders_data`: to remove the context, DELETE it',
+    }),
+    z.refine(
+      ({ selected_order_id, orders_data }) =>
+        !selected_order_id || !!orders_data?.some((order) => order.id === selected_order_id),
+      { message: 'must be the id of an element of `orders_data`', path: ['selected_order_id'] },
+    ),
+    z.meta({
+      id: 'ThreadContextBody',
+      description: 'A whole context: what is left out becomes null. Ids may be numbers or strings of digits.',
+    }),
+  )
+
+export type NewThreadContext = z.output<typeof newThreadContext>

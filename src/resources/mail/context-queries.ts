@@ -1,0 +1,278 @@
+import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type Actor, actorOf, auditEntry } from '../../kernel/api/audit.ts'
+import type { RequestContext } from '../../kernel/api/context.ts'
+import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
+import { assignments, insertRow } from '../../kernel/db/columns.ts'
+import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { checkQuota, throwQuotaRefusal } from '../../kernel/db/quota.ts'
+import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
+import type { CursorPlace } from '../../kernel/http/cursor.ts'
+import { invalid } from '../../kernel/http/errors.ts'
+import type { NewThreadContext } from './context-input.ts'
+
+/** Columns that hold JSON text. */
+export const JSON_COLUMNS = [
+  'client_data',
+  'clients_data',
+  'orders_data',
+  'participant_emails',
+  'participants_data',
+] as const
+
+/** Tables whose ids a context names; a soft-deleted row still belongs to the company. */
+type Owned = 'clients' | 'orders'
+
+type Which = Placeholders<'companyId' | 'legacyThreadId'>
+
+const { company_id, legacy_thread_id, thread_id, updated_at } = threadContexts
+
+const hasLegacyId = (p: Which) => sql`${company_id} = ${p.companyId} AND ${legacy_thread_id} = ${p.legacyThreadId}`
+
+const { company_id: _company, text_bytes: _texts, stored_bytes: _stored, ...columns } = getTableColumns(threadContexts)
+const COLUMNS = Object.keys(columns)
+
+/** Contexts that are tied to the company, with what belongs to it of their contents. */
+function selectContexts(condition: SQL) {
+  return orm
+    .select({
+      ...columns,
+      client_id: ownedId('client_id', 'clients'),
+      client_data: sql<string | null>`(SELECT json FROM ${elementsOf('client_data')} WHERE ${belongs('clients')})`.as(
+        'client_data',
+      ),
+      clients_data: ownedElements('clients_data', 'clients'),
+      orders_data: ownedElements('orders_data', 'orders'),
+      selected_order_id: ownedId('selected_order_id', 'orders'),
+    })
+    .from(threadContexts)
+    .where(sql`${condition} AND ${isTied()}`)
+}
+
+const selectNewest = (p: Which) =>
+  selectContexts(hasLegacyId(p)).orderBy(sql`${updated_at} DESC, ${threadContexts}.rowid DESC`).limit(1)
+
+const newestTied = prepare(selectNewest)
+
+/** The newest context with this legacy id that is tied to the company, without what belongs to another company. */
+export async function findThreadContext({ companyId, db }: CompanyContext, legacyThreadId: string) {
+  const [[row]] = await db.read([newestTied({ companyId, legacyThreadId })])
+  return row
+}
+
+type Page = Placeholders<'companyId' | 'entity' | 'entityId' | 'after' | 'limit'>
+
+/** Of the stored JSON of one page: further contexts are on the next. */
+const MAX_PAGE_BYTES = 4_000_000
+
+/** The thread ids of a page, and of what follows it: one more at most, or those that are too large for it. */
+function linksOf(p: Page): SQL {
+  const bytes = JSON_COLUMNS.map((column) => sql.raw(`octet_length(coalesce(context.${column}, ''))`))
+  const links = sql`SELECT link.thread_id, ${sql.join(bytes, sql` + `)} AS bytes
+    FROM ${threadContextLinks} AS link CROSS JOIN ${threadContexts} AS context
+      ON context.company_id = link.company_id AND context.thread_id = link.thread_id
+    WHERE link.company_id = ${p.companyId} AND link.entity = ${p.entity} AND link.entity_id = ${p.entityId}
+      AND link.thread_id > ${p.after} ORDER BY link.thread_id LIMIT ${p.limit} + 1`
+  return sql`SELECT thread_id, sum(bytes) OVER (ORDER BY thread_id) - bytes < ${sql.raw(String(MAX_PAGE_BYTES))}
+    AND row_number() OVER (ORDER BY thread_id) <= ${p.limit} AS is_shown FROM (${links})`
+}
+
+const contextPage = prepareBatch((p: Page) => {
+  const shown = sql`SELECT thread_id FROM (${linksOf(p)}) WHERE is_shown`
+  const isThisOne = sql`trim(element.id, '"') = ${p.entityId}`
+  const names = (column: 'clients_data' | 'orders_data', table: Owned) =>
+    sql`EXISTS (SELECT 1 FROM ${elementsOf(column)} WHERE ${isThisOne} AND ${belongs(table)})`
+  const isClient = sql`thread_contexts.client_id = ${p.entityId} AND ${isOwned('clients', sql`thread_contexts.client_id`)}`
+  const isLinked = sql`CASE ${p.entity} WHEN 'order' THEN ${names('orders_data', 'orders')}
+    ELSE (${isClient}) OR ${names('clients_data', 'clients')} END`
+  return [
+    orm.select({ threadId: sql<string>`thread_id`, isShown: sql<number>`is_shown` }).from(sql`(${linksOf(p)})`),
+    selectContexts(sql`${company_id} = ${p.companyId} AND ${thread_id} IN (${shown}) AND ${isLinked}`),
+  ]
+})
+
+/**
+ * A page of the contexts that are linked to a client or an order, by their thread ids.
+ *
+ * @param options.after the `next` of the page before
+ * @returns `next` is null when no context follows
+ */
+export async function listThreadContexts(
+  { companyId, db }: CompanyContext,
+  options: { entity: 'client' | 'order'; entityId: number; after: CursorPlace | null; limit: number },
+): Promise<{ rows: ThreadContextRow[]; next: CursorPlace | null }> {
+  const [after = ''] = options.after ?? []
+  const [links, rows] = await db.read(
+    contextPage({ ...options, companyId, entityId: String(options.entityId), after: String(after) }),
+  )
+  const shown = links.filter(({ isShown }) => isShown)
+  const byId = new Map(rows.map((row) => [row.thread_id, row]))
+  const listed = shown.flatMap(({ threadId }) => byId.get(threadId) ?? [])
+  const last = links.length > shown.length ? shown.at(-1) : undefined
+  return { rows: listed, next: last ? [last.threadId] : null }
+}
+
+const replacement = prepareBatch((p: Values) => {
+  const problems = problemsOf(p)
+  const isValid = sql`NOT EXISTS (${problems})`
+  const times = { fetched_at: p.now, updated_at: p.now }
+  const values = { ...p, ...times, legacy_thread_id: p.legacyThreadId }
+  const created = { ...values, company_id: p.companyId, thread_id: threadIdOf(p) }
+  const { thread_id: _, ...replaced } = assignments(threadContexts, values)
+  return [
+    insertRow(threadContexts, created, sql`WHERE ${isValid}`).onConflictDoUpdate({
+      target: [company_id, thread_id],
+      set: replaced,
+    }),
+    auditEntry(p, 'thread_context.write', sql`${p.legacyThreadId}`, sql`changes() > 0`),
+    orm.delete(threadContexts).where(sql`${hasLegacyId(p)} AND ${thread_id} <> ${threadIdOf(p)} AND ${isValid}`),
+    selectNewest(p),
+    orm.select({ path: sql<string>`path` }).from(sql`(${problems})`),
+  ]
+})
+
+/**
+ * Makes this the only context with its legacy id, if all that it names is the company's.
+ *
+ * @throws ApiError 400 naming each id that is not the company's or is deleted
+ */
+export async function replaceThreadContext(context: RequestContext, legacyThreadId: string, body: NewThreadContext) {
+  const { companyId, tokenId, now } = actorOf(context)
+  const [, , , [row], problems] = await context.db
+    .writeIdempotent([...replacement(valuesOf(context, legacyThreadId, body)), checkQuota({ companyId, tokenId, now })])
+    .catch(throwQuotaRefusal)
+  if (problems.length > 0) {
+    throw invalid(
+      problems.map(({ path }) => ({ path, message: MESSAGES[path] ?? 'is not of this company, or is deleted' })),
+    )
+  }
+  if (!row) throw new Error('The context that was written is not found.')
+  return row
+}
+
+const MESSAGES: Record<string, string> = { thread_id: 'is the thread_id of a context with another legacy id' }
+
+const deletion = prepareBatch((p: Which & Placeholders<Actor, KeyName>) => {
+  const isFound = sql`EXISTS (SELECT 1 FROM ${threadContexts} WHERE ${hasLegacyId(p)} AND ${isTied()})`
+  const members = COLUMNS.map((name) => sql.raw(`'${name}', ${name}`))
+  return [
+    resultStatement(p, sql`SELECT json_object(${sql.join(members, sql`, `)}) FROM ${selectNewest(p)}`),
+    auditEntry(p, 'thread_context.delete', sql`${p.legacyThreadId}`, isFound),
+    orm.delete(threadContexts).where(sql`${hasLegacyId(p)} AND ${isFound}`),
+  ]
+})
+
+/** The deletion of every context with a legacy id. Its result is the one that was found by it, undefined where none was. */
+export function contextDeletionOf(
+  context: RequestContext,
+  legacyThreadId: string,
+): Write<ThreadContextRow | undefined> {
+  return {
+    statements: deletion({ ...writerOf(context), legacyThreadId }),
+    result: 0,
+    isDeletion: true,
+    read: (result) => (result === null ? undefined : JSON.parse(result)),
+  }
+}
+
+type Values = { [Name in keyof ReturnType<typeof valuesOf>]: Placeholder }
+
+function valuesOf(context: RequestContext, legacyThreadId: string, body: NewThreadContext) {
+  const { thread_id = null, sender_email = null, client_id, selected_order_id } = body
+  const json = Object.fromEntries(JSON_COLUMNS.map((name) => [name, textOf(body[name], JSON.stringify)]))
+  return {
+    ...actorOf(context),
+    legacyThreadId,
+    thread_id,
+    sender_email,
+    client_id: textOf(client_id, String),
+    selected_order_id: textOf(selected_order_id, String),
+    ...(json as Record<(typeof JSON_COLUMNS)[number], string | null>),
+    references: JSON.stringify(referencesOf(body)),
+  }
+}
+
+function textOf<T>(value: T | null | undefined, write: (value: T) => string): string | null {
+  return value === null || value === undefined ? null : write(value)
+}
+
+/** Every row that a context names, with the path of its id. */
+function referencesOf({ client_id, client_data, clients_data, orders_data }: NewThreadContext) {
+  const all = [
+    { table: 'clients', path: 'client_id', id: client_id },
+    { table: 'clients', path: 'client_data.id', id: client_data?.id },
+    ...(clients_data ?? []).map(({ id }, index) => ({ table: 'clients', path: `clients_data.${index}.id`, id })),
+    ...(orders_data ?? []).map(({ id }, index) => ({ table: 'orders', path: `orders_data.${index}.id`, id })),
+  ]
+  return all.filter(({ id }) => id !== undefined && id !== null)
+}
+
+/**
+ * The context's stored thread id where none is sent, else its legacy id; the same before and after the write. Without the
+ * plus sign, SQLite would look for the minimum among all contexts in the order of their key.
+ */
+function threadIdOf(p: Values): SQL {
+  const stored = sql`(SELECT min(+${thread_id}) FROM ${threadContexts} WHERE ${hasLegacyId(p)})`
+  return sql`coalesce(${p.thread_id}, ${stored}, ${p.legacyThreadId})`
+}
+
+/** Selects the path of each id that is not the company's, or deleted, or another context's. */
+function problemsOf(p: Values): SQL {
+  const isLive = (table: Owned) => sql`EXISTS (SELECT 1 FROM ${sql.raw(table)} AS live
+    WHERE live.company_id = ${p.companyId} AND live.id = reference.value ->> 'id' AND live.deleted = 0)`
+  return sql`SELECT reference.value ->> 'path' AS path FROM json_each(${p.references}) AS reference
+      WHERE NOT CASE reference.value ->> 'table' WHEN 'orders' THEN ${isLive('orders')} ELSE ${isLive('clients')} END
+    UNION ALL SELECT 'thread_id' WHERE EXISTS (SELECT 1 FROM ${threadContexts} AS other
+      WHERE other.company_id = ${p.companyId} AND other.thread_id = ${threadIdOf(p)}
+        AND other.legacy_thread_id <> ${p.legacyThreadId})`
+}
+
+export type ThreadContextRow = NonNullable<Awaited<ReturnType<typeof findThreadContext>>>
+
+/** By its client, by an order in `orders_data`, or by the company's id anywhere in its JSON. */
+function isTied(): SQL {
+  const namesCompany = JSON_COLUMNS.map(
+    (column) => sql`EXISTS (SELECT 1 FROM json_tree(${sql.raw(column)}) AS node
+      WHERE node.key IN ('company_id', 'companyId') AND node.type IN ('integer', 'text')
+      AND CAST(node.atom AS TEXT) = CAST(thread_contexts.company_id AS TEXT))`,
+  )
+  const order = sql`SELECT 1 FROM ${elementsOf('orders_data')} WHERE ${belongs('orders')} AND element.id <> 'null'`
+  const client = isOwned('clients', sql`thread_contexts.client_id`)
+  return sql`(${client} OR EXISTS (${order}) OR ${sql.join(namesCompany, sql` OR `)})`
+}
+
+/** The elements of an array, or any other JSON as one element: each as JSON, with its id as JSON. */
+function elementsOf(column: (typeof JSON_COLUMNS)[number]): SQL {
+  const name = sql.raw(`thread_contexts.${column}`)
+  return sql`(SELECT json, CASE WHEN type IN ('integer', 'real', 'text') THEN json ELSE json -> '$.id' END AS id FROM (
+    SELECT type, CASE WHEN type IN ('object', 'array') THEN value WHEN type IN ('null', 'true', 'false') THEN type
+      ELSE json_quote(value) END AS json FROM json_each(${name}) WHERE json_type(${name}) = 'array'
+    UNION ALL SELECT json_type(${name}), ${name} WHERE json_type(${name}) <> 'array')) AS element`
+}
+
+/** Whether an element names no other company and has no id but one of the company's. */
+function belongs(table: Owned): SQL {
+  const company = sql`CAST(thread_contexts.company_id AS TEXT)`
+  const namesNoOther = (member: string) => sql`coalesce(element.json -> ${sql.raw(`'$.${member}'`)}, 'null')
+    IN ('null', ${company}, '"' || ${company} || '"')`
+  return sql`${namesNoOther('company_id')} AND ${namesNoOther('companyId')}
+    AND (coalesce(element.id, 'null') = 'null' OR ${isOwned(table, sql`trim(element.id, '"')`)})`
+}
+
+/** Whether a text is the id of a row of the company, as its digits. */
+function isOwned(table: Owned, text: SQL): SQL {
+  return sql`EXISTS (SELECT 1 FROM ${sql.raw(table)} AS owned WHERE owned.company_id = thread_contexts.company_id
+    AND owned.id = CAST(${text} AS INTEGER) AND CAST(owned.id AS TEXT) = ${text})`
+}
+
+/** An id, or null where it is not one of the company's. */
+function ownedId(column: 'client_id' | 'selected_order_id', table: Owned) {
+  const id = sql`${threadContexts[column]}`
+  return sql<string | null>`CASE WHEN ${isOwned(table, id)} THEN ${id} END`.as(column)
+}
+
+/** The elements that belong to the company. */
+function ownedElements(column: 'clients_data' | 'orders_data', table: Owned) {
+  const owned = sql`FROM ${elementsOf(column)} WHERE ${belongs(table)}`
+  return sql<string | null>`CASE WHEN json_type(${sql.raw(column)}) = 'array'
+    THEN (SELECT json_group_array(json(json)) ${owned}) ELSE (SELECT json ${owned}) END`.as(column)
+}

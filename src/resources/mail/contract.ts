@@ -1,0 +1,269 @@
+import * as z from 'zod/mini'
+import {
+  component,
+  cursorText,
+  dateTime,
+  defineContract,
+  idText,
+  nextPage,
+  pageQuery,
+  queryEmail,
+  SUGGESTED,
+} from '../../kernel/api/contract.ts'
+import { legacyThreadId } from '../files/contract.ts'
+import { newThreadContext } from './context-input.ts'
+
+const threadContext = component('ThreadContext', 'The clients and orders that a mail thread is linked to.', {
+  thread_id: z.string(),
+  legacy_thread_id: z.nullable(z.string()),
+  sender_email: z.nullable(z.string()),
+  client_id: z.nullable(z.string()),
+  client_data: z.nullable(z.record(z.string(), z.json())),
+  clients_data: z.json().check(z.describe('JSON or null; an array in practice.')),
+  orders_data: z.json().check(z.describe('JSON or null; an array in practice, each element with an `id`.')),
+  selected_order_id: z.nullable(z.string()),
+  participant_emails: z.json().check(z.describe('JSON or null; an array of strings in practice.')),
+  participants_data: z.json().check(z.describe('JSON or null; an array in practice.')),
+  fetched_at: dateTime,
+  updated_at: dateTime,
+})
+
+const MAX_EMAIL = 320
+const lowerCase = z.transform((email: string) => email.toLowerCase())
+const email = z.email().check(z.maxLength(MAX_EMAIL))
+export const accountEmail = z.pipe(email, lowerCase)
+
+const nullableText = z.nullable(z.string())
+const inputTime = z.nullish(z.iso.datetime({ offset: true }))
+const participant = z.record(z.string(), z.json())
+const mailbox = z
+  .looseObject({ name: z.optional(z.string()), email: z.optional(z.string()) })
+  .check(z.meta({ id: 'Mailbox', description: 'A name and an address.', ...SUGGESTED }))
+
+const attachment = z
+  .looseObject({
+    filename: z.optional(z.string()).check(z.describe('Without one the attachment is not shown.')),
+    mime_type: z.optional(z.string()),
+    size_bytes: z.optional(z.number()),
+    storage_key: z.nullish(z.string()).check(z.describe('The `key` of the uploaded file: it makes a download link.')),
+    mail_attachment_id: z.optional(z.string()).check(z.describe('Identifies the attachment, before its filename.')),
+  })
+  .check(z.meta({ id: 'Attachment', description: 'A file of a message.', ...SUGGESTED }))
+
+const message = z
+  .looseObject({
+    id: z.optional(z.string()).check(z.describe('The message id of the mailbox.')),
+    sent_at: z.optional(z.string()).check(z.describe('A date-time. `internal_date` is read where it is left out.')),
+    from: z.optional(mailbox),
+    to: z.optional(z.array(mailbox)),
+    subject: z.optional(z.string()),
+    snippet: z.optional(z.string()).check(z.describe('A short preview.')),
+    body_plain: z.optional(z.string()),
+    body_text: z.optional(z.string()).check(z.describe('The same as `body_plain`.')),
+    body_html: z.nullish(z.string()),
+    is_from_us: z.optional(z.boolean()).check(z.describe('Shown on the right.')),
+    attachments: z.optional(z.array(attachment)),
+  })
+  .check(
+    z.meta({
+      id: 'Message',
+      description: 'A message. Its fields are suggested: any object is stored, and returned as it was sent.',
+      ...SUGGESTED,
+    }),
+  )
+
+const summaryFields = {
+  id: z.uuid(),
+  account_email: z.string().check(z.describe('The mailbox that was synced, lower-case.')),
+  legacy_thread_id: z.string(),
+  mail_thread_id: nullableText.check(z.describe('The canonical thread id, where it differs.')),
+  subject: nullableText,
+  snippet: nullableText.check(z.describe('A short preview.')),
+  message_count: z.int().check(z.nonnegative(), z.describe('The number of messages.')),
+  first_message_at: z.nullable(dateTime),
+  last_message_at: z.nullable(dateTime),
+  mail_history_id: nullableText.check(z.describe('For incremental sync.')),
+  last_synced_at: dateTime,
+  created_at: dateTime,
+  updated_at: dateTime,
+  deleted: z.boolean(),
+}
+
+const emailThread = component('EmailThread', 'A mail thread with all its messages.', {
+  participants: z.array(participant),
+  labels: z.array(z.string()),
+  messages: z.array(message),
+  ...summaryFields,
+})
+
+const emailThreadSummary = component(
+  'EmailThreadSummary',
+  'A mail thread without what is stored with its messages: participants, labels and the messages. Texts are cut after 2,000 characters, with `…` at the end.',
+  summaryFields,
+)
+
+const newThread = z
+  .object({
+    account_email: email.check(z.describe('The mailbox that was synced; stored lower-case.')),
+    messages: z.array(message).check(z.describe('All messages of the thread, on every call; `[]` for none.')),
+    participants: z.optional(z.array(participant)).check(z.describe('Left out: `[]`.')),
+    labels: z.optional(z.array(z.string())).check(z.describe('Left out: `[]`.')),
+    subject: z.optional(nullableText),
+    snippet: z.optional(nullableText).check(z.describe('A short preview.')),
+    mail_thread_id: z.optional(nullableText).check(z.describe('The canonical thread id, where it differs.')),
+    first_message_at: inputTime,
+    last_message_at: inputTime,
+    mail_history_id: z.optional(nullableText).check(z.describe('For incremental sync.')),
+    last_synced_at: inputTime.check(z.describe('Left out or null: the time of the server.')),
+  })
+  .check(
+    z.meta({
+      id: 'EmailThreadBody',
+      description:
+        'A whole thread. A text or time that is left out keeps its stored value, `null` clears it. Other fields are ignored, `company_id` too.',
+    }),
+  )
+
+const shared = { tag: 'Mail', params: z.strictObject({ legacyThreadId }), invalidParams: 'invalid_request' } as const
+const emailThreads = {
+  ...shared,
+  path: '/mail/email-threads/{legacyThreadId}',
+  response: z.strictObject({ email_thread: emailThread }),
+} as const
+const read = { method: 'GET', permission: 'mail:read' } as const
+
+const threadContexts = { ...shared, path: '/mail/threads/{legacyThreadId}', response: threadContext } as const
+const write = { permission: 'mail:write' } as const
+
+export const readThreadContext = defineContract({
+  ...threadContexts,
+  ...read,
+  operationId: 'readThreadContext',
+  errors: ['not_found'],
+})
+
+export const putThreadContext = defineContract({
+  ...threadContexts,
+  ...write,
+  method: 'PUT',
+  operationId: 'putThreadContext',
+  body: newThreadContext,
+  // The longest way to write numbers makes five times as much of it: a row of D1 may have 2,000,000 bytes.
+  bodyLimitBytes: 262_144,
+  errors: [],
+})
+
+export const deleteThreadContext = defineContract({
+  ...threadContexts,
+  ...write,
+  method: 'DELETE',
+  operationId: 'deleteThreadContext',
+  errors: ['not_found'],
+})
+
+export const putEmailThread = defineContract({
+  ...emailThreads,
+  method: 'PUT',
+  operationId: 'putEmailThread',
+  permission: 'mail:write',
+  body: newThread,
+  hasRawBody: true,
+  bodyLimitBytes: 26_214_400, // 25 MiB: at least 20 MiB of messages, with everything around them.
+  errors: [],
+})
+
+const ofMailbox = {
+  account_email: z
+    .pipe(queryEmail(MAX_EMAIL), lowerCase)
+    .check(z.describe('The mailbox; its case does not matter.'), z.meta({ format: 'email' })),
+}
+
+export const readEmailThread = defineContract({
+  ...emailThreads,
+  ...read,
+  operationId: 'readEmailThread',
+  query: z.strictObject(ofMailbox),
+  hasEtag: true,
+  errors: ['not_found'],
+})
+
+export const deleteEmailThread = defineContract({
+  ...emailThreads,
+  ...write,
+  method: 'DELETE',
+  operationId: 'deleteEmailThread',
+  query: z.strictObject(ofMailbox),
+  response: z.strictObject({ email_thread: emailThreadSummary }),
+  errors: ['not_found'],
+})
+
+/** A list that is paged by cursors alone. */
+const cursorPage = { per_page: pageQuery.per_page, cursor: z.optional(cursorText) }
+const list = { tag: 'Mail', ...read, isPaged: true, errors: [] } as const
+
+function listResponse<T extends z.ZodMiniType>(element: T) {
+  const pagination = z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage })
+  return z.strictObject({ data: z.array(element), pagination })
+}
+
+const sinceTime = z
+  .pipe(
+    z.string().check(
+      // Form decoding turns an unencoded `+` into a space, which no date-time contains.
+      z.overwrite((value) => value.replace(' ', '+')),
+      z.iso.datetime({ offset: true }),
+    ),
+    z.transform((value) => Date.parse(value)),
+  )
+  .check(z.meta({ format: 'date-time' }))
+
+export const listEmailThreads = defineContract({
+  ...list,
+  path: '/mail/email-threads',
+  operationId: 'listEmailThreads',
+  query: z.strictObject({
+    ...ofMailbox,
+    deleted: z
+      ._default(z.enum(['exclude', 'include', 'only']), 'exclude')
+      .check(z.meta({ default: 'exclude' }), z.describe('Whether soft-deleted threads are listed.')),
+    updated_since: z
+      .optional(sinceTime)
+      .check(z.describe('Only threads that were written or deleted since, inclusive.')),
+    ...cursorPage,
+  }),
+  response: listResponse(emailThreadSummary),
+})
+
+export const listThreadContexts = defineContract({
+  ...list,
+  path: '/mail/threads',
+  operationId: 'listThreadContexts',
+  query: z
+    .strictObject({
+      order_id: z.optional(idText).check(z.describe('The contexts that are linked to this order.')),
+      client_id: z.optional(idText).check(z.describe('The contexts that are linked to this client.')),
+      ...cursorPage,
+    })
+    .check(
+      z.refine(({ order_id, client_id }) => order_id !== undefined || client_id !== undefined, {
+        message: 'or client_id is required',
+        path: ['order_id'],
+      }),
+      z.refine(({ order_id, client_id }) => order_id === undefined || client_id === undefined, {
+        message: 'must not be sent together with order_id: send one of them',
+        path: ['client_id'],
+      }),
+    ),
+  response: listResponse(threadContext),
+})
+
+export const endpoints = [
+  listThreadContexts,
+  readThreadContext,
+  putThreadContext,
+  deleteThreadContext,
+  listEmailThreads,
+  readEmailThread,
+  putEmailThread,
+  deleteEmailThread,
+]

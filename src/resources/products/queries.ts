@@ -1,0 +1,83 @@
+import { and, desc, eq, getTableColumns, inArray, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import type { RequestContext } from '../../kernel/api/context.ts'
+import { type CompanyContext, OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
+import { itemColumns } from '../../kernel/db/columns.ts'
+import { catalogItems, integrations, invoiceItems, invoices } from '../../kernel/db/schema.ts'
+import { idOf, inSlot, wordsMatch } from '../../kernel/db/search.ts'
+import { type SupplierName, supplierNames } from './suppliers/registry.ts'
+
+const MAX_FOUND = 50
+/** How many of the newest items a blank search lists. */
+const NEWEST = 20
+const NOTHING = sql`0`
+
+/** A supplier's integration, its credentials encrypted; every change raises `updated_at`. */
+export type Integration = typeof integrations.$inferSelect
+
+/** A line is hidden when it is deleted or its invoice is. */
+const isVisibleLineOf = (companyId: number | Placeholder) => sql`${invoiceItems.company_id} = ${companyId}
+  AND ${invoiceItems.deleted} = 0 AND EXISTS (SELECT 1 FROM ${invoices}
+  WHERE ${invoices.company_id} = ${invoiceItems.company_id} AND ${invoices.id} = ${invoiceItems.invoice_id} AND ${invoices.deleted} = 0)`
+
+/** The requested sources of the database, and the integrations of the company's suppliers, in one round trip. */
+export async function searchOwn(context: RequestContext, q: string, isWanted: (source: 'local' | 'lines') => boolean) {
+  const match = wordsMatch(q)
+  const { companyId } = context
+  const search = match === null ? null : { companyId, slot: OWN_SLOT, match }
+  const items = search ? matchingItems(search) : newestItems({ companyId })
+  const [local, lines, integrations] = await context.db.read([
+    isWanted('local') ? items : orm.select().from(catalogItems).where(NOTHING),
+    isWanted('lines') && search ? matchingLines(search) : orm.select(itemColumns).from(invoiceItems).where(NOTHING),
+    selectIntegrations(context, supplierNames),
+  ])
+  return { items: local, lines, integrations }
+}
+
+const isVisibleItemOf = (companyId: Placeholder) =>
+  sql`${catalogItems.company_id} = ${companyId} AND ${catalogItems.deleted} = 0`
+
+const newestItems = prepare((p: Placeholders<'companyId'>) =>
+  orm.select().from(catalogItems).where(isVisibleItemOf(p.companyId)).orderBy(desc(catalogItems.id)).limit(NEWEST),
+)
+
+type Search = Placeholders<'companyId' | 'slot' | 'match'>
+
+const matchingItems = prepare((p: Search) =>
+  orm
+    .select(getTableColumns(catalogItems))
+    .from(sql`catalog_items_fts`)
+    .innerJoin(catalogItems, sql`${catalogItems.id} = ${idOf(sql`catalog_items_fts.rowid`)}`)
+    .where(and(isHit(sql`catalog_items_fts`, p), isVisibleItemOf(p.companyId)))
+    .orderBy(sql`catalog_items_fts.rowid DESC`)
+    .limit(MAX_FOUND),
+)
+
+const matchingLines = prepare((p: Search) =>
+  orm
+    .select(itemColumns)
+    .from(sql`invoice_items_fts`)
+    .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
+    .where(and(isHit(sql`invoice_items_fts`, p), isVisibleLineOf(p.companyId)))
+    .orderBy(sql`invoice_items_fts.rowid DESC`)
+    .limit(MAX_FOUND),
+)
+
+function isHit(index: SQL, { match, slot }: Search): SQL {
+  return sql`${index} MATCH ${match} AND ${index}.rowid ${inSlot(slot)}`
+}
+
+export async function findInvoiceItem({ db, companyId }: CompanyContext, id: number) {
+  const isItem = and(eq(invoiceItems.id, id), isVisibleLineOf(companyId))
+  const [[row]] = await db.read([orm.select(itemColumns).from(invoiceItems).where(isItem)])
+  return row
+}
+
+export async function findIntegration(context: CompanyContext, kind: SupplierName) {
+  const [[row]] = await context.db.read([selectIntegrations(context, [kind])])
+  return row
+}
+
+function selectIntegrations({ companyId }: CompanyContext, kinds: SupplierName[]) {
+  const isWanted = and(eq(integrations.company_id, companyId), inArray(integrations.kind, kinds))
+  return orm.select().from(integrations).where(isWanted)
+}

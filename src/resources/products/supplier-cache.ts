@@ -1,0 +1,242 @@
+import { createHash } from 'node:crypto'
+import * as z from 'zod/mini'
+import type { RequestContext } from '../../kernel/api/context.ts'
+import { decryptCredentials } from '../../kernel/gate/credentials.ts'
+import { LruCache } from '../../kernel/http/cache.ts'
+import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { log } from '../../kernel/http/log.ts'
+import type { SourceState } from './contract.ts'
+import type { Integration } from './queries.ts'
+import { type Lifetime, type Lookup, type Supplier, SupplierError } from './suppliers/supplier.ts'
+
+/** Part of every key in KV: raise it when the stored value changes. */
+const CACHE_VERSION = 1
+/** One call with its body read. It may outlive the request that made it: a late result is still cached. */
+const CALL_MS = 10_000
+const TIMEOUT = 'no response in time'
+
+/** Fresh for 10 minutes, then served stale for up to 24 hours while it is refreshed. */
+export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
+
+/** The items of a lookup, and what the response says of them. */
+export type SupplierResult =
+  | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
+  | { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
+
+type Failed = Extract<SupplierResult, { state: 'failed' }>
+
+/** Of a cached result: `account` is the `updated_at` of the integration that fetched it. It is served to no other. */
+const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
+type Entry = z.output<typeof metadataSchema> & { items: unknown[] }
+
+/** Until when to wait (epoch ms), and whether to leave the last calls of the supplier's minute to others. */
+type Urgency = { deadline: number; isSparing: boolean }
+
+/** A lookup of one company; `id` is unique to both. */
+type CompanyLookup = { context: RequestContext; supplier: Supplier; lookup: Lookup; id: string }
+
+/** Written by this isolate within the last minute, as long as KV caches that a key has no value. By characters. */
+const recentEntries = new LruCache<string, Entry & { length: number }>({
+  maxWeight: 4_000_000,
+  weigh: ({ length }) => length,
+  ttlMs: 60_000,
+})
+
+/**
+ * Calls in flight by account and lookup; one that outlives its entry was lost with its request. Requests can await
+ * another's promise only while that request lives: so it is handed to `waitUntil`, and every waiter has a deadline.
+ */
+const callsInFlight = new LruCache<string, Promise<SupplierResult>>({ maxWeight: 1_000, ttlMs: CALL_MS + 1_000 })
+
+/** By account. */
+const healths = new LruCache<string, Health>({ maxWeight: 10_000 })
+
+/**
+ * Starts to read the cache, which needs nothing of the database. The returned function gives the cached items where they
+ * are fresh or stale, stale ones being refreshed after the response; else the supplier's. Its integration is `unknown`
+ * while the database fails: then only the cache is used.
+ */
+export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
+  const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
+  const cached = readCache(own)
+  return async (integration: Integration | 'unknown', { deadline, isSparing }: Urgency): Promise<SupplierResult> => {
+    const read = await cached
+    // A call that was in flight while the cache was read may have ended since.
+    const entry = recentEntries.get(own.id) ?? read
+    const now = Date.now()
+    const freshness = entry ? freshnessOf(entry.fetchedAt, lifetimeOf(lookup, entry.items), now) : 'expired'
+    const usable = freshness !== 'expired' ? entry : null
+    if (integration === 'unknown') {
+      return usable ? { state: 'stale', items: usable.items } : failed('supplier_unavailable', 'the database failed')
+    }
+    // A changed integration is another account.
+    const account = `${context.companyId}/${supplier.name}/${integration.updated_at}`
+    if (usable?.account === integration.updated_at) {
+      if (freshness === 'fresh') return { state: 'ok', items: usable.items }
+      if (!isSparing || !hasFewCalls(healthOf(account), now)) fetchOnce(own, integration, account)
+      return { state: 'stale', items: usable.items }
+    }
+    const call = fetchOnce(own, integration, account)
+    return withDeadline(call, Math.max(0, deadline - now)).catch(() => failed('supplier_unavailable', TIMEOUT))
+  }
+}
+
+export function freshnessOf(fetchedAt: number, lifetime: Lifetime, now: number): 'fresh' | 'stale' | 'expired' {
+  const ageMs = now - fetchedAt
+  if (ageMs < lifetime.freshMs) return 'fresh'
+  return ageMs < lifetime.maxAgeMs ? 'stale' : 'expired'
+}
+
+function lifetimeOf({ emptyLifetime }: Lookup, items: unknown[]): Lifetime {
+  return items.length === 0 && emptyLifetime ? emptyLifetime : PRODUCTS
+}
+
+function failed(reason: Failed['reason'], cause: string): Failed {
+  return { state: 'failed', items: [], reason, cause }
+}
+
+/** Null also when the cache fails or is slow. */
+async function readCache(own: CompanyLookup): Promise<Entry | null> {
+  const recent = recentEntries.get(own.id)
+  if (recent) return recent
+  try {
+    const read = own.context.cache.getWithMetadata<unknown[]>(keyOf(own), 'json')
+    const { value, metadata } = await withDeadline(read, BUDGET_MS.cache)
+    const parsed = metadataSchema.safeParse(metadata)
+    return Array.isArray(value) && parsed.success ? { items: value, ...parsed.data } : null
+  } catch {
+    return null
+  }
+}
+
+/** Writes to this isolate and to KV. Never rejects. */
+async function writeCache(own: CompanyLookup, items: unknown[], account: number): Promise<void> {
+  const text = JSON.stringify(items)
+  const metadata = { fetchedAt: Date.now(), account }
+  recentEntries.set(own.id, { items, ...metadata, length: text.length })
+  const expirationTtl = Math.ceil(lifetimeOf(own.lookup, items).maxAgeMs / 1000)
+  const put = async () => own.context.cache.put(keyOf(own), text, { metadata, expirationTtl })
+  await withDeadline(put(), BUDGET_MS.afterwards).catch(() => undefined)
+}
+
+/** The key in KV: hashed, so that it has a length that KV accepts and reveals nothing of the lookup. */
+function keyOf({ context, supplier, lookup }: CompanyLookup): string {
+  const hash = createHash('sha256').update(lookup.name).digest('hex')
+  return `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hash}`
+}
+
+/** Calls the supplier, or joins the same call of the same account. Never rejects. */
+function fetchOnce(own: CompanyLookup, integration: Integration, account: string): Promise<SupplierResult> {
+  const id = `${account}/${own.lookup.name}`
+  const inFlight = callsInFlight.get(id)
+  if (inFlight) return inFlight
+
+  const now = Date.now()
+  const health = healthOf(account)
+  if (!mayCall(health, now)) return Promise.resolve(failed(health.reason, 'no call was made after earlier failures'))
+  healths.set(account, startCall(health, now))
+
+  const call = callSupplier(own, integration, account)
+  callsInFlight.set(id, call)
+  const cacheResult = async ({ state, items }: SupplierResult) => {
+    if (callsInFlight.get(id) === call) callsInFlight.delete(id)
+    if (state === 'ok') await writeCache(own, items, integration.updated_at)
+  }
+  own.context.waitUntil(call.then(cacheResult))
+  return call
+}
+
+async function callSupplier(own: CompanyLookup, integration: Integration, account: string): Promise<SupplierResult> {
+  const { addresses, credentialsKey, companyId: company_id, requestId: request_id } = own.context
+  let callsLeft: number | null = null
+  const onCallsLeft = (count: number | null) => {
+    callsLeft = count
+  }
+  try {
+    const { base_url: baseUrl, kind, credentials } = integration
+    const decrypted = await decryptCredentials(credentialsKey, company_id, kind, credentials).catch(() => null)
+    const parsed = own.supplier.credentials.safeParse(decrypted)
+    if (!parsed.success) {
+      // Not the supplier's fault, so it does not count towards the circuit breaker.
+      const error = `${own.supplier.name}: the stored credentials ${decrypted === null ? 'cannot be decrypted' : 'are not complete'}`
+      log('credentials_unreadable', { request_id, company_id, error })
+      return failed('credentials_unreadable', error)
+    }
+    const connection = { baseUrl, credentials: parsed.data, addresses, timeoutMs: CALL_MS, onCallsLeft }
+    const items = await own.lookup.fetch(connection)
+    healths.set(account, recordSuccess(healthOf(account), callsLeft, Date.now()))
+    return { state: 'ok', items }
+  } catch (thrown) {
+    const isOurs = thrown instanceof SupplierError
+    const error = isOurs ? thrown : new SupplierError('supplier_unavailable', 'the adapter failed')
+    healths.set(account, recordFailure(healthOf(account), error, Date.now()))
+    const { reason, message } = error
+    log('supplier_failed', { request_id, company_id, reason, error: `${own.supplier.name}: ${message}` })
+    return failed(reason, `${own.supplier.name}: ${message}`)
+  }
+}
+
+const healthOf = (account: string): Health => healths.get(account) ?? HEALTHY
+
+/** So many failures in a row open the circuit breaker. */
+export const FAILURES_TO_OPEN = 5
+export const OPEN_MS = 30_000
+/** While the breaker is half-open, one trial call goes through; another after this time, should that one be lost. */
+export const HALF_OPEN_MS = 12_000
+/** The supplier counts calls by the minute. */
+export const CALLS_WINDOW_MS = 60_000
+const MAX_RETRY_AFTER_MS = 300_000
+/** With fewer calls left than this, search refreshes nothing: they are reserved for product info. */
+export const FEW_CALLS = 10
+
+/** One account's circuit breaker and the calls that are left. Times are milliseconds since the epoch. */
+export const HEALTHY = {
+  failuresInRow: 0,
+  /** Why the last call failed. */
+  reason: 'supplier_unavailable' as SupplierError['reason'],
+  /** The breaker is open until then, and half-open after it until a call succeeds. */
+  openUntil: 0,
+  /** No calls before: the supplier said that there were too many. */
+  throttledUntil: 0,
+  /** Null where the supplier does not say; valid until `callsLeftUntil`. */
+  callsLeft: null as number | null,
+  callsLeftUntil: 0,
+}
+
+export type Health = Readonly<typeof HEALTHY>
+
+export function mayCall({ openUntil, throttledUntil }: Health, now: number): boolean {
+  return now >= openUntil && now >= throttledUntil
+}
+
+export function hasFewCalls({ callsLeft, callsLeftUntil }: Health, now: number): boolean {
+  return callsLeft !== null && now < callsLeftUntil && callsLeft < FEW_CALLS
+}
+
+export function startCall(health: Health, now: number): Health {
+  const isHalfOpen = health.failuresInRow >= FAILURES_TO_OPEN
+  const callsLeft = health.callsLeft === null ? null : Math.max(0, health.callsLeft - 1)
+  return { ...health, callsLeft, openUntil: isHalfOpen ? now + HALF_OPEN_MS : health.openUntil }
+}
+
+/** @param callsLeft as the supplier says, null where it does not */
+export function recordSuccess(health: Health, callsLeft: number | null, now: number): Health {
+  // Of concurrent calls the last response may be to the first call counted: an earlier wait stays.
+  const throttledUntil = callsLeft === 0 ? now + CALLS_WINDOW_MS : health.throttledUntil
+  return { ...health, failuresInRow: 0, openUntil: 0, throttledUntil, callsLeft, callsLeftUntil: now + CALLS_WINDOW_MS }
+}
+
+/**
+ * Too many calls are no fault of the supplier: only the wait that it asked for follows. Rejected credentials open the
+ * breaker at once: more of the same calls could lock the account.
+ */
+export function recordFailure(health: Health, error: Pick<SupplierError, 'reason' | 'retryAfterSeconds'>, now: number) {
+  const { reason, retryAfterSeconds } = error
+  if (retryAfterSeconds !== null) {
+    return { ...health, reason, throttledUntil: now + Math.min(retryAfterSeconds * 1000, MAX_RETRY_AFTER_MS) }
+  }
+  const isRejected = reason === 'supplier_rejected_credentials'
+  const failuresInRow = isRejected ? FAILURES_TO_OPEN : health.failuresInRow + 1
+  const openUntil = failuresInRow >= FAILURES_TO_OPEN ? now + OPEN_MS : health.openUntil
+  return { ...health, reason, failuresInRow, openUntil }
+}

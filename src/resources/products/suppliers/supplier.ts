@@ -1,0 +1,178 @@
+import * as z from 'zod/mini'
+import { oneLine } from '../../../kernel/api/contract.ts'
+import { type AddressPolicy, callChecked } from '../../../kernel/http/address.ts'
+import { OutboundError, type OutboundRequest } from '../../../kernel/http/outbound.ts'
+
+const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
+/** After a 429 that does not say how long to wait. */
+const RETRY_AFTER_SECONDS = 10
+
+/** A supplier as the registry lists it. */
+export interface Supplier {
+  /** The `kind` of its integrations, and the source of its products in the contract. */
+  name: string
+  /** The schema of what an integration stores, encrypted. */
+  credentials: z.ZodMiniType
+  adapter: {
+    /**
+     * The lookups of a search, tried in order until one has items; none where `q` has nothing for this supplier.
+     * `present` makes its part of the response: of the items of the lookup at `index`, or of none.
+     */
+    search(q: string): { lookups: Lookup[]; present(items: unknown[], index: number): object }
+    /** The lookup of product info, the parameters that it uses, and the requested items. @throws ApiError for invalid ones */
+    find(query: ProductQuery): { lookup: Lookup; parameters: object; select?(items: unknown[]): unknown[] }
+  }
+}
+
+export type ProductQuery = Readonly<Record<string, string | undefined>>
+
+/** One read of a supplier, which the cache performs when it has no fresh result of an equal `name`. */
+export interface Lookup {
+  name: string
+  /** Of a result without items, where it differs. */
+  emptyLifetime?: Lifetime
+  /** @throws SupplierError */
+  fetch(connection: SupplierConnection): Promise<unknown[]>
+}
+
+/** How long a result is served as it is, and how long at all. */
+export type Lifetime = { freshMs: number; maxAgeMs: number }
+
+/** How a company reaches a supplier. */
+export interface SupplierConnection<Credentials = unknown> {
+  baseUrl: string
+  credentials: Credentials
+  addresses: AddressPolicy
+  /** For one call with its body read. */
+  timeoutMs: number
+  /** Receives the calls left in the supplier's current minute, null where it does not say. */
+  onCallsLeft(callsLeft: number | null): void
+}
+
+/** The only error of a {@link Lookup}. It has no cause, and its message holds nothing of the supplier's or ours. */
+export class SupplierError extends Error {
+  override readonly name = 'SupplierError'
+  readonly reason: 'supplier_unavailable' | 'supplier_rejected_credentials'
+  /** How long to wait, where the supplier rejected the call because there were too many. */
+  readonly retryAfterSeconds: number | null
+
+  constructor(reason: SupplierError['reason'], message: string, retryAfterSeconds: number | null = null) {
+    super(message)
+    this.reason = reason
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+
+  static rejectedCredentials(): SupplierError {
+    return new SupplierError('supplier_rejected_credentials', 'the credentials were rejected')
+  }
+}
+
+/**
+ * Sends one request and reads the items of its response. 401 and 429 mean the same for every supplier.
+ *
+ * @param rowsOf throws any error for a response that it does not understand, redirects included
+ * @param toItem gives null for a row that it does not understand; one of all rows must be understood
+ * @throws SupplierError
+ */
+export async function fetchItems<Item>(
+  { addresses, timeoutMs, onCallsLeft }: SupplierConnection,
+  request: OutboundRequest,
+  rowsOf: (status: number, body: string) => Row[],
+  toItem: (row: Row) => Item | null,
+): Promise<Item[]> {
+  let problem = 'the call failed'
+  try {
+    return await callChecked(addresses, request, timeoutMs, async ({ status, headers, readText }) => {
+      if (status === 401) throw SupplierError.rejectedCredentials()
+      if (status === 429) {
+        const retryAfterSeconds = readCount(headers.get('Retry-After')) ?? RETRY_AFTER_SECONDS
+        throw new SupplierError('supplier_unavailable', 'too many calls', retryAfterSeconds)
+      }
+      onCallsLeft(readCount(headers.get('X-Rate-Limit-Remaining')))
+      const body = await readText(MAX_RESPONSE_BYTES)
+      problem = `the response was not understood, HTTP ${status}`
+      const rows = rowsOf(status, body)
+      const items = rows.map(toItem).filter((item) => item !== null)
+      if (items.length === 0 && rows.length > 0) throw new Error('no row was understood')
+      return items
+    })
+  } catch (error) {
+    if (error instanceof SupplierError) throw error
+    if (!(error instanceof OutboundError)) throw new SupplierError('supplier_unavailable', problem)
+    const isRefused = error.failure === 'address'
+    const message = isRefused ? `the address ${error.problem}` : `the call failed: ${error.failure}`
+    throw new SupplierError('supplier_unavailable', message)
+  }
+}
+
+/** A header's whole number, of at most nine digits. */
+function readCount(header: string | null): number | null {
+  return header !== null && /^\d{1,9}$/.test(header.trim()) ? Number(header) : null
+}
+
+/** A text or number as trimmed text; suppliers send an empty string for what they do not have. */
+export function textOrNull(value: unknown): string | null {
+  if (typeof value === 'number' && Number.isFinite(value)) return String(value)
+  return typeof value === 'string' && value.trim() !== '' ? value.trim() : null
+}
+
+/** A decimal number as suppliers write it: `1234.5`, `1,234.50`, `$4.38`, `USD 4.38`. */
+const NUMBER = /^(-?)(?:\$|USD)? ?(\d{1,15}|[1-9]\d{0,2}(?:,\d{3}){1,4})(\.\d{1,15})?$/
+
+/** A number, sent as a number or text; null for an ambiguous one: `1,23` or `1.234,50`. */
+function numberOrNull(value: unknown): number | null {
+  const [, sign, whole, fraction = ''] = NUMBER.exec(textOrNull(value) ?? '') ?? []
+  return whole === undefined ? null : Number(`${sign}${whole.replaceAll(',', '')}${fraction}`)
+}
+
+/** What a supplier sends of one item, by its own names. */
+export type Row = Readonly<Record<string, unknown>>
+
+/** A field of an item: its published schema, the supplier's names of it (the first with a value counts), its reader. */
+type Field = { schema: z.ZodMiniType; names: readonly string[]; read: (value: unknown) => unknown }
+
+function fieldType<Value>(schema: z.ZodMiniType<Value>, read: (value: unknown) => Value | null) {
+  return (names: string | readonly string[], description?: string) => ({
+    schema: z.nullable(schema).check(...(description === undefined ? [] : [z.describe(description)])),
+    names: [names].flat(),
+    read,
+  })
+}
+
+/** A text of an integration's credentials. */
+export const secret = oneLine(1, 8192)
+
+export const nonEmptyText = z.string().check(z.minLength(1))
+
+function countOrNull(value: unknown): number | null {
+  const count = numberOrNull(value)
+  return count !== null && count >= 0 ? count : null
+}
+
+/** Types of fields, each null where the supplier sent nothing usable. */
+export const field = {
+  text: fieldType(nonEmptyText, textOrNull),
+  number: fieldType(z.number(), numberOrNull),
+  count: fieldType(z.number().check(z.minimum(0)), countOrNull),
+  /** Suppliers send 0 for a price that they do not have, and nothing is free. */
+  price: fieldType(z.number().check(z.positive()), (value) => countOrNull(value) || null),
+}
+
+/** The only mapping of an item's fields: gives their schemas, the supplier's names, and the values of a row. */
+export function defineFields<Fields extends Record<string, Field>>(fields: Fields) {
+  type Shape = { [Key in keyof Fields]: Fields[Key]['schema'] }
+  type Values = { [Key in keyof Fields]: z.output<Fields[Key]['schema']> }
+  const entries = Object.entries(fields)
+  return {
+    // Object.fromEntries loses the keys.
+    shape: Object.fromEntries(entries.map(([key, { schema }]) => [key, schema])) as Shape,
+    names: entries.flatMap(([, { names }]) => names),
+    read(row: Row): Values {
+      const values: Record<string, unknown> = {}
+      for (const [key, { names, read }] of entries) {
+        values[key] = names.map((name) => read(row[name])).find((value) => value !== null) ?? null
+      }
+      return values as Values
+    },
+  }
+}

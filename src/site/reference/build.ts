@@ -1,0 +1,140 @@
+import { execFileSync } from 'node:child_process'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { build } from 'esbuild'
+import { describeSeedFile } from '../../cli/seed-schema.ts'
+import { describeRetryRules } from '../../client/retry-rules.ts'
+import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
+import { contracts } from '../../resources/contracts.ts'
+import { generateAdminDocument } from './admin.ts'
+import { describeApi } from './document.ts'
+import { asObject } from './json.ts'
+import { writeLlmsText, writePostman } from './page/exports.ts'
+import { renderPage } from './page/page.ts'
+
+const ROOT = join(import.meta.dirname, '../../..')
+/** Installed beside the TypeScript 5 that it needs. */
+const TYPES_GENERATOR = join(ROOT, 'test/contract/node_modules/openapi-typescript/bin/cli.js')
+const PAGE_DIR = join(import.meta.dirname, 'assets')
+const SETTINGS_DIR = join(ROOT, 'src/site/settings')
+const NO_DEPLOYMENT =
+  'The top level of wrangler.toml is for development on this machine: deploy with --env staging or --env production.'
+const ASSETS_DIR = join(ROOT, '.assets')
+
+/*
+ * npm run docs             writes the description, the types and retry rules of src/client, and the schema of seed files
+ * npm run docs -- --check  fails where one of these files is out of date
+ * npm run lint:api         (--lint) fails on any problem or hint of two linters
+ * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and what is made from it
+ * npm run build:development  the same (--assets --development), but for a deployment
+ */
+if (import.meta.main) {
+  const option = process.argv.slice(2).join(' ')
+  if (option === '--assets') await buildAssets()
+  else if (option === '--assets --development') {
+    // Set by wrangler for its custom build.
+    if (['deploy', 'versions upload'].includes(process.env.WRANGLER_COMMAND ?? '')) fail(NO_DEPLOYMENT)
+    else await buildAssets()
+  } else if (option === '--lint') {
+    for (const document of [await generateDocument(), generateAdminDocument()])
+      (await lintDocument(document)).forEach(fail)
+  } else if (option === '' || option === '--check') await generateFiles(option === '--check')
+  else fail(`Unknown option ${option}`)
+}
+
+/** The OpenAPI document of this API, as JSON. */
+async function generateDocument(): Promise<string> {
+  const introduction = (await readFile(join(import.meta.dirname, 'introduction.md'), 'utf8'))
+    .replace('{{requests}}', String(LIMIT))
+    .replace('{{database_seconds}}', String(DATABASE_LIMIT_MS / 1000))
+    .replace('{{company_seconds}}', String(COMPANY_LIMIT_MS / 1000))
+    .replace('{{retry_rules}}', describeRetryRules())
+  return `${JSON.stringify(describeApi(contracts, introduction), null, 2)}\n`
+}
+
+/** The client's README, with the rules by which it retries. */
+async function describeClient(): Promise<string> {
+  const text = await readFile(join(ROOT, 'src/client/README.md'), 'utf8')
+  return text.replace(/(<!-- retry rules, [^>]*-->\n).*?(\n<!-- end -->)/s, `$1${describeRetryRules()}$2`)
+}
+
+/** Writes the committed files, or reports those that are out of date. */
+async function generateFiles(isCheck: boolean): Promise<void> {
+  const document = await generateDocument()
+  const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
+  const files = {
+    'src/site/reference/openapi.json': document,
+    'src/client/schema.d.ts': types,
+    'src/client/README.md': await describeClient(),
+    'src/cli/seed-file.schema.json': describeSeedFile(),
+  }
+  for (const [path, content] of Object.entries(files)) {
+    if (!isCheck) await writeFile(join(ROOT, path), content)
+    else if ((await readFile(join(ROOT, path), 'utf8').catch(() => '')) !== content) {
+      fail(`${path} is out of date: run \`npm run docs\`.`)
+    }
+  }
+}
+
+/** What the recommended rules of Redocly and Spectral report about an OpenAPI document, one line each. */
+export async function lintDocument(source: string): Promise<string[]> {
+  // Imported here because they load slowly.
+  const { createConfig, lintFromString } = await import('@redocly/openapi-core')
+  const { default: spectralCore } = await import('@stoplight/spectral-core')
+  const { default: spectralRulesets } = await import('@stoplight/spectral-rulesets')
+
+  const config = await createConfig({ extends: ['recommended'] })
+  const ofRedocly = await lintFromString({ source, absoluteRef: 'openapi.json', config })
+  const spectral = new spectralCore.Spectral()
+  spectral.setRuleset(new spectralCore.Ruleset({ extends: [[spectralRulesets.oas, 'recommended']] }))
+  const ofSpectral = await spectral.run(source)
+  return [
+    ...ofRedocly.map(({ ruleId, message, location }) => `redocly ${ruleId} ${location[0]?.pointer ?? ''}: ${message}`),
+    ...ofSpectral.map(({ code, message, path }) => `spectral ${code} ${path.join('/')}: ${message}`),
+  ]
+}
+
+/** Replaces the files one by one, so that a running server never sees an empty folder. */
+async function buildAssets(): Promise<void> {
+  const text = await generateDocument()
+  const document = asObject(JSON.parse(text))
+  const assets: Record<string, string> = {
+    'openapi.json': text,
+    'admin-openapi.json': generateAdminDocument(),
+    'index.html': renderPage(document),
+    'llms.txt': writeLlmsText(document),
+    'postman_collection.json': writePostman(document),
+  }
+  const copied = ['_headers', 'favicon.svg', 'page.js'].map((name) => join(PAGE_DIR, name))
+  for (const file of [...copied, join(SETTINGS_DIR, 'settings.html')]) {
+    assets[basename(file)] = await readFile(file, 'utf8')
+  }
+  Object.assign(assets, await bundlePages())
+
+  await mkdir(ASSETS_DIR, { recursive: true })
+  for (const [name, content] of Object.entries(assets)) await writeFile(join(ASSETS_DIR, name), content)
+  for (const name of await readdir(ASSETS_DIR)) {
+    if (!(name in assets)) await rm(join(ASSETS_DIR, name), { recursive: true })
+  }
+}
+
+/** The styles of both pages, and the script of the settings, each with what it imports. */
+async function bundlePages(): Promise<Record<string, string>> {
+  const { outputFiles } = await build({
+    entryPoints: [join(PAGE_DIR, 'page.css'), join(SETTINGS_DIR, 'settings.css'), join(SETTINGS_DIR, 'settings.ts')],
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    target: 'es2022',
+    // Otherwise from the nearest tsconfig.json, whose target is the Worker's.
+    tsconfigRaw: {},
+    write: false,
+    outdir: ASSETS_DIR,
+  })
+  return Object.fromEntries(outputFiles.map(({ path, text }) => [basename(path), text]))
+}
+
+function fail(message: string): void {
+  console.error(message)
+  process.exitCode = 1
+}

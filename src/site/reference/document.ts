@@ -1,0 +1,273 @@
+import * as z from 'zod'
+import { type Contract, type Documentation, takesKey } from '../../kernel/api/contract.ts'
+import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
+import { ApiError, ERRORS, type ErrorKind } from '../../kernel/http/errors.ts'
+import { documentation as account } from '../../resources/account/documentation.ts'
+import { documentation as batch } from '../../resources/batch/documentation.ts'
+import { documentation as changes } from '../../resources/changes/documentation.ts'
+import { documentation as clients } from '../../resources/clients/documentation.ts'
+import { documentation as files } from '../../resources/files/documentation.ts'
+import { documentation as mail } from '../../resources/mail/documentation.ts'
+import { documentation as orders } from '../../resources/orders/documentation.ts'
+import { documentation as products } from '../../resources/products/documentation.ts'
+import { errorResponseName, errorResponses, errorSchema } from './errors.ts'
+import {
+  ERROR_HEADERS,
+  type HeaderName,
+  idempotencyKey,
+  ifMatch,
+  ifNoneMatch,
+  ifNoneMatchAny,
+  requestHeaders,
+  responseHeaders,
+  SUCCESS_HEADERS,
+} from './headers.ts'
+import { asObject, isObject, type Json, type JsonObject } from './json.ts'
+import { SchemaWriter } from './schema.ts'
+import { describeWebhooks } from './webhooks.ts'
+
+/** Errors of every operation besides its own. 405 belongs to methods that are not described. */
+const COMMON_ERRORS = [
+  'invalid_request',
+  'unauthenticated',
+  'forbidden',
+  'rate_limited',
+  'internal_error',
+  'unavailable',
+] as const
+
+/** The groups of operations, as shown. A contract's `tag` is one of these names. */
+const tags: Record<string, string> = {
+  Account: 'The company, the token and its limits.',
+  Clients: 'The customers of the company: list and search, create, read, update, soft-delete and restore.',
+  Orders: 'Orders, also called projects: each with its default invoice, items, payments, tax, status and artworks.',
+  Changes: 'The feed of every change, for copies that stay up to date.',
+  Products: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
+  Mail: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
+  Files: `The stored files of an order. To store an attachment of a mail thread: request an upload URL; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the response and without the token (200 when stored; errors are the storage's own, in XML); then store the thread again with the response's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. Stored files can be listed here; to read their bytes, use the storage.`,
+  Batch: 'Many changes of clients and orders in one request.',
+}
+
+const all: Record<string, Documentation> = {
+  ...account,
+  ...changes,
+  ...clients,
+  ...orders,
+  ...products,
+  ...mail,
+  ...files,
+  ...batch,
+}
+
+/** Finds an endpoint's documentation by its operation; throws an Error for one without. */
+export function documentationFrom(all: Record<string, Documentation>) {
+  return ({ operationId }: Pick<Contract, 'operationId'>): Documentation => {
+    const found = all[operationId]
+    if (!found) throw new Error(`${operationId} has no documentation.`)
+    return found
+  }
+}
+
+export const documentationOf = documentationFrom(all)
+
+/** What differs between the documents of the two APIs. */
+export interface Described {
+  title: string
+  /** The path of the API. */
+  server: string
+  tags: Record<string, string>
+  describe: (contract: Contract) => Documentation
+  security: JsonObject
+  /** The request headers of every operation, by component name. */
+  parameters: Record<string, JsonObject>
+  /** What differs in the descriptions of errors. */
+  errors?: Partial<Record<ErrorKind, string>>
+  webhooks: ((schemas: SchemaWriter) => JsonObject) | null
+}
+
+/** The integration API. */
+const integrationApi: Described = {
+  title: 'CRM integration API',
+  server: '/api/v1',
+  tags,
+  describe: documentationOf,
+  security: {
+    bearer: {
+      type: 'http',
+      scheme: 'bearer',
+      bearerFormat: '64 hexadecimal characters',
+      description: 'A token of the company, as shown once in the developer settings.',
+    },
+  },
+  parameters: requestHeaders,
+  webhooks: describeWebhooks,
+}
+
+/**
+ * The OpenAPI 3.1 document of an API, with an introduction in Markdown.
+ *
+ * @throws Error for an unknown tag, a parameter without a description, and schemas that share an id
+ */
+export function describeApi(contracts: readonly Contract[], introduction: string, described: Partial<Described> = {}) {
+  const api = { ...integrationApi, ...described }
+  const { title, server, tags, describe, security, parameters, errors: worded = {}, webhooks } = api
+  const schemas = new SchemaWriter()
+  const usedTags = new Set(contracts.map(({ tag }) => tag))
+  for (const tag of usedTags) if (!tags[tag]) throw new Error(`The tag ${tag} has no description.`)
+  const paths: Record<string, JsonObject> = {}
+  for (const contract of contracts) {
+    const operation = describeOperation(contract, describe(contract), schemas, Object.keys(parameters))
+    paths[contract.path] = { ...paths[contract.path], [contract.method.toLowerCase()]: operation }
+  }
+  const writer = new SchemaWriter()
+  const error = writer.write(errorSchema, 'output')
+  const errorSchemas = asObject(describeFirst(Object.fromEntries(writer.components)))
+  const usedErrors = new Set(contracts.flatMap(errorsOf))
+  const errors = (Object.keys(ERRORS) as ErrorKind[]).filter((kind) => usedErrors.has(kind))
+  const responses = Object.fromEntries(
+    errors.map((kind) => [errorResponseName(kind), describeError(kind, error, worded[kind])]),
+  )
+  const used = JSON.stringify([paths, responses])
+  const isUsed = (header: string) => used.includes(`"#/components/headers/${header}"`)
+
+  return {
+    openapi: '3.1.0',
+    info: {
+      title,
+      version: '1.1.0',
+      description: introduction,
+      contact: { name: 'The operator of this API' },
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: server, description: 'The server of this description.' }],
+    security: Object.keys(security).map((name) => ({ [name]: [] })),
+    tags: Object.entries(tags).flatMap(([name, description]) => (usedTags.has(name) ? { name, description } : [])),
+    paths,
+    ...(webhooks && { webhooks: webhooks(schemas) }),
+    components: {
+      securitySchemes: security,
+      schemas: { ...Object.fromEntries([...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))), ...errorSchemas },
+      parameters,
+      headers: Object.fromEntries(Object.entries(responseHeaders).filter(([name]) => isUsed(name))),
+      responses,
+    },
+  }
+}
+
+/** The errors of an operation, by status. */
+export function errorsOf(contract: Contract): ErrorKind[] {
+  const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
+  if (contract.params) kinds.add(contract.invalidParams ?? 'not_found')
+  if (takesKey(contract)) kinds.add('conflict')
+  if (contract.body) kinds.add('too_large').add('unsupported_media_type')
+  return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
+}
+
+function describeOperation(
+  contract: Contract,
+  documentation: Documentation,
+  schemas: SchemaWriter,
+  parameters: readonly string[],
+): JsonObject {
+  const { body, response, bodyLimitBytes = BODY_LIMIT_BYTES, hasEtag } = contract
+  const { summary, description, example } = documentation
+  const limit = bodyLimitBytes === BODY_LIMIT_BYTES ? '' : ` The body may have up to ${bodyLimitBytes} bytes.`
+  const successHeaders = refs('headers', successHeadersOf(contract))
+  const errors = errorsOf(contract).map((kind) => [ERRORS[kind].status, ref('responses', errorResponseName(kind))])
+  return {
+    operationId: contract.operationId,
+    tags: [contract.tag],
+    summary,
+    description: `${description}${limit}\n\n${accessOf(contract)}`,
+    parameters: [
+      ...describeInput('params', contract, documentation, schemas),
+      ...describeInput('query', contract, documentation, schemas),
+      ...(hasEtag ? [ifNoneMatch] : []),
+      ...(contract.errors.includes('precondition_failed') ? [ifMatch] : []),
+      ...(contract.createsOnly ? [ifNoneMatchAny] : []),
+      ...(takesKey(contract) ? [idempotencyKey] : []),
+      ...parameters.map((name) => ref('parameters', name)),
+    ],
+    ...(body && {
+      requestBody: {
+        description: z.globalRegistry.get(body)?.description ?? 'The body.',
+        required: true,
+        content: json(schemas.write(body, 'input'), example.body),
+      },
+    }),
+    responses: {
+      '200': {
+        description: z.globalRegistry.get(response)?.description ?? 'The operation succeeded.',
+        headers: successHeaders,
+        content: json(schemas.write(response, 'output'), example.response, contract.mediaType),
+      },
+      ...(hasEtag && {
+        '304': { description: 'Not modified since the `ETag` in `If-None-Match`. No body.', headers: successHeaders },
+      }),
+      ...Object.fromEntries(errors),
+    },
+  }
+}
+
+/** Who may call it, as a sentence. */
+function accessOf({ role, permission }: Contract): string {
+  if (role !== undefined) return role === 'member' ? 'Everyone who is signed in.' : `Role: \`${role}\`.`
+  return permission === null ? 'Any token.' : `Permission: \`${permission}\`.`
+}
+
+function successHeadersOf(contract: Contract): HeaderName[] {
+  if (contract.role !== undefined) return ['X-Request-Id']
+  return [
+    ...SUCCESS_HEADERS,
+    ...(contract.hasVersion ? (['ETag--version'] as const) : contract.hasEtag ? (['ETag', 'Vary'] as const) : []),
+    ...(takesKey(contract) ? (['Idempotency-Replayed'] as const) : []),
+    ...(contract.isPaged ? (['Link'] as const) : []),
+  ]
+}
+
+function describeInput(part: 'params' | 'query', contract: Contract, { example }: Documentation, writer: SchemaWriter) {
+  const schema = contract[part]
+  if (!schema) return []
+  const place = part === 'params' ? 'path' : 'query'
+  const { properties, required } = writer.write(schema, 'input')
+  return Object.entries(asObject(properties)).map(([name, property]) => {
+    const { description, ...rest } = asObject(property)
+    if (!description) throw new Error(`The ${place} parameter ${name} has no description.`)
+    const isRequired = place === 'path' || (Array.isArray(required) && required.includes(name))
+    const value = example[part]?.[name]
+    const shown = exampleOf(typeof value === 'string' && rest.type === 'integer' ? Number(value) : value)
+    return { name, in: place, description, required: isRequired, schema: rest, ...shown }
+  })
+}
+
+function describeError(kind: ErrorKind, schema: JsonObject, worded?: string): JsonObject {
+  const { description, headers = ERROR_HEADERS, example = new ApiError(kind) } = errorResponses[kind]
+  const error = { code: ERRORS[kind].code, message: example.message, details: example.details }
+  return { description: worded ?? description, headers: refs('headers', headers), content: json(schema, { error }) }
+}
+
+function json(schema: JsonObject, example: unknown, mediaType = 'application/json'): JsonObject {
+  return { [mediaType]: { schema, ...exampleOf(example) } }
+}
+
+function exampleOf(value: unknown): { example?: Json } {
+  return value === undefined ? {} : { example: JSON.parse(JSON.stringify(value)) }
+}
+
+function refs(kind: string, names: readonly string[]): JsonObject {
+  return Object.fromEntries(names.map((name) => [name.replace(/--.*/, ''), ref(kind, name)]))
+}
+
+function ref(kind: string, name: string): JsonObject {
+  return { $ref: `#/components/${kind}/${name}` }
+}
+
+/** Puts the type and description of objects and lists in front of their members, as a reader expects them. */
+function describeFirst(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(describeFirst)
+  if (!isObject(schema)) return schema
+  const { type, description, minItems, maxItems, ...rest } = schema
+  const isContainer = 'properties' in schema || 'items' in schema || 'anyOf' in schema
+  const ordered = isContainer ? { type, description, minItems, maxItems, ...rest } : { type, ...rest, description }
+  return Object.fromEntries(Object.entries(ordered).map(([key, value]) => [key, describeFirst(value)]))
+}

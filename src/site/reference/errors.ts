@@ -1,0 +1,152 @@
+import * as z from 'zod'
+import { rateLimited } from '../../kernel/gate/refusals.ts'
+import { BODY_LIMIT_BYTES, tooLarge } from '../../kernel/http/body.ts'
+import {
+  ApiError,
+  ERRORS,
+  type ErrorDetails,
+  type ErrorKind,
+  invalid,
+  MAX_ISSUES,
+  REASONS,
+  type Reason,
+  unusable,
+} from '../../kernel/http/errors.ts'
+import { ERROR_HEADERS, type HeaderName } from './headers.ts'
+
+const issue = z
+  .strictObject({
+    path: z
+      .string()
+      .describe('The field as it was sent, dots between levels (`messages.3`); empty for the whole body.'),
+    message: z.string().min(1).describe('What is wrong, worded to follow the field’s name.'),
+  })
+  .describe('One problem.')
+
+/** Without the upper bound that `z.int()` publishes. */
+const integer = (minimum: number, description: string) => z.number().meta({ type: 'integer', minimum, description })
+
+const validationDetails = z
+  .strictObject({
+    issues: z.array(issue).min(1).max(MAX_ISSUES).describe('The first problems. Long texts are truncated.'),
+    issue_count: integer(MAX_ISSUES + 1, 'The number of all problems, where not all are listed.').exactOptional(),
+  })
+  .meta({ id: 'ValidationDetails', description: 'Sent with 400: every problem of the request at once.' })
+
+const reasons = Object.entries(REASONS).map(([reason, { message }]) => `- \`${reason}\`: ${message}`)
+const reasonDetails = z
+  .strictObject({
+    reason: z.enum(Object.keys(REASONS) as Reason[]).describe(reasons.join('\n')),
+    storage_code: z
+      .string()
+      .regex(/^[A-Za-z0-9]{1,64}$/)
+      .describe('The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one.')
+      .exactOptional(),
+  })
+  .meta({ id: 'ReasonDetails', description: 'Why a valid request could not be carried out.' })
+
+const limitDetails = z
+  .strictObject({
+    limit_bytes: integer(1, 'The limit, in bytes.'),
+    reason: z
+      .enum(['storage_quota'])
+      .describe('`storage_quota`: what the company may store, email threads or all else.')
+      .exactOptional(),
+  })
+  .meta({ id: 'LimitDetails', description: 'Sent with 413: the limit of the body, or of everything stored.' })
+
+const retryDetails = z
+  .strictObject({ retry_after: integer(1, 'The seconds to wait, as in `Retry-After`.') })
+  .meta({ id: 'RetryDetails', description: 'Sent with 429: when the same request succeeds.' })
+
+const details: z.ZodType<ErrorDetails> = z.union([
+  validationDetails,
+  reasonDetails,
+  limitDetails,
+  retryDetails,
+  z.null(),
+])
+
+/** The body of every error response. */
+export const errorSchema = z
+  .strictObject({
+    error: z
+      .strictObject({
+        code: z
+          .enum([...new Set(Object.values(ERRORS).map((error) => error.code))].sort())
+          .describe('The kind of error. Decide by the code and the HTTP status, never by the message.'),
+        message: z.string().min(1).describe('For people; its wording may change.'),
+        details: details.describe('More about the error, for programs; `null` where there is nothing to add.'),
+      })
+      .describe('What went wrong.'),
+  })
+  .meta({ id: 'ErrorResponse', description: 'Every error has this form, whatever its status.' })
+
+type ErrorResponse = { description: string; example?: ApiError; headers?: readonly HeaderName[] }
+
+/** The error responses by kind. Default example: the kind's own message; default headers: {@link ERROR_HEADERS}. */
+export const errorResponses: Record<ErrorKind, ErrorResponse> = {
+  invalid_request: {
+    description: 'Malformed JSON, a wrong value, or a missing or unknown field: `details.issues` names every problem.',
+    example: invalid([{ path: 'per_page', message: 'must be between 1 and 100' }]),
+  },
+  unauthenticated: {
+    description: 'No token, or a malformed, unknown, expired or revoked one. Not counted against any token.',
+    headers: ['X-Request-Id', 'WWW-Authenticate'],
+  },
+  forbidden: { description: 'The token lacks the permission of this operation, or its company is suspended.' },
+  not_found: {
+    description:
+      'The resource does not exist in the company. Another company’s, a deleted one and an invalid id look the same.',
+  },
+  method_not_allowed: { description: 'The path does not support this method; `Allow` lists those it supports.' },
+  conflict: {
+    description:
+      'The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause.',
+    example: unusable('integration_missing'),
+  },
+  gone: {
+    description: 'What the request continues from is no longer stored; `details.reason` names the cause.',
+    example: unusable('cursor_expired'),
+  },
+  precondition_failed: {
+    description: 'The resource has another version than `If-Match` names. Nothing was changed.',
+    example: unusable('version_mismatch'),
+  },
+  too_large: {
+    description:
+      'The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, what the company stores, email threads (compressed) or all else, would exceed that limit. Only writes that store more are rejected: reading and deleting always work.',
+    example: tooLarge(BODY_LIMIT_BYTES),
+  },
+  unsupported_media_type: {
+    description:
+      'The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`; the response then has `Accept-Encoding: identity`.',
+    headers: [...ERROR_HEADERS, 'Accept-Encoding'],
+  },
+  rate_limited: {
+    description: 'Too many requests, or too much database time used. Retry after the seconds in `Retry-After`.',
+    example: rateLimited(42),
+    headers: [...ERROR_HEADERS, 'Retry-After'],
+  },
+  internal_error: {
+    description: 'The server failed. The message contains the request id: quote it when you report the problem.',
+    example: new ApiError('internal_error', {
+      message: 'Internal error: report the request id 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
+    }),
+  },
+  upstream_failed: {
+    description: 'A supplier or storage failed and no earlier response is cached; `details.reason` names the cause.',
+    example: unusable('supplier_unavailable'),
+  },
+  unavailable: {
+    description:
+      'The service is being updated, too busy for a large body, or does not reach a database. With `Retry-After` nothing was changed: retry after those seconds. Without it the request, or a part of it, may have been carried out.',
+    headers: [...ERROR_HEADERS, 'Retry-After--unavailable'],
+  },
+}
+
+/** The name of the response under `components`: the kind in Pascal case. */
+export function errorResponseName(kind: ErrorKind): string {
+  if (kind === 'too_large') return 'BodyTooLarge'
+  return kind.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())
+}

@@ -1,0 +1,189 @@
+import { EVENT_TYPES } from '../../delivery/webhooks/event-types.ts'
+import { call, listAll, type Page, showError } from './api.ts'
+import { checkbox, checkboxes, field, openForm, secret } from './dialog.ts'
+import { ago, button, type Child, count, el, type Tone, time } from './dom.ts'
+import { chips, item, lazyFold, list } from './list.ts'
+import type { Scope, View } from './view.ts'
+
+interface Endpoint {
+  id: string
+  url: string
+  event_types: string[]
+  enabled: boolean
+  disabled_reason: string | null
+  behind: number
+  removed_changes: number
+  replaying: boolean
+  created_at: string
+}
+
+interface Delivery {
+  sequence: number
+  event_type: string | null
+  entity_id: string
+  attempts: number
+  next_attempt_at: string | null
+  last_error: string | null
+}
+
+const DAY_MS = 86_400_000
+
+export const webhooks: View = {
+  id: 'webhooks',
+  title: 'Webhooks',
+  lead: 'Addresses to which the changes of the company are sent, signed by the Standard Webhooks convention.',
+  async load(scope) {
+    const endpoints = await listAll<Endpoint>(`${scope.path}/webhooks`)
+    const rows = endpoints.map((endpoint) => show(scope, endpoint))
+    return [
+      button('Add webhook', () => add(scope), { look: 'primary' }),
+      list('Webhooks', rows, 'There is no webhook yet.'),
+    ]
+  },
+}
+
+function stateOf({ enabled, replaying }: Endpoint): readonly [Tone, string] {
+  if (!enabled) return ['bad', 'Disabled']
+  return replaying ? ['quiet', 'Replaying'] : ['good', 'Enabled']
+}
+
+function show(scope: Scope, endpoint: Endpoint): HTMLElement {
+  const { id, url, event_types, disabled_reason, behind, removed_changes, created_at } = endpoint
+  const isAll = event_types.length === EVENT_TYPES.length
+  const loadDeliveries = () => listDeliveries(`${scope.path}/webhooks/${id}`).catch(showError)
+  return item({
+    title: url,
+    state: stateOf(endpoint),
+    problems: [
+      disabled_reason,
+      removed_changes > 0 && `${count(removed_changes, 'change')} will not be delivered: read the lists again.`,
+    ],
+    facts: [
+      behind === 0 ? 'Up to date' : `${count(behind, 'change')} behind`,
+      isAll && 'All events',
+      ['Added ', time(created_at)],
+      el('code', {}, id),
+    ],
+    more: [!isAll && chips(event_types), lazyFold('Failed deliveries', loadDeliveries)],
+    actions: [
+      button('Edit', () => edit(scope, endpoint), { of: url }),
+      button('Replay', () => replay(scope, endpoint), { of: url }),
+      button('New secret', () => rotate(scope, endpoint), { of: url }),
+      button('Delete', () => remove(scope, endpoint), { of: url, look: 'danger' }),
+    ],
+  })
+}
+
+/** The changes that failed, and those that wait behind them. */
+async function listDeliveries(path: string): Promise<Child> {
+  const { data }: Page<Delivery> = await call('GET', `${path}/deliveries?per_page=20`)
+  if (data.length === 0) return el('p', { class: 'quiet' }, 'None has failed.')
+  const row = ({ sequence, event_type, entity_id, attempts, next_attempt_at, last_error }: Delivery) =>
+    el(
+      'li',
+      {},
+      el('code', {}, event_type ?? `change ${sequence}`),
+      ` of ${entity_id}: `,
+      next_attempt_at === null
+        ? 'waits for the one before it'
+        : [`failed ${count(attempts, 'time')}, next attempt `, ago(next_attempt_at)],
+      last_error !== null && el('p', { class: 'problem' }, last_error),
+    )
+  return el('ul', { class: 'deliveries' }, data.map(row))
+}
+
+function fields(url: string, chosen: readonly string[]): Child {
+  const input = el('input', {
+    name: 'url',
+    type: 'url',
+    required: true,
+    maxlength: 2048,
+    value: url,
+    placeholder: 'https://',
+  })
+  return [
+    field('Address', input, 'An https address that is reachable from the internet.'),
+    el('fieldset', {}, el('legend', {}, 'Events'), checkboxes('event_types', EVENT_TYPES, chosen)),
+  ]
+}
+
+function add(scope: Scope): void {
+  openForm({
+    title: 'Add webhook',
+    submit: 'Add webhook',
+    content: fields('', EVENT_TYPES),
+    async send(data) {
+      const body = { url: data.get('url'), event_types: data.getAll('event_types') }
+      return reveal(await call('POST', `${scope.path}/webhooks`, body))
+    },
+    done: () => scope.refresh('The webhook was added.'),
+  })
+}
+
+function edit(scope: Scope, { id, url, event_types, enabled }: Endpoint): void {
+  openForm({
+    title: 'Edit webhook',
+    submit: 'Save',
+    content: [fields(url, event_types), checkbox('enabled', 'yes', 'Deliver changes', enabled)],
+    async send(data) {
+      const body = { url: data.get('url'), event_types: data.getAll('event_types'), enabled: data.has('enabled') }
+      await call('PATCH', `${scope.path}/webhooks/${id}`, body)
+      return null
+    },
+    done: () => scope.refresh('The webhook was changed.'),
+  })
+}
+
+function rotate(scope: Scope, { id, url }: Endpoint): void {
+  openForm({
+    title: 'Create a new signing secret?',
+    submit: 'Create secret',
+    content: [el('p', {}, url), el('p', {}, 'For 24 hours every message is signed with the previous secret too.')],
+    send: async () => reveal(await call('POST', `${scope.path}/webhooks/${id}/rotate-secret`)),
+    done: () => scope.refresh('The webhook has a new secret.'),
+  })
+}
+
+function reveal({ secret: text }: { secret: string }): Child {
+  return [
+    el('p', {}, el('strong', {}, 'Copy the signing secret now.'), ' It is not shown again.'),
+    secret('Signing secret', text),
+  ]
+}
+
+function replay(scope: Scope, { id, url }: Endpoint): void {
+  // Such a field has the time of the reader's zone.
+  const local = (ms: number) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+  const input = (ms: number) => el('input', { type: 'datetime-local', required: true, value: local(ms) })
+  const [from, to] = [input(Date.now() - DAY_MS), input(Date.now())]
+  openForm({
+    title: 'Replay changes',
+    submit: 'Replay',
+    content: [
+      el('p', {}, url),
+      el('p', {}, 'Sends the changes of a time span again, before new ones.'),
+      field('From', from),
+      field('To', to),
+    ],
+    async send() {
+      const [start, end] = [from, to].map(({ value }) => new Date(value).toISOString())
+      await call('POST', `${scope.path}/webhooks/${id}/replay`, { from: start, to: end })
+      return null
+    },
+    done: () => scope.refresh('The changes are sent again.'),
+  })
+}
+
+function remove(scope: Scope, { id, url }: Endpoint): void {
+  openForm({
+    title: 'Delete the webhook?',
+    submit: 'Delete webhook',
+    isDangerous: true,
+    content: [el('p', {}, url), el('p', {}, 'No change is sent there any more. What waits is discarded.')],
+    async send() {
+      await call('DELETE', `${scope.path}/webhooks/${id}`)
+      return null
+    },
+    done: () => scope.refresh('The webhook was deleted.'),
+  })
+}

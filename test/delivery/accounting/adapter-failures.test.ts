@@ -1,0 +1,178 @@
+import { describe, expect, it, vi } from 'vitest'
+import { classify, isOurInvoice } from '../../../src/delivery/accounting/decisions.ts'
+import { buildCreateCall, buildRemoveCall, type InvoiceCall } from '../../../src/delivery/accounting/invoice-payload.ts'
+import { CREDENTIALS, SPOILT } from '../../../src/simulators/accounting-data.ts'
+import { fail, makeUpdate, openAccount } from './adapter-support.ts'
+import { INVOICE_POST, makeLine, makeOrder, REALM, World } from './support.ts'
+
+const TOKEN = '^POST /oauth2'
+
+describe('a failed call', () => {
+  it.each([
+    ['500 with a fault', { ...SPOILT.broken }, 'transient'],
+    ['a page with 503', { ...SPOILT.unavailable }, 'transient'],
+    ['a fault inside 200', { ...SPOILT.faultInside }, 'transient'],
+    ['a connection closed', { destroy: true }, 'transient'],
+    ['a response cut short', { cutAfterBytes: 20 }, 'transient'],
+    ['a response that is not JSON', { status: 200, body: 'ok' }, 'transient'],
+    ['a response without the invoice', { status: 200, body: '{}' }, 'transient'],
+    ['429', { ...SPOILT.throttled }, 'throttle'],
+    ['throttling in XML', { ...SPOILT.throttledXml }, 'throttle'],
+    ['a token that is refused twice', { ...SPOILT.tokenExpired, times: 2 }, 'token'],
+    ['403', { ...SPOILT.forbidden }, 'grant_lost'],
+  ])('after %s is classified, and the call can be repeated', async (_name, fault, expected) => {
+    const { world, adapter, create } = await openAccount()
+    await world.spoil({ match: INVOICE_POST, ...fault })
+    const error = await fail(adapter.sendInvoice(create, 'r1'))
+    expect(classify(error.failure)).toBe(expected)
+    await world.spoil()
+    expect(await adapter.sendInvoice(create, 'r1')).toMatchObject({ SyncToken: '0' })
+  })
+
+  it('does not follow a redirect', async () => {
+    const { world, adapter } = await openAccount()
+    await world.spoil({ match: '^GET', status: 302, headers: { location: `${world.baseUrl}/stolen` } })
+    const error = await fail(adapter.readInvoice('1'))
+    expect(error.failure).toMatchObject({ kind: 'response', status: 302 })
+    expect(classify(error.failure)).toBe('transient')
+    expect(await world.lines()).not.toContain('GET /stolen')
+  })
+
+  it('reports a host that cannot be reached', async () => {
+    const world = new World()
+    const adapter = world.connect({ settings: { ...world.settings(), base_url: 'http://127.0.0.1:1' } })
+    expect((await fail(adapter.readInvoice('1'))).failure).toEqual({ kind: 'no_response', reason: 'network' })
+  })
+
+  it('reports a response that takes too long', async () => {
+    const { world, create } = await openAccount()
+    const adapter = world.connect({ tokens: await currentTokens(world) })
+    await adapter.findInvoices('1001')
+    await world.spoil({ match: INVOICE_POST, delayMs: 1_000 })
+    const { setTimeout } = globalThis
+    const shortened = vi
+      .spyOn(globalThis, 'setTimeout')
+      .mockImplementation(((work: () => void, ms: number) =>
+        setTimeout(work, ms === 15_000 ? 300 : ms)) as typeof setTimeout)
+    const { failure } = await fail(adapter.sendInvoice(create, 'r1')).finally(() => shortened.mockRestore())
+    expect(failure).toEqual({ kind: 'no_response', reason: 'timeout' })
+  })
+
+  it('reports a response larger than the cap', async () => {
+    const { world, adapter } = await openAccount()
+    await world.spoil({ match: '^GET', status: 200, body: JSON.stringify({ filler: 'x'.repeat(5_000_000) }) })
+    expect((await fail(adapter.readInvoice('1'))).failure).toEqual({ kind: 'no_response', reason: 'too_large' })
+  })
+
+  it.each<[string, Parameters<typeof makeOrder>[0], (call: InvoiceCall) => InvoiceCall, string]>([
+    ['no customer', {}, (call) => edit(call, { CustomerRef: {} }), '2020'],
+    ['a number too long', {}, (call) => edit(call, { DocNumber: 'x'.repeat(22) }), '2050'],
+    ['a note too long', {}, (call) => edit(call, { PrivateNote: 'x'.repeat(4_001) }), '2050'],
+    ['an unknown customer', {}, (call) => edit(call, { CustomerRef: { value: '999' } }), '2500'],
+    ['no lines', {}, (call) => edit(call, { Line: [] }), '2020'],
+    ['a wrong date', {}, (call) => edit(call, { DueDate: '2026-02-30' }), '6000'],
+    ['a total below nothing', { items: [makeLine({ quantity: -12 })] }, (call) => call, '6000'],
+    ['a wrong product', {}, (call) => edit(call, { Line: [wrongLine(call)] }), '6070'],
+  ])('is classified as data for %s', async (_name, order, change, code) => {
+    const { world, adapter, references } = await openAccount()
+    const error = await fail(adapter.sendInvoice(change(buildCreateCall(makeOrder(order), references)), 'r1'))
+    expect(error.failure).toMatchObject({ kind: 'response', status: 400, codes: [code] })
+    expect(classify(error.failure)).toBe('data')
+    expect(error.message).toContain(code)
+    expect((await world.account()).invoices).toEqual({})
+  })
+
+  it('is classified as stale, and the update is applied on the new token under a new request id', async () => {
+    const { world, adapter, references, create } = await openAccount()
+    const key = await adapter.sendInvoice(create, 'r1')
+    await world.steer({ action: 'edit_invoice', realm_id: REALM, id: key.Id, fields: { Memo: 'by hand' } })
+    const changed = makeUpdate({ description: 'New' }, references, key.Id)
+    expect(classify((await fail(adapter.sendInvoice(changed(key.SyncToken), 'r2'))).failure)).toBe('stale')
+    const fresh = await adapter.readInvoice(key.Id)
+    expect(classify((await fail(adapter.sendInvoice(changed(fresh.SyncToken), 'r2'))).failure)).toBe('stale')
+    await adapter.sendInvoice(changed(fresh.SyncToken), 'r3')
+    expect(await adapter.readInvoice(key.Id)).toMatchObject({ Memo: 'by hand', PrivateNote: 'New', SyncToken: '2' })
+    expect((await world.account()).misused).toEqual(['r2'])
+  })
+
+  it('is classified as gone when the invoice was removed', async () => {
+    const { world, adapter, references, create } = await openAccount()
+    const key = await adapter.sendInvoice(create, 'r1')
+    await world.steer({ action: 'remove_invoice', realm_id: REALM, id: key.Id })
+    for (const call of [makeUpdate({}, references, key.Id)('0'), buildRemoveCall(key, 'void')]) {
+      expect(classify((await fail(adapter.sendInvoice(call, `gone-${call.operation}`))).failure)).toBe('gone')
+    }
+  })
+
+  it('is classified as duplicate, and the invoice is found by its number, ours or not', async () => {
+    const { adapter, create } = await openAccount()
+    const key = await adapter.sendInvoice(create, 'r1')
+    expect(classify((await fail(adapter.sendInvoice(create, 'r2'))).failure)).toBe('duplicate')
+    const [found] = await adapter.findInvoices('1001')
+    expect(found?.Id).toBe(key.Id)
+    expect(isOurInvoice(found ?? {}, create.operation === 'create' ? create.body : {})).toBe(true)
+    const other = await adapter.findOrCreateCustomer('Other', null, 'c9')
+    const theirs = buildCreateCall(makeOrder(), { customerId: other, itemId: '1', taxCodeId: null })
+    expect(isOurInvoice(found ?? {}, theirs.operation === 'create' ? theirs.body : {})).toBe(false)
+  })
+
+  it('is classified as closed_period before the closing date', async () => {
+    const { world, adapter, create } = await openAccount()
+    await world.steer({ action: 'close_books', realm_id: REALM, until: '2026-01-31' })
+    expect(classify((await fail(adapter.sendInvoice(create, 'r1'))).failure)).toBe('closed_period')
+  })
+})
+
+describe('a long fault', () => {
+  // A pattern that looks ahead from every character takes a minute and more.
+  it.each(['%', '%1 ', '<Fault ><Error code="1'])('of 500 kB of %j becomes a short message', async (unit) => {
+    const { world, adapter, create } = await openAccount()
+    const long = unit.repeat(500_000 / unit.length)
+    const body = unit.startsWith('<') ? long : JSON.stringify({ Fault: { Error: [{ code: long, Message: long }] } })
+    await world.spoil({ match: INVOICE_POST, status: 400, body })
+    expect((await fail(adapter.sendInvoice(create, 'r1'))).message.length).toBeLessThanOrEqual(300)
+  })
+})
+
+describe('an error', () => {
+  it('contains no secret, even when the accounting system echoes them', async () => {
+    const { world, adapter, create } = await openAccount()
+    const { access_token } = world.saved.at(-1) ?? { access_token: '' }
+    const echo = `${access_token} ${CREDENTIALS.client_secret} ${world.saved.at(-1)?.refresh_token}`
+    const body = JSON.stringify({ Fault: { Error: [{ code: '6000', Message: echo }] } })
+    await world.spoil({ match: INVOICE_POST, status: 400, body })
+    const error = await fail(adapter.sendInvoice(create, 'r1'))
+    expect(error.message).toContain('[secret] [secret] [secret]')
+
+    await world.steer({ action: 'expire_access' })
+    const basic = btoa(`${CREDENTIALS.client_id}:${CREDENTIALS.client_secret}`)
+    const spoken = { error: 'invalid_grant', error_description: `${echo} ${basic}` }
+    await world.spoil({ match: TOKEN, status: 400, body: JSON.stringify(spoken) })
+    const refused = await fail(adapter.sendInvoice(create, 'r1'))
+    const everything = `${refused.message} ${refused.stack} ${JSON.stringify(refused)} ${JSON.stringify(error)}`
+    for (const secret of [
+      access_token ?? '',
+      CREDENTIALS.client_secret,
+      world.saved.at(-1)?.refresh_token ?? '',
+      basic,
+    ]) {
+      expect(secret).not.toBe('')
+      expect(everything).not.toContain(secret)
+    }
+  })
+})
+
+async function currentTokens(world: World) {
+  const { state } = await world.look()
+  const [access_token = ''] = Object.keys(state.accessTokens)
+  return { refresh_token: 'unused', access_token, access_good_until: Date.now() + 3_600_000 }
+}
+
+function edit(call: InvoiceCall, fields: Record<string, unknown>): InvoiceCall {
+  return { ...call, body: { ...call.body, ...fields } } as InvoiceCall
+}
+
+function wrongLine(call: InvoiceCall): unknown {
+  const [line] = call.operation === 'create' ? call.body.Line : []
+  return { ...line, Amount: 113.99 }
+}

@@ -1,0 +1,124 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Operation } from '../../../src/delivery/accounting/decisions.ts'
+import { type OpenEvent, planOrder, type Remote } from '../../../src/delivery/accounting/decisions.ts'
+
+/** `c`, `u`, `d` for the operation; then nothing for pending, `!` sent, `p` parked, `x` dead. Ids count from 1. */
+function read(rows: string): OpenEvent[] {
+  const operations: Record<string, Operation> = { c: 'create', u: 'update', d: 'delete' }
+  const states: Record<string, OpenEvent['state']> = { '': 'pending', '!': 'sent', p: 'parked', x: 'dead' }
+  return [...rows.matchAll(/([cud])([!px]?)/g)].map(([, operation = '', state = ''], index) => ({
+    id: index + 1,
+    operation: operations[operation] ?? 'update',
+    state: states[state] ?? 'pending',
+  }))
+}
+
+describe('planOrder', () => {
+  it.each<[string, Remote, string, number[]]>([
+    ['', 'absent', 'nothing', []],
+    ['c', 'absent', '1 create', []],
+    ['u', 'linked', '1 update', []],
+    ['u', 'absent', '1 create', []],
+    ['c', 'linked', '1 update', []],
+    ['c u u', 'absent', '1 create', [2, 3]],
+    ['u u u', 'linked', '1 update', [2, 3]],
+    ['c u d', 'absent', 'nothing', [1, 2, 3]],
+    ['d', 'absent', 'nothing', [1]],
+    ['d', 'linked', '1 delete', []],
+    ['d', 'unknown', '1 delete, find first', []],
+    ['u d', 'linked', '2 delete', [1]],
+    ['c! u u', 'absent', '1 create', [3]],
+    ['c! u d', 'absent', '1 create', [2]],
+    ['u! u d', 'linked', '1 update', [2]],
+    ['cx', 'absent', 'nothing', []],
+    ['cx u', 'absent', '2 create', [1]],
+    ['cx u', 'unknown', '2 create, find first', [1]],
+    ['up u', 'linked', '2 update', [1]],
+    ['u up', 'linked', '1 update', [2]],
+    ['cx d', 'absent', 'nothing', [1, 2]],
+    ['ux d', 'linked', '2 delete', [1]],
+    ['u dx', 'linked', '2 delete', [1]],
+    ['dx', 'linked', 'nothing', []],
+    ['d!', 'linked', '1 delete', []],
+  ])('plans the rows `%s` of a remote that is %s as: %s, drops %o', (rows, remote, expected, dropped) => {
+    const plan = planOrder(read(rows), remote)
+    const next = plan.next
+      ? `${plan.next.id} ${plan.next.operation}${plan.next.findFirst ? ', find first' : ''}`
+      : 'nothing'
+    expect(next).toBe(expected)
+    expect(plan.dropped.toSorted()).toEqual(dropped)
+  })
+
+  const row = fc.record({
+    operation: fc.constantFrom<Operation>('create', 'update', 'delete'),
+    state: fc.constantFrom<OpenEvent['state']>('pending', 'sent', 'parked', 'dead'),
+  })
+  const rowsOf = fc.array(row, { maxLength: 12 }).map((rows) => rows.map((each, index) => ({ id: index + 1, ...each })))
+  const remotes = fc.constantFrom<Remote>('linked', 'absent', 'unknown')
+
+  it('never drops or changes a row that is under way, and sends none before it', () => {
+    fc.assert(
+      fc.property(rowsOf, remotes, (rows, remote) => {
+        const { next, dropped } = planOrder(rows, remote)
+        const sent = rows.filter((each) => each.state === 'sent')
+        for (const each of sent) expect(dropped).not.toContain(each.id)
+        if (sent[0]) expect(next).toEqual({ id: sent[0].id, operation: sent[0].operation, findFirst: false })
+      }),
+    )
+  })
+
+  it('never creates an invoice that exists, and never updates or removes one that does not', () => {
+    fc.assert(
+      fc.property(rowsOf, remotes, (rows, remote) => {
+        const { next } = planOrder(
+          rows.filter((each) => each.state !== 'sent'),
+          remote,
+        )
+        if (remote === 'linked') expect(next?.operation).not.toBe('create')
+        if (remote === 'absent' && next) expect(next.operation).toBe('create')
+      }),
+    )
+  })
+
+  /** Delivers a queue to a system that accepts every call, and returns the operations in order. */
+  function play(rows: OpenEvent[], first: Remote): string[] {
+    let open = rows
+    let remote = first
+    const delivered: string[] = []
+    for (let turn = 0; turn < 50; turn++) {
+      const { next, dropped } = planOrder(open, remote)
+      open = open.filter((each) => !dropped.includes(each.id))
+      if (!next) return delivered
+      delivered.push(next.operation)
+      open = open.filter((each) => each.id !== next.id)
+      remote = next.operation === 'delete' ? 'absent' : 'linked'
+    }
+    throw new Error('The queue never ends')
+  }
+
+  it('delivers a run of edits in at most one call, and an order that was removed in the end in none or one', () => {
+    const edits = fc.array(fc.constantFrom<Operation>('update'), { maxLength: 8 })
+    fc.assert(
+      fc.property(edits, fc.boolean(), fc.boolean(), (changes, isNew, removed) => {
+        const operations: Operation[] = [...(isNew ? ['create' as const] : []), ...changes]
+        if (removed) operations.push('delete')
+        const rows = operations.map((operation, index) => ({ id: index + 1, operation, state: 'pending' as const }))
+        const delivered = play(rows, isNew ? 'absent' : 'linked')
+        const expected = removed ? (isNew ? [] : ['delete']) : isNew ? ['create'] : changes.length > 0 ? ['update'] : []
+        expect(delivered).toEqual(expected)
+      }),
+    )
+  })
+
+  it('leaves nothing pending behind', () => {
+    fc.assert(
+      fc.property(rowsOf, remotes, (rows, remote) => {
+        let open = rows.filter((each) => each.state !== 'sent')
+        const { next, dropped } = planOrder(open, remote)
+        open = open.filter((each) => !dropped.includes(each.id) && each.id !== next?.id)
+        expect(open.filter((each) => each.state === 'pending')).toEqual([])
+      }),
+    )
+  })
+})

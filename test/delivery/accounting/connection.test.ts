@@ -1,0 +1,146 @@
+import { evictDurableObject } from 'cloudflare:test'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { SPOILT } from '../../../src/simulators/accounting-data.ts'
+import { migrate, sql } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
+import { Shop } from './shop.ts'
+import { REALM } from './support.ts'
+
+beforeAll(migrate)
+
+describe('the connection', () => {
+  it('repeats a call at once with a new token when the token has expired', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.world.steer({ action: 'expire_access' })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
+    const refreshes = (await shop.world.lines()).filter((line) => line.startsWith('POST /oauth2'))
+    expect(refreshes).toHaveLength(2)
+  })
+
+  it('is stopped when the consent is lost, and resumes when the company connects again', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.world.steer({ action: 'revoke_grant', realm_id: REALM })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    const other = await shop.makeOrder()
+    expect(await shop.deliver()).toBeNull()
+    for (const orderId of [id, other]) {
+      expect(await shop.accounting(orderId)).toMatchObject({
+        status: 'pending',
+        last_error: expect.stringContaining('invalid_grant'),
+      })
+    }
+    const calls = (await shop.world.lines()).length
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.world.lines()).toHaveLength(calls)
+
+    const refresh_token = `refresh-${REALM}-again`
+    await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
+    await shop.connect({ refresh_token })
+    await shop.deliver()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'create'])
+  })
+
+  it('is stopped when the API host has no token endpoint, and resumes with a token address', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.steer({ action: 'move_tokens' })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(id)).toMatchObject({
+      status: 'pending',
+      last_error: expect.stringMatching(
+        /no token endpoint at http.*: set token_url of the accounting_sync integration/,
+      ),
+    })
+    const calls = (await shop.world.lines()).length
+    await shop.passTime()
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.world.lines()).toHaveLength(calls)
+
+    await shop.connect({}, true, { token_url: shop.world.tokenUrl })
+    await shop.deliver()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+  })
+
+  it('retries while the token host fails', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.spoil({ match: '^POST /oauth2', ...SPOILT.unavailable })
+    expect(await shop.deliver()).toBeGreaterThan(Date.now())
+    await shop.passTime()
+    await shop.deliver()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
+  })
+
+  it('does not use ids of another remote account', async () => {
+    const shop = await Shop.open()
+    const [id, removed] = [await shop.makeOrder(), await shop.makeOrder()]
+    await shop.deliver()
+    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    await shop.call('DELETE', `/orders/${removed}`)
+    expect(await shop.deliver()).toBeNull()
+    const { realms } = (await shop.world.look()).state
+    expect(realms['1001']?.changes.map((change) => change.operation)).toEqual(['customer', 'create', 'create'])
+    expect(realms['2002']?.changes.map((change) => change.operation)).toEqual(['customer', 'create'])
+  })
+
+  it('reuses rotated tokens after a restart', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    for (const description of ['a', 'b']) {
+      await evictDurableObject(shop.object)
+      await shop.world.steer({ action: 'expire_access' })
+      await shop.call('PATCH', `/orders/${id}`, { description })
+      expect(await shop.deliver()).toBeNull()
+    }
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
+  })
+
+  it('is stopped with a reason when the credentials cannot be read', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await sql(`UPDATE integrations SET credentials = 'v1.00000000.AAAA' WHERE company_id = ?`, shop.company.id)
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(id)).toMatchObject({
+      status: 'pending',
+      last_error: 'credentials_unreadable: The stored credentials were encrypted with another CREDENTIALS_KEY.',
+    })
+    await shop.connect()
+    await shop.deliver()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
+  })
+
+  it('leaks no secret into the database, the log or responses', async () => {
+    const shop = await Shop.open({ client_secret: 'local-client-secret' })
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.world.steer({ action: 'expire_access' })
+    await shop.world.spoil({ match: '^POST /v3', times: 2, ...SPOILT.tokenExpired })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    await shop.deliver()
+    await shop.world.steer({ action: 'revoke_grant', realm_id: REALM })
+    await shop.passTime()
+    await shop.deliver()
+    const { calls, state } = await shop.world.look()
+    const sent = calls.flatMap((call) => /refresh_token=([^&]+)/.exec(call.body)?.[1] ?? [])
+    const secrets = [...Object.keys(state.accessTokens), ...sent, 'local-client-secret']
+    secrets.push(...calls.flatMap((call) => /^Bearer (.+)$/.exec(call.headers.authorization ?? '')?.[1] ?? []))
+    expect(new Set(secrets).size).toBeGreaterThan(4)
+
+    const tables = await sql<{ name: string }>(
+      `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '%fts%' AND name NOT LIKE '\\_cf%' ESCAPE '\\'`,
+    )
+    const seen = [JSON.stringify(logLines), JSON.stringify(await shop.accounting(id))]
+    for (const { name } of tables) seen.push(JSON.stringify(await sql(`SELECT * FROM "${name}"`)))
+    expect(seen.join('\n')).toContain('invalid_grant')
+    for (const secret of secrets) expect(seen.join('\n').includes(secret), secret).toBe(false)
+  })
+})

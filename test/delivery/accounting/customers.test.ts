@@ -1,0 +1,163 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, sql } from '../../support/app.ts'
+import { fail } from './adapter-support.ts'
+import { Shop } from './shop.ts'
+import { REALM, World } from './support.ts'
+
+beforeAll(migrate)
+
+/** A shop with a client of that name and an order of the client. */
+async function openShop(name: string, stored = name) {
+  const shop = await Shop.open()
+  const made = await shop.call('POST', '/clients', { company_name: name, email: `${'x'.repeat(120)}@a.test` })
+  shop.clientId = made.body.client.id
+  await sql(
+    'UPDATE clients SET company_name = ? WHERE company_id = ? AND id = ?',
+    stored,
+    shop.company.id,
+    shop.clientId,
+  )
+  return { shop, orderId: await shop.makeOrder() }
+}
+
+async function customerNames(shop: Shop): Promise<string[]> {
+  return Object.values((await shop.world.account()).customers).map((customer) => customer.DisplayName)
+}
+
+async function readClient(shop: Shop) {
+  const [row] = await sql<{ accounting_customer_id: string | null; accounting_customer_linked: number }>(
+    'SELECT accounting_customer_id, accounting_customer_linked FROM clients WHERE company_id = ? AND id = ?',
+    shop.company.id,
+    shop.clientId,
+  )
+  return row
+}
+
+describe('the customer of a client', () => {
+  it.each([
+    ['Smith: Team Blue', 'Smith: Team Blue', 'Smith - Team Blue'],
+    ['Tabs', 'Tabs\tand\nbreaks\u0007', 'Tabs and breaks'],
+    ['Nothing', '\u0001\u0002', 'Client ID'],
+  ])('of %s (stored as %j) has a name that the accounting system accepts', async (name, stored, expected) => {
+    const { shop, orderId } = await openShop(name, stored)
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await customerNames(shop)).toEqual([expected.replace('ID', String(shop.clientId))])
+  })
+
+  it('is found by its derived name', async () => {
+    const { shop } = await openShop('Smith: Team Blue')
+    await shop.deliver()
+    await sql('UPDATE clients SET accounting_customer_id = NULL WHERE company_id = ?', shop.company.id)
+    await shop.makeOrder()
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'create'])
+  })
+
+  it('gets another name where a vendor or an employee has its name, and its id is stored', async () => {
+    const { shop, orderId } = await openShop('Acme Print')
+    for (const name of ['ACME print', 'Acme Print (customer)']) {
+      await shop.world.steer({ action: 'take_name', realm_id: REALM, name })
+    }
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
+    expect(await customerNames(shop)).toEqual(['Acme Print (customer 2)'])
+    const [invoice] = await shop.invoices()
+    expect(await readClient(shop)).toEqual({
+      accounting_customer_id: invoice.CustomerRef.value,
+      accounting_customer_linked: 0,
+    })
+
+    const calls = (await shop.world.lines()).length
+    await shop.makeOrder()
+    await shop.deliver()
+    expect((await shop.world.lines()).slice(calls)).toEqual([`POST /v3/company/${REALM}/invoice`])
+  })
+
+  it('gets another name where an inactive customer has its name', async () => {
+    const { shop, orderId } = await openShop('Acme Print')
+    const adapter = shop.world.connect()
+    const id = await adapter.findOrCreateCustomer('Acme Print', null, 'c1')
+    await shop.world.steer({ action: 'set_active', realm_id: REALM, id, active: false })
+    const refresh_token = `refresh-${REALM}-again`
+    await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
+    await shop.connect({ refresh_token })
+    await shop.deliver()
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
+    expect(await customerNames(shop)).toEqual(['Acme Print', 'Acme Print (customer)'])
+  })
+
+  it('is parked with instructions when every name is taken', async () => {
+    const { shop, orderId } = await openShop('Acme Print')
+    for (let index = 0; index <= 20; index++) {
+      const suffix = ['', ' (customer)'][index] ?? ` (customer ${index})`
+      await shop.world.steer({ action: 'take_name', realm_id: REALM, name: `Acme Print${suffix}` })
+    }
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(orderId)).toMatchObject({
+      status: 'parked',
+      last_error: expect.stringMatching(/"Acme Print" .* npm run accounting -- link-customer/),
+    })
+    expect((await shop.world.account()).misused).toEqual([])
+  })
+
+  it('fails when it is refused for any other reason', async () => {
+    const world = new World()
+    const error = await fail(world.connect().findOrCreateCustomer('a:b', null, 'c1'))
+    expect(error.failure).toMatchObject({ kind: 'response', codes: ['2040'] })
+  })
+})
+
+describe('a customer who is linked by hand', () => {
+  async function link(shop: Shop, id: string): Promise<void> {
+    await sql(
+      'UPDATE clients SET accounting_customer_id = ?, accounting_customer_linked = 1 WHERE company_id = ? AND id = ?',
+      id,
+      shop.company.id,
+      shop.clientId,
+    )
+  }
+
+  async function makeCustomer(shop: Shop): Promise<string> {
+    const id = await shop.world.connect().findOrCreateCustomer('By hand', null, 'c1')
+    const refresh_token = `refresh-${REALM}-again`
+    await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
+    await shop.connect({ refresh_token })
+    return id
+  }
+
+  it('is billed from the first delivery on', async () => {
+    const { shop, orderId } = await openShop('Acme Print')
+    const id = await makeCustomer(shop)
+    await link(shop, id)
+    await shop.deliver()
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
+    expect(await shop.invoices()).toMatchObject([{ CustomerRef: { value: id } }])
+    expect(await customerNames(shop)).toEqual(['By hand'])
+  })
+
+  it('stays when the system refuses a reference', async () => {
+    const { shop, orderId } = await openShop('Acme Print')
+    const id = await makeCustomer(shop)
+    await link(shop, id)
+    await shop.world.steer({ action: 'set_active', realm_id: REALM, id, active: false })
+    await shop.deliver()
+    expect(await shop.accounting(orderId)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining('2500'),
+    })
+    expect(await readClient(shop)).toEqual({ accounting_customer_id: id, accounting_customer_linked: 1 })
+  })
+
+  it('is dropped when the company connects to another realm', async () => {
+    const { shop, orderId } = await openShop('Acme Print')
+    await link(shop, await makeCustomer(shop))
+    await shop.deliver()
+    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    await shop.call('PATCH', `/orders/${orderId}`, { description: 'x' })
+    await shop.deliver()
+    expect(await readClient(shop)).toMatchObject({ accounting_customer_linked: 0 })
+    const { realms } = (await shop.world.look()).state
+    expect(Object.values(realms['2002']?.customers ?? {})).toMatchObject([{ DisplayName: 'Acme Print' }])
+  })
+})

@@ -1,0 +1,154 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  classify,
+  decide,
+  type Failure,
+  getBackoffMs,
+  isOurInvoice,
+  MAX_ATTEMPTS,
+  MAX_STALE_ATTEMPTS,
+  type Operation,
+  type Situation,
+} from '../../../src/delivery/accounting/decisions.ts'
+
+const NOW_MS = 1_800_000_000_000
+
+function response(status: number, codes: string[] = [], more: Partial<Failure> = {}): Failure {
+  return { kind: 'response', endpoint: 'api', status, codes, oauthError: null, ...more } as Failure
+}
+
+function situation(more: Partial<Situation> = {}): Situation {
+  return {
+    operation: 'update',
+    attempts: 1,
+    staleAttempts: 0,
+    nowMs: NOW_MS,
+    random: 0,
+    ...more,
+  }
+}
+
+/** The protocol's table, row by row: signal, operation, what happens. */
+const TABLE: [string, Failure, Operation, object][] = [
+  ['timeout', { kind: 'no_response', reason: 'timeout' }, 'create', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['no connection', { kind: 'no_response', reason: 'network' }, 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['response cut', { kind: 'no_response', reason: 'cut' }, 'delete', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['500', response(500), 'create', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['503', response(503), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['500/10000', response(500, ['10000']), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['200/10000', response(200, ['10000']), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['429', response(429), 'update', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
+  ['3001 as 429', response(429, ['3001']), 'create', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
+  ['3001 as 403', response(403, ['3001']), 'create', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
+  ['401 with a new token', response(401), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['401/3200 with a new token', response(401, ['3200']), 'create', { action: 'retry', atMs: NOW_MS + 500 }],
+  [
+    'invalid_grant',
+    response(400, [], { endpoint: 'token', oauthError: 'invalid_grant' }),
+    'update',
+    { action: 'stop_company' },
+  ],
+  [
+    'invalid_client',
+    response(401, [], { endpoint: 'token', oauthError: 'invalid_client' }),
+    'update',
+    { action: 'stop_company' },
+  ],
+  ['403/3100', response(403, ['3100']), 'create', { action: 'stop_company' }],
+  ['5010', response(400, ['5010']), 'update', { action: 'merge' }],
+  ['5010', response(400, ['5010']), 'delete', { action: 'merge' }],
+  ['610', response(400, ['610']), 'delete', { action: 'done' }],
+  ['610', response(400, ['610']), 'update', { action: 'park' }],
+  ['6140', response(400, ['6140']), 'create', { action: 'adopt' }],
+  ['6140', response(400, ['6140']), 'update', { action: 'park' }],
+  ...['2020', '2040', '2050', '2500', '6000', '6070', '6090', '6240'].map(
+    (code): [string, Failure, Operation, object] => [code, response(400, [code]), 'create', { action: 'dead' }],
+  ),
+  ['6000 with 200', response(200, ['6000']), 'update', { action: 'dead' }],
+  ...['6190', '6210', '6540'].map((code): [string, Failure, Operation, object] => [
+    code,
+    response(400, [code]),
+    'update',
+    { action: 'park' },
+  ]),
+  ['an unknown code', response(400, ['9999']), 'update', { action: 'dead' }],
+  ['400 without a fault', response(400), 'update', { action: 'dead' }],
+  ['a redirect', response(302), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['404 of a proxy', response(404), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['503 of tokens', response(503, [], { endpoint: 'token' }), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  [
+    '429 of tokens',
+    response(429, [], { endpoint: 'token' }),
+    'update',
+    { action: 'pause_company', untilMs: NOW_MS + 60_000 },
+  ],
+  [
+    '400 of tokens, a page',
+    response(400, [], { endpoint: 'token' }),
+    'update',
+    { action: 'retry', atMs: NOW_MS + 500 },
+  ],
+  ['no token endpoint', { kind: 'no_token_endpoint' }, 'update', { action: 'stop_company' }],
+  ['every name taken', { kind: 'names_taken' }, 'create', { action: 'park' }],
+  ['401/3200 of tokens', response(401, ['3200'], { endpoint: 'token' }), 'update', { action: 'stop_company' }],
+]
+
+describe('decide', () => {
+  it.each(TABLE)('handles %s as the protocol says: %o, %s', (_signal, failure, operation, expected) => {
+    expect(decide(classify(failure), situation({ operation }))).toEqual(expected)
+  })
+
+  it('dead-letters an event after the last attempt', () => {
+    expect(decide('transient', situation({ attempts: MAX_ATTEMPTS - 1 })).action).toBe('retry')
+    expect(decide('transient', situation({ attempts: MAX_ATTEMPTS }))).toEqual({ action: 'dead' })
+    expect(decide('token', situation({ attempts: MAX_ATTEMPTS }))).toEqual({ action: 'dead' })
+  })
+
+  it('merges a stale invoice at most four times', () => {
+    expect(MAX_STALE_ATTEMPTS).toBe(5)
+    expect(decide('stale', situation({ staleAttempts: 4 }))).toEqual({ action: 'merge' })
+    expect(decide('stale', situation({ staleAttempts: 5 }))).toEqual({ action: 'dead' })
+  })
+
+  it('pauses at the last attempt as at the first, since a pause does not count', () => {
+    expect(decide('throttle', situation({ attempts: 99 })).action).toBe('pause_company')
+  })
+})
+
+describe('backoff', () => {
+  it('doubles from a second to an hour', () => {
+    expect([1, 2, 3, 12, 13, 20].map((attempts) => getBackoffMs(attempts, 0.999_999_999))).toEqual([
+      1_000, 2_000, 4_000, 2_048_000, 3_600_000, 3_600_000,
+    ])
+  })
+
+  it('waits at least half, never longer than the whole', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 2_000 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (attempts, random) => {
+          const wholeMs = Math.min(1_000 * 2 ** Math.max(attempts - 1, 0), 3_600_000)
+          const waitMs = getBackoffMs(attempts, random)
+          expect(waitMs).toBeGreaterThanOrEqual(wholeMs / 2)
+          expect(waitMs).toBeLessThanOrEqual(wholeMs)
+        },
+      ),
+    )
+  })
+})
+
+describe('isOurInvoice', () => {
+  const sent = { DocNumber: '1001', TxnDate: '2026-01-31', CustomerRef: { value: '7' } }
+  it.each([
+    ['the same identity', sent, true],
+    ['no date', { DocNumber: '1001', CustomerRef: { value: '7' } }, true],
+    ['another customer', { ...sent, CustomerRef: { value: '8' } }, false],
+    ['another date', { ...sent, TxnDate: '2026-02-01' }, false],
+    ['another number', { ...sent, DocNumber: '1002' }, false],
+    ['no customer', { DocNumber: '1001', TxnDate: '2026-01-31' }, false],
+  ])('compares a found invoice with %s', (_name, found, expected) => {
+    expect(isOurInvoice(found, sent)).toBe(expected)
+  })
+})

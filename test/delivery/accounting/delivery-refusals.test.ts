@@ -1,0 +1,126 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { makeFault, SPOILT } from '../../../src/simulators/accounting-data.ts'
+import { migrate, sql } from '../../support/app.ts'
+import { Shop } from './shop.ts'
+import { INVOICE_POST, REALM } from './support.ts'
+
+beforeAll(migrate)
+
+describe('a call that is refused', () => {
+  it('is merged when somebody else edited the invoice, and leaves its other fields', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    const [{ Id }] = await shop.invoices()
+    await shop.world.steer({ action: 'edit_invoice', realm_id: REALM, id: Id, fields: { Memo: 'by hand' } })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'ours' })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.invoices()).toMatchObject([{ Memo: 'by hand', PrivateNote: 'ours' }])
+    const [, stale, merged] = await shop.invoiceCalls()
+    expect(merged?.requestId).not.toBe(stale?.requestId)
+    expect((await shop.world.account()).misused).toEqual([])
+
+    await shop.world.steer({ action: 'edit_invoice', realm_id: REALM, id: Id, fields: { Memo: 'again' } })
+    await shop.call('DELETE', `/orders/${id}`)
+    await shop.deliver()
+    expect((await shop.world.account()).voided).toEqual([Id])
+  })
+
+  it('is dead after five stale responses', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.world.spoil({
+      match: INVOICE_POST,
+      times: -1,
+      status: 400,
+      body: makeFault('5010', 'Stale Object Error'),
+    })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    expect(await shop.deliver()).toBeNull()
+    const ids = (await shop.invoiceCalls()).slice(1).map((call) => call.requestId)
+    expect(new Set(ids).size).toBe(5)
+    expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('5010') })
+  })
+
+  it('is parked for an update of a removed invoice, and done for a void', async () => {
+    const shop = await Shop.open()
+    const [edited, deleted] = [await shop.makeOrder(), await shop.makeOrder()]
+    await shop.deliver()
+    for (const { Id } of await shop.invoices())
+      await shop.world.steer({ action: 'remove_invoice', realm_id: REALM, id: Id })
+    await shop.call('PATCH', `/orders/${edited}`, { description: 'x' })
+    await shop.call('DELETE', `/orders/${deleted}`)
+    await shop.deliver()
+    expect(await shop.accounting(edited)).toMatchObject({
+      status: 'parked',
+      last_error: expect.stringContaining('610'),
+    })
+    expect(await shop.open()).toMatchObject([{ order_id: edited, state: 'parked' }])
+  })
+
+  it('is parked when its number belongs to another invoice', async () => {
+    const shop = await Shop.open()
+    const first = await shop.makeOrder()
+    await shop.deliver()
+    const [{ Id }] = await shop.invoices()
+    const fields = { DocNumber: '1002', TxnDate: '2020-01-01' }
+    await shop.world.steer({ action: 'edit_invoice', realm_id: REALM, id: Id, fields })
+    const second = await shop.makeOrder()
+    await shop.deliver()
+    expect(await shop.accounting(first)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(second)).toMatchObject({
+      status: 'parked',
+      last_error: expect.stringContaining('6140'),
+    })
+    expect(await shop.invoices()).toHaveLength(1)
+  })
+
+  it('adopts the invoice of its number that is ours', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await sql('DELETE FROM accounting_links WHERE company_id = ?', shop.company.id)
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
+  })
+
+  it('is retried when the invoices of the number could not be listed', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await sql('DELETE FROM accounting_links WHERE company_id = ?', shop.company.id)
+    await shop.world.spoil({ match: '^GET .*query', ...SPOILT.broken })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    expect(await shop.deliver()).toBeGreaterThan(Date.now())
+    expect(await shop.open()).toMatchObject([{ state: 'sent', operation: 'create', attempts: 1 }])
+    await shop.passTime()
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
+  })
+
+  it.each(['2020', '2050', '2500', '6000', '6070', '6090', '6240'])(
+    'is dead for code %s, until the order is edited',
+    async (code) => {
+      const shop = await Shop.open()
+      const id = await shop.makeOrder()
+      await shop.world.spoil({ match: INVOICE_POST, status: 400, body: makeFault(code, 'Refused') })
+      expect(await shop.deliver()).toBeNull()
+      expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining(code) })
+      await shop.call('PATCH', `/orders/${id}`, { description: 'corrected' })
+      await shop.deliver()
+      expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+      expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'corrected' }])
+    },
+  )
+
+  it.each(['6190', '6210', '6540'])('is parked for code %s', async (code) => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.spoil({ match: INVOICE_POST, status: 400, body: makeFault(code, 'Closed') })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'parked', last_error: expect.stringContaining(code) })
+  })
+})

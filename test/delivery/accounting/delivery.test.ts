@@ -1,0 +1,130 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { loadOrder, recordStep } from '../../../src/delivery/accounting/queries.ts'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { SPOILT } from '../../../src/simulators/accounting-data.ts'
+import { migrate, sql } from '../../support/app.ts'
+import { Shop } from './shop.ts'
+import { INVOICE_POST } from './support.ts'
+
+beforeAll(migrate)
+
+describe('an order’s changes', () => {
+  it('are delivered: created, updated, voided', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder({
+      description: 'Front print',
+      deadline: '2026-05-01',
+      tax_id: shop.company.id * 100 + 1,
+    })
+    expect(await shop.accounting(id)).toEqual({ status: 'pending', last_error: null, synced_at: null })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(id)).toEqual({ status: 'synced', last_error: null, synced_at: expect.any(String) })
+    expect(await shop.invoices()).toMatchObject([
+      { DocNumber: '1001', PrivateNote: 'Front print', DueDate: '2026-05-01', TotalAmt: 123.41, SyncToken: '0' },
+    ])
+
+    await shop.call('PATCH', `/orders/${id}`, {
+      description: 'Back print',
+      deadline: '2026-06-01',
+      discount_amount: 14,
+      discount_amount_type: 'fixed',
+    })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'pending', synced_at: expect.any(String) })
+    await shop.deliver()
+    expect(await shop.invoices()).toMatchObject([
+      { DocNumber: '1001', PrivateNote: 'Back print', DueDate: '2026-06-01', TotalAmt: 108.25, SyncToken: '1' },
+    ])
+
+    await shop.call('DELETE', `/orders/${id}`)
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'void'])
+    expect(await shop.open()).toEqual([])
+    expect(shop.startCalls).toBe(3)
+  })
+
+  it('are deleted in the accounting system when the company is configured so', async () => {
+    const shop = await Shop.open({ delete_mode: 'delete' })
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.call('DELETE', `/orders/${id}`)
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'delete'])
+    expect(await shop.invoices()).toEqual([])
+  })
+
+  it('are delivered only when the request, else the company, enables the sync, and the integration is enabled', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder({ accounting_sync_enabled: false })
+    expect(shop.startCalls).toBe(0)
+    expect(await shop.accounting(id)).toEqual({ status: 'not_synced', last_error: null, synced_at: null })
+    await sql('UPDATE companies SET accounting_sync_enabled = 0 WHERE id = ?', shop.company.id)
+    await shop.call('PATCH', `/orders/${id}`, { title: 'A' })
+    expect(await shop.open()).toEqual([])
+    await shop.call('PATCH', `/orders/${id}`, { title: 'B', accounting_sync_enabled: true })
+    expect(await shop.open()).toHaveLength(1)
+    expect(shop.startCalls).toBe(1)
+    await shop.connect({}, false)
+    await shop.call('PATCH', `/orders/${id}`, { title: 'C', accounting_sync_enabled: true })
+    expect(await shop.open()).toHaveLength(1)
+    expect(shop.startCalls).toBe(1)
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.world.lines()).toEqual([])
+    await shop.connect({}, true)
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create'])
+  })
+
+  it('collapse while they wait, and a deletion cancels what was not sent', async () => {
+    const shop = await Shop.open()
+    const [kept, gone, removed] = [await shop.makeOrder(), await shop.makeOrder(), await shop.makeOrder()]
+    for (const title of ['A', 'B', 'C']) await shop.call('PATCH', `/orders/${kept}`, { title, description: title })
+    await shop.call('DELETE', `/orders/${gone}`)
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'create'])
+    for (const title of ['D', 'E']) await shop.call('PATCH', `/orders/${removed}`, { title })
+    await shop.call('PATCH', `/orders/${kept}`, { description: 'F' })
+    await shop.call('PATCH', `/orders/${kept}`, { description: 'G' })
+    await shop.call('DELETE', `/orders/${removed}`)
+    await shop.deliver()
+    expect((await shop.changes()).slice(3).sort()).toEqual(['update', 'void'])
+    expect(await shop.invoices()).toContainEqual(expect.objectContaining({ DocNumber: '1001', PrivateNote: 'G' }))
+    expect(await shop.open()).toEqual([])
+  })
+
+  it('stay in order: nothing overtakes a call without a response, and other orders are delivered', async () => {
+    const shop = await Shop.open()
+    const [first, second] = [await shop.makeOrder({ description: 'old' }), await shop.makeOrder()]
+    await shop.world.spoil({ match: INVOICE_POST, apply: true, destroy: true })
+    const at = await shop.deliver()
+    expect(at).toBeGreaterThan(Date.now())
+    expect(await shop.accounting(second)).toMatchObject({ status: 'synced' })
+    expect(await shop.open()).toMatchObject([{ order_id: first, state: 'sent', attempts: 1 }])
+
+    await shop.call('PATCH', `/orders/${first}`, { description: 'new' })
+    await shop.deliver()
+    expect(await shop.open()).toMatchObject([
+      { state: 'sent', operation: 'create' },
+      { state: 'pending', operation: 'update' },
+    ])
+    await shop.passTime()
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'create', 'update'])
+    expect(await shop.invoices()).toContainEqual(expect.objectContaining({ DocNumber: '1001', PrivateNote: 'new' }))
+  })
+})
+
+describe('a step that was overtaken', () => {
+  it('leaves the event as the later one stored it', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
+    await shop.deliver()
+    const context = { companyId: shop.company.id, db: openDatabase(env.DB) }
+    const [sent] = (await loadOrder(context, id, Date.now())).events
+    if (!sent) throw new Error('There is no event.')
+    const late = { ...sent, request_id: 'another' }
+    await recordStep(context, late, { event: { state: 'dead' } }, Date.now())
+    expect(await shop.open()).toMatchObject([{ state: 'sent', request_id: sent.request_id }])
+  })
+})

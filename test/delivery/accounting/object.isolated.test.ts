@@ -1,0 +1,191 @@
+import {
+  abortAllDurableObjects,
+  createScheduledController,
+  evictDurableObject,
+  runDurableObjectAlarm,
+  runInDurableObject,
+} from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
+import worker from '../../../src/index.ts'
+import { migrate, mintToken, request, sql } from '../../support/app.ts'
+import { measureHops } from '../../support/hops.ts'
+import { logLines } from '../../support/log.ts'
+import { Shop } from './shop.ts'
+
+beforeAll(migrate)
+
+const DAY_MS = 86_400_000
+
+async function runSweep(nowMs = Date.now()): Promise<void> {
+  await worker.scheduled(createScheduledController({ scheduledTime: nowMs }), env)
+}
+
+describe('the object of a company', () => {
+  it('is started by the write, and delivers after the response', async () => {
+    const shop = await Shop.open()
+    const made = await shop.company.call('POST', '/orders', { title: 'T', client_id: shop.clientId })
+    expect(made.body.accounting).toEqual({ status: 'pending', last_error: null, synced_at: null })
+    await vi.waitFor(
+      async () => expect(await shop.accounting(made.body.project.id)).toMatchObject({ status: 'synced' }),
+      { timeout: 30_000 },
+    )
+    expect(await runInDurableObject(shop.object, (_, state) => state.storage.getAlarm())).toBeNull()
+  })
+
+  it('is not started by a write without an event', async () => {
+    const shop = await Shop.open()
+    await shop.makeOrder({ accounting_sync_enabled: false })
+    await shop.call('PATCH', `/orders/${999_999}`, { title: 'none' })
+    await shop.call('POST', '/orders', { title: 'T', client_id: 999_999 })
+    expect(shop.startCalls).toBe(0)
+  })
+
+  it('resumes by its alarm after it was evicted', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.spoil({ match: '^POST .*invoice', apply: true, destroy: true })
+    await shop.object.start(shop.company.id)
+    await vi.waitFor(async () => expect(await shop.open()).toMatchObject([{ state: 'sent', attempts: 1 }]), 30_000)
+    await evictDurableObject(shop.object)
+    await shop.passTime()
+    await runDurableObjectAlarm(shop.object)
+    await vi.waitFor(async () => expect(await shop.accounting(id)).toMatchObject({ status: 'synced' }), 30_000)
+    expect(await shop.changes()).toEqual(['customer', 'create'])
+  })
+
+  it('repeats the same call when it was killed during one', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.spoil({ match: '^POST .*invoice', apply: true, delayMs: 1_500, destroy: true })
+    await shop.object.start(shop.company.id)
+    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 30_000)
+    await abortAllDurableObjects()
+    expect(await shop.open()).toMatchObject([{ state: 'sent', attempts: 0 }])
+    await runSweep()
+    await vi.waitFor(async () => expect(await shop.accounting(id)).toMatchObject({ status: 'synced' }), 30_000)
+    const calls = await shop.invoiceCalls()
+    expect(calls.length).toBeGreaterThan(1)
+    expect(new Set(calls.map((call) => JSON.stringify(call))).size).toBe(1)
+    expect(await shop.invoices()).toHaveLength(1)
+  })
+
+  it('retries when the database fails', async () => {
+    const shop = await Shop.open()
+    await shop.makeOrder()
+    await sql('ALTER TABLE accounting_links RENAME TO accounting_links_away')
+    try {
+      const at = await shop.deliver()
+      expect(at).toBeGreaterThan(Date.now() + 20_000)
+    } finally {
+      await sql('ALTER TABLE accounting_links_away RENAME TO accounting_links')
+    }
+    expect(logLines).toContainEqual(
+      expect.objectContaining({ event: 'accounting_failed', company_id: shop.company.id, error: expect.any(String) }),
+    )
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.changes()).toEqual(['customer', 'create'])
+  })
+
+  it('delivers more orders than fit in one run, the ones that wait longest first', async () => {
+    const shop = await Shop.open()
+    for (let each = 0; each < 25; each++) await shop.makeOrder()
+    expect(await shop.deliver()).toBeNull()
+    const numbers = (await shop.invoices()).map((invoice) => Number(invoice.DocNumber))
+    expect(numbers).toEqual(Array.from({ length: 25 }, (_, index) => 1_001 + index))
+  })
+})
+
+describe('the sweep', () => {
+  it('starts companies whose call was lost, and no others', async () => {
+    const [lost, paused, disabled] = [await Shop.open(), await Shop.open(), await Shop.open()]
+    const id = await lost.makeOrder()
+    await paused.makeOrder()
+    await sql(
+      `INSERT INTO accounting_connections (company_id, remote_account, paused_until) VALUES (?, '', ?)`,
+      paused.company.id,
+      Date.now() + 60_000,
+    )
+    await disabled.makeOrder()
+    await disabled.connect({}, false)
+    await runSweep()
+    await vi.waitFor(async () => expect(await lost.accounting(id)).toMatchObject({ status: 'synced' }), 30_000)
+    expect(await paused.world.lines()).toEqual([])
+    expect(await disabled.world.lines()).toEqual([])
+    expect(logLines.filter((line) => line.event === 'sweep').at(-1)).toMatchObject({ started: 1 })
+  })
+
+  it('removes audit rows of 90 days ago and delivered events of a week ago, however many', async () => {
+    const shop = await Shop.open()
+    // Without an event of its own, so that the sweep starts no delivery of the order, which would end the dead event.
+    const id = await shop.makeOrder({ accounting_sync_enabled: false })
+    const now = Date.now()
+    const { id: companyId } = shop.company
+    await sql(
+      `INSERT INTO audit_log (company_id, token_id, request_id, action, entity_id, at)
+       SELECT ?, 1, 'r', 'x', '1', CASE WHEN value < 2500 THEN ? ELSE ? END FROM json_each(?)`,
+      companyId,
+      now - 90 * DAY_MS - 1,
+      now - 89 * DAY_MS,
+      JSON.stringify(Array.from({ length: 2_600 }, (_, index) => index)),
+    )
+    await sql(
+      `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+       SELECT ?1, ?2, 'update', json_extract(value, '$[0]'), 0, 0, ?3 + json_extract(value, '$[1]') FROM json_each(?4)`,
+      companyId,
+      id,
+      now - 7 * DAY_MS,
+      JSON.stringify([
+        ['done', -1],
+        ['done', 1],
+        ['dead', -1],
+      ]),
+    )
+    await runSweep(now)
+    const audit = await sql(`SELECT count(*) AS n FROM audit_log WHERE company_id = ? AND action = 'x'`, companyId)
+    expect(audit).toEqual([{ n: 100 }])
+    const left = await sql(
+      `SELECT state FROM accounting_outbox WHERE company_id = ? AND operation = 'update' ORDER BY id`,
+      companyId,
+    )
+    expect(left).toEqual([{ state: 'done' }, { state: 'dead' }])
+  })
+})
+
+describe('a write', () => {
+  it.each([
+    ['up', []],
+    ['down', [{ times: -1, destroy: true }]],
+    ['silent', [{ delayMs: 3_000 }]],
+  ])('does not wait for the network while the accounting system is %s', async (_, faults) => {
+    const shop = await Shop.open()
+    await shop.world.spoil(...faults)
+    const token = await mintToken(shop.company.id)
+    // The objects run in this isolate, where their own calls would be counted too: they are started later.
+    const started: number[] = []
+    const start = async (companyId: number) => {
+      started.push(companyId)
+      await scheduler.wait(500)
+    }
+    const bindings = Object.assign({}, env, { ACCOUNTING_DELIVERY: { idFromName: String, get: () => ({ start }) } })
+    const measure = (method: string, path: string, body?: object) =>
+      measureHops(request(token, method, path, body), bindings)
+
+    await measure('GET', '/orders')
+    const made = await measure('POST', '/orders', { title: 'T', client_id: shop.clientId })
+    const order: { project: { id: number } } = await made.response.json()
+    const path = `/orders/${order.project.id}`
+    const deliveries = shop.deliver()
+    const changed = await measure('PATCH', path, { title: 'U' })
+    const read = await measure('GET', path)
+    const removed = await measure('DELETE', path)
+    for (const { response, hops } of [made, changed, removed]) {
+      expect(response.status).toBe(200)
+      const own = hops.filter((hop) => hop.name !== 'fetch')
+      expect(own.map((hop) => hop.name)).toEqual(['RATE_LIMITER.enter', 'DB.batch'])
+    }
+    expect([made.depth, read.depth]).toEqual([2, 2])
+    expect(started).toEqual([shop.company.id, shop.company.id, shop.company.id])
+    await deliveries
+  })
+})

@@ -1,0 +1,286 @@
+import { createScheduledController, runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { AccountingDelivery } from '../../../src/delivery/accounting/delivery.ts'
+import { loadOrder, loadQueue } from '../../../src/delivery/accounting/queries.ts'
+import worker from '../../../src/index.ts'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { listDueCompanies } from '../../../src/kernel/db/sweep.ts'
+import { SPOILT } from '../../../src/simulators/accounting-data.ts'
+import { migrate, sql } from '../../support/app.ts'
+import { meterBindings } from '../../support/meter.ts'
+import { Shop } from './shop.ts'
+import { INVOICE_POST } from './support.ts'
+
+/*
+ * One company has 10,000 events to deliver, and another has had 100,000 delivered: no read may walk either. There are no
+ * statistics, as in a new database.
+ */
+const BACKLOG = 10_000
+const DELIVERED = 100_000
+const ORDERS_OF_BACKLOG = 2_000
+
+let busy: Shop
+let done: Shop
+const meter = meterBindings(env)
+
+beforeAll(async () => {
+  await migrate()
+  busy = await Shop.open()
+  done = await Shop.open()
+  await addOrders(busy, ORDERS_OF_BACKLOG)
+  await addOrders(done, 10)
+  await addEvents(busy, { count: BACKLOG, orders: ORDERS_OF_BACKLOG })
+  await addEvents(done, { count: DELIVERED, orders: 10, state: 'done' })
+  expect(await sql("SELECT tbl FROM sqlite_stat1 WHERE tbl = 'accounting_outbox'")).toEqual([])
+}, 120_000)
+
+/** Orders 1 to `count`, with an invoice each. */
+async function addOrders({ company, clientId }: Shop, count: number): Promise<void> {
+  const numbers = `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`
+  await sql(
+    `${numbers} INSERT INTO orders (company_id, id, title, client_id, created_date, created_at, updated_at)
+     SELECT ?, i, 'Order', ?, '2026-01-01', 0, 0 FROM n`,
+    company.id,
+    clientId,
+  )
+  await sql(
+    `${numbers} INSERT INTO invoices (company_id, id, project_id, number, created_at, updated_at)
+     SELECT ?, i, i, 'N' || i, 0, 0 FROM n`,
+    company.id,
+  )
+}
+
+interface Events {
+  count: number
+  orders: number
+  state?: string
+  dueAt?: number
+}
+
+/** Updates of the first `orders` orders in turn, the oldest due first. */
+async function addEvents({ company }: Shop, { count, orders, state = 'pending', dueAt = 1 }: Events): Promise<void> {
+  await sql(
+    `WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})
+     INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+     SELECT ?1, i % ?2 + 1, 'update', ?3, ?4 + i, 0, ?5 FROM n`,
+    company.id,
+    orders,
+    state,
+    dueAt,
+    Date.now(),
+  )
+}
+
+/** Of the metered database. */
+function contextOf({ company }: Shop) {
+  return { companyId: company.id, db: openDatabase(meter.env.DB) }
+}
+
+/** What the object of a company reads in one run; it makes no call. */
+async function runObject(shop: Shop): Promise<{ rowsRead: number; alarm: number | null }> {
+  return runInDurableObject(shop.object, async (_, state) => {
+    state.storage.kv.put('company', shop.company.id)
+    meter.take()
+    await new AccountingDelivery(state, meter.env).alarm()
+    const { rowsRead } = meter.take()
+    const alarm = await state.storage.getAlarm()
+    await state.storage.deleteAlarm()
+    return { rowsRead, alarm }
+  })
+}
+
+/** The companies that the sweep would start; it may read a few rows for each that has an integration. */
+async function sweepFinds(): Promise<number[]> {
+  const [integrations] = await sql<{ count: number }>('SELECT count(*) AS count FROM integrations')
+  meter.take()
+  const found = await listDueCompanies(openDatabase(meter.env.DB), Date.now())
+  expect(meter.take().rowsRead).toBeLessThanOrEqual(6 * (integrations?.count ?? 0) + 6)
+  return found
+}
+
+describe('the queue of a company', () => {
+  it('is read at the cost of the orders that it returns, not of the backlog', async () => {
+    const context = contextOf(busy)
+    meter.take()
+    const queue = await loadQueue(context, Date.now(), 20)
+    expect(meter.take().rowsRead).toBeLessThanOrEqual(200)
+    expect(queue).toEqual({ orderIds: Array.from({ length: 20 }, (_, index) => index + 1), nextAttemptAt: null })
+  })
+
+  it('returns when the next event becomes due at the cost of one row', async () => {
+    const context = contextOf(busy)
+    meter.take()
+    const queue = await loadQueue(context, 0, 20)
+    expect(meter.take().rowsRead).toBeLessThanOrEqual(5)
+    expect(queue).toEqual({ orderIds: [], nextAttemptAt: 1 })
+  })
+
+  it.each([
+    [
+      'is suspended',
+      'UPDATE companies SET suspended = 1 WHERE id = ?',
+      'UPDATE companies SET suspended = 0 WHERE id = ?',
+      false,
+    ],
+    [
+      'has its integration switched off',
+      'UPDATE integrations SET enabled = 0 WHERE company_id = ?',
+      'UPDATE integrations SET enabled = 1 WHERE company_id = ?',
+      false,
+    ],
+    [
+      'has no integration',
+      "UPDATE integrations SET kind = 'storage' WHERE company_id = ?",
+      "UPDATE integrations SET kind = 'accounting_sync' WHERE company_id = ?",
+      false,
+    ],
+    [
+      'is stopped',
+      `INSERT INTO accounting_connections (company_id, remote_account, stopped_for)
+       SELECT company_id, '', updated_at FROM integrations WHERE company_id = ?`,
+      'DELETE FROM accounting_connections WHERE company_id = ?',
+      false,
+    ],
+    [
+      'is paused',
+      "INSERT INTO accounting_connections (company_id, remote_account, paused_until) VALUES (?, '', 4102444800000)",
+      'DELETE FROM accounting_connections WHERE company_id = ?',
+      true,
+    ],
+  ])('is not read while the company %s', async (_, begin, end, hasAlarm) => {
+    await sql(begin, busy.company.id)
+    try {
+      const { rowsRead, alarm } = await runObject(busy)
+      expect(rowsRead).toBeLessThanOrEqual(5)
+      expect(alarm !== null).toBe(hasAlarm)
+      expect(await sweepFinds()).toEqual([])
+    } finally {
+      await sql(end, busy.company.id)
+    }
+  })
+
+  it('is found by the sweep at the cost of a few rows for each company', async () => {
+    expect(await sweepFinds()).toEqual([busy.company.id])
+  })
+
+  it('returns an order with many events once, and the others after it', async () => {
+    const shop = await Shop.open()
+    // So that no sweep of another test finds it.
+    await shop.connect({}, false)
+    await addOrders(shop, 30)
+    await addEvents(shop, { count: 1_000, orders: 1, dueAt: 1 })
+    await addEvents(shop, { count: 30, orders: 30, dueAt: 5_000 })
+    const context = contextOf(shop)
+    expect((await loadQueue(context, Date.now(), 20)).orderIds).toEqual([1])
+    const { events } = await loadOrder(context, 1, Date.now())
+    expect(events).toHaveLength(1)
+    expect((await loadQueue(context, Date.now(), 20)).orderIds).toHaveLength(20)
+  })
+})
+
+describe('an order that was changed thousands of times while nothing could be delivered', () => {
+  it('is delivered by one call with its present state', async () => {
+    const shop = await Shop.open()
+    const orderId = await shop.makeOrder({ description: 'first' })
+    await sql(
+      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+       INSERT INTO accounting_outbox (company_id, order_id, operation, next_attempt_at, created_at, updated_at)
+       SELECT ?, ?, 'update', 0, 0, 0 FROM n`,
+      shop.company.id,
+      orderId,
+    )
+    await shop.call('PATCH', `/orders/${orderId}`, { description: 'last' })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'pending' })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.changes()).toEqual(['customer', 'create'])
+    expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'last' }])
+    expect(await shop.open()).toEqual([])
+  })
+})
+
+describe('an event behind a call that waits for its retry', () => {
+  it('becomes due with the call, and at once when the call is done', async () => {
+    const shop = await Shop.open()
+    const orderId = await shop.makeOrder()
+    await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
+    const at = await shop.deliver()
+    await shop.call('PATCH', `/orders/${orderId}`, { description: 'later' })
+    const [sent, update] = await shop.open()
+    expect(sent).toMatchObject({ state: 'sent', next_attempt_at: at })
+    expect(update).toMatchObject({ state: 'pending', next_attempt_at: at })
+    const context = contextOf(shop)
+    expect(await loadQueue(context, Date.now(), 20)).toEqual({ orderIds: [], nextAttemptAt: at })
+
+    // Somebody retries the call before its time.
+    await sql(`UPDATE accounting_outbox SET next_attempt_at = 0 WHERE id = ?`, sent?.id)
+    await sql(`UPDATE accounting_outbox SET next_attempt_at = 4102444800000 WHERE id = ?`, update?.id)
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
+    expect(await shop.open()).toEqual([])
+  })
+})
+
+describe('a suspended company', () => {
+  it('has its events delivered once it is no longer suspended', async () => {
+    const shop = await Shop.open()
+    const orderId = await shop.makeOrder()
+    await sql('UPDATE companies SET suspended = 1 WHERE id = ?', shop.company.id)
+    expect(await shop.deliver()).toBeNull()
+    await sweep()
+    expect(await shop.world.lines()).toEqual([])
+    expect(await shop.open()).toMatchObject([{ state: 'pending', attempts: 0 }])
+
+    await sql('UPDATE companies SET suspended = 0 WHERE id = ?', shop.company.id)
+    await sweep()
+    await vi.waitFor(async () => expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' }), 30_000)
+  })
+})
+
+describe('a run that fails', () => {
+  it('is repeated with a backoff of at most an hour, which a start does not shorten', async () => {
+    const shop = await Shop.open()
+    await shop.makeOrder()
+    const broken = {
+      ...env,
+      DB: new Proxy(env.DB, {
+        get: () => () => {
+          throw new Error('The database is out of reach.')
+        },
+      }),
+    }
+    await runInDurableObject(shop.object, async (_, state) => {
+      state.storage.kv.put('company', shop.company.id)
+      const delays: number[] = []
+      for (let failures = 0; failures < 12; failures++) {
+        const object = new AccountingDelivery(state, broken)
+        const start = Date.now()
+        await object.alarm()
+        const planned = await state.storage.getAlarm()
+        delays.push(Math.round(((planned ?? 0) - start) / 30_000))
+        await object.start(shop.company.id)
+        expect(await state.storage.getAlarm()).toBe(planned)
+        await state.storage.deleteAlarm()
+        await object.start(shop.company.id)
+        expect(await state.storage.getAlarm()).toBe(planned)
+        await state.storage.deleteAlarm()
+      }
+      expect(delays).toEqual([1, 2, 4, 8, 16, 32, 64, 120, 120, 120, 120, 120])
+    })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.changes()).toEqual(['customer', 'create'])
+    await runInDurableObject(shop.object, async (instance, state) => {
+      const before = Date.now()
+      await instance.start(shop.company.id)
+      expect(await state.storage.getAlarm()).toBeLessThan(before + 20_000)
+      await state.storage.deleteAlarm()
+    })
+  })
+})
+
+async function sweep(): Promise<void> {
+  // Without its integration, the company with the backlog is left out.
+  await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', busy.company.id)
+  await worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), env)
+  await sql('UPDATE integrations SET enabled = 1 WHERE company_id = ?', busy.company.id)
+}

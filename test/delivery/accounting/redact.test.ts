@@ -1,0 +1,45 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { redactSecrets } from '../../../src/delivery/accounting/transport.ts'
+
+const MAX = 300
+
+describe('redactSecrets', () => {
+  it.each([
+    ['a secret', 'No s3cret! here', ['s3cret!'], 'No [secret] here'],
+    ['a secret as a URL encodes it', 'No a%2Fb%20c here', ['a/b c'], 'No [secret] here'],
+    ['a secret as a form encodes it', 'No a%2Fb+%7Ec here', ['a/b ~c'], 'No [secret] here'],
+    ['a secret that holds another', 'No abcdef here', ['abc', 'abcdef'], 'No [secret] here'],
+    ['a long word with a digit', `No ${'x'.repeat(23)}1 here`, [], 'No [secret] here'],
+    ['a long word of letters', `No ${'x'.repeat(24)} here`, [], `No ${'x'.repeat(24)} here`],
+    ['a secret that is not well formed', 'No secret here', ['', '\ud800'], 'No secret here'],
+  ])('handles %s', (_name, text, secrets, expected) => {
+    expect(redactSecrets(text, secrets)).toBe(expected)
+  })
+
+  it('cuts any text to the length', () => {
+    for (const unit of ['%', '%1', 'a1 ', '=', ' ', '1'.repeat(23)]) {
+      expect(redactSecrets(unit.repeat(4_000_000 / unit.length), ['secret']).length).toBeLessThanOrEqual(MAX)
+    }
+  })
+
+  it('never shows the beginning of a secret that the cut would halve', () => {
+    const secret = fc.string({ unit: fc.constantFrom(...'abc/+ é%'), minLength: 6, maxLength: 400 })
+    fc.assert(
+      fc.property(secret, secret, fc.nat(400), fc.nat(3), (first, second, at, gap) => {
+        const text = `${'.'.repeat(at)}${first}${'.'.repeat(gap)}${second}${'.'.repeat(100)}`
+        const shown = redactSecrets(text, [first, second]).replaceAll('[secret]', '')
+        for (const each of [first, second]) expect(shown.includes(each.slice(0, 4))).toBe(false)
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
+  it('never shows the beginning of an unknown token that the cut would halve', () => {
+    for (let at = 270; at <= 310; at++) {
+      const text = `${'. '.repeat(200).slice(0, at)} access-1001-0f9d8c7b6a5e4d3c2b1a0f9d8c7b6a5e`
+      const shown = redactSecrets(text, [])
+      expect(shown.replace('[secret]', '').replaceAll(/[. ]/g, '')).toBe('')
+    }
+  })
+})

@@ -1,0 +1,183 @@
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { freshId, migrate, mintToken, sql } from '../../support/app.ts'
+import { expectConsistentAccount, FAULTS, seeded } from './random.ts'
+import { Shop } from './shop.ts'
+import { REALM } from './support.ts'
+
+beforeAll(migrate)
+
+// Time stands still but where the test lets it pass: what happens must not hang on the machine's speed. It is an hour
+// on, so that no alarm goes off by itself.
+beforeEach(() => {
+  const now = Date.now() + 3_600_000
+  vi.spyOn(Date, 'now').mockImplementation(() => now)
+})
+afterEach(() => {
+  vi.mocked(Date.now).mockRestore()
+})
+
+/** Under the limit of 300 requests a minute each. */
+const TOKENS = 6
+
+interface Order {
+  id: number
+  number: string
+  deleted: boolean
+}
+
+/** A company that changes its orders at random, through the API alone; lines are put where no endpoint takes them. */
+class Run {
+  readonly shop: Shop
+  readonly random: () => number
+  readonly orders: Order[] = []
+  readonly tokens: string[] = []
+  readonly clients: number[] = []
+  restarts = 0
+  private calls = 0
+
+  private constructor(shop: Shop, random: () => number) {
+    this.shop = shop
+    this.random = random
+  }
+
+  static async start(seed: number): Promise<Run> {
+    const run = new Run(await Shop.open(), seeded(seed))
+    for (let each = 0; each < TOKENS; each++) run.tokens.push(await mintToken(run.shop.company.id))
+    for (let each = 0; each < 5; each++) {
+      const { body } = await run.call('POST', '/clients', { company_name: `Client ${each}`, email: null })
+      run.clients.push(body.client.id)
+    }
+    return run
+  }
+
+  async call(method: string, path: string, body?: object) {
+    const response = await this.shop.call(method, path, body, this.tokens[this.calls++ % TOKENS])
+    expect(response.status, `${method} ${path} ${JSON.stringify(response.body)}`).toBe(200)
+    return response
+  }
+
+  draw(below: number): number {
+    return Math.floor(this.random() * below)
+  }
+
+  async changeSomething(): Promise<void> {
+    const living = this.orders.filter((order) => !order.deleted)
+    const picked = living[this.draw(living.length)]
+    const chance = this.random()
+    if (!picked || chance < 0.25) {
+      const { body } = await this.call('POST', '/orders', {
+        title: `Order ${this.orders.length}`,
+        ...this.fields(true),
+      })
+      this.orders.push({ id: body.project.id, number: body.invoice.number, deleted: false })
+      await this.addLines(body.invoice.id)
+    } else if (chance < 0.35) {
+      picked.deleted = true
+      await this.call('DELETE', `/orders/${picked.id}`)
+    } else {
+      await this.call('PATCH', `/orders/${picked.id}`, this.fields(false))
+    }
+  }
+
+  private fields(isNew: boolean): object {
+    return {
+      description: this.draw(5) === 0 ? null : `Text ${this.draw(1_000)}`,
+      deadline: `2026-03-${10 + this.draw(20)}`,
+      tax_id: this.draw(2) * (this.shop.company.id * 100 + 1),
+      discount_amount: this.draw(1_000) / 100,
+      discount_amount_type: this.draw(2) === 0 ? 'percentage' : 'fixed',
+      discount_type: this.draw(2) === 0 ? 'before_tax' : 'after_tax',
+      ...(isNew || this.draw(4) === 0 ? { client_id: this.clients[this.draw(this.clients.length)] } : {}),
+    }
+  }
+
+  private async addLines(invoiceId: number): Promise<void> {
+    const lines = Array.from({ length: this.draw(4) }, () => [freshId(), this.draw(100) / 4, this.draw(5_000)])
+    await sql(
+      `INSERT INTO invoice_items (company_id, id, invoice_id, title, quantity, unit_price_cents, search_text)
+       SELECT ?1, json_extract(value, '$[0]'), ?2, 'Tee', json_extract(value, '$[1]'), json_extract(value, '$[2]'), 'tee'
+       FROM json_each(?3)`,
+      this.shop.company.id,
+      invoiceId,
+      JSON.stringify(lines),
+    )
+  }
+
+  async disturb(): Promise<void> {
+    const { world, company } = this.shop
+    await world.spoil(...FAULTS.filter(() => this.random() < 0.12))
+    const chance = this.random()
+    if (chance < 0.1) await world.steer({ action: 'expire_access' })
+    if (chance > 0.05 && chance < 0.3) await this.restart()
+    if (chance > 0.97) await world.steer({ action: 'revoke_grant', realm_id: REALM })
+    if (chance > 0.4 && chance < 0.6) {
+      const linked = await sql<{ id: string }>(
+        'SELECT external_id AS id FROM accounting_links WHERE company_id = ? AND external_id IS NOT NULL ORDER BY order_id',
+        company.id,
+      )
+      const touched = linked[this.draw(linked.length)]
+      const fields = { Memo: 'by hand' }
+      if (touched) await world.steer({ action: 'edit_invoice', realm_id: REALM, id: touched.id, fields })
+    }
+  }
+
+  private async restart(): Promise<void> {
+    this.restarts += 1
+    await runInDurableObject(this.shop.object, () => undefined)
+    await evictDurableObject(this.shop.object)
+  }
+
+  async reconnectIfStopped(): Promise<void> {
+    const connection = await this.shop.connection()
+    if (connection?.stopped_for == null) return
+    const refresh_token = `refresh-${REALM}-${this.draw(1e9)}`
+    await this.shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
+    await this.shop.connect({ refresh_token })
+  }
+}
+
+describe('500 random changes of orders through the service under random failures', () => {
+  it.each([1, 2])('end with the accounting system equal to the orders, seed %i', { timeout: 240_000 }, async (seed) => {
+    const run = await Run.start(seed)
+    const { shop } = run
+    for (let turn = 0; turn < 500; turn++) {
+      await run.changeSomething()
+      if (turn % 3 > 0) continue
+      await run.disturb()
+      if (run.random() < 0.5) await shop.passTime()
+      await shop.deliver()
+      if (run.random() < 0.3) await run.reconnectIfStopped()
+    }
+    await shop.world.spoil()
+    for (let round = 0; round < 30 && (await shop.open()).length > 0; round++) {
+      await run.reconnectIfStopped()
+      await shop.passTime()
+      await shop.deliver()
+    }
+    expect(await shop.open()).toEqual([])
+
+    const account = await shop.world.account()
+    expectConsistentAccount(account, run.orders)
+    const customers = Object.values(account.customers)
+    expect(new Set(customers.map((each) => each.DisplayName)).size).toBe(customers.length)
+
+    for (const order of run.orders.filter(({ deleted }) => !deleted)) {
+      const { body } = await run.call('GET', `/orders/${order.id}`)
+      expect(body.accounting).toEqual({ status: 'synced', last_error: null, synced_at: expect.any(String) })
+      const invoice = Object.values(account.invoices).find(({ DocNumber }) => DocNumber === order.number)
+      expect({ PrivateNote: '', ...invoice }).toMatchObject({
+        PrivateNote: body.project.description ?? '',
+        DueDate: body.project.deadline,
+        TxnDate: body.project.created_date,
+        TotalAmt: body.invoice.total,
+        TxnTaxDetail: { TotalTax: body.invoice.tax_total },
+      })
+      expect(account.customers[invoice.CustomerRef.value].DisplayName).toBe(body.client.company_name)
+      const lines = invoice.Line.filter((line: { DetailType: string }) => line.DetailType === 'SalesItemLineDetail')
+      expect(lines).toHaveLength(Math.max(1, body.invoice_items.length))
+    }
+    // The run has met what it is for.
+    expect(run.restarts).toBeGreaterThan(10)
+  })
+})

@@ -1,0 +1,143 @@
+import { runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import type { AccountingDelivery } from '../../../src/delivery/accounting/delivery.ts'
+import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { CREDENTIALS } from '../../../src/simulators/accounting-data.ts'
+import {
+  type ApiResponse,
+  freshId,
+  type Home,
+  mintCompany,
+  request,
+  send,
+  sql,
+  type TestCompany,
+} from '../../support/app.ts'
+import { addItem } from '../../support/rows.ts'
+import { World } from './support.ts'
+
+export interface EventRow {
+  id: number
+  order_id: number
+  operation: string
+  state: string
+  attempts: number
+  stale_attempts: number
+  next_attempt_at: number
+  request_id: string | null
+  request_body: string | null
+  last_error: string | null
+}
+
+/** A company whose orders go to an account of its own at the simulator, delivered when the test says so. */
+export class Shop {
+  readonly company: TestCompany
+  readonly world = new World()
+  clientId = 0
+  /** How often the service started a delivery. */
+  startCalls = 0
+
+  private constructor(company: TestCompany) {
+    this.company = company
+  }
+
+  static async open(credentials: Record<string, string> = {}, home?: Home): Promise<Shop> {
+    const shop = new Shop(await mintCompany(home && { home }))
+    await sql('UPDATE companies SET accounting_sync_enabled = 1 WHERE id = ?', shop.company.id)
+    await shop.connect(credentials)
+    shop.clientId = (
+      await shop.call('POST', '/clients', { company_name: 'Acme', email: 'ann@acme.test' })
+    ).body.client.id
+    return shop
+  }
+
+  /** Stores the integration as `seed` does: it counts as changed. */
+  async connect(credentials: Record<string, string> = {}, enabled = true, settings: object = {}): Promise<void> {
+    const keys = env.CREDENTIALS_KEY
+    const all = { ...CREDENTIALS, ...credentials }
+    await sql(
+      `INSERT INTO integrations (company_id, kind, enabled, base_url, settings, credentials, updated_at)
+       VALUES (?1, 'accounting_sync', ?2, ?3, ?6, ?4, ?5)
+       ON CONFLICT DO UPDATE SET enabled = ?2, base_url = ?3, settings = ?6, credentials = ?4, updated_at = ?5`,
+      this.company.id,
+      enabled ? 1 : 0,
+      this.world.baseUrl,
+      await encryptCredentials(keys, this.company.id, 'accounting_sync', all),
+      Date.now() + freshId(),
+      JSON.stringify(settings),
+    )
+  }
+
+  /** A request whose start of a delivery is only counted. */
+  call(method: string, path: string, body?: unknown, token = this.company.token): Promise<ApiResponse> {
+    const start = async () => {
+      this.startCalls += 1
+    }
+    const quiet = { idFromName: () => ({}), get: () => ({ start }) }
+    return send(request(token, method, path, body), { env: Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) })
+  }
+
+  /** @returns the id of a new order with one line of 12 × 9.50 */
+  async makeOrder(fields: object = {}): Promise<number> {
+    const made = await this.call('POST', '/orders', { title: 'Team shirts', client_id: this.clientId, ...fields })
+    await addItem(this.company, made.body.invoice.id, { quantity: 12, unit_price_cents: 950 })
+    return made.body.project.id
+  }
+
+  /** The `accounting` part of an order. */
+  async accounting(orderId: number): Promise<{ status: string; last_error: string | null; synced_at: string | null }> {
+    return (await this.call('GET', `/orders/${orderId}`)).body.accounting
+  }
+
+  get object() {
+    const objects = env.ACCOUNTING_DELIVERY as unknown as DurableObjectNamespace<AccountingDelivery>
+    return objects.get(objects.idFromName(String(this.company.id)))
+  }
+
+  /** Runs the object's alarm until it has nothing to do now; returns its next alarm. */
+  async deliver(): Promise<number | null> {
+    for (;;) {
+      const at = await runInDurableObject(this.object, async (instance, state) => {
+        state.storage.kv.put('company', this.company.id)
+        await instance.alarm()
+        const planned = await state.storage.getAlarm()
+        await state.storage.deleteAlarm()
+        return planned
+      })
+      if (at === null || at > Date.now()) return at
+    }
+  }
+
+  /** Whatever waits is due, and no pause lasts. */
+  async passTime(): Promise<void> {
+    await sql(`UPDATE accounting_outbox SET next_attempt_at = 0 WHERE company_id = ?`, this.company.id)
+    await sql(`UPDATE accounting_connections SET paused_until = 0 WHERE company_id = ?`, this.company.id)
+  }
+
+  /** Events that are not done, oldest first. */
+  open(): Promise<EventRow[]> {
+    return sql(`SELECT * FROM accounting_outbox WHERE company_id = ? AND state <> 'done' ORDER BY id`, this.company.id)
+  }
+
+  async connection(): Promise<Record<string, unknown> | undefined> {
+    return (await sql('SELECT * FROM accounting_connections WHERE company_id = ?', this.company.id))[0]
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into invoices freely
+  async invoices(): Promise<any[]> {
+    return Object.values((await this.world.account()).invoices)
+  }
+
+  /** What was carried out at the other side, in order. */
+  async changes(): Promise<string[]> {
+    return (await this.world.account()).changes.map((change) => change.operation)
+  }
+
+  /** The calls to the other side that would change an invoice. */
+  async invoiceCalls() {
+    const { calls } = await this.world.look()
+    return calls
+      .filter((call) => call.method === 'POST' && /\/invoice\?/.test(call.path))
+      .map((call) => ({ requestId: new URL(call.path, 'http://x').searchParams.get('requestid'), body: call.body }))
+  }
+}

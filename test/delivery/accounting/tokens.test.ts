@@ -1,0 +1,197 @@
+import { describe, expect, it, vi } from 'vitest'
+import { getDefaultTokenUrl, type Tokens } from '../../../src/delivery/accounting/adapter.ts'
+import { classify } from '../../../src/delivery/accounting/decisions.ts'
+import { CREDENTIALS, SPOILT } from '../../../src/simulators/accounting-data.ts'
+import { fail } from './adapter-support.ts'
+import { REALM, World } from './support.ts'
+
+const TOKEN = '^POST /oauth2'
+
+async function countRefreshes(world: World): Promise<number> {
+  return (await world.lines()).filter((line) => line.startsWith('POST /oauth2')).length
+}
+
+describe('access tokens', () => {
+  it('are requested when there is none, and reused', async () => {
+    const world = new World()
+    const adapter = world.connect()
+    await adapter.findInvoices('1')
+    await adapter.findInvoices('2')
+    expect(await countRefreshes(world)).toBe(1)
+    const [stored] = world.saved
+    expect(stored?.refresh_token).not.toBe(CREDENTIALS.refresh_token)
+    expect(stored?.access_good_until).toBeGreaterThan(Date.now() + 3_500_000)
+    const again = world.connect(stored ? { tokens: stored } : {})
+    await again.findInvoices('3')
+    expect(await countRefreshes(world)).toBe(1)
+  })
+
+  it('are requested as the protocol says', async () => {
+    const world = new World()
+    await world.connect().findInvoices('1')
+    const { calls } = await world.look()
+    expect(calls[0]).toMatchObject({
+      method: 'POST',
+      path: '/oauth2/v1/tokens/bearer',
+      headers: {
+        authorization: `Basic ${btoa(`${CREDENTIALS.client_id}:${CREDENTIALS.client_secret}`)}`,
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      body: `grant_type=refresh_token&refresh_token=${CREDENTIALS.refresh_token}`,
+    })
+  })
+
+  it('are requested at the configured address', async () => {
+    const world = new World()
+    const token_url = `${world.baseUrl}/elsewhere`
+    await world.spoil({ match: '^POST /elsewhere', status: 400, body: '{"error":"invalid_grant"}' })
+    const error = await fail(world.connect({ settings: { ...world.settings(), token_url } }).findInvoices('1'))
+    expect(classify(error.failure)).toBe('grant_lost')
+  })
+
+  it('are requested at the token host where the API host has no token endpoint', async () => {
+    const world = new World()
+    await world.steer({ action: 'move_tokens' })
+    await world.connect({ settings: { ...world.settings(), token_url: world.tokenUrl } }).findInvoices('1')
+    expect(world.saved).toHaveLength(1)
+  })
+
+  it.each([
+    ['https://quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
+    ['https://sandbox-quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
+    ['https://accounting.example/api', 'https://accounting.example/api/oauth2/v1/tokens/bearer'],
+    ['https://constructor', 'https://constructor/oauth2/v1/tokens/bearer'],
+  ])('are requested, with the API at %s, at %s', (baseUrl, tokenUrl) => {
+    expect(getDefaultTokenUrl(baseUrl)).toBe(tokenUrl)
+  })
+
+  it.each([
+    ['404', { status: 404, body: '{"message":"No route"}' }],
+    ['405', { status: 405, body: '' }],
+    ['a page', { status: 200, headers: { 'content-type': 'text/html' }, body: ' <html>Sign in</html>' }],
+    ['a page with 403', { status: 403, body: '<!doctype html><p>No' }],
+    ['a redirect', { status: 302, headers: { location: '/login' }, body: '' }],
+  ])('stop the company when their address responds with %s', async (_name, fault) => {
+    const world = new World()
+    const token_url = `${world.baseUrl}/tokens?key=hidden`
+    await world.spoil({ match: '^POST /tokens', ...fault })
+    const error = await fail(world.connect({ settings: { ...world.settings(), token_url } }).findInvoices('1'))
+    expect(classify(error.failure)).toBe('no_token_endpoint')
+    expect(error.message).toBe(
+      `There is no token endpoint at ${world.baseUrl}/tokens: set token_url of the accounting_sync integration.`,
+    )
+  })
+
+  it('are renewed before they expire', async () => {
+    const world = new World()
+    const start = Date.now()
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(start)
+    const adapter = world.connect()
+    await adapter.findInvoices('1')
+    clock.mockReturnValue(start + 3_539_000)
+    await adapter.findInvoices('1')
+    expect(await countRefreshes(world)).toBe(1)
+    clock.mockReturnValue(start + 3_541_000)
+    await adapter.findInvoices('1')
+    expect(await countRefreshes(world)).toBe(2)
+    clock.mockRestore()
+  })
+
+  it('are renewed once when refused, and the call repeated once', async () => {
+    const world = new World()
+    const adapter = world.connect()
+    await adapter.findInvoices('1')
+    await world.steer({ action: 'expire_access' })
+    expect(await adapter.findInvoices('1')).toEqual([])
+    expect((await world.lines()).slice(-3)).toEqual([
+      `GET /v3/company/${REALM}/query`,
+      'POST /oauth2/v1/tokens/bearer',
+      `GET /v3/company/${REALM}/query`,
+    ])
+
+    await world.spoil({ match: '^GET', times: -1, ...SPOILT.tokenExpired })
+    const error = await fail(adapter.findInvoices('1'))
+    expect(classify(error.failure)).toBe('token')
+    expect(await countRefreshes(world)).toBe(3)
+  })
+
+  it('are renewed once for concurrent calls', async () => {
+    const world = new World()
+    const adapter = world.connect()
+    await Promise.all(['1', '2', '3', '4'].map((number) => adapter.findInvoices(number)))
+    expect(await countRefreshes(world)).toBe(1)
+    await world.steer({ action: 'expire_access' })
+    await Promise.all(['1', '2', '3', '4'].map((number) => adapter.findInvoices(number)))
+    expect(await countRefreshes(world)).toBe(2)
+  })
+})
+
+describe('the refresh token', () => {
+  it('is stored before the access token is used', async () => {
+    const world = new World()
+    const order: string[] = []
+    const adapter = world.connect({
+      saveTokens: async () => {
+        await new Promise((resolve) => setTimeout(resolve, 100))
+        order.push(...(await world.lines()), 'stored')
+      },
+    })
+    await adapter.findInvoices('1')
+    expect(order).toEqual(['POST /oauth2/v1/tokens/bearer', 'stored'])
+    expect((await world.lines()).at(-1)).toBe(`GET /v3/company/${REALM}/query`)
+  })
+
+  it('that could not be stored is stored at the next call, and not renewed again', async () => {
+    const world = new World()
+    const stored: Tokens[] = []
+    let broken = true
+    const adapter = world.connect({
+      saveTokens: async (tokens) => {
+        if (broken) throw new Error('No database')
+        stored.push(tokens)
+      },
+    })
+    await expect(adapter.findInvoices('1')).rejects.toThrow('No database')
+    expect(await world.lines()).toEqual(['POST /oauth2/v1/tokens/bearer'])
+    broken = false
+    await adapter.findInvoices('1')
+    expect(await countRefreshes(world)).toBe(1)
+    expect(stored[0]?.refresh_token).toBe((await world.look()).state.grants[REALM])
+  })
+
+  it('rotates: the old one is refused', async () => {
+    const world = new World()
+    await world.connect().findInvoices('1')
+    const error = await fail(world.connect().findInvoices('1'))
+    expect(error.failure).toMatchObject({ kind: 'response', endpoint: 'token', oauthError: 'invalid_grant' })
+    expect(classify(error.failure)).toBe('grant_lost')
+  })
+
+  it('is valid again once the company connects anew', async () => {
+    const world = new World()
+    const adapter = world.connect()
+    await adapter.findInvoices('1')
+    await world.steer({ action: 'revoke_grant', realm_id: REALM })
+    expect(classify((await fail(adapter.findInvoices('1'))).failure)).toBe('grant_lost')
+    const refresh_token = `refresh-${REALM}-second`
+    await world.steer({ action: 'grant', realm_id: REALM, refresh_token: refresh_token })
+    await world.connect({ tokens: { refresh_token, access_token: null, access_good_until: 0 } }).findInvoices('1')
+  })
+
+  it.each([
+    ['a wrong secret', 'grant_lost', {}, 'wrong'],
+    ['a failing token endpoint', 'transient', SPOILT.unavailable, null],
+    ['a failing token endpoint without a page', 'transient', { status: 500, body: '' }, null],
+    ['a throttled token endpoint', 'throttle', SPOILT.throttled, null],
+    ['a throttled token endpoint with a page', 'throttle', { status: 429, body: '<html>Slow</html>' }, null],
+    ['a refusal', 'grant_lost', { status: 404, body: '{"error":"invalid_client"}' }, null],
+    ['no token in the response', 'transient', { status: 200, body: '{}' }, null],
+  ])('%s: %s', async (_name, expected, fault, secret) => {
+    const world = new World()
+    if (Object.keys(fault).length > 0) await world.spoil({ match: TOKEN, ...fault })
+    const settings = world.settings()
+    const adapter = world.connect({ settings: secret ? { ...settings, client_secret: secret } : settings })
+    expect(classify((await fail(adapter.findInvoices('1'))).failure)).toBe(expected)
+    expect(world.saved).toEqual([])
+  })
+})

@@ -1,0 +1,184 @@
+import { env } from 'cloudflare:workers'
+import fc from 'fast-check'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { MAX_INITIAL_FAILURES } from '../../../src/delivery/webhooks/deliver-changes.ts'
+import { DELIVERIES_PER_SECOND, HostPace } from '../../../src/delivery/webhooks/host-pace.ts'
+import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
+import { call, migrate, mintCompany, sql } from '../../support/app.ts'
+import { Receiver, Subscriber } from './support.ts'
+
+beforeAll(async () => {
+  await migrate()
+  // The companies below are not the first of their database.
+  await mintCompany({ home: 'DB' })
+})
+
+const FOREVER = { times: -1 }
+const SPAN = { from: '2000-01-01T00:00:00Z', to: '2100-01-01T00:00:00Z' }
+const WEBHOOK_DELIVERY = { idFromName: String, get: () => ({ start: async () => undefined }) }
+const bindings = Object.assign({}, env, { WEBHOOK_DELIVERY })
+
+/** Sends a request of an operator that starts no delivery. */
+function administer({ company }: Subscriber, method: string, path: string, body?: unknown) {
+  const at = `/companies/${company.id}/webhooks${path}`
+  return adminSend(adminRequest(method, at, body, { authorization: `Bearer ${ADMIN_TOKEN}` }), bindings)
+}
+
+async function createEndpoint(subscriber: Subscriber) {
+  const receiver = new Receiver('', subscriber.company.home)
+  const { body } = await administer(subscriber, 'POST', '', { url: `${receiver.url}/hook` })
+  const read = async () => (await administer(subscriber, 'GET', `/${body.id}`)).body
+  return { id: String(body.id), receiver, read }
+}
+
+async function createClients(subscriber: Subscriber, count: number): Promise<void> {
+  for (let each = 0; each < count; each++) await subscriber.createClient(`c${each}`)
+}
+
+describe('a replay', () => {
+  it('is one at a time for each endpoint, and another one is refused without a trace', async () => {
+    const subscriber = await Subscriber.open()
+    const endpoints = [await createEndpoint(subscriber), await createEndpoint(subscriber)]
+    await createClients(subscriber, 2)
+    await subscriber.deliver()
+    for (const { id } of endpoints) {
+      const replay = () => administer(subscriber, 'POST', `/${id}/replay`, SPAN)
+      const responses = await Promise.all([replay(), replay(), replay()])
+      expect(responses.map(({ status }) => status).sort()).toEqual([200, 409, 409])
+      const refused = responses.find(({ status }) => status === 409)
+      expect(refused?.body.error.message).toBe('A replay of the endpoint is under way: wait until `replaying` is false')
+      const entries = await sql("SELECT id FROM admin_log WHERE entity_id = ? AND action = 'webhooks.replay'", id)
+      expect(entries).toHaveLength(1)
+    }
+    await subscriber.deliver()
+    for (const { id, receiver } of endpoints) {
+      expect(await receiver.lines()).toHaveLength(4)
+      expect((await administer(subscriber, 'POST', `/${id}/replay`, SPAN)).status).toBe(200)
+    }
+  })
+})
+
+describe('deliveries to one host', () => {
+  it('begin at most ten times in any second', () => {
+    const pauses = fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 200 })
+    fc.assert(
+      fc.property(pauses, (steps) => {
+        const pace = new HostPace()
+        let now = 1_000_000
+        const begins = steps.map((step) => {
+          now += step
+          const at = now + pace.reserve('hooks.example', now)
+          expect(at).toBeGreaterThanOrEqual(now)
+          return at
+        })
+        begins.forEach((begin, index) => {
+          const next = begins[index + DELIVERIES_PER_SECOND]
+          if (next !== undefined) expect(next - begin).toBeGreaterThanOrEqual(1_000)
+        })
+      }),
+    )
+  })
+
+  it('do not wait for those to another host, nor where there are few', () => {
+    const pace = new HostPace()
+    for (let each = 0; each < DELIVERIES_PER_SECOND; each++) expect(pace.reserve('a.example', 1_000)).toBe(0)
+    expect(pace.reserve('a.example', 1_000)).toBe(1_000)
+    expect(pace.reserve('b.example', 1_000)).toBe(0)
+    expect(pace.reserve('a.example', 2_500)).toBe(0)
+  })
+
+  it('share the pace over all endpoints of the company', async () => {
+    const subscriber = await Subscriber.open()
+    const receivers = [await subscriber.subscribe(), await subscriber.subscribe(), await subscriber.subscribe()]
+    await createClients(subscriber, 7)
+    const start = Date.now()
+    await subscriber.deliver()
+    // 21 deliveries: the last one begins 2 s after the first.
+    expect(Date.now() - start).toBeGreaterThanOrEqual(1_990)
+    for (const receiver of receivers) expect(await receiver.lines()).toHaveLength(7)
+  })
+})
+
+describe('an address that accepted no message yet', () => {
+  it('is given up after twenty attempts, with a reason', async () => {
+    const subscriber = await Subscriber.open()
+    const { receiver, read } = await createEndpoint(subscriber)
+    await receiver.spoil({ status: 500, ...FOREVER })
+    await createClients(subscriber, 15)
+    await subscriber.deliver()
+    // Ten objects fail, and nothing new is sent.
+    expect((await read()).enabled).toBe(true)
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await read()).toMatchObject({
+      enabled: false,
+      disabled_reason: 'The first 20 deliveries to this address failed, the last one with: HTTP 500.',
+    })
+    const attempts = (await receiver.lines()).length
+    expect(attempts).toBeGreaterThanOrEqual(MAX_INITIAL_FAILURES)
+    // Up to three more were under way.
+    expect(attempts).toBeLessThan(MAX_INITIAL_FAILURES + 4)
+  })
+
+  it('gets twenty more when it is enabled again, and loses nothing', async () => {
+    const subscriber = await Subscriber.open()
+    const { id, receiver, read } = await createEndpoint(subscriber)
+    await receiver.spoil({ status: 500, ...FOREVER })
+    await createClients(subscriber, 12)
+    for (let round = 0; round < 2; round++) {
+      await subscriber.deliver()
+      await subscriber.passTime()
+    }
+    expect((await read()).enabled).toBe(false)
+    const before = (await receiver.lines()).length
+    await administer(subscriber, 'PATCH', `/${id}`, { enabled: true })
+    await subscriber.deliver()
+    expect((await read()).enabled).toBe(true)
+    expect((await receiver.lines()).length).toBeGreaterThan(before)
+    await receiver.spoil()
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.deliveries()).toEqual([])
+    expect(await read()).toMatchObject({ enabled: true, behind: 0 })
+    expect(new Set(await receiver.lines()).size).toBe(12)
+  })
+
+  it('is trusted from its first success on, until it is another address', async () => {
+    const subscriber = await Subscriber.open()
+    const { id, receiver, read } = await createEndpoint(subscriber)
+    await createClients(subscriber, 1)
+    await subscriber.deliver()
+    const fail = async (at: Receiver) => {
+      await at.spoil({ status: 500, ...FOREVER })
+      await createClients(subscriber, 12)
+      for (let round = 0; round < 3; round++) {
+        await subscriber.deliver()
+        await subscriber.passTime()
+      }
+    }
+    await fail(receiver)
+    expect((await receiver.lines()).length).toBeGreaterThan(MAX_INITIAL_FAILURES + 4)
+    expect((await read()).enabled).toBe(true)
+
+    const next = new Receiver('', subscriber.company.home)
+    await next.spoil({ status: 500, ...FOREVER })
+    await administer(subscriber, 'PATCH', `/${id}`, { url: `${next.url}/hook` })
+    await fail(next)
+    expect(await read()).toMatchObject({ enabled: false, disabled_reason: expect.stringContaining('The first 20') })
+    expect((await next.lines()).length).toBeLessThan(MAX_INITIAL_FAILURES + 4)
+  })
+
+  it('of one company does not count for another', async () => {
+    const [one, other] = [await Subscriber.open({ home: 'DB' }), await Subscriber.open({ home: 'DB' })]
+    const endpoints = [await createEndpoint(one), await createEndpoint(other)] as const
+    await endpoints[0].receiver.spoil({ status: 500, ...FOREVER })
+    for (const subscriber of [one, other]) await createClients(subscriber, 12)
+    for (let round = 0; round < 2; round++) {
+      for (const subscriber of [one, other]) await subscriber.deliver()
+      await one.passTime()
+    }
+    expect((await endpoints[0].read()).enabled).toBe(false)
+    expect(await endpoints[1].read()).toMatchObject({ enabled: true, behind: 0 })
+    expect((await call(other.company.token, 'GET', '/clients')).status).toBe(200)
+  })
+})

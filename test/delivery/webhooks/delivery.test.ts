@@ -1,0 +1,399 @@
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { MAX_FAILING } from '../../../src/delivery/webhooks/deliver-changes.ts'
+import { credentialsKind, rotateSecret } from '../../../src/delivery/webhooks/message.ts'
+import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { migrate, sql } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
+import { expectedSignature, type Receiver, Subscriber } from './support.ts'
+
+beforeAll(migrate)
+afterEach(() => void vi.useRealTimers())
+
+const HOUR_MS = 3_600_000
+const FOREVER = { times: -1 }
+
+async function open(): Promise<{ subscriber: Subscriber; receiver: Receiver }> {
+  const subscriber = await Subscriber.open()
+  return { subscriber, receiver: await subscriber.subscribe() }
+}
+
+describe('a message', () => {
+  it('is signed, and holds the change as the feed has it', async () => {
+    const { subscriber, receiver } = await open()
+    const id = await subscriber.createClient()
+    expect(await subscriber.deliver()).toBeNull()
+    const [message, ...others] = await receiver.messages()
+    if (!message) throw new Error('There is no message.')
+    expect(others).toEqual([])
+    const [change] = await sql<{ at: number; sequence: number }>(
+      'SELECT at, sequence FROM changes WHERE company_id = ?',
+      subscriber.company.id,
+    )
+    const time = new Date(change?.at ?? 0).toISOString()
+    expect(message.body).toEqual({
+      type: 'client.created',
+      timestamp: time,
+      data: { type: 'clients', id, operation: 'create', version: 1, time },
+    })
+    expect(message).toMatchObject({
+      id: `msg_${receiver.endpointId.slice(3)}_${change?.sequence}`,
+      contentType: 'application/json',
+      // That of the database when the change was read from it.
+      bookmark: expect.stringMatching(/^[0-9a-f-]{20,}(@DB_TWO)?$/),
+      signature: await expectedSignature(receiver.secrets.secret, message),
+    })
+    expect(Math.abs(message.timestamp - Date.now() / 1_000)).toBeLessThan(30)
+    expect(await receiver.deliveries()).toEqual([])
+  })
+
+  it('of an email thread also has its mailbox and legacy id', async () => {
+    const { subscriber, receiver } = await open()
+    const put = await subscriber.call('PUT', '/mail/email-threads/t1', { account_email: 'Box@x.example', messages: [] })
+    await subscriber.deliver()
+    expect((await receiver.messages()).map(({ body }) => body)).toMatchObject([
+      {
+        type: 'email_thread.created',
+        data: {
+          type: 'email_threads',
+          id: put.body.email_thread.id,
+          account_email: 'box@x.example',
+          legacy_thread_id: 't1',
+        },
+      },
+    ])
+  })
+
+  it('is sent for each create, update and delete, of the subscribed types only', async () => {
+    const { subscriber, receiver } = await open()
+    const few = await subscriber.subscribe({ event_types: ['order.deleted', 'client.updated'] })
+    const client_id = await subscriber.createClient()
+    const order = (await subscriber.call('POST', '/orders', { title: 'T', client_id })).body.project.id
+    await subscriber.rename(client_id, 'Other')
+    await subscriber.call('DELETE', `/orders/${order}`)
+    await subscriber.call('PATCH', `/clients/${client_id}`, { deleted: true })
+    expect(await subscriber.deliver()).toBeNull()
+    const lines = await receiver.lines()
+    expect(lines.filter((line) => line.startsWith('client'))).toEqual([
+      `client.created ${client_id} v1`,
+      `client.updated ${client_id} v2`,
+      `client.deleted ${client_id} v3`,
+    ])
+    expect(lines.filter((line) => line.startsWith('order')).map((line) => line.split(' ')[0])).toEqual([
+      'order.created',
+      'order.deleted',
+    ])
+    expect((await few.lines()).map((line) => line.split(' ')[0]).sort()).toEqual(['client.updated', 'order.deleted'])
+  })
+
+  it('is signed with both secrets for 24 hours after a rotation', async () => {
+    const { subscriber, receiver } = await open()
+    const now = Date.now()
+    const rotated = rotateSecret(receiver.secrets, now)
+    await sql(
+      'UPDATE webhook_endpoints SET secret = ? WHERE id = ?',
+      await encryptCredentials(
+        env.CREDENTIALS_KEY,
+        subscriber.company.id,
+        credentialsKind(receiver.endpointId),
+        rotated,
+      ),
+      receiver.endpointId,
+    )
+    await subscriber.createClient()
+    await subscriber.deliver()
+    vi.useFakeTimers({ toFake: ['Date'], now: now + 25 * HOUR_MS })
+    await subscriber.createClient()
+    await subscriber.deliver()
+    const [first, second] = await receiver.messages()
+    if (!first || !second) throw new Error('A message is missing.')
+    const [byNew, byOld] = [rotated.secret, receiver.secrets.secret]
+    expect(first.signature).toBe(`${await expectedSignature(byNew, first)} ${await expectedSignature(byOld, first)}`)
+    expect(second.signature).toBe(await expectedSignature(byNew, second))
+  })
+})
+
+describe('a failed delivery', () => {
+  it.each([
+    ['an error', { status: 500 }, 'HTTP 500'],
+    ['a response that is not a success', { status: 404 }, 'HTTP 404'],
+    ['no response', { destroy: true }, 'no connection'],
+  ])('after %s is repeated as the same message, with a new time and signature', async (_, fault, error) => {
+    const { subscriber, receiver } = await open()
+    await receiver.spoil(fault)
+    const id = await subscriber.createClient()
+    const now = Date.now()
+    const at = await subscriber.deliver()
+    expect(await receiver.deliveries()).toMatchObject([{ entity_id: String(id), attempts: 1, last_error: error }])
+    expect(at).toBeGreaterThanOrEqual(now + 5_000)
+    vi.useFakeTimers({ toFake: ['Date'], now: Number(at) + 1_000 })
+    expect(await subscriber.deliver()).toBeNull()
+    const [first, second, ...others] = await receiver.messages()
+    expect(others).toEqual([])
+    expect([second?.id, second?.text]).toEqual([first?.id, first?.text])
+    expect(second?.timestamp).toBeGreaterThan(first?.timestamp ?? 0)
+    expect(await receiver.deliveries()).toEqual([])
+  })
+
+  it('of a redirect is not followed', async () => {
+    const { subscriber, receiver } = await open()
+    const other = await subscriber.subscribe({ event_types: ['order.created'] })
+    await receiver.spoil({ status: 307, headers: { location: `${other.url}/hook` }, ...FOREVER })
+    await subscriber.createClient()
+    await subscriber.deliver()
+    expect(await receiver.lines()).toHaveLength(1)
+    expect(await other.lines()).toEqual([])
+    expect(await receiver.deliveries()).toMatchObject([
+      { attempts: 1, last_error: 'HTTP 307, redirects are not followed' },
+    ])
+  })
+
+  it('delays the later changes of its object, in order, and no other object', async () => {
+    const { subscriber, receiver } = await open()
+    const [bad, good] = [await subscriber.createClient('bad'), await subscriber.createClient('good')]
+    await subscriber.rename(bad, 'bad 2')
+    await subscriber.rename(good, 'good 2')
+    // The first attempt of all: that of the first client.
+    await receiver.spoil({ status: 500 })
+    await subscriber.deliver()
+    await subscriber.rename(bad, 'bad 3')
+    await subscriber.rename(good, 'good 3')
+    await subscriber.deliver()
+    const goodLines = ['client.created', 'client.updated', 'client.updated'].map(
+      (type, at) => `${type} ${good} v${at + 1}`,
+    )
+    const ofGood = (lines: string[]) => lines.filter((line) => line.includes(` ${good} `))
+    const ofBad = (lines: string[]) => lines.filter((line) => line.includes(` ${bad} `))
+    expect(ofGood(await receiver.lines())).toEqual(goodLines)
+    expect(ofBad(await receiver.lines())).toEqual([`client.created ${bad} v1`])
+    const waiting = await receiver.deliveries()
+    expect(waiting.map((row) => [row.entity_id, row.attempts, row.next_attempt_at === null])).toEqual([
+      [String(bad), 1, false],
+      [String(bad), 0, true],
+      [String(bad), 0, true],
+    ])
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    expect(ofBad(await receiver.lines())).toEqual([
+      `client.created ${bad} v1`,
+      `client.created ${bad} v1`,
+      `client.updated ${bad} v2`,
+      `client.updated ${bad} v3`,
+    ])
+    expect(ofGood(await receiver.lines())).toEqual(goodLines)
+    expect(await receiver.deliveries()).toEqual([])
+  })
+
+  it('is repeated for three days by the schedule; then the endpoint is disabled with a reason, and stays so', async () => {
+    const { subscriber, receiver } = await open()
+    await receiver.spoil({ status: 503, ...FOREVER })
+    const id = await subscriber.createClient()
+    const start = Date.now()
+    const pauses: number[] = []
+    vi.useFakeTimers({ toFake: ['Date'], now: start })
+    for (;;) {
+      const now = Date.now()
+      const at = await subscriber.deliver()
+      if (at === null) break
+      pauses.push(at - now)
+      vi.setSystemTime(at)
+    }
+    const hours = [5 / 3_600, 1 / 12, 0.5, 2, 5, 10, 14, 20, 24]
+    expect(pauses).toHaveLength(hours.length)
+    pauses.forEach((pause, index) => {
+      const ms = (hours[index] ?? 0) * HOUR_MS
+      expect(pause).toBeGreaterThanOrEqual(ms)
+      expect(pause).toBeLessThanOrEqual(ms * 1.1 + 5_000)
+    })
+    expect(Date.now() - start).toBeGreaterThan(3 * 24 * HOUR_MS)
+    const row = await receiver.row()
+    expect(row).toMatchObject({ enabled: 0 })
+    expect(row.disabled_reason).toMatch(
+      new RegExp(`^The delivery of client.created of ${id} failed 10 times since .*: HTTP 503\\.$`),
+    )
+    expect(logLines).toContainEqual({
+      event: 'webhook_disabled',
+      company_id: subscriber.company.id,
+      endpoint_id: receiver.endpointId,
+    })
+    await subscriber.createClient()
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.lines()).toHaveLength(10)
+
+    // Enabled again, as the command does it: it goes on where it stopped.
+    await receiver.spoil()
+    await sql(
+      'UPDATE webhook_endpoints SET enabled = 1, disabled_reason = NULL, updated_at = 1 WHERE id = ?',
+      receiver.endpointId,
+    )
+    await sql('UPDATE webhook_deliveries SET attempts = 0 WHERE endpoint_id = ?', receiver.endpointId)
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    expect((await receiver.lines()).slice(10)).toEqual([
+      `client.created ${id} v1`,
+      expect.stringMatching(/^client.created/),
+    ])
+  })
+
+  it('with 410 (Gone) disables the endpoint at once', async () => {
+    const { subscriber, receiver } = await open()
+    await receiver.spoil({ status: 410 })
+    await subscriber.createClient()
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.row()).toMatchObject({
+      enabled: 0,
+      disabled_reason: 'The endpoint responded with HTTP 410 (Gone).',
+    })
+  })
+
+  it('does not disable an endpoint whose address was changed meanwhile', async () => {
+    const { subscriber, receiver } = await open()
+    await receiver.spoil({ status: 410, delayMs: 300 })
+    await subscriber.createClient()
+    const delivered = subscriber.deliver()
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), 30_000)
+    await sql('UPDATE webhook_endpoints SET updated_at = 5 WHERE id = ?', receiver.endpointId)
+    await sql('UPDATE webhook_deliveries SET next_attempt_at = 9e15 WHERE endpoint_id = ?', receiver.endpointId)
+    await delivered
+    expect(await receiver.row()).toMatchObject({ enabled: 1 })
+  })
+
+  it('of many objects stops the reading of the feed until one of them succeeds', async () => {
+    const { subscriber, receiver } = await open()
+    const count = MAX_FAILING * 3
+    for (let each = 0; each < count; each++) await subscriber.createClient(`c${each}`)
+    await receiver.spoil({ status: 500, ...FOREVER })
+    const at = await subscriber.deliver()
+    expect(at).toBeGreaterThan(Date.now())
+    const tried = await receiver.lines()
+    expect(tried.length).toBeGreaterThanOrEqual(MAX_FAILING)
+    expect(tried.length).toBeLessThan(MAX_FAILING + 4)
+    await receiver.spoil()
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    const lines = (await receiver.lines()).slice(tried.length)
+    expect(new Set(lines).size).toBe(count)
+    expect(lines).toHaveLength(count)
+  })
+
+  it('does not delay another endpoint of the company', async () => {
+    const { subscriber, receiver } = await open()
+    const other = await subscriber.subscribe()
+    await receiver.spoil({ status: 500, ...FOREVER })
+    await subscriber.createClient()
+    await subscriber.deliver()
+    expect(await other.lines()).toHaveLength(1)
+    expect(await other.deliveries()).toEqual([])
+    expect(await receiver.deliveries()).toHaveLength(1)
+  })
+})
+
+describe('deliveries', () => {
+  it('of more changes than one round are all made, each object in order', async () => {
+    const { subscriber, receiver } = await open()
+    const ids = await Promise.all(Array.from({ length: 20 }, (_, index) => subscriber.createClient(`c${index}`)))
+    for (let round = 0; round < 4; round++) await Promise.all(ids.map((id) => subscriber.rename(id, `r${round}`)))
+    expect(await subscriber.deliver()).toBeNull()
+    const lines = await receiver.lines()
+    expect(lines).toHaveLength(100)
+    for (const id of ids) {
+      const versions = lines.filter((line) => line.includes(` ${id} `)).map((line) => line.split(' v')[1])
+      expect(versions).toEqual(['1', '2', '3', '4', '5'])
+    }
+    expect(new Set((await receiver.messages()).map((message) => message.id)).size).toBe(100)
+  })
+
+  it('of random failures reach the endpoint at least once, each object in order', async () => {
+    const { subscriber, receiver } = await open()
+    const ids = await Promise.all(Array.from({ length: 8 }, (_, index) => subscriber.createClient(`c${index}`)))
+    for (let round = 0; round < 12; round++) {
+      await receiver.spoil({ status: 500, times: 1 + (round % 3) })
+      await Promise.all(
+        ids.filter((_, index) => (index * 7 + round) % 3 > 0).map((id) => subscriber.rename(id, `r${round}`)),
+      )
+      await subscriber.deliver()
+      if (round % 4 === 3) await subscriber.passTime()
+    }
+    await receiver.spoil()
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    const lines = await receiver.lines()
+    for (const id of ids) {
+      const [row] = await sql<{ version: number }>(
+        'SELECT version FROM clients WHERE company_id = ? AND id = ?',
+        subscriber.company.id,
+        id,
+      )
+      const versions = lines.filter((line) => line.includes(` ${id} `)).map((line) => Number(line.split(' v')[1]))
+      expect(versions, `${versions}`).toEqual([...versions].sort((a, b) => a - b))
+      expect([...new Set(versions)]).toEqual(Array.from({ length: row?.version ?? 0 }, (_, index) => index + 1))
+    }
+  })
+
+  it('of a replay come before new changes, and are the same messages', async () => {
+    const { subscriber, receiver } = await open()
+    const [first, second] = [await subscriber.createClient('a'), await subscriber.createClient('b')]
+    await subscriber.rename(first, 'a2')
+    await subscriber.deliver()
+    const sequenceOf = ({ id }: { id: string }) => Number(id.split('_').at(-1))
+    // Different objects are delivered at once.
+    const before = (await receiver.messages()).sort((a, b) => sequenceOf(a) - sequenceOf(b))
+    const [span] = await sql<{ first: number; last: number }>(
+      'SELECT min(sequence) AS first, max(sequence) AS last FROM changes WHERE company_id = ?',
+      subscriber.company.id,
+    )
+    await sql(
+      'UPDATE webhook_endpoints SET replay_position = ?, replay_end = ? WHERE id = ?',
+      Number(span?.first) - 1,
+      Number(span?.last) - 1,
+      receiver.endpointId,
+    )
+    await subscriber.rename(second, 'b2')
+    expect(await subscriber.deliver()).toBeNull()
+    const replayed = (await receiver.messages()).slice(before.length)
+    expect(
+      replayed
+        .slice(0, 2)
+        .map(({ id }) => id)
+        .sort(),
+    ).toEqual(
+      before
+        .slice(0, 2)
+        .map(({ id }) => id)
+        .sort(),
+    )
+    expect(replayed.slice(2).map(({ body }) => body.data)).toMatchObject([{ id: second, version: 2 }])
+    expect(await receiver.row()).toMatchObject({ replay_position: null, replay_end: null })
+  })
+
+  it('skip what the feed no longer holds', async () => {
+    const { subscriber, receiver } = await open()
+    await receiver.spoil({ status: 500 })
+    const id = await subscriber.createClient()
+    await subscriber.deliver()
+    await subscriber.rename(id, 'b')
+    await subscriber.deliver()
+    await sql('DELETE FROM changes WHERE company_id = ? AND version = 1', subscriber.company.id)
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.lines()).toEqual([`client.created ${id} v1`, `client.updated ${id} v2`])
+    expect(await receiver.deliveries()).toEqual([])
+  })
+
+  it('end while the company is suspended', async () => {
+    const { subscriber, receiver } = await open()
+    await subscriber.createClient()
+    await sql('UPDATE companies SET suspended = 1 WHERE id = ?', subscriber.company.id)
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.lines()).toEqual([])
+  })
+
+  it('of an endpoint whose secret cannot be decrypted disable it', async () => {
+    const { subscriber, receiver } = await open()
+    await subscriber.createClient()
+    await sql(`UPDATE webhook_endpoints SET secret = 'v1.x.y' WHERE id = ?`, receiver.endpointId)
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.row()).toMatchObject({ enabled: 0, disabled_reason: expect.stringContaining('secret') })
+    expect(await receiver.lines()).toEqual([])
+  })
+})

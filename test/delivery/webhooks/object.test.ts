@@ -1,0 +1,302 @@
+import {
+  abortAllDurableObjects,
+  createScheduledController,
+  evictDurableObject,
+  runDurableObjectAlarm,
+  runInDurableObject,
+} from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import type { Env } from '../../../src/env.ts'
+import worker from '../../../src/index.ts'
+import { look, spoil } from '../../../src/simulators/steer.ts'
+import { call, migrate, mintToken, request, sql } from '../../support/app.ts'
+import { measureHops } from '../../support/hops.ts'
+import { logLines } from '../../support/log.ts'
+import { Subscriber } from './support.ts'
+
+beforeAll(migrate)
+afterEach(() => void vi.useRealTimers())
+
+const MAILBOX = 'box@x.example'
+const LONG = { timeout: 30_000 }
+
+async function runSweep(): Promise<void> {
+  await worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), env)
+}
+
+describe('the object of a company', () => {
+  it('is started by writes of every kind, and delivers after the response', async () => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe()
+    const token = await subscriber.freshToken()
+    const client_id = (await call(token, 'POST', '/clients', { company_name: 'A' })).body.client.id
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), LONG)
+    const order = (await call(token, 'POST', '/orders', { title: 'T', client_id })).body.project.id
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(2), LONG)
+    await call(token, 'PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [] })
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(3), LONG)
+    await call(token, 'PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [], mail_history_id: '2' })
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(4), LONG)
+    await call(token, 'DELETE', `/orders/${order}`)
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(5), LONG)
+    const types = (await receiver.messages()).map(({ body }) => body.type)
+    expect(types).toEqual([
+      'client.created',
+      'order.created',
+      'email_thread.created',
+      'email_thread.updated',
+      'order.deleted',
+    ])
+    expect(await runInDurableObject(subscriber.object, (_, state) => state.storage.getAlarm())).toBeNull()
+  })
+
+  it('is started only where the company has an enabled endpoint, after writes only', async () => {
+    // In another database every company may have endpoints.
+    const open = () => Subscriber.open({ home: 'DB' })
+    const [none, disabled, enabled] = [await open(), await open(), await open()]
+    const receiver = await disabled.subscribe()
+    await sql('UPDATE webhook_endpoints SET enabled = 0 WHERE id = ?', receiver.endpointId)
+    await enabled.subscribe()
+    const started: number[] = []
+    const start = async (companyId: number) => void started.push(companyId)
+    const WEBHOOK_DELIVERY = { idFromName: String, get: () => ({ start }) }
+    const bindings = Object.assign({}, env, { WEBHOOK_DELIVERY }) as Env
+    for (const subscriber of [none, disabled, enabled]) {
+      const token = await subscriber.freshToken()
+      const send = async (method: string, path: string, body?: object) =>
+        (await measureHops(request(token, method, path, body), bindings)).response
+      expect((await send('GET', '/clients')).status).toBe(200)
+      expect((await send('PATCH', '/clients/999999', { company_name: 'x' })).status).toBe(404)
+      expect((await send('POST', '/clients', { company_name: 'A' })).status).toBe(200)
+    }
+    expect(new Set(started)).toEqual(new Set([enabled.company.id]))
+  })
+
+  it('costs a write no wait', async () => {
+    const subscriber = await Subscriber.open({ home: 'DB' })
+    await subscriber.subscribe()
+    const token = await subscriber.freshToken()
+    const start = () => scheduler.wait(300)
+    const bindings = Object.assign({}, env, { WEBHOOK_DELIVERY: { idFromName: String, get: () => ({ start }) } }) as Env
+    const { response, hops, depth } = await measureHops(
+      request(token, 'POST', '/clients', { company_name: 'A' }),
+      bindings,
+    )
+    expect(response.status).toBe(200)
+    expect(hops.map(({ name }) => name)).toEqual(['RATE_LIMITER.enter', 'DB.batch'])
+    expect(depth).toBe(2)
+    const put = request(token, 'PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [] })
+    expect((await measureHops(put, bindings)).depth).toBeLessThanOrEqual(3)
+  })
+
+  it('resumes by its alarm after it was evicted', async () => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe()
+    await receiver.spoil({ status: 500 })
+    await subscriber.createClient()
+    await subscriber.object.start(subscriber.company.id)
+    await vi.waitFor(async () => expect(await receiver.deliveries()).toMatchObject([{ attempts: 1 }]), LONG)
+    await evictDurableObject(subscriber.object)
+    await subscriber.passTime()
+    await runDurableObjectAlarm(subscriber.object)
+    await vi.waitFor(async () => expect(await receiver.deliveries()).toEqual([]), LONG)
+    expect(await receiver.lines()).toHaveLength(2)
+  })
+
+  it('delivers the same message again when it was killed before the result was stored', async () => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe()
+    await receiver.spoil({ delayMs: 1_500, status: 204 })
+    await subscriber.createClient()
+    await subscriber.object.start(subscriber.company.id)
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), LONG)
+    await abortAllDurableObjects()
+    expect(await receiver.deliveries()).toEqual([])
+    await runSweep()
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(2), LONG)
+    const [first, second] = await receiver.messages()
+    expect([second?.id, second?.text]).toEqual([first?.id, first?.text])
+    await vi.waitFor(async () => {
+      const [company] = await sql<{ n: number }>(
+        'SELECT last_change AS n FROM companies WHERE id = ?',
+        subscriber.company.id,
+      )
+      expect(await receiver.row()).toMatchObject({ position: company?.n })
+    }, LONG)
+  })
+
+  it('retries when the database fails', async () => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe()
+    await subscriber.createClient()
+    await sql('ALTER TABLE webhook_deliveries RENAME TO webhook_deliveries_away')
+    try {
+      expect(await subscriber.deliver()).toBeGreaterThan(Date.now() + 20_000)
+    } finally {
+      await sql('ALTER TABLE webhook_deliveries_away RENAME TO webhook_deliveries')
+    }
+    expect(logLines).toContainEqual(
+      expect.objectContaining({ event: 'webhooks_failed', company_id: subscriber.company.id }),
+    )
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.lines()).toHaveLength(1)
+  })
+
+  it('logs neither addresses, secrets nor contents', async () => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe()
+    await receiver.spoil({ status: 410 })
+    await subscriber.createClient('Confidential')
+    await subscriber.deliver()
+    const text = JSON.stringify(logLines)
+    for (const secret of [receiver.url, receiver.secrets.secret, 'Confidential', '127.0.0.1']) {
+      expect(text).not.toContain(secret)
+    }
+  })
+})
+
+describe('the sweep', () => {
+  it('starts companies with changes to deliver, whoever made them, and no others', async () => {
+    const [written, failed, replayed, current, suspended] = await Promise.all(
+      Array.from({ length: 5 }, () => Subscriber.open()),
+    )
+    if (!written || !failed || !replayed || !current || !suspended) throw new Error('unreachable')
+    for (const subscriber of [failed, replayed, current]) {
+      const receiver = await subscriber.subscribe()
+      if (subscriber === failed) await receiver.spoil({ status: 500 })
+      await subscriber.createClient()
+      await subscriber.deliver()
+    }
+    await failed.passTime()
+    await sql(
+      'UPDATE webhook_endpoints SET replay_position = position - 1, replay_end = position WHERE company_id = ?',
+      replayed.company.id,
+    )
+    const receiver = await written.subscribe()
+    await suspended.subscribe()
+    for (const { company } of [written, suspended]) {
+      await sql(
+        `INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at)
+         VALUES (?, 5, 'Seeded', 'SEEDED', 0, 0)`,
+        company.id,
+      )
+    }
+    await sql('UPDATE companies SET suspended = 1 WHERE id = ?', suspended.company.id)
+    const started: number[] = []
+    const start = async (companyId: number) => void started.push(companyId)
+    const quiet = { idFromName: String, get: () => ({ start }) }
+    await worker.scheduled(
+      createScheduledController({ scheduledTime: Date.now() }),
+      Object.assign({}, env, { WEBHOOK_DELIVERY: quiet }) as Env,
+    )
+    const own = [written, failed, replayed, current, suspended].map(({ company }) => company.id)
+    expect(started.filter((id) => own.includes(id)).sort()).toEqual(
+      [written, failed, replayed].map(({ company }) => company.id).sort(),
+    )
+    await written.deliver()
+    expect(await receiver.lines()).toEqual(['client.created 5 v1'])
+  })
+})
+
+describe('companies', () => {
+  it('get their own changes only', async () => {
+    const [one, other] = [await Subscriber.open(), await Subscriber.open()]
+    const [receiver, others] = [await one.subscribe(), await other.subscribe()]
+    const id = await one.createClient()
+    const foreign = await other.createClient()
+    await one.call('PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [] })
+    await one.deliver()
+    await other.deliver()
+    expect((await receiver.messages()).map(({ body }) => body.data.id)).toEqual([id, expect.any(String)])
+    expect(await others.lines()).toEqual([`client.created ${foreign} v1`])
+  })
+})
+
+describe('an address', () => {
+  /** A resolver whose answers the test changes. */
+  function openResolver() {
+    const scope = `${inject('receiverUrl')}/t/${crypto.randomUUID()}`
+    const resolveTo = (address: string) =>
+      spoil(scope, {
+        match: 'type=A$',
+        times: -1,
+        body: JSON.stringify({ Status: 0, Answer: [{ type: 1, data: address }] }),
+      })
+    return { scope, resolveTo, bindings: { WEBHOOK_RESOLVER: `${scope}/dns-query` } }
+  }
+
+  it('is resolved before deliveries: one that leads into a private network by now is not called', async () => {
+    const { resolveTo, bindings } = openResolver()
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe({ url: 'https://hooks.example/hook' })
+    const called: string[] = []
+    const fetchBefore = globalThis.fetch
+    globalThis.fetch = async (input, init) => {
+      const url = String(input instanceof Request ? input.url : input)
+      if (!url.startsWith('https://hooks.example/')) return fetchBefore(input, init)
+      called.push(url)
+      return new Response(null, { status: 204 })
+    }
+    try {
+      await resolveTo('1.1.1.1')
+      await subscriber.createClient()
+      expect(await subscriber.deliver(bindings)).toBeNull()
+      expect(called).toEqual(['https://hooks.example/hook'])
+
+      await resolveTo('10.0.0.1')
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 6_000 })
+      await subscriber.createClient()
+      await subscriber.deliver(bindings)
+      expect(called).toHaveLength(1)
+      expect(await receiver.deliveries()).toMatchObject([
+        { attempts: 1, last_error: 'the address must resolve to public addresses only' },
+      ])
+    } finally {
+      globalThis.fetch = fetchBefore
+    }
+  })
+
+  it('on loopback is not called outside of development', async () => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe()
+    await subscriber.createClient()
+    await subscriber.deliver({ WEBHOOK_LOOPBACK: '' })
+    expect(await receiver.lines()).toEqual([])
+    expect(await receiver.deliveries()).toMatchObject([{ last_error: 'the address must be an https address' }])
+  })
+
+  it('that cannot be resolved for want of the resolver waits, and counts no attempt', async () => {
+    const { scope, bindings } = openResolver()
+    await spoil(scope, { status: 503, times: -1 })
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe({ url: 'https://waiting.example/hook' })
+    for (let each = 0; each < 8; each++) await subscriber.createClient()
+    const at = await subscriber.deliver(bindings)
+    expect(at).toBeGreaterThan(Date.now() + 20_000)
+    const rows = await receiver.deliveries()
+    expect(rows.length).toBeLessThanOrEqual(4)
+    expect(rows.every(({ attempts }) => attempts === 0)).toBe(true)
+    const asked = (await look(scope)).calls.length
+    expect(asked).toBeLessThanOrEqual(8)
+    await subscriber.passTime()
+    await subscriber.deliver(bindings)
+    expect((await look(scope)).calls.length).toBeLessThanOrEqual(asked + 8)
+    expect(await receiver.row()).toMatchObject({ enabled: 1 })
+  })
+})
+
+describe('a deleted endpoint', () => {
+  it('leaves nothing behind when it is deleted during a delivery', async () => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe()
+    await receiver.spoil({ delayMs: 500, status: 500 })
+    await subscriber.createClient()
+    const delivered = subscriber.deliver()
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), LONG)
+    await sql('DELETE FROM webhook_endpoints WHERE id = ?', receiver.endpointId)
+    expect(await delivered).toBeNull()
+    expect(await receiver.deliveries()).toEqual([])
+    expect((await call(await mintToken(subscriber.company.id), 'GET', '/clients')).status).toBe(200)
+  })
+})

@@ -1,0 +1,57 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { createClient, createOrder, mintShop, type Shop } from '../../resources/orders/support.ts'
+import { call, migrate, mintToken, sql } from '../../support/app.ts'
+
+beforeAll(migrate)
+
+async function rowsOf(shop: Shop, action: string): Promise<{ entity_id: string; request_id: string }[]> {
+  return sql(
+    'SELECT entity_id, request_id FROM audit_log WHERE company_id = ? AND action = ? ORDER BY id',
+    shop.id,
+    action,
+  )
+}
+
+describe('the audit log', () => {
+  it('records a change that is repeated within a minute once, with the first request', async () => {
+    const shop = await mintShop()
+    const { project } = await createOrder(shop)
+    const patch = (mark: string) =>
+      shop.call('PATCH', `/orders/${project.id}`, { title: mark }, { 'x-request-id': mark })
+    for (const mark of ['a', 'b', 'c']) expect((await patch(mark)).body.project.title).toBe(mark)
+    await Promise.all(Array.from({ length: 5 }, (_, index) => patch(`d${index}`)))
+    expect(await rowsOf(shop, 'order.update')).toEqual([{ entity_id: String(project.id), request_id: 'a' }])
+
+    await sql('UPDATE audit_log SET at = at - 60000 WHERE company_id = ?', shop.id)
+    await patch('e')
+    await patch('f')
+    expect((await rowsOf(shop, 'order.update')).map((row) => row.request_id)).toEqual(['a', 'e'])
+  })
+
+  it('records the changes of each thing, of each kind and by each token', async () => {
+    const shop = await mintShop()
+    const other = await createClient(shop)
+    const token = await mintToken(shop.id)
+    for (let turn = 0; turn < 2; turn++) {
+      for (const id of [shop.clientId, other]) {
+        await shop.call('PATCH', `/clients/${id}`, { phone: '1' })
+        await call(token, 'PATCH', `/clients/${id}`, { phone: '2' })
+      }
+    }
+    expect((await rowsOf(shop, 'client.update')).map((row) => row.entity_id)).toEqual(
+      [shop.clientId, shop.clientId, other, other].map(String),
+    )
+    expect(await rowsOf(shop, 'client.create')).toHaveLength(2)
+  })
+
+  it('records a repeated PUT of a mail thread once', async () => {
+    const shop = await mintShop()
+    for (const subject of ['a', 'b', 'c']) {
+      const body = { account_email: 'a@x.example', subject, messages: [] }
+      expect((await shop.call('PUT', '/mail/email-threads/t1', body)).status).toBe(200)
+    }
+    expect(
+      await sql('SELECT count(*) AS n FROM audit_log WHERE company_id = ? AND action LIKE ?', shop.id, 'email%'),
+    ).toEqual([{ n: 1 }])
+  })
+})

@@ -1,0 +1,88 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { app } from '../../../src/app.ts'
+import type { Env } from '../../../src/env.ts'
+import { ADMIN_TOKEN } from '../../support/admin.ts'
+import { migrate, mintCompany, send, type TestCompany } from '../../support/app.ts'
+
+const DEVELOPMENT: Env = Object.assign({}, env, { ADMIN_DEVELOPMENT: 'development' })
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  // The company under test is not the first of its database.
+  await mintCompany({ home: 'DB' })
+  company = await mintCompany({ home: 'DB' })
+})
+
+/** One of each part of the service. */
+const paths = () => [
+  '/admin/v1/me',
+  '/admin/v1/openapi.json',
+  '/api/v1/me',
+  '/api/v1/openapi.json',
+  '/api/v1/nowhere',
+  '/health',
+  '/health/live',
+  '/uploads/crm-integration-api-files/x',
+  '/settings',
+  '/',
+]
+
+function requestTo(origin: string, path: string, init: RequestInit = {}) {
+  const authorization = `Bearer ${path.startsWith('/admin') ? ADMIN_TOKEN : company.token}`
+  const { headers, ...rest } = init
+  return new Request(`${origin}${path}`, { ...rest, headers: { authorization, ...headers } })
+}
+
+const status = async (...input: Parameters<typeof requestTo>) => {
+  const { status, body } = await send(requestTo(...input), { env: DEVELOPMENT, app })
+  return [status, body?.error?.code, body?.error?.message]
+}
+const REFUSED = [403, 'forbidden', 'In development the service has loopback addresses only: use 127.0.0.1 or localhost']
+
+describe('in development', () => {
+  it.each([
+    'http://evil.example',
+    'http://evil.example:8787',
+    'http://localhost.evil.example',
+    'http://127.0.0.1.evil.example',
+    'http://127-0-0-1.example',
+    'http://192.168.1.2:8787',
+    'http://[2001:db8::1]:8787',
+    'http://0.0.0.0:8787',
+    'https://api.test',
+  ])('%s is refused on every path, by every method', async (origin) => {
+    for (const path of paths()) {
+      expect([path, ...(await status(origin, path))]).toEqual([path, ...REFUSED])
+      for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+        expect([path, method, ...(await status(origin, path, { method }))]).toEqual([path, method, ...REFUSED])
+      }
+    }
+  })
+
+  it('a Host header that differs from the address counts too', async () => {
+    const host = (value: string) => status('http://127.0.0.1:8787', '/admin/v1/me', { headers: { host: value } })
+    expect(await host('evil.example:8787')).toEqual(REFUSED)
+    expect(await host('evil.example')).toEqual(REFUSED)
+    expect(await host('not a host')).toEqual(REFUSED)
+    expect((await host('localhost:8787'))[0]).toBe(200)
+  })
+
+  it.each([
+    'http://127.0.0.1:8787',
+    'http://localhost:8787',
+    'http://LOCALHOST',
+    'http://[::1]:8787',
+    'http://127.8.8.8',
+  ])('%s is served', async (origin) => {
+    expect((await status(origin, '/admin/v1/me'))[0]).toBe(200)
+    expect((await status(origin, '/api/v1/me'))[0]).toBe(200)
+    expect((await status(origin, '/health/live'))[0]).toBe(200)
+  })
+})
+
+it('a deployment is served at its own host', async () => {
+  const sent = requestTo('https://crm.example', '/api/v1/me')
+  expect((await send(sent, { env, app })).status).toBe(200)
+})

@@ -1,0 +1,298 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { call, migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { measureHops } from '../../support/hops.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { refuse, withLimiter } from '../gate/support.ts'
+
+const DAY_MS = 86_400_000
+
+let company: TestCompany
+let clientId: number
+let nextKey = 0
+
+const freshKey = () => `key-${nextKey++}`
+const keyed = (key: string) => ({ 'idempotency-key': key })
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+  clientId = await createClient()
+})
+
+async function createClient(fields: object = {}): Promise<number> {
+  return (await company.call('POST', '/clients', { company_name: 'Client', ...fields })).body.client.id
+}
+
+async function createOrder(): Promise<number> {
+  return (await company.call('POST', '/orders', { title: 'Order', client_id: clientId })).body.project.id
+}
+
+/** How many rows of the company a table has. */
+async function count(table: string): Promise<number> {
+  const [row] = await sql<{ count: number }>(`SELECT count(*) AS count FROM ${table} WHERE company_id = ?`, company.id)
+  return row?.count ?? 0
+}
+
+const TABLES = ['clients', 'orders', 'invoices', 'payments', 'changes', 'audit_log', 'accounting_outbox']
+const countAll = async () => Promise.all(TABLES.map(count))
+
+/** Requests that a key makes happen once, each with the status of its first response. */
+const WRITES: [name: string, status: number, make: () => Promise<[method: string, path: string, body?: object]>][] = [
+  ['creation of a client', 200, async () => ['POST', '/clients', { company_name: 'A' }]],
+  [
+    'creation with an external id',
+    200,
+    async () => ['POST', '/clients', { company_name: 'A', external_id: freshKey() }],
+  ],
+  ['update of a client', 200, async () => ['PATCH', `/clients/${await createClient()}`, { phone: '1' }]],
+  [
+    'update that takes away the email it was found by',
+    200,
+    async () => {
+      const email = `${freshKey()}@x.example`
+      await createClient({ email })
+      return ['PATCH', `/clients/${encodeURIComponent(email)}`, { email: null }]
+    },
+  ],
+  ['update of an unknown client', 404, async () => ['PATCH', '/clients/1', { phone: '1' }]],
+  ['creation of an order', 200, async () => ['POST', '/orders', { title: 'A', client_id: clientId }]],
+  ['creation of an order of an unknown client', 400, async () => ['POST', '/orders', { title: 'A', client_id: 1 }]],
+  ['update of an order', 200, async () => ['PATCH', `/orders/${await createOrder()}`, { discount_amount: 5 }]],
+  [
+    'update of an order to an unknown status',
+    400,
+    async () => ['PATCH', `/orders/${await createOrder()}`, { status_id: 1 }],
+  ],
+  ['update of an unknown order', 404, async () => ['PATCH', '/orders/1', { title: 'B' }]],
+  ['deletion of an order', 200, async () => ['DELETE', `/orders/${await createOrder()}`]],
+  ['deletion of an unknown order', 404, async () => ['DELETE', '/orders/1']],
+]
+
+describe('a request that is sent again with its key', () => {
+  it.each(WRITES)('repeats the first response to a %s (%i), and changes nothing', async (_, status, make) => {
+    const [method, path, body] = await make()
+    const key = freshKey()
+    const first = await company.call(method, path, body, keyed(key))
+    expect(first.status, JSON.stringify(first.body)).toBe(status)
+    expect(first.headers.has('idempotency-replayed')).toBe(false)
+    const before = await countAll()
+    for (let i = 0; i < 2; i++) {
+      const again = await company.call(method, path, body, keyed(key))
+      expect(again.status).toBe(status)
+      expect(JSON.stringify(again.body)).toBe(JSON.stringify(first.body))
+      expect(again.headers.get('idempotency-replayed')).toBe('true')
+      expect(again.headers.get('etag')).toBe(first.headers.get('etag'))
+    }
+    expect(await countAll()).toEqual(before)
+  })
+
+  it('repeats the response as it was, whatever has changed since', async () => {
+    const key = freshKey()
+    const body = { company_name: 'Before' }
+    const first = await company.call('POST', '/clients', body, keyed(key))
+    await company.call('PATCH', `/clients/${first.body.client.id}`, { company_name: 'After', deleted: true })
+    expect((await company.call('POST', '/clients', body, keyed(key))).body).toEqual(first.body)
+  })
+
+  it('repeats a change that named a version, which is another one by now', async () => {
+    const id = await createClient()
+    const headers = { ...keyed(freshKey()), 'if-match': '"1"' }
+    const first = await company.call('PATCH', `/clients/${id}`, { phone: '1' }, headers)
+    expect(first.body.client.version).toBe(2)
+    const again = await company.call('PATCH', `/clients/${id}`, { phone: '1' }, headers)
+    expect([again.status, again.body]).toEqual([200, first.body])
+    expect(again.headers.get('idempotency-replayed')).toBe('true')
+  })
+
+  it.each<[string, (id: number) => [string, string, object | undefined]]>([
+    ['body', (id) => ['PATCH', `/clients/${id}`, { phone: '2' }]],
+    ['formatting of the body', (id) => ['PATCH', `/clients/${id}`, { website: 'x.example', phone: '1' }]],
+    ['path', () => ['PATCH', `/clients/${clientId}`, { phone: '1' }]],
+    ['query', (id) => ['PATCH', `/clients/${id}?email=a@x.example`, { phone: '1' }]],
+    ['method', () => ['POST', '/clients', { company_name: 'A' }]],
+    ['resource', () => ['DELETE', '/orders/1', undefined]],
+  ])('is refused with another %s', async (_, other) => {
+    const id = await createClient()
+    const key = freshKey()
+    expect((await company.call('PATCH', `/clients/${id}`, { phone: '1' }, keyed(key))).status).toBe(200)
+    const before = await countAll()
+    const [method, path, body] = other(id)
+    const response = await company.call(method, path, body, keyed(key))
+    expect(response.status).toBe(400)
+    expect(response.body.error).toMatchObject({
+      code: 'invalid_request',
+      details: { reason: 'idempotency_key_reused' },
+    })
+    expect(await countAll()).toEqual(before)
+  })
+})
+
+describe('a key', () => {
+  it('is that of one token', async () => {
+    const key = keyed(freshKey())
+    const body = { company_name: 'A' }
+    const first = await company.call('POST', '/clients', body, key)
+    const other = await call(await mintToken(company.id), 'POST', '/clients', { company_name: 'B' }, key)
+    expect(other.status).toBe(200)
+    expect(other.body.client.id).not.toBe(first.body.client.id)
+    const stranger = await (await mintCompany()).call('POST', '/clients', body, key)
+    expect(stranger.headers.has('idempotency-replayed')).toBe(false)
+  })
+
+  it.each(['', 'a b', 'é', 'x'.repeat(256), 'tab\tbed'])('is refused where it is %j', async (key) => {
+    const before = await count('clients')
+    const response = await company.call('POST', '/clients', { company_name: 'A' }, keyed(key))
+    expect(response.status).toBe(400)
+    expect(response.body.error.details.issues[0].path).toBe('Idempotency-Key')
+    expect(await count('clients')).toBe(before)
+  })
+
+  it.each(['a', '~!"#', 'x'.repeat(255)])('may be %j', async (key) => {
+    for (const isReplayed of [false, true]) {
+      const response = await company.call('POST', '/clients', { company_name: 'A' }, keyed(key))
+      expect([response.status, response.headers.has('idempotency-replayed')]).toEqual([200, isReplayed])
+    }
+  })
+
+  it('has no effect on reads and PUT', async () => {
+    const key = keyed(freshKey())
+    const before = await count('idempotency_keys')
+    await company.call('GET', '/clients', undefined, key)
+    const body = { account_email: 'box@x.example', messages: [] }
+    expect((await company.call('PUT', '/mail/email-threads/a', body, key)).status).toBe(200)
+    expect((await company.call('PUT', '/mail/email-threads/b', body, key)).status).toBe(200)
+    expect(await count('idempotency_keys')).toBe(before)
+  })
+
+  it('is not stored by a request that is refused before it reaches the data', async () => {
+    const before = await count('idempotency_keys')
+    const reader = await mintToken(company.id, ['clients:read'])
+    const id = await createClient({ external_id: 'taken' })
+    const refusals: [number, Parameters<typeof call>][] = [
+      [400, [company.token, 'POST', '/clients', {}]],
+      [400, [company.token, 'POST', '/clients', '{']],
+      [400, [company.token, 'POST', '/clients?x=1', { company_name: 'A' }]],
+      [401, [null, 'POST', '/clients', { company_name: 'A' }]],
+      [403, [reader, 'POST', '/clients', { company_name: 'A' }]],
+      [404, [company.token, 'DELETE', '/orders/x']],
+      [409, [company.token, 'POST', '/clients', { company_name: 'A', external_id: 'taken' }]],
+      [412, [company.token, 'PATCH', `/clients/${id}`, { phone: '1' }, { 'if-match': '"9"' }]],
+      [415, [company.token, 'POST', '/clients', '{}', { 'content-type': 'text/plain' }]],
+    ]
+    for (const [status, [token, method, path, body, headers]] of refusals) {
+      const key = freshKey()
+      const response = await call(token, method, path, body, { ...headers, ...keyed(key) })
+      expect(response.status, JSON.stringify(response.body)).toBe(status)
+      const next = await company.call('POST', '/clients', { company_name: 'A' }, keyed(key))
+      expect([next.status, next.headers.has('idempotency-replayed')]).toEqual([200, false])
+    }
+    expect(await count('idempotency_keys')).toBe(before + refusals.length)
+  })
+
+  it('is not stored by a request over the limit', async () => {
+    const token = await mintToken(company.id)
+    const { bindings } = withLimiter(refuse)
+    const before = await count('idempotency_keys')
+    const sent = request(token, 'POST', '/clients', { company_name: 'A' }, keyed(freshKey()))
+    expect((await send(sent, { env: bindings })).status).toBe(429)
+    expect(await count('idempotency_keys')).toBe(before)
+  })
+
+  it('expires after 24 hours', async () => {
+    const key = freshKey()
+    const age = (ms: number) =>
+      sql(
+        'UPDATE idempotency_keys SET created_at = created_at - ? WHERE company_id = ? AND key = ?',
+        ms,
+        company.id,
+        key,
+      )
+    const body = { company_name: 'A' }
+    const first = await company.call('POST', '/clients', body, keyed(key))
+    await age(DAY_MS - 60_000)
+    expect((await company.call('POST', '/clients', body, keyed(key))).body).toEqual(first.body)
+    await age(60_000)
+    const second = await company.call('POST', '/clients', { company_name: 'B' }, keyed(key))
+    expect(second.status).toBe(200)
+    expect(second.headers.has('idempotency-replayed')).toBe(false)
+    expect(second.body.client.id).not.toBe(first.body.client.id)
+    const again = await company.call('POST', '/clients', { company_name: 'B' }, keyed(key))
+    expect(again.body).toEqual(second.body)
+  })
+
+  it('that has expired leaves the refusals of its request as they are', async () => {
+    const id = await createClient()
+    const headers = { ...keyed(freshKey()), 'if-match': '"1"' }
+    const sent = () => company.call('PATCH', `/clients/${id}`, { phone: '1' }, headers)
+    expect((await sent()).status).toBe(200)
+    await sql('UPDATE idempotency_keys SET created_at = 0 WHERE company_id = ?', company.id)
+    expect((await sent()).status).toBe(412)
+  })
+})
+
+describe('requests that are sent at once with one key', () => {
+  it.each<[string, () => Promise<[string, string, object | undefined]>, string]>([
+    ['creations', async () => ['POST', '/clients', { company_name: 'Once' }], 'clients'],
+    ['creations of orders', async () => ['POST', '/orders', { title: 'Once', client_id: clientId }], 'orders'],
+  ])('make one row of %s, and every response is the first one or 409', async (_, make, table) => {
+    const [method, path, body] = await make()
+    const key = freshKey()
+    const before = await count(table)
+    const responses = await Promise.all(Array.from({ length: 8 }, () => company.call(method, path, body, keyed(key))))
+    expect(await count(table)).toBe(before + 1)
+    const done = responses.filter(({ status }) => status === 200)
+    expect(done.length).toBeGreaterThan(0)
+    expect(new Set(done.map((response) => JSON.stringify(response.body))).size).toBe(1)
+    for (const response of responses.filter(({ status }) => status !== 200)) {
+      expect([response.status, response.body.error.details]).toEqual([409, { reason: 'idempotency_key_in_use' }])
+      expect(response.headers.get('retry-after')).toBe('1')
+    }
+  })
+
+  it('in several isolates make one row, too', async () => {
+    const key = freshKey()
+    const sent = () => request(company.token, 'POST', '/clients', { company_name: 'Once' }, keyed(key))
+    const before = await count('clients')
+    // The second request is done while the first waits for the database.
+    let other: Awaited<ReturnType<typeof send>> | undefined
+    const slow = wrapBindings(env, async (name, work) => {
+      if (name === 'DB.batch' && !other) {
+        const stored = await send(
+          request(company.token, 'POST', '/clients', { company_name: 'Once' }, keyed(`${key}x`)),
+        )
+        other = stored
+        await sql('UPDATE idempotency_keys SET key = ?, fingerprint = fingerprint WHERE key = ?', key, `${key}x`)
+      }
+      return work()
+    })
+    const response = await send(sent(), { env: slow })
+    expect(await count('clients')).toBe(before + 1)
+    expect([response.status, response.body]).toEqual([200, other?.body])
+    expect(response.headers.get('idempotency-replayed')).toBe('true')
+  })
+
+  it('run once where the database’s response is lost', async () => {
+    let isLost = false
+    const losing = wrapBindings(env, async (name, work) => {
+      const result = await work()
+      if (name !== 'DB.batch' || isLost) return result
+      isLost = true
+      throw new Error('D1_ERROR: Network connection lost.')
+    })
+    const before = await count('clients')
+    const sent = request(company.token, 'POST', '/clients', { company_name: 'Lost' }, keyed(freshKey()))
+    const response = await send(sent, { env: losing })
+    expect([response.status, response.body.client?.company_name]).toEqual([200, 'Lost'])
+    expect(await count('clients')).toBe(before + 1)
+  })
+})
+
+it('waits no longer for a request with a key than for one without, and once more for its repetition', async () => {
+  const token = await mintToken(company.id)
+  await measureHops(request(token, 'GET', '/clients'))
+  const key = keyed(freshKey())
+  const sent = () => request(token, 'POST', '/orders', { title: 'A', client_id: clientId }, key)
+  expect((await measureHops(sent())).depth).toBe(2)
+  expect((await measureHops(sent())).depth).toBe(3)
+})

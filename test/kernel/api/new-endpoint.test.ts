@@ -1,0 +1,154 @@
+import { env } from 'cloudflare:workers'
+import { and, eq, sql } from 'drizzle-orm'
+import { beforeAll, describe, expect, it } from 'vitest'
+import * as z from 'zod/mini'
+import { createApp, routes } from '../../../src/app.ts'
+import { type Documentation, defineContract, id, idText, trimmed } from '../../../src/kernel/api/contract.ts'
+import { route } from '../../../src/kernel/api/endpoint.ts'
+import { type CompanyContext, orm } from '../../../src/kernel/db/client.ts'
+import { clients } from '../../../src/kernel/db/schema.ts'
+import { notFound } from '../../../src/kernel/http/errors.ts'
+import { contracts } from '../../../src/resources/contracts.ts'
+import { describeApi } from '../../../src/site/reference/document.ts'
+import { asObject } from '../../../src/site/reference/json.ts'
+import { migrate, mintCompany, mintToken, request, send, type TestCompany } from '../../support/app.ts'
+import { nameOf } from '../../support/endpoints.ts'
+import { measureHops } from '../../support/hops.ts'
+import { meterBindings } from '../../support/meter.ts'
+import { testTenancy } from '../../support/tenancy.ts'
+import { defaultBudget, defaultDepth } from '../db/budgets.ts'
+
+/*
+ * The README's first recipe: a contract, a query, a route and the documentation are all that an endpoint needs. This one
+ * is made up; it gets its checks of permission and input, its description, tenancy and budgets without more.
+ */
+const badge = z.strictObject({ badge: z.strictObject({ id, company_name: z.string() }) })
+const shared = { path: '/badges/{id}', tag: 'Clients', params: z.strictObject({ id: idText.check(z.describe('Id.')) }) }
+const errors = ['not_found'] as const
+
+const readBadge = defineContract({
+  ...shared,
+  method: 'GET',
+  operationId: 'readBadge',
+  permission: 'clients:read',
+  response: badge,
+  errors,
+})
+
+const renameBadge = defineContract({
+  ...shared,
+  method: 'PATCH',
+  operationId: 'renameBadge',
+  permission: 'clients:write',
+  body: z.strictObject({ company_name: trimmed(100) }).check(z.meta({ id: 'BadgeChanges' })),
+  response: badge,
+  errors,
+})
+
+const columns = { id: clients.id, company_name: clients.company_name }
+
+function isBadge({ companyId }: CompanyContext, badgeId: number) {
+  return and(eq(clients.company_id, companyId), eq(clients.id, badgeId), sql`${clients.deleted} = 0`)
+}
+
+const made = [
+  route(readBadge, async ({ params }, context) => {
+    const [[row]] = await context.db.read([orm.select(columns).from(clients).where(isBadge(context, params.id))])
+    if (!row) throw notFound('Badge')
+    return { badge: row }
+  }),
+  route(renameBadge, async ({ params, body }, context) => {
+    const update = orm.update(clients).set(body).where(isBadge(context, params.id)).returning(columns)
+    const [[row]] = await context.db.writeIdempotent([update])
+    if (!row) throw notFound('Badge')
+    return { badge: row }
+  }),
+]
+
+const documentation: Record<string, Documentation> = {
+  readBadge: {
+    summary: 'Read a badge',
+    description: 'Reads a badge.',
+    example: { params: { id: '1' }, response: { badge: { id: 1, company_name: 'Harbor' } } },
+  },
+  renameBadge: {
+    summary: 'Rename a badge',
+    description: 'Renames a badge.',
+    example: {
+      params: { id: '1' },
+      body: { company_name: 'Harbor' },
+      response: { badge: { id: 1, company_name: 'Harbor' } },
+    },
+  },
+}
+
+const app = createApp(
+  { contracts: [...contracts, readBadge, renameBadge], routes: [...routes, ...made] },
+  { contracts: [], routes: [] },
+)
+const endpoints = [readBadge, renameBadge].map((contract) => [nameOf(contract), contract] as const)
+
+let company: TestCompany
+let clientId: number
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+  clientId = (await company.call('POST', '/clients', { company_name: 'Harbor' })).body.client.id
+})
+
+describe.each(endpoints)('the new endpoint %s', (_, contract) => {
+  const { method, permission, operationId, response } = contract
+  const body = 'body' in contract ? { company_name: 'Quay' } : undefined
+  const call = (token: string | null, path: string, sent: unknown = body, verb: string = method) =>
+    send(request(token, verb, path, sent), { app })
+
+  it('has a route that requires its permission and validates its input', async () => {
+    const path = `/badges/${clientId}`
+    const allowed = await mintToken(company.id, [permission])
+    const { status, body: sent, headers } = await call(allowed, path)
+    expect(status).toBe(200)
+    expect(response.safeParse(sent).success).toBe(true)
+    expect(headers.has('ratelimit')).toBe(true)
+    expect((await call(null, path)).status).toBe(401)
+    expect((await call(await mintToken(company.id, ['files:read']), path)).status).toBe(403)
+    expect((await call(allowed, '/badges/x')).status).toBe(404)
+    expect((await call(allowed, `${path}?company_id=1`)).body.error.message).toContain('`company_id`')
+    expect((await call(allowed, path, {}, 'PUT')).headers.get('allow')).toBe('GET, HEAD, PATCH')
+    if (body) expect((await call(allowed, path, {})).body.error.message).toBe('`company_name` is required')
+  })
+
+  it('is described with its parameters, its example and all of its errors', () => {
+    const paths = asObject(
+      describeApi([contract], '', { describe: ({ operationId }) => documentation[operationId] ?? never() }).paths,
+    )
+    const operation = asObject(asObject(paths['/badges/{id}'])[method.toLowerCase()])
+    expect(operation).toMatchObject({ operationId, summary: documentation[operationId]?.summary })
+    expect(Object.keys(asObject(operation.responses))).toEqual(
+      expect.arrayContaining(['200', '400', '401', '403', '404', '429', '500']),
+    )
+    expect(JSON.stringify(operation)).toContain('"Harbor"')
+  })
+
+  it('stays within the default budgets', async () => {
+    const meter = meterBindings(env)
+    const token = await mintToken(company.id)
+    const sent = () => request(token, method, `/badges/${clientId}`, body)
+    await measureHops(sent(), env, app)
+    expect((await measureHops(sent(), env, app)).depth).toBe(defaultDepth(contract))
+    meter.take()
+    await send(sent(), { app, env: meter.env })
+    const budget = defaultBudget(contract, { path: '' })
+    for (const [kind, count] of Object.entries(meter.take())) {
+      expect(count, kind).toBeLessThanOrEqual(budget[kind as keyof ReturnType<typeof meter.take>])
+    }
+  })
+
+  describe('separates companies', () => {
+    testTenancy(contract, { own: ({ client }) => ({ params: { id: String(client) }, ...(body && { body }) }) }, app)
+  })
+})
+
+function never(): never {
+  throw new Error('There is no documentation.')
+}

@@ -1,0 +1,132 @@
+import { gzipSync } from 'node:zlib'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { endpoints, exampleOf } from '../../support/endpoints.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+const withBody = endpoints.filter(([, { body }]) => body !== undefined)
+
+describe.each(endpoints)('%s', (_, contract) => {
+  it('refuses unknown query parameters by their names', async () => {
+    const { path, body } = exampleOf(contract)
+    const more = `${path.includes('?') ? '&' : '?'}x=1&company_id=2`
+    const result = await company.call(contract.method, path + more, body)
+    expect(result.status).toBe(400)
+    expect(result.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual([
+      'company_id',
+      'x',
+    ])
+  })
+})
+
+describe.each(withBody)('%s', (_, contract) => {
+  it.each(['gzip', 'br', 'deflate', 'GZIP', 'identity, gzip', 'zstd', 'x-unknown'])(
+    'refuses a body with Content-Encoding: %s',
+    async (coding) => {
+      const { path, body } = exampleOf(contract)
+      const bytes = gzipSync(JSON.stringify(body))
+      const headers = { ...authorized(), 'content-type': 'application/json', 'content-encoding': coding }
+      const result = await send(
+        new Request(`https://api.test/api/v1${path}`, { method: contract.method, headers, body: bytes }),
+      )
+      expect(result.status).toBe(415)
+      expect(result.body.error).toMatchObject({ code: 'invalid_request', details: null })
+      expect(result.body.error.message).toContain('without Content-Encoding')
+      expect(result.headers.get('accept-encoding')).toBe('identity')
+    },
+  )
+})
+
+describe('a body', () => {
+  it('is taken with Content-Encoding: identity', async () => {
+    const client = { company_name: 'Club' }
+    expect((await company.call('POST', '/clients', client, { 'content-encoding': 'Identity' })).status).toBe(200)
+  })
+
+  it('of another media type is refused without Accept-Encoding', async () => {
+    const result = await company.call('POST', '/clients', '{}', { 'content-type': 'text/plain' })
+    expect(result.status).toBe(415)
+    expect(result.headers.has('accept-encoding')).toBe(false)
+  })
+})
+
+describe('a plus sign in a query', () => {
+  const email = 'ines+crm@x.example'
+
+  it('that form decoding made a space finds the client', async () => {
+    const { body } = await company.call('POST', '/clients', { company_name: 'Ines', email })
+    const { id } = body.client
+    for (const query of [
+      'ines+crm@x.example',
+      'ines%2Bcrm@x.example',
+      'ines%20crm@x.example',
+      '%20ines+crm@x.example',
+    ]) {
+      const result = await company.call('GET', `/clients/0?email=${query}`)
+      expect(result.body.client?.id, query).toBe(id)
+    }
+    const changed = await company.call('PATCH', '/clients/0?email=INES+crm@x.example', { phone: '1' })
+    expect(changed.body.client).toMatchObject({ id, phone: '1' })
+  })
+
+  it('that form decoding made a space finds the thread of the mailbox', async () => {
+    const path = '/mail/email-threads/18c2f0a9'
+    expect((await company.call('PUT', path, { account_email: email, messages: [] })).status).toBe(200)
+    const result = await company.call('GET', `${path}?account_email=${email}`)
+    expect(result.body.email_thread).toMatchObject({ account_email: email })
+  })
+
+  it('stays a space in a search text', async () => {
+    const { id } = (await company.call('POST', '/clients', { company_name: 'Plus Two' })).body.client
+    const { body } = await company.call('GET', '/clients?q=plus+two')
+    expect(body.data.map((client: { id: number }) => client.id)).toEqual([id])
+  })
+})
+
+describe('a response with an ETag', () => {
+  it.each([
+    ['gzip', true],
+    ['gzip, deflate, br', true],
+    ['identity, br;q=0.5', true],
+    ['*', true],
+    ['identity', false],
+    ['', false],
+  ])('to Accept-Encoding: %s carries a weak one: %s', async (coding, isWeak) => {
+    const path = '/mail/email-threads/18c2f0ab'
+    await company.call('PUT', path, { account_email: 'a@x.example', messages: [] })
+    const url = `${path}?account_email=a@x.example`
+    const headers = { 'accept-encoding': coding }
+    const etag = (await company.call('GET', url, undefined, headers)).headers.get('etag') ?? ''
+    expect(etag).toMatch(isWeak ? /^W\/"[^"]+"$/ : /^"[^"]+"$/)
+    const known = { ...headers, 'if-none-match': etag }
+    const again = await company.call('GET', url, undefined, known)
+    expect(again).toMatchObject({ status: 304, body: null })
+    expect(again.headers.get('etag')).toBe(etag)
+  })
+
+  it('varies by coding, as its 304 does', async () => {
+    const path = '/mail/email-threads/18c2f0aa'
+    await company.call('PUT', path, { account_email: 'a@x.example', messages: [] })
+    const first = await company.call('GET', `${path}?account_email=a@x.example`)
+    expect(first.headers.get('vary')).toBe('Accept-Encoding')
+    const etag = first.headers.get('etag') ?? ''
+    for (const known of [etag, `W/${etag}`]) {
+      const sent = request(company.token, 'GET', `${path}?account_email=a@x.example`, undefined, {
+        'if-none-match': known,
+      })
+      const again = await send(sent)
+      expect(again.status).toBe(304)
+      expect(again.headers.get('vary')).toBe('Accept-Encoding')
+    }
+  })
+})
+
+function authorized() {
+  return { authorization: `Bearer ${company.token}` }
+}

@@ -1,0 +1,149 @@
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { isPermission, PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
+import { call, migrate, mintCompany, mintToken, type TestCompany } from '../../support/app.ts'
+import { contracts, endpoints, exampleOf, methodsByPath, nameOf } from '../../support/endpoints.ts'
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+/** So many requests are more than one token may send in a minute. */
+beforeEach(async () => {
+  company = { ...company, token: await mintToken(company.id) }
+})
+
+/** The endpoints of the API and their permissions, null for any token: nothing is beside them. */
+const SPECIFIED: Record<string, string | null> = {
+  'GET /me': null,
+  'GET /changes': null,
+  'GET /order-statuses': 'orders:read',
+  'GET /taxes': 'orders:read',
+  'POST /batch': null,
+  'GET /clients/by-external-id/{external_id}': 'clients:read',
+  'PUT /clients/by-external-id/{external_id}': 'clients:write',
+  'PUT /orders/{id}/invoice-items': 'orders:write',
+  'POST /orders/{id}/payments': 'orders:write',
+  'DELETE /orders/{id}/payments/{payment_id}': 'orders:write',
+  'GET /mail/threads': 'mail:read',
+  'PUT /mail/threads/{legacyThreadId}': 'mail:write',
+  'DELETE /mail/threads/{legacyThreadId}': 'mail:write',
+  'GET /mail/email-threads': 'mail:read',
+  'DELETE /mail/email-threads/{legacyThreadId}': 'mail:write',
+  'GET /orders/{orderId}/files/download': 'files:read',
+  'DELETE /orders/{orderId}/files': 'files:write',
+  'GET /clients': 'clients:read',
+  'POST /clients': 'clients:write',
+  'GET /clients/{id}': 'clients:read',
+  'PATCH /clients/{id}': 'clients:write',
+  'GET /orders': 'orders:read',
+  'POST /orders': 'orders:write',
+  'GET /orders/{id}': 'orders:read',
+  'PATCH /orders/{id}': 'orders:write',
+  'DELETE /orders/{id}': 'orders:write',
+  'GET /products/search': 'products:read',
+  'GET /products/{source}': 'products:read',
+  'GET /mail/threads/{legacyThreadId}': 'mail:read',
+  'PUT /mail/email-threads/{legacyThreadId}': 'mail:write',
+  'GET /mail/email-threads/{legacyThreadId}': 'mail:read',
+  'POST /orders/{orderId}/files/presign': 'files:write',
+  'GET /orders/{orderId}/files': 'files:read',
+}
+
+describe('the route table', () => {
+  it('holds only known endpoints, each with its permission', () => {
+    const table = Object.fromEntries(contracts.map((contract) => [nameOf(contract), contract.permission]))
+    const expected = Object.fromEntries(Object.entries(SPECIFIED).filter(([name]) => name in table))
+    expect(table).toEqual(expected)
+    expect(contracts.every(({ permission }) => permission === null || isPermission(permission))).toBe(true)
+    expect(new Set(contracts.map(({ operationId }) => operationId)).size).toBe(contracts.length)
+  })
+
+  it('has the nine permissions of the contract', () => {
+    expect([...PERMISSIONS].sort()).toEqual(
+      [...new Set(Object.values(SPECIFIED))].filter((permission) => permission !== null).sort(),
+    )
+  })
+})
+
+describe.each([...methodsByPath()])('%s', (path, methods) => {
+  const url = exampleOf(contracts.find((contract) => contract.path === path) ?? unreachable()).path.split('?')[0] ?? ''
+
+  it.each(METHODS.filter((method) => !methods.includes(method)))('returns 405 for %s', async (method) => {
+    for (const address of [url, `${url}/`]) {
+      const response = await call(
+        company.token,
+        method,
+        address,
+        method === 'GET' || method === 'HEAD' ? undefined : {},
+      )
+      expect(response.status).toBe(405)
+      expect(response.headers.get('allow')?.split(', ').sort()).toEqual([...methods].sort())
+      if (method !== 'HEAD') expect(response.body.error).toMatchObject({ code: 'invalid_request', details: null })
+    }
+  })
+
+  it('returns 405 whatever the permissions of the token, but 401 or 403 for one that is not valid', async () => {
+    const other = METHODS.find((method) => !methods.includes(method)) ?? unreachable()
+    expect((await call(await mintToken(company.id, []), other, url)).status).toBe(405)
+    expect((await call(null, other, url)).status).toBe(401)
+    expect((await call((await mintCompany({ suspended: true })).token, other, url)).status).toBe(403)
+  })
+})
+
+describe.each(endpoints)('%s', (_, contract) => {
+  it('treats a trailing slash as the same path', async () => {
+    const { path, body } = exampleOf(contract)
+    const plain = await call(company.token, contract.method, path, body)
+    const [before, query] = path.split('?')
+    const slashed = await call(company.token, contract.method, `${before}/${query ? `?${query}` : ''}`, body)
+    // A deletion finds only once what an example before has created.
+    if (contract.method === 'DELETE') expect(slashed.status).toBeOneOf([plain.status, 404])
+    else expect(slashed.status).toBe(plain.status)
+    expect(typeof slashed.body).toBe(typeof plain.body)
+  })
+})
+
+describe.each(endpoints.filter(([, { method }]) => method === 'GET'))('%s', (_, contract) => {
+  it('responds to HEAD as to GET, without the body', async () => {
+    const { path } = exampleOf(contract)
+    const get = await call(company.token, 'GET', path)
+    const head = await call(company.token, 'HEAD', path)
+    expect(head).toMatchObject({ status: get.status, body: null })
+    for (const name of ['content-type', 'cache-control', 'ratelimit-policy', 'access-control-allow-origin']) {
+      expect(head.headers.get(name), name).toBe(get.headers.get(name))
+    }
+    expect((await call(null, 'HEAD', path)).status).toBe(401)
+  })
+})
+
+describe('an unknown path', () => {
+  it.each(['/nope', '/client', '/clients/1/orders', '/orders/1/files/presign/x', '/', '', '/Clients', '/clients//1'])(
+    'returns 404 for %s, and 401 without a token',
+    async (path) => {
+      for (const method of METHODS) {
+        const response = await call(company.token, method, path)
+        expect(response.status).toBe(404)
+        if (method !== 'HEAD') expect(response.body.error).toMatchObject({ code: 'not_found', details: null })
+        expect(response.headers.has('ratelimit')).toBe(true)
+        expect((await call(null, method, path)).status).toBe(401)
+      }
+    },
+  )
+})
+
+describe('the published description', () => {
+  it('returns 405 for another method without a token', async () => {
+    const response = await call(null, 'POST', '/openapi.json', {})
+    expect(response.status).toBe(405)
+    expect(response.headers.get('allow')).toBe('GET, HEAD')
+  })
+})
+
+function unreachable(): never {
+  throw new Error('unreachable')
+}

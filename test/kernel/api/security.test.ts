@@ -1,0 +1,110 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
+import type { Contract } from '../../../src/kernel/api/contract.ts'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
+import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { call, migrate, mintCompany, mintToken, randomToken, sql, type TestCompany } from '../../support/app.ts'
+import { endpoints, exampleOf } from '../../support/endpoints.ts'
+import { useUp } from '../gate/support.ts'
+
+/*
+ * Every endpoint of the API, found through its contract: a new one is in these tables the moment it is registered.
+ */
+let company: TestCompany
+let suspended: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+  suspended = await mintCompany({ suspended: true })
+})
+
+function send(token: string | null, contract: Contract, headers?: Record<string, string>) {
+  const { path, body } = exampleOf(contract)
+  return call(token, contract.method, path, body, headers)
+}
+
+function expectError(response: Awaited<ReturnType<typeof call>>, status: number, code: string) {
+  expect(response).toMatchObject({ status, body: { error: { code, message: expect.any(String) } } })
+}
+
+describe.each(endpoints)('%s', (_, contract) => {
+  it('refuses a request without a token, or with one that cannot be valid', async () => {
+    const token = company.token
+    const headers = ['', 'Bearer', `Basic ${token}`, `Bearer ${token.slice(1)}`]
+    for (const authorization of headers) {
+      const response = await send(null, contract, authorization === '' ? {} : { authorization })
+      expectError(response, 401, 'unauthenticated')
+      expect(response.headers.get('www-authenticate'), authorization).toBe('Bearer')
+      expect(response.headers.has('ratelimit'), authorization).toBe(false)
+    }
+  })
+
+  it('refuses a token that is unknown, expired or revoked', async () => {
+    const expired = await mintToken(company.id, PERMISSIONS, Date.now() - 1)
+    const revoked = await mintToken(company.id)
+    await sql('UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', await hashToken(revoked))
+    for (const token of [randomToken(), '0'.repeat(64), await hashToken(company.token), expired, revoked]) {
+      const response = await send(token, contract)
+      expectError(response, 401, 'unauthenticated')
+      expect(response.headers.get('www-authenticate')).toMatch(/^Bearer error="invalid_token", error_description="/)
+    }
+  })
+
+  it.skipIf(!contract.permission)('refuses a token that lacks its permission, before anything else', async () => {
+    const others = PERMISSIONS.filter((permission) => permission !== contract.permission)
+    const token = await mintToken(company.id, others)
+    expectError(await send(token, contract), 403, 'forbidden')
+    const bad = contract.body ? '{' : undefined
+    expectError(await call(token, contract.method, `${exampleOf(contract).path}`, bad), 403, 'forbidden')
+    expectError(await send(await mintToken(company.id, []), contract), 403, 'forbidden')
+  })
+
+  it('needs no permission but its own', async () => {
+    const permissions = contract.permission ? [contract.permission] : PERMISSIONS
+    const response = await send(await mintToken(company.id, [...permissions]), contract)
+    expect([401, 403]).not.toContain(response.status)
+  })
+
+  it('refuses a suspended company', async () => {
+    const response = await send(suspended.token, contract)
+    expectError(response, 403, 'forbidden')
+    expect(response.headers.get('ratelimit')).toMatch(
+      /^"default";r=\d+;t=\d+, "database";r=\d+;t=\d+, "company";r=\d+;t=\d+$/,
+    )
+  })
+
+  it('refuses a token that has used up its allowance before it checks the permission', async () => {
+    const token = await mintToken(company.id, [])
+    await useUp(token)
+    const response = await send(token, contract)
+    expectError(response, 429, 'rate_limited')
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(response.headers.get('ratelimit')).toMatch(
+      /^"default";r=0;t=\d+, "database";r=1[45]\d{3};t=\d+, "company";r=\d+;t=\d+$/,
+    )
+    expect(response.headers.get('ratelimit-policy')).toBe(
+      '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds", "company";q=40000;w=60;qu="milliseconds"',
+    )
+    expect(response.headers.get('access-control-allow-origin')).toBe('*')
+    // An unknown token gets no rate limit headers, however often it is sent.
+    expectError(await send(null, contract), 401, 'unauthenticated')
+  })
+})
+
+describe('what a 401 costs', () => {
+  it('is never counted against a token', async () => {
+    const token = await mintToken(company.id, PERMISSIONS)
+    await call(token, 'GET', '/clients')
+    for (let i = 0; i < 5; i++) await call(null, 'GET', '/clients', undefined, { authorization: `Bearer ${token}x` })
+    await sql('UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', hashToken(token))
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 30_000 })
+    try {
+      for (let i = 0; i < 3; i++) expect((await call(token, 'GET', '/clients')).status).toBe(401)
+      const object = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hashToken(token)))
+      expect(await object.usage()).toMatchObject([{ requests: 1, refused: 0 }])
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+})

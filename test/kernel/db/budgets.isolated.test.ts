@@ -1,0 +1,97 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Env } from '../../../src/env.ts'
+import { migrate, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { contracts, exampleOf } from '../../support/endpoints.ts'
+import { fillCompany, ROWS } from '../../support/fill-company.ts'
+import { meterBindings } from '../../support/meter.ts'
+import { BUDGETS, type Budget, defaultBudget, dollarsPerMillion, formatBudgets } from './budgets.ts'
+
+/*
+ * What every request reads and writes at most, as D1 counts it. What the objects do later, such as deliveries to
+ * accounting systems, is no part of a request.
+ */
+const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefined }) }
+const meter = meterBindings(Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) as Env)
+const companies: TestCompany[] = []
+
+beforeAll(async () => {
+  await migrate()
+  companies.push(await fillCompany(), await fillCompany())
+}, 120_000)
+
+/** Sends a request with a token that this isolate has cached, and returns its cost. */
+async function measure(company: TestCompany, { operation, path, body, status = [200] }: Budget) {
+  const token = await mintToken(company.id)
+  await send(request(token, 'GET', '/clients?per_page=1'), { env: meter.env })
+  const [before, page] = path.split('cursor=after:')
+  const from = page && (await send(request(token, 'GET', `${before}page=${page}`), { env: meter.env }))
+  const sent = from ? `${before}cursor=${from.body.pagination.next_cursor}` : path
+  meter.take()
+  const method = contracts.find(({ operationId }) => operationId === operation)?.method ?? ''
+  const response = await send(request(token, method, sent, body), { env: meter.env })
+  expect(response.status, JSON.stringify(response.body)).toBeOneOf([...status])
+  return meter.take()
+}
+
+/** The tables that hold a company's rows, but for those that cannot have many of one company. */
+function tablesOfRows(): Promise<{ name: string }[]> {
+  return sql(
+    `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'
+       AND name NOT IN ('integrations', 'accounting_connections', 'client_blocks', 'client_search_counts',
+         'company_guards', 'moves', 'move_log')`,
+  )
+}
+
+const budgeted = new Set(BUDGETS.map(({ operation }) => operation))
+const ALL = [
+  ...BUDGETS,
+  ...contracts.filter((each) => !budgeted.has(each.operationId)).map((each) => defaultBudget(each, exampleOf(each))),
+]
+
+describe('the budget of a request', () => {
+  it('belongs to an operation of the API', () => {
+    const operations = new Set(contracts.map(({ operationId }) => operationId))
+    expect([...budgeted].filter((operation) => !operations.has(operation))).toEqual([])
+  })
+
+  it('includes the price of a million requests', () => {
+    const read = { rowsRead: 1_000, rowsWritten: 0, objectCalls: 0, cacheReads: 0, cacheWrites: 0 }
+    expect(dollarsPerMillion(read)).toBeCloseTo(1.3)
+    expect(dollarsPerMillion({ ...read, rowsRead: 0, rowsWritten: 2, objectCalls: 1 })).toBeCloseTo(2.45)
+    expect(dollarsPerMillion({ ...read, rowsRead: 0, cacheReads: 1, cacheWrites: 1 })).toBeCloseTo(5.8)
+    expect(formatBudgets().split('\n')).toHaveLength(BUDGETS.length + 2)
+  })
+})
+
+/** Checks that every table has rows of the company, and that only with statistics SQLite has some of them. */
+async function expectFilled(company: TestCompany, hasStatistics: boolean): Promise<void> {
+  const tables = await tablesOfRows()
+  expect(tables.length).toBeGreaterThan(15)
+  for (const { name } of tables) {
+    const [count] = await sql<{ n: number }>(`SELECT count(*) AS n FROM ${name} WHERE company_id = ?`, company.id)
+    expect(count?.n, name).toBeGreaterThanOrEqual(ROWS)
+  }
+  const known = await sql<{ tbl: string }>('SELECT DISTINCT tbl FROM sqlite_stat1')
+  const ofRows = known.filter(({ tbl }) => tables.some(({ name }) => name === tbl))
+  if (hasStatistics) expect(ofRows.length).toBeGreaterThan(5)
+  else expect(ofRows).toEqual([])
+}
+
+// One test, as requests that write are measured after those that read, and statistics are not unlearned.
+it('of no request is exceeded with 5,000 rows in every table, first without statistics, then with them', async () => {
+  const exceeded: unknown[] = []
+  for (const [index, company] of companies.entries()) {
+    const hasStatistics = index === 1
+    if (hasStatistics) await env.DB.prepare('PRAGMA optimize').run()
+    await expectFilled(company, hasStatistics)
+    for (const budget of ALL) {
+      const used = await measure(company, budget)
+      // On a busy machine a statement may be slow, which is counted in KV.
+      used.cacheWrites = Math.max(0, used.cacheWrites - 1)
+      const isOver = Object.entries(used).some(([kind, count]) => count > budget[kind as keyof typeof used])
+      if (isOver) exceeded.push([budget.operation, budget.name, hasStatistics, used])
+    }
+  }
+  expect(exceeded).toEqual([])
+}, 300_000)

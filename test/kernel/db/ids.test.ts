@@ -1,0 +1,116 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { insert } from '../../support/rows.ts'
+
+beforeAll(migrate)
+
+const HIGHEST_OF_SEED = 2 ** 48
+
+/** A company that has given out no id yet, as a seed makes it. */
+async function mintNew(): Promise<TestCompany> {
+  const company = await mintCompany()
+  await sql('UPDATE companies SET last_client_id = 0, last_order_id = 0, last_invoice_id = 0 WHERE id = ?', company.id)
+  return company
+}
+
+async function createClient(company: TestCompany, name = 'Client'): Promise<number> {
+  const { status, body } = await company.call('POST', '/clients', { company_name: name })
+  expect(status).toBe(200)
+  return body.client.id
+}
+
+async function createOrder(company: TestCompany, clientId: number, title = 'Order') {
+  const { status, body } = await company.call('POST', '/orders', { title, client_id: clientId })
+  expect(status).toBe(200)
+  return { order: body.project.id, invoice: body.invoice.id, number: body.invoice.number }
+}
+
+const times = { created_at: 0, updated_at: 0 }
+
+async function seedClient({ id: company_id }: TestCompany, id: number): Promise<void> {
+  await insert('clients', { company_id, id, company_name: 'Seeded', company_name_key: 'SEEDED', ...times })
+}
+
+/** A client, an order and an invoice under one id, as in a seed. */
+async function seed(company: TestCompany, id: number): Promise<void> {
+  const { id: company_id } = company
+  await seedClient(company, id)
+  await insert('orders', { company_id, id, title: 'Seeded', client_id: id, created_date: '2026-01-01', ...times })
+  await insert('invoices', { company_id, id, project_id: id, number: '1500', ...times })
+}
+
+describe('ids', () => {
+  it('begin at 1 in every company, whatever another company has', async () => {
+    const [seeded, first, second] = [await mintNew(), await mintNew(), await mintNew()]
+    await seed(seeded, HIGHEST_OF_SEED)
+    for (const company of [first, second]) {
+      expect(await createClient(company)).toBe(1)
+      expect(await createClient(company)).toBe(2)
+      expect(await createOrder(company, 2)).toEqual({ order: 1, invoice: 1, number: '1001' })
+      expect(await createOrder(company, 1)).toEqual({ order: 2, invoice: 2, number: '1002' })
+    }
+  })
+
+  it('go on above the highest that a seed brought, also above the highest that a seed may bring', async () => {
+    const company = await mintNew()
+    await seed(company, 700)
+    await seedClient(company, 30)
+    expect(await createClient(company)).toBe(701)
+    expect(await createOrder(company, 701)).toEqual({ order: 701, invoice: 701, number: '1501' })
+    await seedClient(company, HIGHEST_OF_SEED)
+    const next = await createClient(company, 'Found by its name')
+    expect(next).toBe(HIGHEST_OF_SEED + 1)
+    const found = await company.call('GET', '/clients?q=found%20by')
+    expect(found.body.data.map(({ id }: { id: number }) => id)).toEqual([next])
+  })
+
+  it('of two companies name what each has, even when they are the same', async () => {
+    const [first, second] = [await mintNew(), await mintNew()]
+    const companies = [
+      [first, 'First'],
+      [second, 'Second'],
+    ] as const
+    for (const [company, name] of companies) {
+      await createClient(company, `${name} client`)
+      await createOrder(company, 1, `${name} order`)
+    }
+    await first.call('PATCH', '/clients/1', { phone: '1' })
+    await first.call('PATCH', '/orders/1', { description: 'changed', tax_exempt: true })
+    for (const [company, name] of companies) {
+      const client = (await company.call('GET', '/clients/1')).body.client
+      const order = (await company.call('GET', '/orders/1')).body
+      const isFirst = name === 'First'
+      expect(client).toMatchObject({ company_name: `${name} client`, phone: isFirst ? '1' : null })
+      expect(order.project).toMatchObject({ title: `${name} order`, description: isFirst ? 'changed' : null })
+      expect(order.invoice).toMatchObject({ number: '1001', tax_exempt: isFirst })
+      const list = (await company.call('GET', '/clients?q=client')).body.data
+      expect(list.map(({ company_name }: { company_name: string }) => company_name)).toEqual([`${name} client`])
+    }
+    await first.call('DELETE', '/orders/1')
+    expect((await first.call('GET', '/orders/1')).status).toBe(404)
+    expect((await second.call('GET', '/orders/1')).status).toBe(200)
+  })
+
+  it('are never given out twice to creations at the same time', async () => {
+    const companies = [await mintNew(), await mintNew()]
+    for (const company of companies) await createClient(company)
+    const made = await Promise.all(
+      Array.from({ length: 40 }, async (_, index) => {
+        const company = companies[index % 2] as TestCompany
+        if (index % 4 < 2) return [company.id, 'client', await createClient(company)]
+        const { order, invoice } = await createOrder(company, 1)
+        expect(order).toBe(invoice)
+        return [company.id, 'order', order]
+      }),
+    )
+    for (const company of companies) {
+      for (const [what, first] of [
+        ['client', 2],
+        ['order', 1],
+      ] as const) {
+        const ids = made.filter(([id, kind]) => id === company.id && kind === what).map(([, , id]) => Number(id))
+        expect(ids.sort((a, b) => a - b)).toEqual(Array.from({ length: 10 }, (_, index) => first + index))
+      }
+    }
+  })
+})

@@ -1,0 +1,97 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, sql } from '../../support/app.ts'
+
+beforeAll(migrate)
+
+/** A migration that does one of these on purpose says so in a comment: `-- reviewed: …`. */
+const DANGERS: [string, RegExp][] = [
+  ['a table rebuilt by drizzle-kit deletes the rows that hang on it, and its triggers', /__new_/i],
+  ['a cascade deletes what no one looked at', /ON\s+DELETE\s+(CASCADE|SET)/i],
+  ['a dropped table is gone', /DROP\s+TABLE/i],
+  ['a dropped trigger leaves its index or count to go stale', /DROP\s+TRIGGER/i],
+  ['rows are deleted', /^\s*DELETE\s+FROM/im],
+  ['D1 ignores it, so what relies on it fails', /PRAGMA\s+foreign_keys/i],
+]
+const REVIEWED = /^--\s*reviewed:/im
+
+function dangersOf(queries: readonly string[]): string[] {
+  if (queries.some((query) => REVIEWED.test(query))) return []
+  // Triggers delete from full-text tables: that is what they are for.
+  const plain = queries.map((query) => query.replaceAll(/CREATE TRIGGER.*?END;?/gis, ''))
+  return DANGERS.filter(([, pattern]) => plain.some((query) => pattern.test(query))).map(([danger]) => danger)
+}
+
+describe('a migration', () => {
+  it.each(env.TEST_MIGRATIONS.map(({ name, queries }): [string, string[]] => [name, queries]))(
+    '%s does nothing dangerous unreviewed',
+    (_, queries) => {
+      expect(dangersOf(queries)).toEqual([])
+    },
+  )
+
+  it.each([
+    ['CREATE TABLE `__new_clients` (id integer)'],
+    ['CREATE TABLE a (b integer REFERENCES c(d) ON UPDATE no action ON DELETE cascade)'],
+    ['DROP TABLE clients;'],
+    ['drop trigger clients_insert'],
+    ['DELETE FROM clients'],
+    ['PRAGMA foreign_keys=OFF;'],
+  ])('is found out when it says: %s', (query) => {
+    expect(dangersOf([query])).toHaveLength(1)
+    expect(dangersOf([`-- reviewed: children are kept aside\n${query}`])).toEqual([])
+  })
+
+  it.each(env.TEST_MIGRATIONS.map(({ name, queries }): [string, string[]] => [name, queries]))(
+    '%s writes triggers as the remote splitter needs them',
+    (_, queries) => {
+      for (const query of queries.filter((each) => /CREATE TRIGGER/i.test(each))) {
+        expect(query).toMatch(/\bBEGIN\b.*\bEND;?\s*$/s)
+        expect(query).not.toMatch(/\bCASE\b/i)
+        expect(query).not.toContain('\r')
+      }
+    },
+  )
+})
+
+describe('the schema', () => {
+  it('lets no row refer into another company', async () => {
+    await env.DB.batch([
+      env.DB.prepare(
+        `INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 1001, 'a', 0, 0), (2, 1002, 'b', 0, 0)`,
+      ),
+      env.DB.prepare(
+        `INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at) VALUES (1, 10, 'a', 'A', 0, 0)`,
+      ),
+    ])
+    const order = (company: number) =>
+      sql(
+        `INSERT INTO orders (company_id, id, title, client_id, created_date, created_at, updated_at) VALUES (?, ?, 't', 10, '2026-01-01', 0, 0)`,
+        company,
+        company,
+      )
+    await order(1)
+    await expect(order(2)).rejects.toThrow(/FOREIGN KEY/)
+    await expect(sql('DELETE FROM clients WHERE company_id = 1')).rejects.toThrow(/FOREIGN KEY/)
+  })
+
+  it('has the company first in the key of every table that holds rows of companies', async () => {
+    const tables = await sql<{ name: string; sql: string }>(
+      `SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%'`,
+    )
+    const others = tables
+      .filter(({ sql }) => !/PRIMARY KEY\(`company_id`|`company_id` integer PRIMARY KEY/.test(sql))
+      .map(({ name }) => name)
+    // These have a key of their own, and an index that begins with the company.
+    for (const name of others) {
+      const indexes = await sql(
+        'SELECT sql FROM sqlite_master WHERE tbl_name = ? AND type = ? AND sql LIKE ?',
+        name,
+        'index',
+        '%(`company_id`%',
+      )
+      expect(indexes.length, name).toBeGreaterThan(0)
+    }
+    expect(others.length).toBeLessThan(tables.length / 2)
+  })
+})

@@ -1,0 +1,56 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { linesOf } from '../../support/log.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  await mintCompany({ home: 'DB' })
+  company = await mintCompany({ home: 'DB' })
+  await company.call('GET', '/clients')
+})
+
+const failing = (message: string) =>
+  wrapBindings(env, (name, work) => (name === 'DB.batch' ? Promise.reject(new Error(message)) : work()))
+
+const LOCKED = 'D1_ERROR: database is locked: SQLITE_BUSY'
+const OVERLOADED = 'D1_ERROR: D1 DB is overloaded. Requests queued for too long.'
+const LOST = 'D1_ERROR: Network connection lost.'
+const POST = ['POST', '/clients', { company_name: 'A' }] as const
+const PUT = ['PUT', '/clients/by-external-id/a', { company_name: 'A' }] as const
+const GET = ['GET', '/clients', undefined] as const
+
+describe('a directory database that fails', () => {
+  it.each([
+    [LOCKED, POST, '2'],
+    [LOCKED, PUT, '2'],
+    [LOCKED, GET, '2'],
+    ['D1_ERROR: disk I/O error: SQLITE_IOERR', POST, '2'],
+    [OVERLOADED, POST, '2'],
+    [OVERLOADED, GET, '2'],
+    [LOST, PUT, '2'],
+    // It may have been carried out.
+    [LOST, POST, null],
+    ['D1_ERROR: internal error', POST, null],
+  ])('with %s returns 503 to %j, with Retry-After: %s', async (message, [method, path, body], retryAfter) => {
+    const response = await send(request(company.token, method, path, body), { env: failing(message) })
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, retryAfter])
+    expect(response.body.error).toMatchObject({ code: 'internal_error', details: null })
+    const lines = linesOf(response.headers.get('x-request-id'))
+    expect(lines).toContainEqual(
+      expect.objectContaining({ event: 'unavailable', error: expect.stringContaining(message) }),
+    )
+  })
+
+  it('returns 503 with Retry-After to a token that is not known yet', async () => {
+    const { token } = await mintCompany({ home: 'DB' })
+    const broken = wrapBindings(env, (name, work) =>
+      name === 'RATE_LIMITER.enter' || name === 'DB.batch' ? Promise.reject(new Error(LOCKED)) : work(),
+    )
+    const response = await send(request(token, ...POST), { env: broken })
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '2'])
+  })
+})

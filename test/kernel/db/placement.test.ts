@@ -1,0 +1,233 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { Env } from '../../../src/env.ts'
+import { sessionsOf } from '../../operation/copies/moves/support.ts'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
+import {
+  call,
+  freshId,
+  migrate,
+  mintCompany,
+  mintToken,
+  request,
+  send,
+  sqlIn,
+  type TestCompany,
+} from '../../support/app.ts'
+import { measureHops } from '../../support/hops.ts'
+import { logLines } from '../../support/log.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
+
+let here: TestCompany
+let there: TestCompany
+
+beforeAll(migrate)
+
+beforeEach(async () => {
+  here = await mintCompany({ home: 'DB' })
+  there = await mintCompany({ home: 'DB_TWO' })
+})
+
+const client = { company_name: 'Harbor Rowing Club', email: 'crew@harbor.example', phone: '555 0100' }
+
+describe('a company in another database', () => {
+  it('has its data there, and nothing of it in the directory', async () => {
+    const { status, body } = await there.call('POST', '/clients', client)
+    expect(status).toBe(200)
+    expect(await sqlIn('DB_TWO', 'SELECT id FROM clients WHERE company_id = ?', there.id)).toEqual([
+      { id: body.client.id },
+    ])
+    expect(await sqlIn('DB', 'SELECT id FROM clients WHERE company_id = ?', there.id)).toEqual([])
+  })
+
+  it.each(['Harbor', 'ha', '5550100'])('is searched there for %s', async (q) => {
+    await there.call('POST', '/clients', client)
+    const found = await there.call('GET', `/clients?q=${q}`)
+    expect(found.body.data.map((each: { email: string }) => each.email)).toContain(client.email)
+    expect((await here.call('GET', `/clients?q=${q}`)).body.data).toEqual([])
+  })
+
+  it('reads its account, and takes as many round trips one after the other', async () => {
+    const { body } = await there.call('GET', '/me')
+    expect(body.company).toEqual({ id: there.id, name: `Company ${there.id}` })
+    const [first, second] = await Promise.all(
+      [here, there].map(async ({ token }) => {
+        await measureHops(request(token, 'GET', '/clients'))
+        return measureHops(request(token, 'GET', '/clients'))
+      }),
+    )
+    expect(second?.depth).toBe(first?.depth)
+    expect(second?.hops.map(({ name }) => name)).toContain('DB_TWO.batch')
+  })
+
+  it('has the export of its data in the audit trail at once', async () => {
+    expect((await adminCall('GET', `/companies/${there.id}/export`)).status).toBe(200)
+    const entries = "SELECT actor FROM admin_log WHERE company_id = ? AND action = 'companies.export'"
+    expect(await sqlIn('DB', entries, there.id)).toEqual([{ actor: 'operator' }])
+  })
+
+  it('gets a bookmark that is of its database, and another database’s is ignored', async () => {
+    const { headers } = await there.call('GET', '/clients')
+    expect(headers.get('x-bookmark')).toMatch(/@DB_TWO$/)
+    const mark = String(headers.get('x-bookmark'))
+    const foreign = mark.replace('@DB_TWO', '')
+    const sessions: unknown[] = []
+    for (const sent of [mark, foreign]) {
+      const get = request(there.token, 'GET', '/clients', undefined, { 'x-bookmark': sent })
+      sessions.push(...(await sessionsOf('DB_TWO', get)).sessions)
+    }
+    expect(sessions).toEqual([foreign, 'first-primary'])
+  })
+})
+
+describe('a database that fails', () => {
+  const failing = () =>
+    wrapBindings(env, (name, work) =>
+      name.startsWith('DB_TWO.')
+        ? Promise.reject(new Error('D1_ERROR: D1 DB is overloaded. Requests queued.'))
+        : work(),
+    )
+
+  it.each(['GET', 'POST'])('answers %s of its companies with 503, and serves all others', async (method) => {
+    const body = method === 'POST' ? { ...client, email: null } : undefined
+    const refused = await send(request(there.token, method, '/clients', body), { env: failing() })
+    expect(refused.status).toBe(503)
+    expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+    expect((await send(request(here.token, method, '/clients', body), { env: failing() })).status).toBe(200)
+  })
+})
+
+describe('a request of which a part was carried out', () => {
+  it.each([
+    ['POST', '/clients', { company_name: 'Lost' }, null],
+    ['PUT', '/mail/email-threads/lost', { account_email: 'a@x.example', messages: [{ a: 1 }] }, '2'],
+  ])('because only the response of the database was lost: %s %s', async (method, path, body, retryAfter) => {
+    const losing = wrapBindings(env, async (name, work) => {
+      const done = await work()
+      if (name.startsWith('DB_TWO.')) throw new Error('D1_ERROR: Network connection lost.')
+      return done
+    })
+    const response = await send(request(there.token, method, path, body), { env: losing })
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, retryAfter])
+  })
+
+  it('before the company was frozen is not told that nothing was changed', async () => {
+    const { id, token } = await mintCompany({ home: 'DB_TWO' })
+    const of = (external_id: string) => ({ method: 'POST', path: '/clients', body: { company_name: 'A', external_id } })
+    expect((await call(token, 'POST', '/clients', of('taken').body)).status).toBe(200)
+    const freeze = `INSERT INTO company_guards (company_id, state, destination, slot, frozen_at) VALUES (?, 'frozen', 'DB', 0, ?)`
+    let writes = 0
+    const freezing = wrapBindings(env, async (name, work) => {
+      const done = await work()
+      if (name === 'DB_TWO.batch' && ++writes === 1) await sqlIn('DB_TWO', freeze, id, Date.now())
+      return done
+    })
+    const operations = { operations: [of('free'), of('taken')] }
+    const response = await send(request(token, 'POST', '/batch', operations), { env: freezing })
+    expect(await sqlIn('DB_TWO', 'SELECT external_id FROM clients WHERE company_id = ?', id)).toEqual([
+      { external_id: 'taken' },
+      { external_id: 'free' },
+    ])
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, null])
+    expect(response.body.error.message).toContain('may have been carried out')
+    await sqlIn('DB_TWO', 'DELETE FROM company_guards WHERE company_id = ?', id)
+  })
+})
+
+describe('a placement that names a missing binding', () => {
+  it('is 503 and a line of the log, and never another company’s data', async () => {
+    const { DB_TWO: _, ...without } = env
+    for (const method of ['GET', 'POST']) {
+      const sent = request(there.token, method, '/clients', method === 'POST' ? client : undefined)
+      const refused = await send(sent, { env: without as Env })
+      expect(refused.status).toBe(503)
+      expect(JSON.stringify(refused.body)).not.toContain('Harbor')
+    }
+    expect(logLines.some(({ event, database }) => event === 'database_missing' && database === 'DB_TWO')).toBe(true)
+    expect((await send(request(here.token, 'GET', '/clients'), { env: without as Env })).status).toBe(200)
+  })
+})
+
+describe('the administration API', () => {
+  it('lists all companies while a database fails', async () => {
+    const listed = adminRequest('GET', '/companies?per_page=100', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    const failing = wrapBindings(env, (name, work) =>
+      name.startsWith('DB_TWO.') ? Promise.reject(new Error('D1_ERROR: down')) : work(),
+    )
+    const { status, body } = await adminSend(listed, failing)
+    expect(status).toBe(200)
+    expect(body.data.length).toBeGreaterThan(1)
+  })
+
+  it('creates a company in a database, with a token, members and settings', async () => {
+    // Lower than those of other files, so that a list begins with it.
+    const id = 7
+    const created = await adminCall('POST', '/companies', { id, name: 'Far', database: 'DB_TWO' })
+    expect(created).toMatchObject({ status: 200, body: { id, name: 'Far', database: 'DB_TWO' } })
+    expect((await adminCall('POST', '/companies', { id, name: 'Far', database: 'DB' })).status).toBe(409)
+    const { token } = (await adminCall('POST', `/companies/${id}/tokens`, { name: 'a' })).body
+    expect((await call(token, 'POST', '/clients', client)).status).toBe(200)
+    expect((await sqlIn('DB_TWO', 'SELECT client_count FROM companies WHERE id = ?', id))[0]).toEqual({
+      client_count: 1,
+    })
+    expect((await adminCall('GET', `/companies/${id}`)).body).toMatchObject({ database: 'DB_TWO', client_count: 1 })
+    await addMember(id, 'far@example.com', 'owner')
+    expect((await adminCall('GET', `/companies/${id}/members`)).body.data).toHaveLength(1)
+    const hook = await adminCall('POST', `/companies/${id}/webhooks`, { url: 'https://hooks.example.com/a' })
+    if (hook.status === 200) {
+      expect(
+        (await adminCall('GET', '/webhooks')).body.data.map((each: { company_id: number }) => each.company_id),
+      ).toContain(id)
+    }
+    const imported = {
+      ...{ hash: 'a'.repeat(64), part: 1, parts: 1 },
+      file: { company: { id, name: 'Far away' }, clients: [{ id: 900, company_name: 'Imported' }] },
+    }
+    expect((await adminCall('POST', `/companies/${id}/imports`, imported)).status).toBe(200)
+    const { data } = (await adminCall('GET', '/companies?per_page=100')).body
+    expect(data.find((each: { id: number }) => each.id === id)).toMatchObject({ name: 'Far away', client_count: 2 })
+    const audit = (await adminCall('GET', `/companies/${id}/audit`)).body.data
+    expect(audit.map((each: { action: string }) => each.action)).toEqual(
+      expect.arrayContaining(['companies.create', 'tokens.create', 'companies.import']),
+    )
+    expect(await sqlIn('DB_TWO', 'SELECT count(*) AS left FROM admin_log')).toEqual([{ left: 0 }])
+  })
+
+  it.each([['DB'], ['DB_TWO'], ['DB', 'DB_TWO']])(
+    'creates a company once, with one entry in the log: %j',
+    async (...names) => {
+      const id = freshId()
+      const create = (database: string) => adminCall('POST', '/companies', { id, database })
+      const created = await Promise.all([...names, ...names].map(create))
+      expect(created.map(({ status }) => status).sort()).toEqual([200, ...created.slice(1).map(() => 409)])
+      expect(await sqlIn('DB', 'SELECT action FROM admin_log WHERE company_id = ?', id)).toEqual([
+        { action: 'companies.create' },
+      ])
+    },
+  )
+
+  it('suspends a company in another database', async () => {
+    const one = await mintCompany({ home: 'DB_TWO' })
+    await adminCall('PATCH', `/companies/${one.id}`, { suspended: true })
+    expect((await one.call('GET', '/clients')).status).toBe(403)
+    await adminCall('PATCH', `/companies/${one.id}`, { suspended: false })
+    expect((await call(await mintToken(one.id), 'GET', '/clients')).status).toBe(200)
+  })
+
+  it('lists the databases', async () => {
+    const { body } = await adminCall('GET', '/databases')
+    expect(body.data.map(({ name }: { name: string }) => name)).toEqual(['DB', 'DB_TWO'])
+    expect(body.data[1].companies).toBeGreaterThan(0)
+    expect(body.data[1].size_bytes).toBeGreaterThan(0)
+    const { DB_TWO: _, ...without } = env
+    const sent = adminRequest('GET', '/databases', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    expect((await adminSend(sent, without as Env)).body.data).toHaveLength(1)
+  })
+
+  it('refuses a database that the deployment does not have', async () => {
+    const { status, body } = await adminCall('POST', '/companies', { id: 7_000_002, database: 'DB_NONE' })
+    expect(status).toBe(400)
+    expect(body.error.message).toContain('DB or DB_TWO')
+    expect((await adminCall('POST', `/companies/${here.id}/move`, { database: 'CACHE' })).status).toBe(400)
+  })
+})

@@ -1,0 +1,513 @@
+import { createExecutionContext } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { app } from '../../../src/app.ts'
+import type { Env } from '../../../src/env.ts'
+import { blockNetwork } from '../../../src/kernel/gate/failed-lookups.ts'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
+import type { Entry, Report } from '../../../src/kernel/gate/protocol.ts'
+import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { call, migrate, mintCompany, mintToken, randomToken, request, send, sql } from '../../support/app.ts'
+import { moveTime, stopTime } from '../../support/time.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
+
+beforeAll(migrate)
+beforeEach(stopTime)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+async function lastUsed(token: string): Promise<number | null> {
+  const [row] = await sql<{ at: number | null }>(
+    'SELECT last_used_at AS at FROM api_tokens WHERE token_hash = ?',
+    await hashToken(token),
+  )
+  return row?.at ?? null
+}
+
+/** Bindings that count the tokens that enter their objects and the look-ups beside them, and allow so many failures. */
+function guarded(allowed = Number.POSITIVE_INFINITY) {
+  const seen = { lookUps: 0, entered: [] as string[], failures: [] as string[], bookmarks: [] as unknown[] }
+  const DB = new Proxy(env.DB, {
+    get: (target, name) => {
+      if (name === 'withSession') {
+        return (mark: string) => {
+          seen.bookmarks.push(mark)
+          return target.withSession(mark)
+        }
+      }
+      if (name === 'prepare') {
+        return (text: string) => {
+          if (/select.*api_tokens/is.test(text)) seen.lookUps++
+          return target.prepare(text)
+        }
+      }
+      return Reflect.get(target, name).bind(target)
+    },
+  })
+  const RATE_LIMITER = new Proxy(env.RATE_LIMITER, {
+    get: (target, name) => {
+      if (name !== 'get') return Reflect.get(target, name).bind(target)
+      return (id: DurableObjectId) => {
+        const stub = target.get(id)
+        return {
+          report: (report: Report) => stub.report(report),
+          enter: (entry: Entry) => {
+            seen.entered.push(entry.hash)
+            return stub.enter(entry)
+          },
+        }
+      }
+    },
+  })
+  const AUTH_FAILURES = {
+    limit: async ({ key }: { key: string }) => {
+      seen.failures.push(key)
+      return { success: seen.failures.length <= allowed }
+    },
+  }
+  return { seen, bindings: { ...env, DB, RATE_LIMITER, AUTH_FAILURES } satisfies Env }
+}
+
+/** How fresh the token's next read must be, as its object knows. */
+async function markOf(token: string) {
+  const hash = hashToken(token)
+  const object = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash))
+  const entered = await object.enter({ hash, requests: 1, databaseMs: 0, isWrite: false })
+  return entered.kind === 'entered' ? entered.mark : entered.kind
+}
+
+/** Bindings whose reports to the objects are lost. */
+function withoutReports(bindings: Env): Env {
+  const RATE_LIMITER = new Proxy(bindings.RATE_LIMITER, {
+    get: (target, name) => {
+      if (name !== 'get') return Reflect.get(target, name)
+      return (id: DurableObjectId) => {
+        const stub = target.get(id)
+        return { enter: (entry: Entry) => stub.enter(entry), report: () => Promise.reject(new Error('lost')) }
+      }
+    },
+  })
+  return { ...bindings, RATE_LIMITER }
+}
+
+describe('a token', () => {
+  it('is looked up by its object, not by the request', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    for (let i = 0; i < 3; i++) await send(request(token, 'GET', '/clients'), { env: bindings })
+    expect(seen).toMatchObject({ lookUps: 0, entered: [token, token, token].map(hashToken) })
+  })
+
+  it.each([
+    ['revoked', 'UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', 401],
+    ['without the permission', `UPDATE api_tokens SET permissions = '["orders:read"]' WHERE token_hash = ?`, 403],
+    [
+      'of a suspended company',
+      'UPDATE companies SET suspended = 1 WHERE id = (SELECT company_id FROM api_tokens WHERE token_hash = ?)',
+      403,
+    ],
+    ['deleted', 'DELETE FROM api_tokens WHERE token_hash = ?', 401],
+  ])('that is %s is refused within 30 s, although its object knows it', async (_, change, status) => {
+    const { token } = await mintCompany()
+    expect((await call(token, 'GET', '/clients')).status).toBe(200)
+    await sql(change, await hashToken(token))
+    moveTime(30_000)
+    expect((await call(token, 'GET', '/clients')).status).toBe(status)
+    expect((await call(token, 'POST', '/clients', { company_name: 'a' })).status).toBe(status)
+  })
+
+  it('is refused from the moment it expires, although its object knows it', async () => {
+    const { id } = await mintCompany()
+    const token = await mintToken(id, PERMISSIONS, Date.now() + 10_000)
+    expect((await call(token, 'GET', '/clients')).status).toBe(200)
+    moveTime(9_000)
+    expect((await call(token, 'GET', '/clients')).status).toBe(200)
+    moveTime(1_000)
+    expect((await call(token, 'GET', '/clients')).status).toBe(401)
+  })
+
+  it('is accepted as soon as it is created, although it was unknown before', async () => {
+    const { id } = await mintCompany()
+    const token = randomToken()
+    expect((await call(token, 'GET', '/clients')).status).toBe(401)
+    await sql(
+      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at) VALUES (?, ?, 'x', '["clients:read"]', 0)`,
+      id,
+      await hashToken(token),
+    )
+    expect((await call(token, 'GET', '/clients')).status).toBe(200)
+  })
+
+  it('is stored as its hash only', async () => {
+    const { token } = await mintCompany()
+    await call(token, 'POST', '/clients', { company_name: 'a' })
+    const rows = await sql('SELECT * FROM api_tokens')
+    expect(JSON.stringify([rows, await sql('SELECT * FROM audit_log')])).not.toContain(token)
+    expect(rows).toContainEqual(expect.objectContaining({ token_hash: await hashToken(token) }))
+  })
+
+  it.each(['bearer', 'BEARER'])('is accepted behind the scheme in any case: %s', async (scheme) => {
+    const { token } = await mintCompany()
+    expect((await call(null, 'GET', '/clients', undefined, { authorization: `${scheme} ${token}` })).status).toBe(200)
+  })
+})
+
+describe('an Authorization header', () => {
+  const forms: [string, (token: string) => string][] = [
+    ['no token', () => 'Bearer'],
+    ['a blank token', () => 'Bearer '],
+    ['no scheme', (token) => token],
+    ['another scheme', (token) => `Token ${token}`],
+    ['a longer scheme', (token) => `Bearers ${token}`],
+    ['63 characters', (token) => `Bearer ${token.slice(1)}`],
+    ['65 characters', (token) => `Bearer ${token}0`],
+    ['a character that is not hexadecimal', (token) => `Bearer ${token.slice(1)}g`],
+    ['the token twice', (token) => `Bearer ${token} ${token}`],
+    ['two credentials', (token) => `Bearer ${token}, Bearer ${token}`],
+    ['a prefix', (token) => `Bearer crm_${token}`],
+    ['a space in between', (token) => `Bearer ${token.slice(0, 32)} ${token.slice(32)}`],
+    ['quotes', (token) => `Bearer "${token}"`],
+    ['no space', (token) => `Bearer${token}`],
+  ]
+
+  it.each(forms)('with %s is refused', async (_, form) => {
+    const { token } = await mintCompany()
+    const response = await call(null, 'GET', '/clients', undefined, { authorization: form(token) })
+    expect(response).toMatchObject({ status: 401, body: { error: { code: 'unauthenticated', details: null } } })
+    expect(response.headers.get('www-authenticate')).toBe('Bearer')
+  })
+
+  it('cannot be replaced by a token in the query', async () => {
+    const { token } = await mintCompany()
+    for (const name of ['token', 'access_token', 'api_key']) {
+      expect((await call(null, 'GET', `/clients?${name}=${token}`)).status).toBe(401)
+    }
+  })
+})
+
+describe('last used', () => {
+  it('is written after the response, at most once a minute', async () => {
+    const { token } = await mintCompany()
+    const use = () => send(request(token, 'GET', '/clients'), { env })
+    expect(await lastUsed(token)).toBeNull()
+    await use()
+    const first = await lastUsed(token)
+    expect(Math.abs(Date.now() - (first ?? 0))).toBeLessThan(10_000)
+    moveTime(59_000)
+    await use()
+    expect(await lastUsed(token)).toBe(first)
+    moveTime(2_000)
+    await use()
+    expect(await lastUsed(token)).toBeGreaterThanOrEqual((first ?? 0) + 60_000)
+  })
+
+  it('is written once for many concurrent requests', async () => {
+    const { token } = await mintCompany()
+    let writes = 0
+    const DB = new Proxy(env.DB, {
+      get: (target, name) =>
+        name === 'prepare'
+          ? (text: string) => {
+              if (/update.*api_tokens/is.test(text)) writes++
+              return target.prepare(text)
+            }
+          : Reflect.get(target, name).bind(target),
+    })
+    await Promise.all(
+      Array.from({ length: 20 }, () => send(request(token, 'GET', '/clients'), { env: { ...env, DB } })),
+    )
+    expect(writes).toBe(1)
+  })
+
+  it('does not fail the request when it cannot be written', async () => {
+    const { token } = await mintCompany()
+    const DB = new Proxy(env.DB, {
+      get: (target, name) =>
+        name === 'prepare'
+          ? (text: string) => {
+              if (/update.*api_tokens/is.test(text)) throw new Error('no')
+              return target.prepare(text)
+            }
+          : Reflect.get(target, name).bind(target),
+    })
+    expect((await send(request(token, 'GET', '/clients'), { env: { ...env, DB } })).status).toBe(200)
+  })
+})
+
+describe('a token that is no longer valid', () => {
+  const invalidate: [string, (id: number) => Promise<string>][] = [
+    ['expired', (id) => mintToken(id, PERMISSIONS, Date.now() - 1)],
+    [
+      'revoked',
+      async (id) => {
+        const token = await mintToken(id)
+        await sql('UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', hashToken(token))
+        return token
+      },
+    ],
+  ]
+
+  it.each(invalidate)('because it is %s is refused by the isolate for 30 s after each look-up', async (_, mint) => {
+    const token = await mint((await mintCompany()).id)
+    const { seen, bindings } = guarded()
+    const use = () => send(request(token, 'GET', '/clients'), { env: bindings })
+    for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
+    expect(seen).toMatchObject({ entered: [hashToken(token)], failures: [] })
+    moveTime(30_000)
+    for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
+    expect(seen.entered).toHaveLength(2)
+  })
+
+  it('because it expired meanwhile is refused by the isolate', async () => {
+    const { id } = await mintCompany()
+    const token = await mintToken(id, PERMISSIONS, Date.now() + 5_000)
+    const { seen, bindings } = guarded()
+    const use = () => send(request(token, 'GET', '/clients'), { env: bindings })
+    expect((await use()).status).toBe(200)
+    moveTime(5_000)
+    for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
+    expect(seen.entered).toHaveLength(1)
+  })
+
+  it('is looked up from a blocked network no more often than an unknown one', async () => {
+    const { id } = await mintCompany()
+    const tokens = await Promise.all(Array.from({ length: 5 }, () => mintToken(id, PERMISSIONS, Date.now() - 1)))
+    const { seen, bindings } = guarded(0)
+    const use = (token: string) =>
+      send(request(token, 'GET', '/clients', undefined, { 'cf-connecting-ip': '9.9.9.9' }), { env: bindings })
+    vi.useFakeTimers({ toFake: ['Date'] })
+    expect((await use(randomToken())).status).toBe(429)
+    for (const token of tokens) expect((await use(token)).status).toBe(429)
+    expect(seen.entered).toHaveLength(1)
+  })
+})
+
+describe('a network that sends unknown tokens', () => {
+  const from = (address: string, token: string) =>
+    request(token, 'GET', '/clients', undefined, { 'cf-connecting-ip': address })
+
+  /** Blocks a network and stops the clock. */
+  async function block(address: string) {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    const { seen, bindings } = guarded(0)
+    const use = (token: string, by = address) => send(from(by, token), { env: bindings })
+    expect((await use(randomToken())).status).toBe(429)
+    seen.entered.length = 0
+    return { seen, bindings, use }
+  }
+
+  it('has one token a second looked up after too many failures', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    const { seen, bindings } = guarded(3)
+    for (let i = 0; i < 3; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(401)
+    for (let i = 0; i < 5; i++) {
+      const response = await send(from('1.1.1.1', randomToken()), { env: bindings })
+      expect(response).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
+      expect(response.headers.get('retry-after')).toBe('1')
+    }
+    expect(seen.entered).toHaveLength(4)
+    expect(seen).toMatchObject({ failures: Array.from({ length: 4 }, () => '1.1.1.1') })
+    moveTime(1_000)
+    for (let i = 0; i < 5; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(429)
+    expect(seen.entered).toHaveLength(5)
+    expect((await send(from('2.2.2.2', randomToken()), { env: guarded().bindings })).status).toBe(401)
+    moveTime(61_000)
+    expect((await send(from('1.1.1.1', randomToken()), { env: guarded().bindings })).status).toBe(401)
+  })
+
+  it('is a whole /64 of IPv6 in any notation', async () => {
+    const { seen, use } = await block('2001:db8:5:5::1')
+    for (const address of ['2001:DB8:5:5:ffff::', '2001:db8:0005:0005:1:2:3:4', '2001:db8:5:5::9.9.9.9']) {
+      expect((await use(randomToken(), address)).status, address).toBe(429)
+    }
+    expect(seen).toMatchObject({ entered: [], failures: ['2001:db8:5:5::/64'] })
+    await use(randomToken(), '2001:db8:5:6::1')
+    expect(seen.entered).toHaveLength(1)
+    expect(seen.failures).toEqual(['2001:db8:5:5::/64', '2001:db8:5:6::/64'])
+  })
+
+  it('may use a token that the isolate knows, even when it must be looked up again', async () => {
+    const { token } = await mintCompany()
+    expect((await send(from('3.3.3.3', token), { env })).status).toBe(200)
+    const { use } = await block('3.3.3.3')
+    expect((await use(token)).status).toBe(200)
+    moveTime(30_000)
+    expect((await use(token)).status).toBe(200)
+  })
+
+  it('may use a valid token once its Retry-After has passed, and always from then on', async () => {
+    const { token } = await mintCompany()
+    const { seen, use } = await block('4.4.4.4')
+    const refused = await use(token)
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+    moveTime(1_000)
+    // A new token uses another turn than a retried one.
+    expect((await use(randomToken())).status).toBe(429)
+    expect((await use(token)).status).toBe(200)
+    expect(seen.entered).toHaveLength(2)
+    for (let i = 0; i < 3; i++) expect((await use(token)).status).toBe(200)
+  })
+
+  it('stays blocked when many other networks are blocked', async () => {
+    const { seen, use } = await block('5.5.5.5')
+    for (let i = 0; i < 1_500; i++) blockNetwork(`10.0.${i >> 8}.${i & 255}`, Date.now())
+    expect((await use(randomToken())).status).toBe(429)
+    expect(seen.entered).toEqual([])
+  })
+
+  it('is not limited by requests without a token or with a malformed one', async () => {
+    const { seen, bindings } = guarded(0)
+    for (const token of [null, 'x', `${randomToken()}0`]) {
+      expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
+    }
+    expect(seen).toMatchObject({ entered: [], failures: [] })
+  })
+})
+
+describe('a bookmark', () => {
+  const ZERO = `00000000-00000000-00000000-${'0'.repeat(32)}`
+  const LAST = `ffffffff-ffffffff-ffffffff-${'f'.repeat(32)}`
+
+  it('is sent with every response; a token that wrote reads at least that version, without sending it', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    const get = (mark?: string) =>
+      send(request(token, 'GET', '/clients', undefined, { ...(mark && { 'x-bookmark': mark }) }), { env: bindings })
+    await get()
+    const written = await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })
+    const bookmark = written.headers.get('x-bookmark') ?? ''
+    expect(bookmark).toMatch(/^[0-9a-f-]{20,}$/)
+    expect((await get()).body.pagination.total).toBe(1)
+    // An older one changes nothing, a newer one is followed: another token may have written it.
+    await get(ZERO)
+    await get(LAST)
+    expect(seen.bookmarks).toEqual(['first-unconstrained', 'first-primary', bookmark, bookmark, LAST])
+  })
+
+  it('of a write that has not been reported is not waited for: the primary is read', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    const silent = withoutReports(bindings)
+    await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: silent })
+    await send(request(token, 'GET', '/clients'), { env: bindings })
+    await send(request(token, 'GET', '/clients', undefined, { 'x-bookmark': ZERO }), { env: bindings })
+    expect(seen.bookmarks.slice(1)).toEqual(['first-primary', 'first-primary'])
+    // The read that replaces the lost report is the last one at the primary.
+    moveTime(61_000)
+    for (let i = 0; i < 2; i++) await send(request(token, 'GET', '/clients'), { env: bindings })
+    expect(seen.bookmarks.slice(3)).toEqual(['first-primary', expect.stringMatching(/^[0-9a-f-]{20,}$/)])
+  })
+
+  it('of a write that failed counts as not reported: it may happen still', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    const broken = new Proxy(env.DB, {
+      get: (target, name) =>
+        name === 'withSession'
+          ? (mark: string) => {
+              const session = target.withSession(mark)
+              const batch = () => Promise.reject(new Error('no'))
+              return { prepare: session.prepare.bind(session), batch, getBookmark: () => null }
+            }
+          : Reflect.get(target, name).bind(target),
+    })
+    const made = request(token, 'POST', '/clients', { company_name: 'a' })
+    expect((await send(made, { env: { ...bindings, DB: broken } })).status).toBe(500)
+    await send(request(token, 'GET', '/clients'), { env: bindings })
+    expect(seen.bookmarks).toEqual(['first-primary'])
+  })
+
+  it('of a write whose object failed is known to the object with the next call', async () => {
+    const { token } = await mintCompany({ home: 'DB' })
+    let fails = true
+    const bindings = wrapBindings(env, (name, work) =>
+      name.startsWith('RATE_LIMITER.') && fails ? Promise.reject(new Error('down')) : work(),
+    )
+    const written = await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })
+    expect(written.status).toBe(200)
+    fails = false
+    moveTime(5_000)
+    await send(request(token, 'GET', '/clients'), { env: bindings })
+    expect(await markOf(token)).toBe(written.headers.get('x-bookmark'))
+  })
+
+  it('of a write is awaited again as soon as an object that failed may be called', async () => {
+    const { token } = await mintCompany({ home: 'DB' })
+    let fails = true
+    const bindings = wrapBindings(env, (name, work) =>
+      name.startsWith('RATE_LIMITER.') && (fails || name.endsWith('.report'))
+        ? Promise.reject(new Error('down'))
+        : work(),
+    )
+    await send(request(token, 'GET', '/clients'), { env: bindings })
+    fails = false
+    moveTime(600_000)
+    await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })
+    expect(await markOf(token)).toBe('primary')
+  })
+
+  it('of a write whose body takes longer than a minute is awaited from its batch on', async () => {
+    const { token } = await mintCompany({ home: 'DB' })
+    const RATE_LIMITER = new Proxy(env.RATE_LIMITER, {
+      get: (target, name) => {
+        if (name !== 'get') return Reflect.get(target, name).bind(target)
+        return (id: DurableObjectId) => {
+          const stub = target.get(id)
+          const report = (sent: Report) =>
+            sent.read?.write === undefined ? stub.report(sent) : Promise.reject(new Error('lost'))
+          return { enter: (entry: Entry) => stub.enter(entry), report }
+        }
+      },
+    })
+    const bindings = { ...env, RATE_LIMITER }
+    // As large as a body must be that may take so long.
+    const [begin, end] = [`{"account_email":"a@x.example","messages":[{"a":"${'x'.repeat(8_000_000)}`, '"}]}']
+    let isFirst = true
+    const body = new ReadableStream({
+      type: 'bytes',
+      async pull(controller) {
+        if (isFirst) {
+          isFirst = false
+          return controller.enqueue(new TextEncoder().encode(begin))
+        }
+        moveTime(61_000)
+        await send(request(token, 'GET', '/clients'), { env: bindings })
+        expect(await markOf(token)).not.toBe('primary')
+        controller.enqueue(new TextEncoder().encode(end))
+        controller.close()
+      },
+    })
+    const put = new Request(request(token, 'PUT', '/mail/email-threads/slow', {}), { body })
+    expect((await app.fetch(put, bindings, createExecutionContext())).status).toBe(200)
+    expect(await markOf(token)).toBe('primary')
+  })
+
+  it('of the feed of changes is remembered before the response: what it names is read as it is there', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    for (const path of ['/changes?start=latest', '/changes']) {
+      seen.bookmarks.length = 0
+      await sql('UPDATE companies SET updated_at = updated_at + 1')
+      const feed = await send(request(token, 'GET', path), { env: bindings })
+      await send(request(token, 'GET', '/clients'), { env: withoutReports(bindings) })
+      expect(seen.bookmarks.at(-1)).toBe(feed.headers.get('x-bookmark'))
+    }
+  })
+
+  it.each([
+    '',
+    'x',
+    'first-unconstrained',
+    'first-primary',
+    '00000000-00000000-00000000',
+    "'; DROP TABLE clients",
+    'f'.repeat(400),
+  ])('that is not well-formed is ignored: %s', async (mark) => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    const sent = request(token, 'GET', '/clients', undefined, { 'x-bookmark': mark })
+    expect((await send(sent, { env: bindings })).status).toBe(200)
+    expect(seen.bookmarks).toEqual(['first-unconstrained'])
+  })
+})

@@ -1,0 +1,77 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  CredentialsError,
+  decryptCredentials,
+  encryptCredentials,
+  usesFirstKey,
+} from '../../../src/kernel/gate/credentials.ts'
+
+const key = () => btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))
+const KEY = key()
+
+describe('encrypted credentials', () => {
+  it('are decrypted to any values that were encrypted', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.dictionary(fc.string(), fc.oneof(fc.string({ unit: 'grapheme' }), fc.integer())),
+        async (secret) => {
+          const stored = await encryptCredentials(KEY, 7, 'supplier_a', secret)
+          expect(await decryptCredentials(KEY, 7, 'supplier_a', stored)).toEqual(JSON.parse(JSON.stringify(secret)))
+        },
+      ),
+    )
+  })
+
+  it('are decrypted when they are long', async () => {
+    const secret = { token: 'x'.repeat(20_000) }
+    expect(await decryptCredentials(KEY, 1, 'storage', await encryptCredentials(KEY, 1, 'storage', secret))).toEqual(
+      secret,
+    )
+  })
+
+  it('differ each time and are not readable', async () => {
+    const secret = { api_key: 'very-secret-value' }
+    const stored = await encryptCredentials(KEY, 7, 'supplier_b', secret)
+    expect(stored).not.toBe(await encryptCredentials(KEY, 7, 'supplier_b', secret))
+    expect(stored).toMatch(/^v1\.[0-9a-f]{8}\.[A-Za-z0-9+/=]+$/)
+    expect(atob(stored.split('.')[2] ?? '')).not.toContain('secret')
+  })
+
+  it.each([
+    ['another company', KEY, 8, 'supplier_b'],
+    ['another kind', KEY, 7, 'storage'],
+    ['another key', key(), 7, 'supplier_b'],
+  ] as const)('cannot be decrypted for %s', async (_, keys, companyId, kind) => {
+    const stored = await encryptCredentials(KEY, 7, 'supplier_b', { api_key: 'k' })
+    await expect(decryptCredentials(keys, companyId, kind, stored)).rejects.toThrow(CredentialsError)
+  })
+
+  it('cannot be decrypted after a byte was changed', async () => {
+    const stored = await encryptCredentials(KEY, 7, 'supplier_b', { api_key: 'k' })
+    const changed = stored.slice(0, -6) + (stored.at(-6) === 'A' ? 'B' : 'A') + stored.slice(-5)
+    await expect(decryptCredentials(KEY, 7, 'supplier_b', changed)).rejects.toThrow('cannot be decrypted')
+  })
+
+  it.each(['', 'v1', 'v2.aaaaaaaa.AAAA', 'plain text', 'v1.zz.%%'])(
+    'of an unknown format are refused: %j',
+    async (stored) => {
+      await expect(decryptCredentials(KEY, 7, 'supplier_b', stored)).rejects.toThrow(CredentialsError)
+    },
+  )
+
+  it.each(['', 'short', btoa('x'.repeat(31)), '%'.repeat(44)])('require a key of 32 bytes, not %j', async (keys) => {
+    const attempt = encryptCredentials(keys, 1, 'storage', {})
+    await expect(attempt).rejects.toThrow('CREDENTIALS_KEY must be 32 bytes in base64.')
+  })
+
+  it('survive a key rotation', async () => {
+    const stored = await encryptCredentials(KEY, 7, 'storage', { a: 1 })
+    const both = `${key()}, ${KEY}`
+    expect(await decryptCredentials(both, 7, 'storage', stored)).toEqual({ a: 1 })
+    expect(await usesFirstKey(both, stored)).toBe(false)
+    const renewed = await encryptCredentials(both, 7, 'storage', { a: 1 })
+    expect(await usesFirstKey(both, renewed)).toBe(true)
+    expect(await decryptCredentials(both.split(',')[0] ?? '', 7, 'storage', renewed)).toEqual({ a: 1 })
+  })
+})

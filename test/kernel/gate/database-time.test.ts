@@ -1,0 +1,177 @@
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Env } from '../../../src/env.ts'
+import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { DATABASE_LIMIT_MS, type Demand } from '../../../src/kernel/gate/window.ts'
+import { migrate, mintCompany, request, send, sql } from '../../support/app.ts'
+import { moveTime, stopTime } from '../../support/time.ts'
+import { memory, statusesOf, timedDatabase, withLimiter } from './support.ts'
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** How many batches a token may have in flight before the first of them has ended. */
+const FIRST_IN_FLIGHT = 8
+
+/** A company with so much database time for each statement, and the calls of its limiter. */
+async function company(durationMs: number, hold?: () => Promise<unknown>) {
+  const { token } = await mintCompany({ home: 'DB' })
+  // Its last use was just written, so no request writes it with the real database's duration.
+  await sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), hashToken(token))
+  const { DB, seen } = timedDatabase(durationMs, hold)
+  const window = memory()
+  const calls: Demand[] = []
+  const { bindings: limited } = withLimiter(async (name, demand) => {
+    calls.push(demand)
+    return window(name, demand)
+  })
+  const bindings: Env = { ...limited, DB }
+  const call = async (method: string, path: string, body?: unknown) => {
+    const response = await send(request(token, method, path, body), { env: bindings })
+    const [, left, seconds] = /"database";r=(\d+);t=(\d+),/.exec(response.headers.get('ratelimit') ?? '') ?? []
+    return { ...response, left: Number(left), seconds: Number(seconds) }
+  }
+  /** Uses database time in another isolate. */
+  const use = (databaseMs: number) => window(hashToken(token), { requests: 0, databaseMs })
+  const get = () => request(token, 'GET', '/clients/1')
+  return { token, bindings, seen, calls, call, use, get }
+}
+
+const reported = (calls: Demand[]) => calls.reduce((sum, { databaseMs }) => sum + databaseMs, 0)
+
+describe('database time', () => {
+  it('is counted for every statement of a request, reads and writes', async () => {
+    const { call, seen } = await company(1)
+    const requests: [string, string, object?][] = [
+      ['GET', '/clients'],
+      ['POST', '/clients', { company_name: 'a' }],
+      ['GET', '/products/search?q=tee'],
+      ['PUT', '/mail/email-threads/t', { account_email: 'a@x.example', messages: [{ id: '1' }] }],
+      ['GET', '/mail/email-threads/t?account_email=a@x.example'],
+    ]
+    for (const [method, path, body] of requests) {
+      const { status, left } = await call(method, path, body)
+      expect(status, path).toBe(200)
+      expect(left, path).toBe(DATABASE_LIMIT_MS - seen.statements)
+    }
+    expect(seen.batches).toBeGreaterThanOrEqual(requests.length)
+  })
+
+  it('is reported with the next call while it is little, so that cheap requests cost no call of their own', async () => {
+    const { call, calls, seen } = await company(1)
+    for (let i = 0; i < 10; i++) await call('GET', '/clients/1')
+    expect(calls.map(({ requests }) => requests)).toEqual(Array.from({ length: 10 }, () => 1))
+    expect(reported(calls)).toBeGreaterThan(0)
+    expect(reported(calls)).toBeLessThan(seen.statements)
+  })
+
+  it('is reported after the response when it is much', async () => {
+    const { call, calls, seen } = await company(60)
+    await call('GET', '/clients/1')
+    expect(calls).toMatchObject([
+      { requests: 1, databaseMs: 0 },
+      { requests: 0, databaseMs: 60 * seen.statements },
+    ])
+  })
+
+  it('is reported after the response when little is left', async () => {
+    const { call, calls, use } = await company(2)
+    await use(DATABASE_LIMIT_MS - 400)
+    await call('GET', '/clients/1')
+    expect(calls).toMatchObject([{ requests: 1 }, { requests: 0 }])
+  })
+
+  it('of a failed batch is its duration, up to a second', async () => {
+    const { call, calls } = await company(1, async () => {
+      await scheduler.wait(120)
+      throw new Error('no')
+    })
+    expect((await call('GET', '/clients/1')).status).toBe(500)
+    expect(reported(calls)).toBeGreaterThanOrEqual(100)
+    expect(reported(calls)).toBeLessThanOrEqual(2_000)
+  })
+})
+
+describe('a token without database time', () => {
+  beforeEach(stopTime)
+
+  it('is refused until the next window, and served when its Retry-After has passed', async () => {
+    const { call, use, seen } = await company(1)
+    await use(DATABASE_LIMIT_MS)
+    expect(await call('POST', '/clients', { company_name: 'a' })).toMatchObject({
+      status: 429,
+      left: 0,
+      body: { error: { code: 'rate_limited', message: expect.stringContaining('database time') } },
+    })
+    const { status, headers, seconds } = await call('GET', '/clients')
+    const wait = Number(headers.get('retry-after'))
+    expect({ status, wait }).toEqual({ status: 429, wait: seconds })
+    expect(wait).toBeGreaterThan(55)
+    expect(wait).toBeLessThanOrEqual(60)
+    expect(headers.get('ratelimit')).toMatch(/^"default";r=300;/)
+    // Neither of them ran a batch.
+    expect(seen.batches).toBe(0)
+    moveTime(wait * 1_000)
+    expect(await call('GET', '/clients')).toMatchObject({ status: 200, body: { pagination: { total: 0 } } })
+  })
+
+  it('waits for as many windows as it has overused', async () => {
+    const { call, use } = await company(1)
+    await use(DATABASE_LIMIT_MS * 3 + 1)
+    const { status, headers } = await call('GET', '/clients')
+    const wait = Number(headers.get('retry-after'))
+    expect(status).toBe(429)
+    expect(wait).toBeGreaterThan(175)
+    expect(wait).toBeLessThanOrEqual(180)
+    moveTime(170_000)
+    expect((await call('GET', '/clients')).status).toBe(429)
+    moveTime((wait - 170) * 1_000)
+    expect((await call('GET', '/clients')).status).toBe(200)
+  })
+
+  it('is refused before another read when it has used up the allowance itself', async () => {
+    const { call, seen } = await company(DATABASE_LIMIT_MS)
+    expect((await call('GET', '/clients/1')).status).toBe(404)
+    const { batches } = seen
+    expect((await call('GET', '/clients/1')).status).toBe(429)
+    expect(seen.batches).toBe(batches)
+  })
+})
+
+describe('many concurrent requests of a token', () => {
+  it('are not all admitted before the first expensive one is counted', async () => {
+    const { bindings, seen, get } = await company(250)
+    const statuses = await statusesOf(100, get, bindings)
+    expect(seen.mostInFlight).toBeLessThanOrEqual(FIRST_IN_FLIGHT)
+    expect(seen.statements * 250).toBeLessThanOrEqual(DATABASE_LIMIT_MS + FIRST_IN_FLIGHT * 250)
+    expect(statuses[404]).toBe(seen.batches)
+    expect(statuses).toEqual({ 404: seen.batches, 429: 100 - seen.batches })
+  })
+
+  it('run one by one once they are known to be expensive', async () => {
+    const { bindings, seen, get, call } = await company(250)
+    await call('GET', '/clients/1')
+    seen.mostInFlight = 0
+    await statusesOf(4, get, bindings)
+    expect(seen.mostInFlight).toBe(1)
+  })
+
+  it('all succeed when they are cheap', async () => {
+    const { bindings, get } = await company(1)
+    expect(await statusesOf(120, get, bindings)).toEqual({ 404: 120 })
+  })
+
+  it('do not delay the request of another company while they wait for the database', async () => {
+    const released = Promise.withResolvers<void>()
+    const { bindings, seen, get } = await company(1, () => released.promise)
+    const waiting = statusesOf(20, get, bindings)
+    const other = await mintCompany()
+    const response = await send(request(other.token, 'GET', '/clients'), { env: { ...bindings, DB: env.DB } })
+    expect(response.status).toBe(200)
+    expect(seen.inFlight).toBe(FIRST_IN_FLIGHT)
+    released.resolve()
+    expect(await waiting).toEqual({ 404: 20 })
+  })
+})

@@ -1,0 +1,352 @@
+import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { RateLimiter } from '../../../src/kernel/gate/limiter.ts'
+import type { Entered } from '../../../src/kernel/gate/protocol.ts'
+import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS, type Window } from '../../../src/kernel/gate/window.ts'
+import { migrate, mintCompany, randomToken, sql } from '../../support/app.ts'
+import { moveTime, stopTime } from '../../support/time.ts'
+
+/** One row counts so many requests ahead. */
+const BLOCK = 20
+const BOOKMARK = '00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683'
+const NEWER = `00000086${BOOKMARK.slice(8)}`
+
+const NAMESPACE = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter>
+
+/** A token's object, which no other test uses. */
+class Gate {
+  readonly hash: string
+  stub: DurableObjectStub<RateLimiter>
+
+  constructor(token: string) {
+    this.hash = hashToken(token)
+    this.stub = NAMESPACE.get(NAMESPACE.idFromName(this.hash))
+  }
+
+  static async open(): Promise<Gate> {
+    return new Gate((await mintCompany()).token)
+  }
+
+  /** A request with one permit, or one that says otherwise. */
+  async enter(entry: Partial<Parameters<RateLimiter['enter']>[0]> = {}): Promise<Entered> {
+    const request = { hash: this.hash, requests: 1, databaseMs: 0, isWrite: false, ...entry }
+    const result = await this.stub.enter(request)
+    if (result.kind !== 'entered') throw new Error(`The token is ${result.kind}.`)
+    return result as Entered
+  }
+
+  write = () => this.enter({ isWrite: true })
+
+  async mark(): Promise<string | null> {
+    return (await this.enter()).mark
+  }
+
+  /** Reports the bookmark of a write, or of the read that began at a time. */
+  async report(bookmark: string, which: { write?: number | undefined; settledAt?: number | undefined } = {}) {
+    const { write, settledAt } = which
+    const known = { ...(write !== undefined && { write }), ...(settledAt !== undefined && { settledAt }) }
+    await this.stub.report({ databaseMs: 0, read: { database: 'DB', bookmark, ...known } })
+  }
+
+  /** Requests allowed of so many, one after the other, inside of the object. */
+  async allow(requests: number): Promise<number> {
+    return runInDurableObject(this.stub, async (object) => {
+      let allowed = 0
+      for (let i = 0; i < requests; i++) {
+        const entry = { hash: this.hash, requests: 1, databaseMs: 0, isWrite: false }
+        const result = await object.enter(entry)
+        if (result.kind === 'entered' && result.verdict.allowed) allowed++
+      }
+      return allowed
+    })
+  }
+
+  /** Ends the object at once, as a crash or a deploy does; the old stub is then of no use. */
+  async crash(): Promise<void> {
+    await abortAllDurableObjects()
+    this.stub = NAMESPACE.get(this.stub.id)
+  }
+
+  /** Ends it as the platform does with an object that was idle for ten seconds. */
+  async evictIdle(): Promise<void> {
+    await runInDurableObject(this.stub, async (_, state) => vi.waitUntil(() => state.storage.kv.get('window'), 10_000))
+    await scheduler.wait(5_500)
+    await evictDurableObject(this.stub)
+  }
+}
+
+const restrict = (gate: Gate, permissions: string) =>
+  sql('UPDATE api_tokens SET permissions = ? WHERE token_hash = ?', permissions, gate.hash)
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+describe('counting', () => {
+  it('allows exactly 300 of 330 concurrent requests', async () => {
+    const gate = await Gate.open()
+    const all = await Promise.all(Array.from({ length: 330 }, () => gate.enter()))
+    expect(all.filter(({ verdict }) => verdict.allowed)).toHaveLength(LIMIT)
+  })
+
+  it('is separate for each token', async () => {
+    await (await Gate.open()).allow(LIMIT)
+    expect((await (await Gate.open()).enter()).verdict).toMatchObject({ allowed: true, remaining: LIMIT - 1 })
+  })
+
+  it.each([1, 2, 7, 21, 50, 150])('gives no second allowance after a crash behind %i requests', async (requests) => {
+    const gate = await Gate.open()
+    expect(await gate.allow(requests)).toBe(requests)
+    await gate.crash()
+    const rest = await gate.allow(LIMIT)
+    expect(rest).toBeLessThanOrEqual(LIMIT - requests)
+    expect(rest).toBeGreaterThan(LIMIT - requests - BLOCK)
+  })
+
+  it('gives exactly the rest after the eviction of an idle object', async () => {
+    const gates = await Promise.all([Gate.open(), Gate.open()])
+    expect(await Promise.all(gates.map((gate, index) => gate.allow(index === 0 ? 1 : 33)))).toEqual([1, 33])
+    await Promise.all(gates.map((gate) => gate.evictIdle()))
+    expect(await Promise.all(gates.map((gate) => gate.allow(LIMIT)))).toEqual([LIMIT - 1, LIMIT - 33])
+  })
+
+  it('gives no second allowance after any number of crashes', async () => {
+    const gate = await Gate.open()
+    let given = 0
+    for (let i = 0; i < 15; i++) {
+      given += await gate.allow(30)
+      await gate.crash()
+    }
+    expect(given).toBeLessThanOrEqual(LIMIT)
+  })
+
+  it('stores one row for ten requests at most, and none for a refusal', async () => {
+    const gate = await Gate.open()
+    await runInDurableObject(gate.stub, async (object, state) => {
+      const put = vi.spyOn(state.storage.kv, 'put')
+      const enter = () => object.enter({ hash: gate.hash, requests: 1, databaseMs: 2, isWrite: false })
+      for (let i = 1; i <= LIMIT; i++) {
+        await enter()
+        expect(state.storage.kv.get<Window>('window')?.count).toBeGreaterThanOrEqual(i)
+      }
+      expect(put.mock.calls.length).toBeLessThanOrEqual(LIMIT / 10)
+      put.mockClear()
+      expect(await enter()).toMatchObject({ verdict: { allowed: false } })
+      expect(put).not.toHaveBeenCalled()
+    })
+  })
+
+  it('stores one row for ten requests at most of a token that writes', async () => {
+    const gate = await Gate.open()
+    await runInDurableObject(gate.stub, async (object, state) => {
+      const put = vi.spyOn(state.storage.kv, 'put')
+      for (let i = 1; i <= 100; i++) {
+        const entry = { hash: gate.hash, requests: 1, databaseMs: 0, isWrite: true }
+        const { write = 0 } = (await object.enter(entry)) as Entered
+        object.report({ databaseMs: 1, read: { database: 'DB', bookmark: BOOKMARK, write } })
+      }
+      expect(put.mock.calls.length).toBeLessThanOrEqual(10)
+    })
+  })
+
+  it('opens a new window after the old one, and keeps its end through a crash', async () => {
+    const gate = await Gate.open()
+    await gate.allow(LIMIT)
+    const { verdict: old } = await gate.enter()
+    await gate.crash()
+    expect((await gate.enter()).verdict).toEqual(old)
+    moveTime(WINDOW_MS)
+    expect((await gate.enter()).verdict).toMatchObject({ allowed: true, remaining: LIMIT - 1 })
+    await gate.crash()
+    expect(await gate.allow(LIMIT)).toBeLessThanOrEqual(LIMIT - 1)
+  })
+
+  it('counts database time for all isolates together, and through crashes', async () => {
+    const gate = await Gate.open()
+    for (const left of [10_000, 5_000]) {
+      expect((await gate.enter({ databaseMs: 5_000 })).verdict).toMatchObject({ allowed: true, databaseMs: left })
+      await gate.crash()
+    }
+    const { verdict: refused } = await gate.enter({ databaseMs: 20_000 })
+    expect(refused).toMatchObject({ allowed: false, databaseMs: -15_000 })
+    await gate.crash()
+    expect((await gate.enter()).verdict).toMatchObject({ allowed: false, databaseMs: -15_000 })
+
+    // The debt takes another window.
+    vi.useFakeTimers({ toFake: ['Date'], now: refused.resetAt })
+    expect((await gate.enter()).verdict.allowed).toBe(false)
+    vi.setSystemTime(databaseResetAt(refused))
+    expect((await gate.enter()).verdict).toMatchObject({ allowed: true, databaseMs: DATABASE_LIMIT_MS })
+  })
+
+  it('sums the usage by hour: requests, those allowed without it, refusals and database time', async () => {
+    const gate = await Gate.open()
+    await gate.allow(LIMIT)
+    await gate.enter({ databaseMs: 5, refused: 3 })
+    expect(await gate.stub.usage()).toMatchObject([{ requests: LIMIT, refused: 4, databaseMs: 5 }])
+  })
+})
+
+describe('the identity', () => {
+  beforeEach(stopTime)
+
+  const permissionsOf = async (gate: Gate) => (await gate.enter()).token.permissions.size
+
+  it('has the company, its database and what the token may do', async () => {
+    const { id, token } = await mintCompany({ permissions: ['clients:read'] })
+    const { token: found } = await new Gate(token).enter()
+    expect(found).toMatchObject({ companyId: id, database: 'DB', suspended: false, expiresAt: null })
+    expect([...found.permissions]).toEqual(['clients:read'])
+  })
+
+  it('is refreshed in the background from 15 s on, and never used beyond 30 s', async () => {
+    const gate = await Gate.open()
+    expect(await permissionsOf(gate)).toBe(9)
+    await restrict(gate, '["clients:read"]')
+    moveTime(14_900)
+    expect(await permissionsOf(gate)).toBe(9)
+    moveTime(200)
+    // This request begins the look-up, and does not wait for it.
+    expect(await permissionsOf(gate)).toBe(9)
+    await vi.waitUntil(async () => (await permissionsOf(gate)) === 1, 10_000)
+    await restrict(gate, '[]')
+    moveTime(30_000)
+    expect(await permissionsOf(gate)).toBe(0)
+  })
+
+  it('is kept with the stored row: an evicted object looks the token up in the background, too', async () => {
+    const gate = await Gate.open()
+    await gate.enter()
+    await restrict(gate, '["clients:read"]')
+    await gate.crash()
+    expect(await permissionsOf(gate)).toBe(9)
+    moveTime(30_000)
+    expect(await permissionsOf(gate)).toBe(1)
+  })
+
+  it('is looked up again at once when it is forgotten, also after a crash', async () => {
+    const gate = await Gate.open()
+    expect(await permissionsOf(gate)).toBe(9)
+    await restrict(gate, '["clients:read"]')
+    await gate.stub.forget()
+    await gate.crash()
+    expect(await permissionsOf(gate)).toBe(1)
+  })
+
+  it('of an unknown token stores nothing, and is accepted as soon as it is created', async () => {
+    const token = randomToken()
+    const gate = new Gate(token)
+    const entry = { hash: gate.hash, requests: 1, databaseMs: 0, isWrite: true }
+    for (let i = 0; i < 3; i++) expect(await gate.stub.enter(entry)).toEqual({ kind: 'unknown' })
+    await runInDurableObject(gate.stub, async (_, state) => {
+      expect([...state.storage.kv.list()]).toEqual([])
+      expect(await state.storage.getAlarm()).toBeNull()
+    })
+    const { id } = await mintCompany()
+    await sql(
+      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at) VALUES (?, ?, 'x', '[]', 0)`,
+      id,
+      gate.hash,
+    )
+    expect(await permissionsOf(gate)).toBe(0)
+  })
+
+  it('of a revoked or expired token ends the request, which is not counted', async () => {
+    for (const change of ['revoked_at = 1', 'expires_at = 1']) {
+      const gate = await Gate.open()
+      await sql(`UPDATE api_tokens SET ${change} WHERE token_hash = ?`, gate.hash)
+      const entry = { hash: gate.hash, requests: 1, databaseMs: 0, isWrite: false }
+      expect(await gate.stub.enter(entry)).toMatchObject({ kind: 'ended' })
+      expect(await gate.stub.usage()).toEqual([])
+    }
+  })
+
+  it('goes on for up to 30 s while the directory fails, and then rejects the request', async () => {
+    const gate = await Gate.open()
+    await gate.enter()
+    await runInDurableObject(gate.stub, async (object) => {
+      const broken = new Proxy(env.DB, {
+        get: (target, name) =>
+          name === 'batch' ? () => Promise.reject(new Error('down')) : Reflect.get(target, name).bind(target),
+      })
+      Object.assign(object, { env: { ...env, DB: broken } })
+    })
+    moveTime(29_900)
+    expect(await permissionsOf(gate)).toBe(9)
+    moveTime(200)
+    await expect(gate.enter()).rejects.toThrow()
+  })
+
+  it('says once a minute that the last use is to be written', async () => {
+    const gate = await Gate.open()
+    const isDue = async () => (await gate.enter()).isTouchDue
+    expect([await isDue(), await isDue()]).toEqual([true, false])
+    moveTime(61_000)
+    expect([await isDue(), await isDue()]).toEqual([true, false])
+  })
+})
+
+describe('the freshness of reads', () => {
+  it('is any replica for a token that wrote nothing', async () => {
+    expect(await (await Gate.open()).mark()).toBeNull()
+  })
+
+  it('is the primary while a write has not reported, then its bookmark', async () => {
+    const gate = await Gate.open()
+    const { write, mark } = await gate.write()
+    expect(mark).toBe('primary')
+    expect(await gate.mark()).toBe('primary')
+    await gate.report(BOOKMARK, { write })
+    expect(await gate.mark()).toBe(BOOKMARK)
+  })
+
+  it('survives a crash: the primary while a write may be unreported, the bookmark of what was stored', async () => {
+    const gate = await Gate.open()
+    const { write } = await gate.write()
+    await gate.crash()
+    expect(await gate.mark()).toBe('primary')
+    await gate.report(BOOKMARK, { write })
+    // Another write may have begun before the crash.
+    expect(await gate.mark()).toBe('primary')
+    moveTime(60_100)
+    const { mark, settledAt } = await gate.enter()
+    expect(mark).toBe('primary')
+    await gate.report(NEWER, { settledAt })
+    expect(await gate.mark()).toBe(NEWER)
+  })
+
+  it('is the bookmark after the eviction of an idle object', async () => {
+    const gate = await Gate.open()
+    const { write } = await gate.write()
+    await gate.report(BOOKMARK, { write })
+    await gate.evictIdle()
+    expect(await gate.mark()).toBe(BOOKMARK)
+  })
+
+  it('is the bookmark, too, where the evicted object is told first that its token was changed', async () => {
+    const gate = await Gate.open()
+    const { write } = await gate.write()
+    await gate.report(BOOKMARK, { write })
+    await gate.evictIdle()
+    await restrict(gate, '[]')
+    await gate.stub.forget()
+    await evictDurableObject(gate.stub)
+    const { mark, token } = await gate.enter()
+    expect([mark, token.permissions.size]).toEqual([BOOKMARK, 0])
+  })
+
+  it('is the primary for a row of an earlier release, which does not say what was written', async () => {
+    const gate = await Gate.open()
+    await gate.enter()
+    await runInDurableObject(gate.stub, (_, { storage: { kv } }) => {
+      const { startedAt, count, databaseMs } = kv.get<Window>('window') ?? { startedAt: 0, count: 0, databaseMs: 0 }
+      kv.put('window', { startedAt, count, databaseMs, hours: [] })
+    })
+    await gate.crash()
+    const { mark, verdict } = await gate.enter()
+    expect({ mark, remaining: verdict.remaining }).toEqual({ mark: 'primary', remaining: LIMIT - 2 })
+  })
+})

@@ -1,0 +1,250 @@
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Env } from '../../../src/env.ts'
+import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { type Demand, type Verdict, WINDOW_MS } from '../../../src/kernel/gate/window.ts'
+import { call, migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { linesOf } from '../../support/log.ts'
+import { moveTime, stopTime } from '../../support/time.ts'
+import { memory, statusesOf, withLimiter } from './support.ts'
+
+beforeAll(migrate)
+beforeEach(stopTime)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const refusal = (ms = 30_000): Promise<Verdict> =>
+  Promise.resolve({ allowed: false, remaining: 0, resetAt: Date.now() + ms, databaseMs: 15_000 })
+
+const requests = (count: number): Demand => ({ requests: count, databaseMs: 0 })
+
+describe('the limit of requests', () => {
+  it('is in the headers of every authenticated response', async () => {
+    const { call } = await mintCompany()
+    const responses = [
+      await call('GET', '/clients'),
+      await call('HEAD', '/clients'),
+      await call('POST', '/clients', { company_name: 'a' }),
+      await call('POST', '/clients', '{'),
+      await call('GET', '/clients?page=x'),
+      await call('GET', '/clients/1000'),
+      await call('PUT', '/clients', {}),
+      await call('GET', '/nowhere'),
+    ]
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 400, 400, 404, 405, 404])
+    responses.forEach(({ headers }, index) => {
+      expect(headers.get('ratelimit-policy')).toBe(
+        '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds", "company";q=40000;w=60;qu="milliseconds"',
+      )
+      expect(headers.get('ratelimit')).toMatch(
+        new RegExp(
+          `^"default";r=${299 - index};t=([1-9]|[1-5]\\d|60), "database";r=1\\d{4};t=([1-9]|[1-5]\\d|60), "company";r=\\d+;t=\\d+$`,
+        ),
+      )
+      expect(headers.has('retry-after')).toBe(false)
+    })
+  })
+
+  it('allows exactly 300 of many concurrent requests of a token, reads and writes alike', async () => {
+    const { call, id } = await mintCompany()
+    const responses = await Promise.all(
+      Array.from({ length: 330 }, (_, i) =>
+        // Few writes: on a busy machine many could use up the database time.
+        i % 30 === 0 ? call('POST', '/clients', { company_name: 'a' }) : call('GET', '/clients/1'),
+      ),
+    )
+    expect([...new Set(responses.map(({ status }) => status))].sort()).toEqual([200, 404, 429])
+    expect(responses.filter(({ status }) => status === 429)).toHaveLength(30)
+    const made = responses.filter(({ body }) => body.client?.company_name === 'a' && body.client).length
+    const [{ count } = { count: -1 }] = await sql('SELECT count(*) AS count FROM clients WHERE company_id = ?', id)
+    expect(count).toBeLessThanOrEqual(made)
+    for (const { status, headers, body } of responses.filter((response) => response.status === 429)) {
+      const wait = Number(headers.get('retry-after'))
+      expect({ status, body }).toMatchObject({
+        body: { error: { code: 'rate_limited', details: { retry_after: wait } } },
+      })
+      expect(body.error.message).toContain(`300 requests a minute: retry after ${wait} second`)
+      expect(wait).toBeGreaterThan(0)
+      expect(wait).toBeLessThanOrEqual(60)
+      expect(headers.get('ratelimit')).toContain(`"default";r=0;t=${wait}, "database";`)
+    }
+  })
+
+  it('is shared by all isolates', async () => {
+    const { token, call } = await mintCompany()
+    const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
+    await limiter.take(requests(5))
+    expect((await call('GET', '/clients')).headers.get('ratelimit')).toMatch(/r=294;/)
+  })
+
+  it('is separate for each token', async () => {
+    const { token, id, call: callFirst } = await mintCompany()
+    const other = await mintToken(id)
+    const { bindings } = withLimiter(async (name, demand) =>
+      name === (await hashToken(token)) ? refusal() : memory()(name, demand),
+    )
+    expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(429)
+    expect((await call(other, 'GET', '/clients')).status).toBe(200)
+    expect((await callFirst('GET', '/clients')).status).toBe(429)
+  })
+
+  it('is not counted without a token of the right form', async () => {
+    const { bindings, called } = withLimiter(memory())
+    for (const token of [null, 'x', '0'.repeat(63)]) {
+      expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
+    }
+    expect(called).toEqual([])
+  })
+})
+
+describe('a refused request', () => {
+  it('writes nothing, and its read is discarded', async () => {
+    const { token, id } = await mintCompany()
+    for (const sent of [
+      request(token, 'POST', '/clients', { company_name: 'a' }),
+      request(token, 'GET', '/clients'),
+      request(token, 'GET', '/clients/1'),
+      request(token, 'GET', '/nowhere'),
+    ]) {
+      const { bindings } = withLimiter(() => refusal(1))
+      const response = await send(sent, { env: bindings })
+      expect(response).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
+      expect(response.headers.get('cache-control')).toBe('private, no-store')
+      await scheduler.wait(2)
+    }
+    expect(await sql('SELECT id FROM clients WHERE company_id = ?', id)).toEqual([])
+  })
+
+  it('calls neither the object nor the database until the reset', async () => {
+    const { token } = await mintCompany()
+    const { bindings, called } = withLimiter(() => refusal(20_000))
+    expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(429)
+    const prepare = vi.fn()
+    const dead: Env = {
+      ...bindings,
+      DB: new Proxy(env.DB, {
+        get: (target, name) =>
+          name === 'withSession'
+            ? (mark: string) => ({ prepare, batch: prepare, getBookmark: () => null, mark })
+            : Reflect.get(target, name),
+      }),
+    }
+    for (const method of ['GET', 'POST', 'HEAD']) {
+      const response = await send(request(token, method, '/clients', method === 'POST' ? {} : undefined), { env: dead })
+      expect(response.status).toBe(429)
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(15)
+    }
+    expect(called).toHaveLength(1)
+    expect(prepare).not.toHaveBeenCalled()
+
+    moveTime(20_000)
+    const again = withLimiter(memory())
+    expect((await send(request(token, 'GET', '/clients'), { env: again.bindings })).status).toBe(200)
+    expect(again.called).toHaveLength(1)
+  })
+
+  it('succeeds as soon as its Retry-After has passed', async () => {
+    const { token } = await mintCompany()
+    const limiter = memory()
+    await limiter(hashToken(token), requests(300))
+    const { bindings } = withLimiter(limiter)
+    const refused = await send(request(token, 'GET', '/clients'), { env: bindings })
+    const wait = Number(refused.headers.get('retry-after')) * 1_000
+    expect(wait).toBeLessThanOrEqual(WINDOW_MS)
+    moveTime(wait)
+    expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(200)
+  })
+})
+
+/** Bindings whose limiter can fail, and its calls. */
+async function breakable() {
+  const { token } = await mintCompany()
+  const window = memory()
+  const state = { fails: true, calls: [] as Demand[] }
+  const { bindings } = withLimiter(async (name, demand) => {
+    state.calls.push(demand)
+    if (state.fails) throw new Error('overloaded')
+    return window(name, demand)
+  })
+  const get = () => send(request(token, 'GET', '/clients/1'), { env: bindings })
+  return { token, bindings, state, get, window }
+}
+
+describe('a limiter that fails', () => {
+  it.each(['GET', 'POST'])('lets %s use a local allowance and is logged', async (method) => {
+    const { token, bindings } = await breakable()
+    const sent = request(token, method, '/clients', method === 'POST' ? { company_name: 'a' } : undefined)
+    const response = await send(sent, { env: bindings })
+    expect(response.status).toBe(200)
+    expect(response.headers.get('ratelimit')).toMatch(/^"default";r=299;t=60, "database";/)
+    expect(linesOf(response.headers.get('x-request-id'))).toContainEqual(
+      expect.objectContaining({ event: 'limiter_failed', reason: 'Error' }),
+    )
+  })
+
+  it('lets an isolate allow 300 requests of a token, and is called again after 5 s', async () => {
+    const { get, state, token, bindings } = await breakable()
+    const statuses = await statusesOf(330, () => request(token, 'GET', '/nowhere'), bindings)
+    expect(statuses).toEqual({ 404: 300, 429: 30 })
+    const calls = state.calls.length
+    expect(calls).toBeLessThanOrEqual(40)
+    moveTime(5_000)
+    const refused = await get()
+    expect(refused.status).toBe(429)
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(45)
+    expect(state.calls).toHaveLength(calls + 1)
+  })
+
+  it('counts what was allowed without it when it has recovered', async () => {
+    const { get, state, token, bindings } = await breakable()
+    for (let i = 0; i < 20; i++) expect((await get()).status).toBe(404)
+    state.fails = false
+    moveTime(5_000)
+    // One more of the local allowance, beside the call.
+    expect((await get()).headers.get('ratelimit')).toMatch(/r=279;/)
+    expect((await get()).headers.get('ratelimit')).toMatch(/r=278;/)
+    expect(state.calls.reduce((sum, { uncounted = 0 }) => sum + uncounted, 0)).toBe(21)
+    const statuses = await statusesOf(300, () => request(token, 'GET', '/nowhere'), bindings)
+    expect(statuses).toEqual({ 404: 278, 429: 22 })
+  })
+
+  it('leaves an isolate the rest of the window and no second allowance', async () => {
+    const { get, state, token, window } = await breakable()
+    state.fails = false
+    await window(hashToken(token), requests(290))
+    expect((await get()).headers.get('ratelimit')).toMatch(/r=9;/)
+    state.fails = true
+    const responses = await Promise.all(Array.from({ length: 20 }, get))
+    expect(responses.filter(({ status }) => status === 404)).toHaveLength(9)
+  })
+
+  it('does not lift a refusal', async () => {
+    const { get, state, token, window } = await breakable()
+    state.fails = false
+    await window(hashToken(token), requests(300))
+    expect((await get()).status).toBe(429)
+    state.fails = true
+    expect((await get()).status).toBe(429)
+    expect(state.calls).toHaveLength(1)
+  })
+})
+
+describe('a limiter that is slow', () => {
+  it('is called by few requests at a time, so that a flood cannot overload it: 300 of 400 are allowed', async () => {
+    const { token } = await mintCompany()
+    const window = memory()
+    let underWay = 0
+    let most = 0
+    const { bindings, called } = withLimiter(async (name, demand) => {
+      most = Math.max(most, ++underWay)
+      await scheduler.wait(20)
+      underWay--
+      return window(name, demand)
+    })
+    const statuses = await statusesOf(400, () => request(token, 'GET', '/nowhere'), bindings)
+    expect(statuses).toEqual({ 404: 300, 429: 100 })
+    expect(most).toBeLessThanOrEqual(20)
+    expect(called.length).toBeLessThanOrEqual(330)
+  })
+})

@@ -1,0 +1,283 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  addUsage,
+  count,
+  DATABASE_LIMIT_MS,
+  type Demand,
+  databaseResetAt,
+  type HourOfUsage,
+  LIMIT,
+  secondsUntil,
+  WINDOW_MS,
+  type Window,
+} from '../../../src/kernel/gate/window.ts'
+
+const START = 1_000_000_000
+
+/** Calls at the given times, one after the other, each with its verdict. */
+function run(times: readonly number[], requests: readonly number[] = [1]) {
+  let window: Window | undefined
+  return times.map((now, index) => {
+    const wants = requests[index % requests.length] ?? 1
+    const result = count(window, now, { requests: wants, databaseMs: 0 })
+    window = result.window
+    return { now, wants, ...result }
+  })
+}
+
+const crowds = fc.array(fc.oneof({ weight: 3, arbitrary: fc.constant(1) }, fc.integer({ min: 2, max: 100 })), {
+  minLength: 1,
+  maxLength: 20,
+})
+
+/** Pauses between calls: mostly none, so that allowances are used up, and some of about a window. */
+const pause = fc.oneof(
+  { weight: 20, arbitrary: fc.constant(0) },
+  { weight: 10, arbitrary: fc.integer({ min: 0, max: 300 }) },
+  { weight: 1, arbitrary: fc.constantFrom(WINDOW_MS - 1, WINDOW_MS, WINDOW_MS + 1) },
+)
+const step = fc.oneof(
+  { weight: 10, arbitrary: pause },
+  { weight: 1, arbitrary: fc.integer({ min: -3 * WINDOW_MS, max: 0 }) },
+)
+
+function timesOf(steps: readonly number[]): number[] {
+  let now = START
+  return steps.map((ms) => {
+    now += ms
+    return now
+  })
+}
+
+describe('the window of requests', () => {
+  it('allows 300 requests a minute, each counted', () => {
+    expect({ LIMIT, WINDOW_MS }).toEqual({ LIMIT: 300, WINDOW_MS: 60_000 })
+    const verdicts = run(Array.from({ length: 302 }, () => START)).map(({ verdict }) => verdict)
+    const resetAt = START + 60_000
+    expect(verdicts[0]).toEqual({ allowed: true, remaining: 299, resetAt, databaseMs: 15_000 })
+    expect(verdicts.map(({ allowed }) => allowed)).toEqual(verdicts.map((_, index) => index < LIMIT))
+    expect(verdicts.at(-1)).toEqual({ allowed: false, remaining: 0, resetAt, databaseMs: 15_000 })
+  })
+
+  it('allows all requests of a call, or none of them', () => {
+    const full = { startedAt: START, count: 290, databaseMs: 0 }
+    const of = (demand: Omit<Demand, 'databaseMs'>) => count(full, START, { ...demand, databaseMs: 0 }).verdict
+    expect(of({ requests: 10 })).toMatchObject({ allowed: true, remaining: 0 })
+    expect(of({ requests: 11 })).toMatchObject({ allowed: false, remaining: 10 })
+    // The first of them was counted by an earlier call: in this window, or in one that is over.
+    const resetAt = START + WINDOW_MS
+    expect(of({ requests: 11, counted: { requests: 1, resetAt } })).toMatchObject({ allowed: true, remaining: 0 })
+    expect(of({ requests: 12, counted: { requests: 1, resetAt } })).toMatchObject({ allowed: false, remaining: 11 })
+    expect(of({ requests: 11, counted: { requests: 1, resetAt: START } })).toMatchObject({ allowed: false })
+  })
+
+  it('counts requests that were allowed without it, up to the limit', () => {
+    const of = (uncounted: number) => count(undefined, START, { requests: 0, databaseMs: 0, uncounted }).verdict
+    expect(of(20)).toMatchObject({ allowed: true, remaining: 280 })
+    expect(of(900)).toMatchObject({ allowed: true, remaining: 0 })
+  })
+
+  it('restores the whole allowance at its end, not before', () => {
+    const full = { startedAt: START, count: LIMIT, databaseMs: 0 }
+    const one = { requests: 1, databaseMs: 0 }
+    expect(count(full, START + WINDOW_MS - 1, one).verdict.allowed).toBe(false)
+    expect(count(full, START + WINDOW_MS, one).verdict).toEqual({
+      allowed: true,
+      remaining: LIMIT - 1,
+      resetAt: START + 2 * WINDOW_MS,
+      databaseMs: DATABASE_LIMIT_MS,
+    })
+  })
+
+  it('never allows more than the limit in a window, and refuses only what does not fit', () => {
+    fc.assert(
+      fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), crowds, (pauses, requests) => {
+        const given = new Map<number, number>()
+        let before: ReturnType<typeof run>[number] | undefined
+        for (const each of run(timesOf(pauses), requests)) {
+          const { now, wants, verdict, window } = each
+          expect(verdict.resetAt).toBeGreaterThan(now)
+          expect(verdict.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          const earlier = given.get(verdict.resetAt) ?? 0
+          expect(verdict.allowed).toBe(earlier + wants <= LIMIT)
+          const used = earlier + (verdict.allowed ? wants : 0)
+          given.set(verdict.resetAt, used)
+          expect(verdict.remaining).toBe(LIMIT - used)
+          expect(window.count).toBe(used)
+          const isLater = before && before.verdict.resetAt !== verdict.resetAt
+          if (isLater) expect(now).toBeGreaterThanOrEqual(before?.verdict.resetAt ?? 0)
+          before = each
+        }
+      }),
+    )
+  })
+
+  it('gives neither a second allowance nor a longer wait when the clock goes backwards', () => {
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), crowds, (steps, requests) => {
+        let spent = 0
+        let end = 0
+        for (const { now, wants, verdict } of run(timesOf(steps), requests)) {
+          expect(verdict.resetAt).toBeGreaterThan(now)
+          expect(verdict.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          expect(verdict.remaining).toBeGreaterThanOrEqual(0)
+          // A new allowance begins only once a clock has reached the reset that was sent.
+          if (now >= end) spent = 0
+          spent += verdict.allowed ? wants : 0
+          end = verdict.resetAt
+          expect(spent).toBeLessThanOrEqual(LIMIT)
+        }
+      }),
+    )
+  })
+})
+
+describe('the window of database time', () => {
+  /** A request that waits at `now`, after one that used `databaseMs`. */
+  const call = (window: Window | undefined, now: number, databaseMs: number) =>
+    count(window, now, { requests: 1, databaseMs })
+
+  const rows: [used: number, laterMs: number, isAllowed: 0 | 1, left: number, resetInMs: number][] = [
+    [0, 0, 1, 15_000, 60_000],
+    [14_999, 0, 1, 1, 60_000],
+    [15_000, 0, 0, 0, 60_000],
+    [20_000, 30_000, 0, -5_000, 30_000],
+    [29_999, 0, 0, -14_999, 60_000],
+    [30_000, 0, 0, -15_000, 120_000],
+    [44_999, 59_999, 0, -29_999, 60_001],
+    // A window later: each window pays off one allowance.
+    [14_999, 60_000, 1, 15_000, 60_000],
+    [20_000, 60_000, 1, 10_000, 60_000],
+    [29_999, 60_000, 1, 1, 60_000],
+    [30_000, 60_000, 0, 0, 60_000],
+    [30_000, 119_999, 0, 0, 1],
+    [30_000, 120_000, 1, 15_000, 60_000],
+    [40_000, 150_000, 1, 5_000, 30_000],
+    [100_000, 600_000, 1, 15_000, 60_000],
+  ]
+  it.each(rows)('with %i ms used, %i ms later', (used, laterMs, isAllowed, left, resetInMs) => {
+    const { window } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, used)
+    const { verdict } = call(window, START + laterMs, 0)
+    expect(verdict).toMatchObject({ allowed: isAllowed === 1, databaseMs: left })
+    expect(databaseResetAt(verdict) - (START + laterMs)).toBe(resetInMs)
+  })
+
+  it('does not count refused requests', () => {
+    const { window, verdict } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, 15_000)
+    expect(window.count).toBe(5)
+    expect(verdict.remaining).toBe(LIMIT - 5)
+  })
+
+  /** Uses of database time; a refused caller waits as long as the response says, or less. */
+  const uses = fc.array(
+    fc.record({
+      databaseMs: fc.oneof(
+        fc.constant(0),
+        fc.double({ min: 0, max: 2_000, noNaN: true }),
+        fc.double({ min: 0, max: 50_000, noNaN: true }),
+      ),
+      patience: fc.double({ min: 0, max: 1, noNaN: true }),
+      pauseMs: fc.integer({ min: 0, max: 20_000 }),
+    }),
+    { minLength: 1, maxLength: 200 },
+  )
+
+  it('allows a caller who has waited until the reset, whatever others used meanwhile', () => {
+    fc.assert(
+      fc.property(uses, (all) => {
+        let now = START
+        let window: Window | undefined
+        let servedAt = 0
+        for (const { databaseMs, patience } of all) {
+          const isPromised = now >= servedAt
+          const { window: next, verdict } = call(window, now, 0)
+          if (servedAt > 0 && isPromised) expect(verdict.allowed).toBe(true)
+          window = next
+          if (verdict.allowed) {
+            window = count(window, now, { requests: 0, databaseMs }).window
+            servedAt = 0
+          } else {
+            const resetAt = databaseResetAt(verdict)
+            expect(resetAt).toBeGreaterThan(now)
+            if (servedAt > 0) expect(resetAt).toBe(servedAt)
+            servedAt = resetAt
+            now = patience > 0.7 ? servedAt : Math.floor(now + patience * (servedAt - now))
+          }
+        }
+      }),
+    )
+  })
+
+  it('allows one allowance a window in the long run, and the excess of the last batch', () => {
+    fc.assert(
+      fc.property(uses, (all) => {
+        let now = START
+        let window: Window | undefined
+        let used = 0
+        let largest = 0
+        for (const { databaseMs, pauseMs } of all) {
+          const { window: next, verdict } = call(window, now, 0)
+          window = next
+          if (verdict.allowed) {
+            window = count(window, now, { requests: 0, databaseMs }).window
+            used += databaseMs
+            largest = Math.max(largest, databaseMs)
+          }
+          now += pauseMs
+        }
+        // Fixed windows: one more may end, and one more begin, within the time.
+        const windows = Math.floor((now - START) / WINDOW_MS) + 2
+        expect(used).toBeLessThanOrEqual(windows * DATABASE_LIMIT_MS + largest)
+      }),
+    )
+  })
+})
+
+describe('the seconds to wait', () => {
+  it('are whole, at least one, and enough', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: -1_000, max: WINDOW_MS }), (ms) => {
+        const seconds = secondsUntil(START + ms, START)
+        expect(Number.isInteger(seconds)).toBe(true)
+        expect(seconds).toBeGreaterThanOrEqual(1)
+        expect(seconds * 1_000).toBeGreaterThanOrEqual(ms)
+        expect(seconds * 1_000).toBeLessThan(Math.max(ms, 1) + 1_000)
+      }),
+    )
+  })
+
+  it('are never more than a window, though the clocks of two machines differ', () => {
+    expect(secondsUntil(START + WINDOW_MS + 1, START)).toBe(60)
+  })
+
+  it('are up to as many windows as a debt takes', () => {
+    expect(secondsUntil(START + 3 * WINDOW_MS, START, 3 * WINDOW_MS)).toBe(180)
+    expect(secondsUntil(START + 9 * WINDOW_MS, START, 3 * WINDOW_MS)).toBe(180)
+  })
+})
+
+describe('the usage', () => {
+  const hour = 3_600_000
+  const used = { requests: 2, refused: 1, databaseMs: 5 }
+
+  it('is summed by hour', () => {
+    const hours = [10, 20, hour + 1].reduce((all, at) => addUsage(all, at, used), [] as HourOfUsage[])
+    expect(hours).toEqual([
+      { at: 0, requests: 4, refused: 2, databaseMs: 10 },
+      { at: hour, requests: 2, refused: 1, databaseMs: 5 },
+    ])
+  })
+
+  it('is kept for the present hour and a day before it', () => {
+    const all = Array.from({ length: 40 }, (_, i) => i * hour).reduce(
+      (sum, at) => addUsage(sum, at, used),
+      [] as HourOfUsage[],
+    )
+    expect(all.map(({ at }) => at / hour)).toEqual(Array.from({ length: 25 }, (_, i) => 15 + i))
+  })
+
+  it('of a clock that went backwards counts for the last hour', () => {
+    expect(addUsage(addUsage([], hour, used), 10, used)).toMatchObject([{ at: hour, requests: 4 }])
+  })
+})

@@ -1,0 +1,129 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { type ApiResponse, migrate, mintCompany, send, type TestCompany } from '../../support/app.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+function expectMalformed(response: ApiResponse) {
+  expect(response).toMatchObject({
+    status: 400,
+    body: { error: { code: 'invalid_request', details: { issues: [{ path: '' }] } } },
+  })
+}
+
+/** A body that comes in pieces of 64 KiB and announces no length. */
+function streamed(bytes: number, onPull?: () => void): ReadableStream<Uint8Array> {
+  let left = bytes
+  return new ReadableStream({
+    pull(controller) {
+      onPull?.()
+      const size = Math.min(left, 65_536)
+      if (size > 0) controller.enqueue(new Uint8Array(size).fill(32))
+      left -= size
+      if (left === 0) controller.close()
+    },
+  })
+}
+
+function post(body: BodyInit, headers: Record<string, string> = { 'content-type': 'application/json' }) {
+  const authorization = `Bearer ${company.token}`
+  return send(
+    new Request('https://api.test/api/v1/clients', { method: 'POST', headers: { authorization, ...headers }, body }),
+  )
+}
+
+describe('a body', () => {
+  it.each([
+    '',
+    ' ',
+    '{',
+    '{"company_name":}',
+    '{"company_name":"a"} x',
+    'company_name=a',
+    "{'company_name':'a'}",
+    '\0',
+  ])('that is malformed JSON responses 400: %j', async (body) => expectMalformed(await post(body)))
+
+  it.each(['null', 'true', '1', '"a"', '[]', '[{"company_name":"a"}]'])(
+    'that is JSON but no object responses 400: %s',
+    async (body) => expectMalformed(await post(body)),
+  )
+
+  it.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/jsonp',
+    'application/json2; charset=utf-8',
+    'application/merge-patch+json',
+    'text/json',
+    'application/json,text/plain',
+    'multipart/form-data; boundary=x',
+  ])('of the media type %s responses 415', async (type) => {
+    const response = await post('{"company_name":"a"}', { 'content-type': type })
+    expect(response).toMatchObject({ status: 415, body: { error: { code: 'invalid_request', details: null } } })
+  })
+
+  it('without a media type returns 415', async () => {
+    const bytes = new TextEncoder().encode('{"company_name":"a"}')
+    expect((await post(bytes, {})).status).toBe(415)
+  })
+
+  it.each([
+    'application/json',
+    'application/json; charset=utf-8',
+    'Application/JSON;charset=UTF-8',
+    'application/json ;x=y',
+  ])('of the media type %s is read', async (type) => {
+    const response = await post('{"company_name":"Ünï"}', { 'content-type': type })
+    expect(response).toMatchObject({ status: 200, body: { client: { company_name: 'Ünï' } } })
+  })
+
+  it('may begin with one byte order mark', async () => {
+    expect((await post('\uFEFF{"company_name":"a"}')).status).toBe(200)
+    expectMalformed(await post('\uFEFF\uFEFF{"company_name":"a"}'))
+  })
+
+  it.each([[0xff], [0xc3, 0x28], [0xed, 0xa0, 0x80], [0xe2, 0x82]])(
+    'that is not UTF-8 responses 400: %j %j %j',
+    async (...bytes) => {
+      const [before, after] = ['{"company_name":"', '"}'].map((part) => [...new TextEncoder().encode(part)])
+      expectMalformed(await post(new Uint8Array([...(before ?? []), ...bytes, ...(after ?? [])])))
+    },
+  )
+
+  it('over 1 MiB returns 413 by its Content-Length, or by its bytes without one', async () => {
+    const limit = 1_048_576
+    for (const body of [' '.repeat(limit + 1), streamed(limit + 1)]) {
+      const response = await post(body)
+      expect(response).toMatchObject({
+        status: 413,
+        body: { error: { code: 'invalid_request', details: { limit_bytes: limit } } },
+      })
+      expect(response.headers.get('access-control-allow-origin')).toBe('*')
+    }
+  })
+
+  it('of 1 MiB exactly is read', async () => {
+    const text = '{"company_name":"a"}'
+    expect((await post(text.padEnd(1_048_576))).status).toBe(200)
+    expectMalformed(await post(streamed(1_048_576)))
+  })
+
+  it('over the limit is taken from the caller, who could not read the response else, but not without end', async () => {
+    const pullsOf = async (mebibytes: number) => {
+      let pulls = 0
+      expect((await post(streamed(mebibytes * 1_048_576, () => pulls++))).status).toBe(413)
+      return pulls
+    }
+    expect(await pullsOf(30)).toBe(30 * 16)
+    expect(await pullsOf(200)).toBeLessThan(70 * 16)
+  })
+
+  it('has its limit counted in bytes, not in characters', async () => {
+    expect((await post(JSON.stringify({ company_name: '€'.repeat(400_000) }))).status).toBe(413)
+  })
+})

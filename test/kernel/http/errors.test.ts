@@ -1,0 +1,301 @@
+import { env, exports } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Env } from '../../../src/env.ts'
+import { type ApiResponse, call, migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { linesOf, logLines } from '../../support/log.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+function expectIssues(result: ApiResponse, paths: string[]) {
+  expect(result).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+  expect(result.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual(paths.sort())
+  expect(result.headers.get('access-control-allow-origin')).toBe('*')
+}
+
+describe('validation', () => {
+  it('returns every issue at once, each with its path', async () => {
+    const body = { company_name: ' ', email: 'nobody', tax_exempt: 'yes', phone: 5, company_id: 7, extra: {} }
+    expectIssues(await company.call('POST', '/clients', body), [
+      'company_name',
+      'email',
+      'tax_exempt',
+      'phone',
+      'company_id',
+      'extra',
+    ])
+    const order = { title: 'x'.repeat(256), client_id: '1', status_id: 0, discount_amount: 101, deadline: '2026-02-30' }
+    expectIssues(await company.call('POST', '/orders', order), [
+      'title',
+      'client_id',
+      'status_id',
+      'discount_amount',
+      'deadline',
+    ])
+    expectIssues(await company.call('GET', '/clients?page=0&per_page=101&company_id=1'), [
+      'page',
+      'per_page',
+      'company_id',
+    ])
+    expectIssues(await company.call('GET', '/orders?client_id=x&status=-1&from=2026-13-01&to=now'), [
+      'client_id',
+      'status',
+      'from',
+      'to',
+    ])
+  })
+
+  it.each(['0', '101', '-1', '1.5', 'x', '', '1e1', ' 1', '9999999999999999999'])(
+    'refuses per_page=%s',
+    async (value) => {
+      expectIssues(await company.call('GET', `/clients?per_page=${encodeURIComponent(value)}`), ['per_page'])
+      expectIssues(await company.call('GET', `/orders?per_page=${encodeURIComponent(value)}`), ['per_page'])
+    },
+  )
+
+  it.each([
+    ['POST', '/orders', { title: 'x', client_id: -(2 ** 53), tax_id: -(2 ** 53) }],
+    ['PUT', '/mail/threads/t', { client_id: 1, clients_data: [{ id: -(2 ** 53) }], orders_data: [{ id: -(2 ** 53) }] }],
+  ])('says one bound of a number below that of its field and of exact integers: %s %s', async (method, path, body) => {
+    const { issues } = (await company.call(method, path, body)).body.error.details
+    expect(issues.map(({ message }: { message: string }) => message)).toEqual([
+      'must be greater than 0',
+      path === '/orders' ? 'must be at least 0' : 'must be greater than 0',
+    ])
+  })
+
+  it('refuses a parameter that is sent twice', async () => {
+    expectIssues(await company.call('GET', '/clients?page=1&page=2'), ['page'])
+  })
+})
+
+describe('many issues', () => {
+  const post = (body: unknown) => company.call('POST', '/clients', body)
+  const unknown = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, 0]))
+
+  it('are all listed up to 100, without a count', async () => {
+    const { status, body } = await post({ company_name: 'a', ...unknown(100) })
+    expect(status).toBe(400)
+    expect(body.error.details.issues).toHaveLength(100)
+    expect(body.error.details).not.toHaveProperty('issue_count')
+  })
+
+  it('are counted where there are more, of whatever kind', async () => {
+    const { status, body } = await post({ company_name: 5, email: 'nobody', ...unknown(150) })
+    expect(status).toBe(400)
+    expect(body.error.details.issues).toHaveLength(100)
+    expect(body.error.details.issue_count).toBe(152)
+    expect(body.error.message).toContain('(and 149 more)')
+  })
+
+  it('of a body of a megabyte make a small response', async () => {
+    const text = JSON.stringify({ company_name: 'a', ...unknown(80_000) })
+    expect(text.length).toBeGreaterThan(800_000)
+    const { status, body } = await post(text)
+    expect(status).toBe(400)
+    expect(body.error.details).toMatchObject({ issue_count: 80_000, issues: { length: 100 } })
+    expect(JSON.stringify(body).length).toBeLessThan(10_000)
+  })
+
+  it('with long names are cut', async () => {
+    const names = Array.from({ length: 9 }, (_, i) => `${i}${'😀'.repeat(20_000)}`)
+    const { status, body } = await post({ company_name: 'a', ...Object.fromEntries(names.map((name) => [name, 0])) })
+    expect(status).toBe(400)
+    expect(JSON.stringify(body).length).toBeLessThan(10_000)
+    for (const { path } of body.error.details.issues) {
+      expect(path).toHaveLength(200)
+      expect(path.isWellFormed()).toBe(true)
+    }
+    const query = await company.call('GET', `/clients?${'x'.repeat(5_000)}=1`)
+    expect(query.status).toBe(400)
+    expect(JSON.stringify(query.body).length).toBeLessThan(1_000)
+  })
+
+  it('of an email thread are cut, too', async () => {
+    const messages = Array.from({ length: 5_000 }, () => 1)
+    const { status, body } = await company.call('PUT', '/mail/email-threads/t', {
+      account_email: 'a@x.example',
+      messages,
+    })
+    expect(status).toBe(400)
+    expect(body.error.details.issues).toHaveLength(100)
+    expect(body.error.details.issue_count).toBeGreaterThanOrEqual(1_000)
+  })
+})
+
+describe('every response', () => {
+  const all: [string, number, () => Promise<Response>][] = [
+    ['a list', 200, () => fetchApi('/clients')],
+    ['HEAD', 200, () => fetchApi('/clients', { method: 'HEAD' })],
+    ['a 400', 400, () => fetchApi('/clients?page=x')],
+    ['a 401', 401, () => fetchApi('/clients', { headers: { authorization: '' } })],
+    ['a 404', 404, () => fetchApi('/clients/1')],
+    ['an unknown path of the API', 404, () => fetchApi('/nowhere')],
+    ['a 405', 405, () => fetchApi('/clients', { method: 'PUT' })],
+    ['a 413', 413, () => fetchApi('/clients', { method: 'POST', headers: JSON_TYPE, body: ' '.repeat(1_100_000) })],
+    ['a 415', 415, () => fetchApi('/clients', { method: 'POST', body: 'x' })],
+    ['a preflight', 204, () => fetchApi('/clients', { method: 'OPTIONS' })],
+    ['the description', 200, () => fetchApi('/openapi.json')],
+    ['an unknown path', 404, () => fetchAny('/nowhere')],
+    ['an upload address with another method', 404, () => fetchAny('/uploads/x', { method: 'DELETE' })],
+    ['the page', 200, () => fetchAny('/')],
+    ['a file of the page', 200, () => fetchAny('/page.css')],
+    ['the description as a file', 200, () => fetchAny('/openapi.json')],
+    ['a file by its other name', 307, () => fetchAny('/index.html', { redirect: 'manual' })],
+    ['a method that no file knows', 404, () => fetchAny('/page.css', { method: 'POST' })],
+  ]
+  const JSON_TYPE = { 'content-type': 'application/json' }
+  const fetchAny = (path: string, init: RequestInit = {}) =>
+    exports.default.fetch(new Request(`https://api.test${path}`, init))
+  const fetchApi = (path: string, init: RequestInit = {}) =>
+    fetchAny(`/api/v1${path}`, { ...init, headers: { authorization: `Bearer ${company.token}`, ...init.headers } })
+
+  it.each(all)('forbids to guess its type and has a request id: %s', async (_, status, fetchOne) => {
+    const response = await fetchOne()
+    await response.arrayBuffer()
+    expect(response.status).toBe(status)
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff')
+    expect(response.headers.get('x-request-id')).toMatch(/^[A-Za-z0-9._-]{1,128}$/)
+  })
+})
+
+describe('CORS', () => {
+  it('responds to a preflight with 204, without a token, to be cached for 24 h', async () => {
+    for (const path of ['/clients', '/orders/1', '/mail/email-threads/x', '/nowhere']) {
+      const result = await call(null, 'OPTIONS', path, undefined, {
+        origin: 'chrome-extension://abc',
+        'access-control-request-method': 'PATCH',
+        'access-control-request-headers': 'authorization,content-type,x-request-id,x-bookmark',
+      })
+      expect(result).toMatchObject({ status: 204, body: null })
+      expect(result.headers.get('access-control-allow-origin')).toBe('*')
+      expect(result.headers.get('access-control-max-age')).toBe('86400')
+      expect(result.headers.has('access-control-allow-credentials')).toBe(false)
+      const allowed = result.headers.get('access-control-allow-headers')?.toLowerCase().split(/, */)
+      expect(allowed).toEqual(expect.arrayContaining(['authorization', 'content-type', 'x-request-id']))
+      const methods = result.headers.get('access-control-allow-methods')?.split(/, */)
+      expect(methods).toEqual(expect.arrayContaining(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']))
+    }
+  })
+
+  it('exposes what a browser must read', async () => {
+    for (const result of [await company.call('GET', '/clients'), await call(null, 'GET', '/clients')]) {
+      const exposed = result.headers.get('access-control-expose-headers')?.toLowerCase().split(/, */)
+      expect(exposed).toEqual(
+        expect.arrayContaining([
+          'x-request-id',
+          'retry-after',
+          'ratelimit',
+          'ratelimit-policy',
+          'etag',
+          'server-timing',
+        ]),
+      )
+    }
+  })
+})
+
+describe('the request id', () => {
+  it.each(['a', 'A-b_c.9', 'x'.repeat(128)])('is taken from the request: %s', async (id) => {
+    for (const path of ['/clients', '/nowhere', '/clients/0']) {
+      expect((await company.call('GET', path, undefined, { 'x-request-id': id })).headers.get('x-request-id')).toBe(id)
+    }
+    expect((await call(null, 'GET', '/clients', undefined, { 'x-request-id': id })).headers.get('x-request-id')).toBe(
+      id,
+    )
+    expect(linesOf(id).length).toBeGreaterThan(0)
+  })
+
+  it.each(['x'.repeat(129), 'a b', 'a/b', 'a"b', 'a,b', '<a>', 'a;b=c'])(
+    'is made where it is not well-formed: %s',
+    async (id) => {
+      const result = await company.call('GET', '/clients', undefined, { 'x-request-id': id })
+      expect(result.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+    },
+  )
+})
+
+describe('a failure', () => {
+  /** Bindings whose database fails every query of a slice with what is given. */
+  function broken(thrown: unknown): Env {
+    const DB = new Proxy(env.DB, {
+      get: (target, name) =>
+        name === 'withSession'
+          ? (mark: string) => ({ ...proxied(target.withSession(mark)), batch: () => Promise.reject(thrown) })
+          : Reflect.get(target, name).bind?.(target),
+    })
+    return { ...env, DB }
+  }
+  const proxied = (session: D1DatabaseSession) => ({
+    prepare: (text: string) => session.prepare(text),
+    getBookmark: () => session.getBookmark(),
+  })
+
+  const words = 'SELECT hunter2 FROM api_tokens\n    at secret (place.ts:1:2)'
+  it.each([
+    ['an Error', new Error(words)],
+    ['an Error with a cause', new Error('Failed query', { cause: new Error(words) })],
+    ['text', words],
+    ['nothing', undefined],
+    ['null', null],
+    ['an object', { message: words }],
+  ])('of any kind returns a 500 with the request id and nothing else: %s', async (_, thrown) => {
+    await company.call('GET', '/clients')
+    const path = '/clients?q=hunter2'
+    for (const sent of [
+      request(company.token, 'GET', path),
+      request(company.token, 'POST', '/clients', { company_name: 'hunter2' }),
+    ]) {
+      const result = await send(sent, { env: broken(thrown) })
+      const id = result.headers.get('x-request-id')
+      expect(result).toMatchObject({ status: 500, body: { error: { code: 'internal_error', details: null } } })
+      expect(result.body.error.message).toContain(id)
+      expect(JSON.stringify([result.body, ...result.headers])).not.toMatch(/hunter2|secret|SELECT|place\.ts/)
+      expect(result.headers.has('ratelimit')).toBe(true)
+      expect(linesOf(id)).toHaveLength(2)
+      expect(linesOf(id)).toContainEqual(expect.objectContaining({ event: 'failure', error: expect.any(String) }))
+      expect(JSON.stringify(linesOf(id))).not.toMatch(/hunter2|secret/)
+    }
+  })
+
+  it('that names only the column is logged', async () => {
+    const cause = new Error('D1_ERROR: UNIQUE constraint failed: clients.id: SQLITE_CONSTRAINT')
+    const result = await send(request(company.token, 'GET', '/clients'), {
+      env: broken(new Error('Failed query: … params: hunter2', { cause })),
+    })
+    expect(JSON.stringify(linesOf(result.headers.get('x-request-id')))).toContain(
+      'UNIQUE constraint failed: clients.id',
+    )
+  })
+})
+
+describe('the log', () => {
+  it('has one line a request, with its id and no secret, body or query text', async () => {
+    const before = logLines.length
+    const results = [
+      await company.call('GET', '/clients?q=hunter2'),
+      await company.call('POST', '/clients', { company_name: 'hunter2', email: 'hunter2@x.example' }),
+      await company.call('POST', '/clients', '{"hunter2'),
+      await company.call('GET', '/clients/hunter2%40x.example'),
+      await call(null, 'GET', '/clients?q=hunter2', undefined, { authorization: 'Bearer hunter2' }),
+      await company.call('GET', '/hunter2'),
+    ]
+    const lines = logLines.slice(before)
+    expect(lines.map((line) => line.request_id)).toEqual(results.map(({ headers }) => headers.get('x-request-id')))
+    expect(lines.map((line) => line.status)).toEqual(results.map(({ status }) => status))
+    expect(JSON.stringify(lines)).not.toMatch(/hunter2/)
+    expect(JSON.stringify(lines)).not.toContain(company.token)
+    expect(lines[0]).toMatchObject({ operation: 'listClients', method: 'GET', company_id: company.id })
+  })
+})
+
+describe('outside the API', () => {
+  it.each(['/nowhere', '/api', '/api/v2/clients', '/apiv1'])('returns 404 for %s without a token', async (path) => {
+    const result = await send(new Request(`https://api.test${path}`))
+    expect(result).toMatchObject({ status: 404, body: { error: { code: 'not_found', details: null } } })
+  })
+})

@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest'
+import { etagsOf } from '../../../src/kernel/http/etag.ts'
+
+describe('If-None-Match', () => {
+  it.each<[string | null, string[] | '*']>([
+    [null, []],
+    ['', []],
+    ['*', '*'],
+    [' * ', '*'],
+    ['"a"', ['"a"']],
+    ['W/"a"', ['"a"']],
+    ['"a", W/"b" ,"c"', ['"a"', '"b"', '"c"']],
+    ['"a,b", "c d"', ['"a,b"']],
+    ['"a"\t,"b"', ['"a"', '"b"']],
+    ['""', ['""']],
+    ['a', []],
+    ['"a', []],
+    ['w/"a"', []],
+    ['"*"', ['"*"']],
+  ])('%j names %j', (header, expected) => {
+    expect(etagsOf(header)).toEqual(expected)
+  })
+
+  it('is read no further than 8 KiB', () => {
+    expect(etagsOf(`${'"x",'.repeat(1_000_000)}`).length).toBe(2048)
+  })
+})

@@ -1,0 +1,131 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { type Lease, MemoryBudget } from '../../../src/kernel/http/memory.ts'
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** Notes the names of leases in the order in which they were granted. */
+function watch(granted: string[], name: string, lease: Lease, bytes: number) {
+  return lease.resize(bytes).then(
+    () => granted.push(name),
+    (error) => granted.push(`${name} ${error.kind}`),
+  )
+}
+
+describe('the memory budget', () => {
+  it('grants at once what fits', async () => {
+    const budget = new MemoryBudget(100)
+    await Promise.all([40, 60].map((bytes) => budget.open().resize(bytes)))
+    expect(budget.usedBytes).toBe(100)
+  })
+
+  it('serves waiting requests in the order in which they began, small ones too', async () => {
+    const budget = new MemoryBudget(100)
+    const [over, full, first, second, third] = Array.from({ length: 5 }, () => budget.open())
+    await full?.resize(100)
+    await over?.resize(50)
+    const granted: string[] = []
+    for (const [name, lease, bytes] of [
+      ['third', third, 1],
+      ['first', first, 90],
+      ['second', second, 5],
+    ] as const) {
+      if (lease) watch(granted, name, lease, bytes)
+    }
+    await vi.advanceTimersByTimeAsync(100)
+    expect(granted).toEqual([])
+    over?.release()
+    await vi.advanceTimersByTimeAsync(100)
+    expect(granted).toEqual(['first'])
+    full?.release()
+    await vi.advanceTimersByTimeAsync(100)
+    expect(granted).toEqual(['first', 'second', 'third'])
+  })
+
+  it('lets one lease at a time exceed the limit, whatever waits', async () => {
+    const budget = new MemoryBudget(100)
+    const [older, over, other] = Array.from({ length: 3 }, () => budget.open())
+    for (const lease of [older, over, other]) await lease?.resize(30)
+    await over?.resize(80)
+    const granted: string[] = []
+    if (older && other) {
+      watch(granted, 'other', other, 60)
+      watch(granted, 'older', older, 60)
+    }
+    await over?.resize(150)
+    await vi.advanceTimersByTimeAsync(50)
+    expect([granted, budget.usedBytes]).toEqual([[], 210])
+    over?.release()
+    await vi.advanceTimersByTimeAsync(50)
+    expect(granted).toEqual(['older', 'other'])
+  })
+
+  it('finishes every one of many leases that grow step by step', async () => {
+    const budget = new MemoryBudget(100)
+    const done: number[] = []
+    const grow = async (index: number) => {
+      const lease = budget.open()
+      for (let bytes = 10; bytes <= 80; bytes += 10) {
+        await lease.resize(bytes)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+      lease.release()
+      done.push(index)
+    }
+    const all = Promise.all(Array.from({ length: 8 }, (_, index) => grow(index)))
+    await vi.advanceTimersByTimeAsync(9_000)
+    await all
+    expect(done).toHaveLength(8)
+    expect(budget.usedBytes).toBe(0)
+  })
+
+  it('refuses with 503 and Retry-After after 10 s, and forgets the request', async () => {
+    const budget = new MemoryBudget(100)
+    const [over, full, waiting] = Array.from({ length: 3 }, () => budget.open())
+    await full?.resize(100)
+    await over?.resize(10)
+    const refused = expect(waiting?.resize(10)).rejects.toMatchObject({
+      kind: 'unavailable',
+      headers: { 'Retry-After': '10' },
+    })
+    await vi.advanceTimersByTimeAsync(10_100)
+    await refused
+    over?.release()
+    full?.release()
+    await budget.open().resize(100)
+    expect(budget.usedBytes).toBe(100)
+  })
+
+  it('skips a request that was canceled while it waited, and reclaims the memory of a canceled one', async () => {
+    const budget = new MemoryBudget(100)
+    const [over, full, canceled] = Array.from({ length: 3 }, () => budget.open())
+    await full?.resize(100)
+    await over?.resize(10)
+    // It looks once and never again.
+    if (canceled) budget.tryResize(canceled, 50)
+    full?.release()
+    over?.release()
+    const granted: string[] = []
+    watch(granted, 'next', budget.open(), 100)
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(granted).toEqual([])
+    await vi.advanceTimersByTimeAsync(1_100)
+    expect(granted).toEqual(['next'])
+    await vi.advanceTimersByTimeAsync(61_000)
+    await budget.open().resize(10)
+    expect(budget.usedBytes).toBe(10)
+  })
+
+  it('gives a released lease nothing more', async () => {
+    const budget = new MemoryBudget(100)
+    const lease = budget.open()
+    await lease.resize(50)
+    lease.release()
+    await expect(lease.resize(10)).rejects.toMatchObject({ kind: 'unavailable' })
+    expect(budget.usedBytes).toBe(0)
+  })
+})

@@ -1,0 +1,259 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import * as z from 'zod/mini'
+import { component, date, id, text, trimmed } from '../../../src/kernel/api/contract.ts'
+import { rateLimited } from '../../../src/kernel/gate/refusals.ts'
+import { call, migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+/** The issues of a 400, as `path message`. */
+async function issuesOf(method: string, path: string, body?: unknown): Promise<string[]> {
+  const { status, body: sent } = await company.call(method, path, body)
+  expect(status).toBe(400)
+  expect(sent.error.message.length).toBeGreaterThan(0)
+  return sent.error.details.issues.map((issue: { path: string; message: string }) => `${issue.path} ${issue.message}`)
+}
+
+describe('a body with one mistake gets one issue that says what is wrong and what to send', () => {
+  const order = { title: 'Shirts', client_id: 1 }
+  const client = { company_name: 'Quay' }
+  const cases: [string, string, unknown, string][] = [
+    ['POST', '/clients', {}, 'company_name is required'],
+    ['POST', '/clients', { company_name: ' ' }, 'company_name must not be blank'],
+    ['POST', '/clients', { company_name: 'x'.repeat(256) }, 'company_name must have at most 255 characters'],
+    ['POST', '/clients', { company_name: null }, 'company_name must be a string, not null'],
+    ['POST', '/clients', { company_name: 123_456 }, 'company_name must be a string, not a number'],
+    ['POST', '/clients', { ...client, email: 'x' }, 'email must be an email address such as ada@example.com'],
+    ['POST', '/clients', { ...client, tax_exempt: 'yes' }, 'tax_exempt must be true or false, not the string "yes"'],
+    ['POST', '/clients', { ...client, tax_exempt: null }, 'tax_exempt must be true or false, not null'],
+    ['POST', '/clients', [], ' must be an object, not an array'],
+    ['POST', '/clients', '', ' is required'],
+    ['POST', '/clients', 'null', ' must be an object, not null'],
+    ['POST', '/clients', '{"company_name": "Quay",\n}', ' is not valid JSON at line 2 column 1'],
+    ['POST', '/clients', '{"company_name": "Quay"', ' is not valid JSON at line 1 column 24'],
+    ['PATCH', '/clients/1', {}, ' must name at least one field to change'],
+    ['PATCH', '/clients/1', { name: 'Quay' }, 'name is not a known field'],
+    ['PATCH', '/clients/1', { phone: 5 }, 'phone must be a string, not a number'],
+    ['POST', '/orders', { ...order, client_id: '1' }, 'client_id must be a number, not the string "1"'],
+    ['POST', '/orders', { ...order, client_id: 1.5 }, 'client_id must be an integer, not 1.5'],
+    ['POST', '/orders', { ...order, client_id: 'x'.repeat(21) }, 'client_id must be a number, not a string'],
+    ['POST', '/orders', { ...order, client_id: { id: 1 } }, 'client_id must be a number, not an object'],
+    ['POST', '/orders', { ...order, client_id: 0 }, 'client_id must be greater than 0'],
+    ['POST', '/orders', { ...order, deadline: '31/01/2026' }, 'deadline must be a date such as 2026-01-31'],
+    ['POST', '/orders', { ...order, statusId: 1 }, 'statusId is not a known field; did you mean status_id?'],
+    [
+      'POST',
+      '/orders',
+      { ...order, order_status_id: 1 },
+      'order_status_id is not a known field; did you mean status_id?',
+    ],
+    ['POST', '/orders', { ...order, company_id: 1 }, 'company_id is not a known field'],
+    [
+      'POST',
+      '/orders',
+      { ...order, discount_type: 'pre_tax' },
+      'discount_type must be one of "before_tax", "after_tax"',
+    ],
+    [
+      'POST',
+      '/orders',
+      { ...order, discount_amount_type: 'percent', discount_amount: 500 },
+      'discount_amount_type must be one of "percentage", "fixed_amount", "fixed", "amount"',
+    ],
+    [
+      'POST',
+      '/orders',
+      { ...order, discount_amount_type: 'percentages' },
+      'discount_amount_type must be one of "percentage", "fixed_amount", "fixed", "amount"; did you mean percentage?',
+    ],
+    ['POST', '/orders', { ...order, discount_amount: '500' }, 'discount_amount must be a number, not the string "500"'],
+    ['POST', '/orders', { ...order, discount_amount: 1e9 }, 'discount_amount must be at most 999999999.99'],
+    [
+      'POST',
+      '/orders',
+      { ...order, discount_amount: 101 },
+      'discount_amount must be at most 100 as a percentage: for an amount of money send discount_amount_type fixed_amount',
+    ],
+    ['PATCH', '/orders/1', { status: 1 }, 'status is not a known field; did you mean status_id?'],
+    [
+      'POST',
+      '/orders',
+      { ...order, client_id: 2 ** 40 },
+      'client_id must be a client of the company that is not deleted',
+    ],
+  ]
+  it.each(cases)('%s %s %j: %4$s', async (method, path, body, expected) => {
+    expect(await issuesOf(method, path, body)).toEqual([expected])
+  })
+
+  const thread = { account_email: 'a@quay.example', messages: [] }
+  it.each<[unknown, string]>([
+    ['', ' is required'],
+    [[], ' must be an object'],
+    [{ messages: [] }, 'account_email is required'],
+    [{ ...thread, account_email: 'x' }, 'account_email must be an email address such as ada@example.com'],
+    [{ ...thread, subject: 5 }, 'subject must be a string or null, not a number'],
+    [{ ...thread, subject: {} }, 'subject must be a string or null, not an object'],
+    [{ ...thread, messages: {} }, 'messages must be an array of objects, not an object'],
+    [{ ...thread, labels: true }, 'labels must be an array of strings, not a boolean'],
+    [{ ...thread, labels: [1] }, 'labels.0 must be a string'],
+    [{ ...thread, messages: ['x'] }, 'messages.0 must be an object'],
+    [
+      { ...thread, last_synced_at: '2026-01-31' },
+      'last_synced_at must be a date-time with an offset, such as 2026-01-31T09:30:00Z, or null',
+    ],
+  ])('PUT of an email thread %j: %s', async (body, expected) => {
+    expect(await issuesOf('PUT', '/mail/email-threads/t', body)).toEqual([expected])
+  })
+})
+
+describe('a query with one mistake gets one issue on the parameter that was sent', () => {
+  it.each([
+    ['/clients?per_page=101', 'per_page must be between 1 and 100'],
+    ['/clients?perPage=5', 'perPage is not a known field; did you mean per_page?'],
+    ['/clients?limit=5', 'limit is not a known field'],
+    ['/clients?page=1&page=2', 'page must be sent only once'],
+    ['/orders?form=2026-01-31', 'form is not a known field; did you mean from?'],
+    ['/orders?from=yesterday', 'from must be a date such as 2026-01-31'],
+    ['/orders?client_id=x', 'client_id must be a positive integer'],
+    ['/orders?client_id=9999999999999999', 'client_id must be at most 9007199254740991'],
+    [
+      '/products/search?include=local,supplier_c',
+      'include must be a comma list of local, supplier_b, supplier_a, lines, not "supplier_c"',
+    ],
+    [
+      '/products/search?include=line',
+      'include must be a comma list of local, supplier_b, supplier_a, lines, not "line"; did you mean lines?',
+    ],
+    ['/products/supplier_a', 'style is required'],
+    ['/products/supplier_b', 'styleId is missing: sku or styleId is required'],
+    ['/products/supplier_b?style_id=5', 'style_id is not a known field; did you mean styleId?'],
+    ['/products/supplier_a?style=x&colour=red', 'colour is not a known field; did you mean color?'],
+    ['/products/invoice_item', 'id is required'],
+    ['/mail/email-threads/t', 'account_email is required'],
+    ['/openapi.json?version=2', 'version is not a known field'],
+  ])('%s: %s', async (path, expected) => {
+    expect(await issuesOf('GET', path)).toEqual([expected])
+  })
+})
+
+describe('the suggestion of a known name', () => {
+  const known = component('Known', 'For names.', {
+    ...Object.fromEntries(['status_id', 'tax_id', 'client_id', 'company_name'].map((name) => [name, z.optional(id)])),
+    ...Object.fromEntries(['first_name', 'last_name', 'deadline', 'email'].map((name) => [name, z.optional(date)])),
+  })
+  const suggestionFor = (name: string) =>
+    /did you mean (\w+)\?$/.exec(known.safeParse({ [name]: 1 }).error?.issues[0]?.message ?? '')?.[1] ?? null
+
+  it.each([
+    ['statusId', 'status_id'],
+    ['STATUS-ID', 'status_id'],
+    ['satus_id', 'status_id'],
+    ['stauts_id', 'status_id'],
+    ['client', 'client_id'],
+    ['tax', 'tax_id'],
+    ['companyName', 'company_name'],
+    ['company', 'company_name'],
+    ['dead_line', 'deadline'],
+    ['emails', 'email'],
+    ['email_address', 'email'],
+  ])('for %s is %s', (name, expected) => {
+    expect(suggestionFor(name)).toBe(expected)
+  })
+
+  it.each(['name', 'id', 'company_id', 'x', '', '__proto_', 'constructor', '客户', 'notes', 'status_id'.repeat(20)])(
+    'for %s, which is close to none or to several, is left out',
+    (name) => {
+      expect(suggestionFor(name)).toBeNull()
+    },
+  )
+
+  it('takes little time for many long names', () => {
+    const names = Array.from({ length: 5_000 }, (_, i) => `${i}${'companynamx_'.repeat(3)}`.slice(0, 12 + (i % 3)))
+    const body = Object.fromEntries(names.map((name) => [name, 0]))
+    const startedAt = performance.now()
+    for (let runs = 0; runs < 20; runs++) known.safeParse(body)
+    expect((performance.now() - startedAt) / 20).toBeLessThan(1_000)
+  })
+})
+
+describe('a text', () => {
+  it.each([
+    [trimmed(5), '  ', 'must not be blank'],
+    [text(1, 5), '', 'must not be blank'],
+    [text(0, 5), 'abcdef', 'must have at most 5 characters'],
+    [z.string().check(z.minLength(1)), '', 'must have at least 1 character'],
+    [z.array(z.string()).check(z.maxLength(2)), ['a', 'b', 'c'], 'must have at most 2 elements'],
+  ] as [z.ZodMiniType, unknown, string][])('case %#', (schema, value, expected) => {
+    expect(schema.safeParse(value).error?.issues.map(({ message }) => message)).toEqual([expected])
+  })
+
+  it('that was sent is repeated only where it is short and no secret can be there', () => {
+    const fields = { secret: z.string(), flag: z.boolean(), list: z.array(z.string()), of: z.record(z.string(), id) }
+    const hidden = { secret: 12_345_678, flag: 'x'.repeat(21), list: 'hunter2', of: 'hunter2' }
+    const { error } = z.object(fields).safeParse(hidden)
+    expect(error?.issues.map(({ message }) => message)).toEqual([
+      'must be a string, not a number',
+      'must be true or false, not a string',
+      'must be an array, not a string',
+      'must be an object, not a string',
+    ])
+  })
+})
+
+describe('an error of the request as a whole', () => {
+  const send = (authorization?: string) =>
+    call(null, 'GET', '/clients', undefined, authorization === undefined ? {} : { authorization })
+
+  it('tells a missing token from one of a wrong form and from an unknown one', async () => {
+    const missing = await send()
+    const malformed = await send(`Bearer ${company.token.slice(1)}`)
+    const scheme = await send('Basic YTpi')
+    const unknown = await send(`Bearer ${'0'.repeat(64)}`)
+    expect(missing.body.error.message).toBe('Send a token in the header Authorization: Bearer <API_TOKEN>')
+    expect(malformed.body.error.message).toMatch(/must be Bearer, a space and the token of 64 hexadecimal characters$/)
+    expect(scheme.body.error.message).toBe(malformed.body.error.message)
+    expect(unknown.body.error.message).toMatch(/^The token is unknown, revoked or expired: /)
+    const challenges = [missing, malformed, scheme, unknown].map(({ headers }) => headers.get('www-authenticate'))
+    expect(challenges.slice(0, 3)).toEqual(['Bearer', 'Bearer', 'Bearer'])
+    expect(challenges[3]).toBe(`Bearer error="invalid_token", error_description="${unknown.body.error.message}"`)
+  })
+
+  it('says which methods a path supports', async () => {
+    const { body } = await company.call('PUT', '/orders/1', {})
+    expect(body.error.message).toBe('The path does not support this method: use GET, HEAD, PATCH or DELETE')
+    const one = await company.call('GET', '/orders/1/files/presign')
+    expect(one.body.error.message).toBe('The path does not support this method: use POST')
+    const unknown = await company.call('GET', '/nowhere')
+    expect(unknown.body.error.message).toBe('Route not found: /api/v1/openapi.json describes every route')
+  })
+
+  it('names the limit of a body in MiB, and in bytes for programs', async () => {
+    const { body } = await company.call('POST', '/clients', ' '.repeat(1_048_577))
+    expect(body.error).toMatchObject({
+      message: 'The body must have at most 1 MiB',
+      details: { limit_bytes: 1_048_576 },
+    })
+  })
+
+  it('names the rate limit and the seconds to wait', () => {
+    const error = rateLimited(12)
+    expect(error.message).toBe('The token may send 300 requests a minute: retry after 12 seconds')
+    expect(error.details).toEqual({ retry_after: 12 })
+    expect(error.headers).toEqual({ 'Retry-After': '12' })
+    expect(rateLimited(1).message).toMatch(/retry after 1 second$/)
+  })
+
+  it('says that a description takes no query, without a token', async () => {
+    expect(env.ASSETS).toBeDefined()
+    const { status, body } = await call(null, 'GET', '/openapi.json?x=1')
+    expect([status, body.error.details.issues[0].path]).toEqual([400, 'x'])
+    expect((await call(null, 'HEAD', '/openapi.json?x=1')).status).toBe(400)
+  })
+})

@@ -1,0 +1,84 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+
+let company: TestCompany
+let clientId: number
+let orderId: number
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+  clientId = (await company.call('POST', '/clients', { company_name: 'Acme' })).body.client.id
+  orderId = (await company.call('POST', '/orders', { title: 'Shirts', client_id: clientId })).body.project.id
+})
+
+/** Every control character (Unicode category Cc). */
+const CONTROL_CHARACTERS = Array.from({ length: 0xa0 }, (_, code) => String.fromCharCode(code)).filter((character) =>
+  /\p{Cc}/u.test(character),
+)
+
+const CLIENT_LINES = ['company_name', 'first_name', 'last_name', 'phone', 'website', 'tax_exempt_reason']
+const ORDER_LINES = ['title', 'start_date', 'tax_exempt_reason']
+/** Kept with the white space around them. */
+const AS_SENT = ['website', 'start_date']
+
+const LINES: [method: string, resource: 'clients' | 'orders', field: string][] = [
+  ...CLIENT_LINES.flatMap((field): typeof LINES => [
+    ['POST', 'clients', field],
+    ['PATCH', 'clients', field],
+  ]),
+  ...ORDER_LINES.flatMap((field): typeof LINES => [
+    ['POST', 'orders', field],
+    ['PATCH', 'orders', field],
+  ]),
+]
+
+function write(method: string, resource: 'clients' | 'orders', fields: Record<string, unknown>) {
+  if (method === 'PATCH')
+    return company.call('PATCH', `/${resource}/${resource === 'clients' ? clientId : orderId}`, fields)
+  const required = resource === 'clients' ? { company_name: 'Acme' } : { title: 'Shirts', client_id: clientId }
+  return company.call('POST', `/${resource}`, { ...required, ...fields })
+}
+
+describe('a text of one line', () => {
+  it.each(LINES)('%s /%s refuses control characters in %s', async (method, resource, field) => {
+    for (const character of ['\n', '\r\n', '\t', '\u0000', '\u001f', '\u007f', '\u0085']) {
+      const response = await write(method, resource, { [field]: `a${character}b` })
+      expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+      expect(response.body.error.details.issues).toEqual([
+        { path: field, message: 'must not contain control characters, such as line breaks or tabs' },
+      ])
+    }
+  })
+
+  it('refuses each of the control characters', async () => {
+    expect(CONTROL_CHARACTERS).toHaveLength(65)
+    const responses = await Promise.all(
+      CONTROL_CHARACTERS.map((character) => company.call('POST', '/clients', { company_name: `a${character}b` })),
+    )
+    expect(responses.map(({ status }) => status)).toEqual(CONTROL_CHARACTERS.map(() => 400))
+  })
+
+  it.each(LINES)('%s /%s accepts any other character in %s', async (method, resource, field) => {
+    const response = await write(method, resource, {
+      [field]: '\u00a0Ünï 株式会社 🧵\u2028 "x": \\ \u200d\u00ad\ufeff ',
+    })
+    expect(response.status).toBe(200)
+  })
+
+  it.each(LINES)('%s /%s: line breaks and tabs at the ends of %s', async (method, resource, field) => {
+    const response = await write(method, resource, { [field]: '\r\n\t Acme \t\n' })
+    expect(response.status).toBe(AS_SENT.includes(field) ? 400 : 200)
+    if (response.status === 200) expect(JSON.stringify(response.body)).toContain(`"${field}":"Acme"`)
+  })
+})
+
+describe('prose', () => {
+  it.each(['description', 'client_notes'])('stores line breaks and tabs in %s', async (field) => {
+    const text = 'First line\r\n\tsecond\nthird'
+    for (const method of ['POST', 'PATCH']) {
+      const response = await write(method, 'orders', { [field]: text })
+      expect(response).toMatchObject({ status: 200, body: { project: { [field]: text } } })
+    }
+  })
+})

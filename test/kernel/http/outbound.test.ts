@@ -1,0 +1,103 @@
+import { describe, expect, inject, it } from 'vitest'
+import { callOutside, charsetOf } from '../../../src/kernel/http/outbound.ts'
+import type { Fault } from '../../../src/simulators/kit.ts'
+import { look, spoil } from '../../../src/simulators/steer.ts'
+
+const MAX_BYTES = 10_000
+
+/** Calls a server that does as the fault says. */
+async function ask(fault: Fault, timeoutMs = 5_000): Promise<string> {
+  const url = `${inject('supplierBUrl')}/t/${crypto.randomUUID()}`
+  await spoil(url, fault)
+  return callOutside({ url, method: 'GET', headers: {} }, timeoutMs, ({ readText }) => readText(MAX_BYTES))
+}
+
+async function failureOf(fault: Fault, timeoutMs?: number): Promise<unknown> {
+  const error = await ask(fault, timeoutMs).then(
+    () => new Error('it did not fail'),
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toMatchObject({ name: 'OutboundError' })
+  return Object(error).failure
+}
+
+describe('a call to an outside system', () => {
+  it.each<[string, Fault, string]>([
+    ['a response that does not come', { delayMs: 3_000 }, 'timeout'],
+    ['a body that stops coming', { body: 'x'.repeat(900), stallAfterBytes: 500 }, 'timeout'],
+    ['a connection that is closed', { destroy: true }, 'network'],
+    ['a body that is cut', { body: 'x'.repeat(900), cutAfterBytes: 500 }, 'cut'],
+    ['a body over the limit', { body: 'x'.repeat(MAX_BYTES + 1) }, 'too_large'],
+    ['bytes that are not UTF-8', { body: 'caf\u00e9', encoding: 'latin1' }, 'charset'],
+    ['an unknown charset', { body: 'x', headers: { 'content-type': 'text/plain; charset=klingon' } }, 'charset'],
+  ])('fails for %s', async (_, fault, failure) => {
+    expect(await failureOf(fault, failure === 'timeout' ? 200 : 5_000)).toBe(failure)
+  })
+
+  it('carries nothing of the other side in its error', async () => {
+    const url = `${inject('supplierBUrl')}/t/secret-${crypto.randomUUID()}`
+    await spoil(url, { body: 'secret'.repeat(MAX_BYTES) })
+    const request = { url, method: 'GET', headers: { authorization: 'secret' } } as const
+    const error = await callOutside(request, 5_000, ({ readText }) => readText(MAX_BYTES)).catch((thrown) => thrown)
+    expect([error.message, error.cause, JSON.stringify(error)].join()).not.toContain('secret')
+  })
+
+  it('reads a body of exactly the limit', async () => {
+    expect(await ask({ body: 'x'.repeat(MAX_BYTES) })).toHaveLength(MAX_BYTES)
+  })
+
+  it('follows no redirect', async () => {
+    const url = `${inject('supplierBUrl')}/t/${crypto.randomUUID()}`
+    await spoil(url, { status: 307, headers: { location: `${url}/elsewhere` } })
+    const status = await callOutside({ url, method: 'GET', headers: {} }, 5_000, async (response) => response.status)
+    expect(status).toBe(307)
+    expect((await look(url)).calls).toHaveLength(1)
+  })
+
+  it('gives what its reader throws', async () => {
+    const url = `${inject('supplierBUrl')}/t/${crypto.randomUUID()}`
+    const refuse = () => Promise.reject(new Error('refused'))
+    await expect(callOutside({ url, method: 'GET', headers: {} }, 5_000, refuse)).rejects.toThrow('refused')
+  })
+
+  it('decodes characters that lie across two chunks', async () => {
+    const body = '\u65e5\u672c'.repeat(1_500)
+    expect(await ask({ body })).toBe(body)
+  })
+})
+
+describe('the charset of a body', () => {
+  const xml = (encoding: string) => `<?xml version="1.0" encoding="${encoding}"?><a/>`
+  it.each<[string, number[] | string, string | null, string]>([
+    ['UTF-8 without any word of it', 'x', null, 'utf-8'],
+    ['that of the Content-Type', 'x', 'text/xml; charset=ISO-8859-1', 'ISO-8859-1'],
+    ['a quoted one', 'x', 'text/xml; action="a"; Charset = "shift_jis"', 'shift_jis'],
+    ['UTF-8 where it is left blank', 'x', 'text/xml; charset=', 'utf-8'],
+    ['that of the XML declaration', xml('windows-1250'), 'text/xml', 'windows-1250'],
+    ['of single quotes', `<?xml version='1.0' encoding='ISO-8859-15' ?><a/>`, null, 'ISO-8859-15'],
+    ['none of a later element', '<?xml version="1.0"?><a encoding="x"/>', null, 'utf-8'],
+    ['the Content-Type before the declaration', xml('utf-8'), 'text/xml;charset=latin1', 'latin1'],
+    ['a mark before the Content-Type', [0xef, 0xbb, 0xbf, 0x61], 'text/xml;charset=latin1', 'utf-8'],
+    ['a mark of UTF-16', [0xff, 0xfe, 0x61, 0], 'text/xml;charset=utf-8', 'utf-16le'],
+    ['the other mark of UTF-16', [0xfe, 0xff, 0, 0x61], null, 'utf-16be'],
+    ['a declaration in UTF-16', [0x3c, 0, 0x3f, 0, 0x78, 0], null, 'utf-16le'],
+    ['the other declaration in UTF-16', [0, 0x3c, 0, 0x3f, 0, 0x78], null, 'utf-16be'],
+  ])('is %s', (_, start, contentType, expected) => {
+    const bytes = typeof start === 'string' ? new TextEncoder().encode(start) : new Uint8Array(start)
+    expect(charsetOf(bytes, contentType)).toBe(expected)
+  })
+
+  it.each([
+    ['iso-8859-1', 'caf\u00e9', '63 61 66 e9'],
+    ['windows-1252', '\u20ac', '80'],
+    ['iso-8859-15', '\u20ac', 'a4'],
+    ['utf-16le', '\u20ac', 'ac 20'],
+    ['utf-16be', '\u20ac', '20 ac'],
+    ['shift_jis', '\u65e5\u672c', '93 fa 96 7b'],
+    ['gb18030', '\u65e5\u672c', 'c8 d5 b1 be'],
+    ['koi8-r', '\u0434\u0430', 'c4 c1'],
+  ])('%s is decoded', (charset, text, bytes) => {
+    const decoder = new TextDecoder(charset, { fatal: true, ignoreBOM: false })
+    expect(decoder.decode(Uint8Array.from(bytes.split(' '), (byte) => Number.parseInt(byte, 16)))).toBe(text)
+  })
+})

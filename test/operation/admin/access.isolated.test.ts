@@ -1,0 +1,173 @@
+import { env } from 'cloudflare:workers'
+import { generateKeyPair } from 'jose'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
+
+let access: Awaited<ReturnType<typeof startAccess>>
+let company: TestCompany
+let other: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  access = await startAccess()
+  company = await mintCompany()
+  other = await mintCompany()
+  await addMember(company.id, 'owner@example.com', 'owner')
+  await addMember(company.id, 'dev@example.com', 'developer')
+  await addMember(other.id, 'stranger@example.com', 'owner')
+})
+
+const withAssertion = async (assertion: string, bindings = access.bindings) =>
+  adminSend(adminRequest('GET', '/me', undefined, { 'cf-access-jwt-assertion': assertion }), bindings)
+
+describe('a person', () => {
+  it('is who Cloudflare Access says, in any case', async () => {
+    const { status, body } = await access.callAs('Owner@Example.com', 'GET', '/me')
+    expect(status).toBe(200)
+    expect(body).toEqual({
+      actor: 'owner@example.com',
+      operator: false,
+      companies: [{ id: company.id, name: `Company ${company.id}`, role: 'owner' }],
+    })
+  })
+
+  it('is an operator when the configuration names them', async () => {
+    const { body } = await access.callAs('operator@example.com', 'GET', '/me')
+    expect(body).toMatchObject({ operator: true })
+    expect((await access.callAs('operator@example.com', 'GET', `/companies/${other.id}/members`)).status).toBe(200)
+  })
+
+  it('who is a member of no company gets 403', async () => {
+    expect((await access.callAs('nobody@example.com', 'GET', '/me')).status).toBe(403)
+    expect((await access.callAs('nobody@example.com', 'GET', `/companies/${company.id}/members`)).status).toBe(403)
+  })
+
+  it('of one company gets 404 for another, as for one that does not exist', async () => {
+    for (const id of [other.id, 999_999]) {
+      const { status, body } = await access.callAs('owner@example.com', 'GET', `/companies/${id}/members`)
+      expect([status, body.error.message]).toEqual([404, 'Company not found'])
+    }
+  })
+
+  it('whose role is too low gets 403', async () => {
+    const { status, body } = await access.callAs('dev@example.com', 'GET', `/companies/${company.id}/members`)
+    expect([status, body.error.message]).toEqual([403, 'This needs the role `owner`'])
+  })
+
+  it.each([
+    ['no Origin', undefined],
+    ['another origin', 'https://evil.example'],
+    ['an opaque origin', 'null'],
+  ])('cannot change anything from a page of %s', async (_, origin) => {
+    const path = `/companies/${company.id}/members/victim%40example.com`
+    const headers: Record<string, string> = {
+      'cf-access-jwt-assertion': await access.sign({ email: 'owner@example.com' }),
+      ...(origin !== undefined && { origin }),
+    }
+    const { status } = await adminSend(adminRequest('PUT', path, { role: 'owner' }, headers), access.bindings)
+    expect(status).toBe(403)
+    expect(await sql("SELECT * FROM members WHERE email = 'victim@example.com'")).toEqual([])
+  })
+})
+
+describe('a token of the sign-in is refused with 401 and logged', () => {
+  const refused = async (assertion: string, problem: string | RegExp, bindings = access.bindings) => {
+    const { status, headers } = await withAssertion(assertion, bindings)
+    expect(status).toBe(401)
+    expect(headers.get('www-authenticate')).toContain('error="invalid_token"')
+    expect(logLines.findLast(({ event }) => event === 'admin_refused')?.problem).toMatch(problem)
+  }
+  const unsigned = (header: object) => {
+    const part = (value: object) => btoa(JSON.stringify(value)).replaceAll('=', '').replaceAll('+', '-')
+    const now = Math.floor(Date.now() / 1000)
+    const claims = { iss: access.issuer, aud: 'f1c0ffee', email: 'owner@example.com', iat: now, exp: now + 60 }
+    return `${part(header)}.${part(claims)}.`
+  }
+
+  it('when it has expired', async () => {
+    await refused(await access.sign({ exp: Math.floor(Date.now() / 1000) - 60 }), 'ERR_JWT_EXPIRED')
+  })
+
+  it('when it is of another audience or issuer', async () => {
+    await refused(await access.sign({ aud: 'another' }), 'ERR_JWT_CLAIM')
+    await refused(await access.sign({ iss: 'https://evil.example' }), 'ERR_JWT_CLAIM')
+  })
+
+  it('when it is unsigned', async () => {
+    await refused(unsigned({ alg: 'none' }), /ERR_JOSE|ERR_JWS/)
+    await refused(unsigned({ alg: 'RS256', kid: 'key-1' }), 'ERR_JWS')
+  })
+
+  it('when another key signed it, under the same or another name', async () => {
+    const { privateKey } = await generateKeyPair('RS256')
+    await refused(await access.sign({}, {}, privateKey), 'ERR_JWS_SIGNATURE')
+    await refused(await access.sign({}, { kid: 'key-2' }, privateKey), 'ERR_JWKS_NO_MATCHING_KEY')
+  })
+
+  it('when it has no email, is no token, or is huge', async () => {
+    await refused(await access.sign({ email: undefined }), /ERR_JWT_CLAIM|no_email/)
+    await refused('x', 'ERR_J')
+    await refused('x'.repeat(20_000), 'too_long')
+  })
+
+  it('when the deployment has no sign-in', async () => {
+    const { ACCESS_AUDIENCE: _, ...bindings } = access.bindings
+    await refused(await access.sign({ email: 'owner@example.com' }), 'access_not_configured', bindings as typeof env)
+  })
+})
+
+it('responds 503 while the keys of the sign-in cannot be read', async () => {
+  const bindings = { ...access.bindings, ACCESS_ISSUER: 'http://127.0.0.1:9' }
+  const { status, headers } = await withAssertion(await access.sign({ iss: 'http://127.0.0.1:9' }), bindings)
+  expect([status, headers.get('retry-after')]).toEqual([503, '5'])
+})
+
+describe('the secret of the deployment', () => {
+  it('is an operator', async () => {
+    const { status, body } = await adminCall('GET', '/me')
+    expect([status, body.actor, body.operator]).toEqual([200, 'operator', true])
+  })
+
+  it.each([
+    ['another secret', `Bearer ${'0'.repeat(64)}`],
+    ['a part of it', `Bearer ${ADMIN_TOKEN.slice(0, 63)}`],
+    ['another scheme', `Basic ${ADMIN_TOKEN}`],
+    ['nothing', ''],
+  ])('is not %s', async (_, authorization) => {
+    expect((await adminCall('GET', '/me', undefined, { authorization })).status).toBe(401)
+  })
+
+  it.each([['unset'], ['']])('is refused where it is %s', async (value) => {
+    const { ADMIN_TOKEN: _, ...rest } = env
+    const bindings = value === 'unset' ? rest : { ...rest, ADMIN_TOKEN: value }
+    const sent = adminRequest('GET', '/me', undefined, { authorization: 'Bearer ' })
+    expect((await adminSend(sent, bindings as typeof env)).status).toBe(401)
+  })
+
+  it('is not a token of the API, nor is one of those it', async () => {
+    expect((await company.call('GET', '/me', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })).status).toBe(401)
+    expect((await adminCall('GET', '/me', undefined, { authorization: `Bearer ${company.token}` })).status).toBe(401)
+  })
+})
+
+describe('everyone', () => {
+  it('without a sign-in gets 401, also on this machine unless it is for development', async () => {
+    expect((await adminSend(adminRequest('GET', '/me'))).status).toBe(401)
+    const local = new Request('http://127.0.0.1/admin/v1/me')
+    expect((await adminSend(local.clone() as Request)).status).toBe(401)
+    const { status, body } = await adminSend(local as Request, { ...env, ADMIN_DEVELOPMENT: 'development' })
+    expect([status, body.error?.message]).toEqual([
+      403,
+      'owner@ridgeline.example is a member of no company: ask an owner to add you',
+    ])
+  })
+
+  it('has a limit of requests', async () => {
+    const bindings = { ...env, ADMIN_REQUESTS: { limit: async () => ({ success: false }) } }
+    const sent = adminRequest('GET', '/me', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    const { status, headers } = await adminSend(sent, bindings)
+    expect([status, headers.get('retry-after')]).toEqual([429, '60'])
+  })
+})

@@ -1,0 +1,136 @@
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { Shop } from '../../delivery/accounting/shop.ts'
+import { addMember, adminCall, startAccess } from '../../support/admin.ts'
+import { migrate, sql, sqlIn } from '../../support/app.ts'
+
+let access: Awaited<ReturnType<typeof startAccess>>
+let shop: Shop
+let other: Shop
+
+beforeAll(async () => {
+  await migrate()
+  access = await startAccess()
+})
+
+beforeEach(async () => {
+  shop = await Shop.open({}, 'DB')
+  other = await Shop.open({}, 'DB')
+  await addMember(shop.company.id, 'dev@example.com', 'developer')
+})
+
+const as = (method: string, path: string, body?: unknown) =>
+  access.callAs('dev@example.com', method, `/companies/${shop.company.id}${path}`, body)
+const eventOf = async ({ company }: Shop, orderId: number) => {
+  const text = 'SELECT * FROM accounting_outbox WHERE company_id = ? AND order_id = ? ORDER BY id'
+  return (await sql<{ id: number; state: string }>(text, company.id, orderId))[0]
+}
+const giveUp = ({ company }: Shop, orderId: number, state: string) =>
+  sql(
+    "UPDATE accounting_outbox SET state = ?, last_error = 'No.' WHERE company_id = ? AND order_id = ?",
+    state,
+    company.id,
+    orderId,
+  )
+
+describe('accounting events', () => {
+  it('are listed by state, those of the company alone', async () => {
+    const [pending, parked, dead] = [await shop.makeOrder(), await shop.makeOrder(), await shop.makeOrder()]
+    await giveUp(shop, parked, 'parked')
+    await giveUp(shop, dead, 'dead')
+    const theirs = await other.makeOrder()
+    const list = async (state: string) => (await as('GET', `/accounting-events?state=${state}`)).body.data
+    expect(await list('parked')).toMatchObject([
+      { order_id: parked, state: 'parked', last_error: 'No.', next_attempt_at: null },
+    ])
+    expect(await list('dead')).toMatchObject([{ order_id: dead }])
+    expect(await list('pending')).toMatchObject([{ order_id: pending, next_attempt_at: expect.any(String) }])
+    await sql("UPDATE accounting_outbox SET state = 'sent' WHERE order_id = ?", pending)
+    expect(await list('pending')).toMatchObject([{ order_id: pending, state: 'pending' }])
+    const all = (await adminCall('GET', '/accounting-events')).body.data
+    expect(all.map(({ order_id }: { order_id: number }) => order_id)).toContain(theirs)
+    const event = await eventOf(other, theirs)
+    expect((await adminCall('GET', `/accounting-events?id=${event?.id}`)).body.data).toMatchObject([
+      { order_id: theirs },
+    ])
+    expect((await as('GET', '/accounting-events?state=done')).status).toBe(400)
+  })
+
+  it('are sent again one by one, which ends the stop of the company', async () => {
+    const orderId = await shop.makeOrder()
+    await giveUp(shop, orderId, 'dead')
+    await sql(
+      `INSERT INTO accounting_connections (company_id, remote_account, stopped_for, reason) VALUES (?, 'x', 5, 'No.')
+        ON CONFLICT DO UPDATE SET stopped_for = 5`,
+      shop.company.id,
+    )
+    const event = await eventOf(shop, orderId)
+    expect((await as('POST', `/accounting-events/${event?.id}/retry`)).body).toEqual({ retried: 1 })
+    expect(await sql('SELECT stopped_for FROM accounting_connections WHERE company_id = ?', shop.company.id)).toEqual([
+      { stopped_for: null },
+    ])
+    const theirs = await other.makeOrder()
+    await giveUp(other, theirs, 'dead')
+    expect((await as('POST', `/accounting-events/${(await eventOf(other, theirs))?.id}/retry`)).status).toBe(404)
+    expect((await eventOf(other, theirs))?.state).toBe('dead')
+    await sql("UPDATE accounting_outbox SET state = 'done' WHERE order_id = ?", orderId)
+    expect((await as('POST', `/accounting-events/${event?.id}/retry`)).status).toBe(404)
+  })
+
+  it('are sent again by their states', async () => {
+    const orders = [await shop.makeOrder(), await shop.makeOrder()]
+    await sql("UPDATE accounting_outbox SET state = 'done' WHERE company_id = ?", shop.company.id)
+    await giveUp(shop, orders[0] ?? 0, 'dead')
+    await giveUp(shop, orders[1] ?? 0, 'parked')
+    expect((await as('POST', '/accounting-events/retry', { states: ['dead'] })).body).toEqual({ retried: 1 })
+    expect((await eventOf(shop, orders[1] ?? 0))?.state).toBe('parked')
+    expect((await as('POST', '/accounting-events/retry', { states: ['dead'] })).body).toEqual({ retried: 0 })
+    expect((await as('POST', '/accounting-events/retry', { states: [] })).status).toBe(400)
+    expect((await as('POST', '/accounting-events/retry', { states: ['done'] })).status).toBe(400)
+  })
+})
+
+describe('accounting events of two databases', () => {
+  it('are listed, and sent again, though ids are there twice', async () => {
+    const far = await Shop.open({}, 'DB_TWO')
+    const [here, there] = [await shop.makeOrder(), await far.makeOrder()]
+    const [one, two] = [await eventOf(shop, here), await eventOf(far, there)]
+    await sqlIn('DB_TWO', 'UPDATE accounting_outbox SET id = ? WHERE id = ?', one?.id, two?.id)
+    await giveUp(shop, here, 'dead')
+    await giveUp(far, there, 'dead')
+    const list = async (query: string) =>
+      (await adminCall('GET', `/accounting-events?${query}`)).body.data.map(
+        (each: { order_id: number }) => each.order_id,
+      )
+    expect(await list(`id=${one?.id}`)).toEqual([here, there])
+    expect(await list(`id=${one?.id}&company_id=${far.company.id}`)).toEqual([there])
+    const pages: number[] = []
+    for (let query = 'per_page=1'; query; ) {
+      const { data, pagination } = (await adminCall('GET', `/accounting-events?${query}`)).body
+      pages.push(...data.map((each: { order_id: number }) => each.order_id))
+      query = pagination.next_cursor && `per_page=1&cursor=${pagination.next_cursor}`
+    }
+    expect(pages.filter((id) => id === here || id === there)).toEqual([here, there])
+    const retry = `/companies/${far.company.id}/accounting-events/${one?.id}/retry`
+    expect((await adminCall('POST', retry)).body).toEqual({ retried: 1 })
+    // Its delivery may have begun.
+    expect((await eventOf(far, there))?.state).not.toBe('dead')
+    expect((await eventOf(shop, here))?.state).toBe('dead')
+  })
+})
+
+describe('a client', () => {
+  it('is linked to a customer, and its events are sent again', async () => {
+    const orderId = await shop.makeOrder()
+    await giveUp(shop, orderId, 'parked')
+    // No delivery: it would find that the customer does not exist, and unlink it.
+    await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', shop.company.id)
+    const path = `/clients/${shop.clientId}/accounting-customer`
+    const { body } = await as('PUT', path, { customer_id: '58' })
+    expect(body).toMatchObject({ client_id: shop.clientId, company_name: 'Acme', customer_id: '58' })
+    expect(body.retried).toBeGreaterThan(0)
+    const [row] = await sql('SELECT * FROM clients WHERE company_id = ? AND id = ?', shop.company.id, shop.clientId)
+    expect(row).toMatchObject({ accounting_customer_id: '58', accounting_customer_linked: 1 })
+    expect((await as('PUT', `/clients/${other.clientId}/accounting-customer`, { customer_id: '58' })).status).toBe(404)
+    expect((await as('PUT', path, { customer_id: 'a b' })).status).toBe(400)
+  })
+})

@@ -1,0 +1,91 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+
+let access: Awaited<ReturnType<typeof startAccess>>
+let company: TestCompany
+
+/** Written after the response: the administration calls the objects of tokens that were used. */
+const expectUsed = ({ id }: TestCompany) =>
+  expect.poll(() => sql('SELECT 1 FROM api_tokens WHERE company_id = ? AND last_used_at > 0', id)).toHaveLength(1)
+
+beforeAll(async () => {
+  await migrate()
+  access = await startAccess()
+  company = await mintCompany()
+  await addMember(company.id, 'dev@example.com', 'developer')
+})
+
+describe('a company', () => {
+  it('is listed for operators, by pages, and read by its members', async () => {
+    await mintCompany()
+    const first = (await adminCall('GET', '/companies?per_page=1')).body
+    const second = (await adminCall('GET', `/companies?per_page=1&cursor=${first.pagination.next_cursor}`)).body
+    expect(first.data[0].id).toBeLessThan(second.data[0].id)
+    expect((await access.callAs('dev@example.com', 'GET', '/companies')).status).toBe(403)
+    const { body } = await access.callAs('dev@example.com', 'GET', `/companies/${company.id}`)
+    expect(body).toMatchObject({ id: company.id, name: `Company ${company.id}`, suspended: false, client_count: 0 })
+  })
+
+  it('is suspended, which refuses its tokens at once, and resumed by operators alone', async () => {
+    const one = await mintCompany()
+    const path = `/companies/${one.id}`
+    expect((await one.call('GET', '/clients')).status).toBe(200)
+    await expectUsed(one)
+    expect((await adminCall('PATCH', path, { suspended: true })).body.suspended).toBe(true)
+    expect((await one.call('GET', '/clients')).status).toBe(403)
+    expect((await adminCall('PATCH', path, { suspended: false, mail_quota_bytes: 5 })).body).toMatchObject({
+      suspended: false,
+      mail_quota_bytes: 5,
+    })
+    expect((await one.call('GET', '/clients')).status).toBe(200)
+    expect(await sql('SELECT action FROM admin_log WHERE company_id = ?', one.id)).toEqual([
+      { action: 'companies.update:suspended' },
+      { action: 'companies.update:mail_quota_bytes,suspended' },
+    ])
+    expect((await access.callAs('dev@example.com', 'PATCH', `/companies/${company.id}`, { name: 'Mine' })).status).toBe(
+      403,
+    )
+  })
+
+  it.each([
+    ['nothing', {}],
+    ['another id', { id: 7 }],
+    ['text for a flag', { suspended: 'yes' }],
+    ['a negative quota', { mail_quota_bytes: -1 }],
+  ])('is not changed by %s', async (_, body) => {
+    expect((await adminCall('PATCH', `/companies/${company.id}`, body)).status).toBe(400)
+  })
+
+  it('that does not exist is not found', async () => {
+    expect((await adminCall('GET', '/companies/99999999')).status).toBe(404)
+    expect((await adminCall('GET', '/companies/x')).status).toBe(404)
+  })
+})
+
+describe('the usage of a company', () => {
+  it('sums its tokens’ requests, refusals and database time, by hour', async () => {
+    const one = await mintCompany()
+    for (let i = 0; i < 3; i++) await one.call('GET', '/clients')
+    await expectUsed(one)
+    const { body } = await adminCall('GET', `/companies/${one.id}/usage`)
+    expect(body.data).toHaveLength(24)
+    expect(body.totals.requests).toBeGreaterThanOrEqual(3)
+    expect(body.data.at(-1).requests + body.data.at(-2).requests).toBe(body.totals.requests)
+    expect(body).toMatchObject({ totals: { refused: 0 }, incomplete: false })
+    const { body: other } = await adminCall('GET', `/companies/${(await mintCompany()).id}/usage?hours=1`)
+    expect(other).toMatchObject({ totals: { requests: 0 }, incomplete: false })
+  })
+
+  it('says when a counter cannot be read', async () => {
+    await company.call('GET', '/clients')
+    await expectUsed(company)
+    const failing = { idFromName: () => 'id', get: () => ({ usage: () => Promise.reject(new Error('down')) }) }
+    const bindings = { ...env, RATE_LIMITER: failing as unknown as typeof env.RATE_LIMITER }
+    const sent = adminRequest('GET', `/companies/${company.id}/usage`, undefined, {
+      authorization: `Bearer ${ADMIN_TOKEN}`,
+    })
+    expect((await adminSend(sent, bindings)).body).toMatchObject({ totals: { requests: 0 }, incomplete: true })
+  })
+})

@@ -1,0 +1,253 @@
+import { env, exports } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { readExport } from '../../../src/operation/copies/seed/export-file.ts'
+import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
+import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
+import { storeThread } from '../../../src/operation/copies/seed/threads.ts'
+import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
+import { noise, storedObjects } from '../../resources/mail/support.ts'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, startAccess } from '../../support/admin.ts'
+import { freshId, migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { smallShop } from '../../support/small-shop.ts'
+
+beforeAll(migrate)
+
+/** Sends all parts of a file to another company. */
+async function load(file: SeedInput, companyId: number, threads: string[] = []) {
+  const moved = { ...file, company: { ...file.company, id: companyId } }
+  const { hash, parts } = splitSeedFile(moved, threads.map(storeThread))
+  for (const [index, part] of parts.entries()) {
+    const body = { hash, part: index + 1, parts: parts.length, ...part }
+    const { status, body: result } = await adminCall('POST', `/companies/${companyId}/imports`, body)
+    expect([status, result.error]).toEqual([200, undefined])
+  }
+  return parts
+}
+
+/** The text of one response. */
+async function readPart(companyId: number, query = '') {
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+  const sent = adminRequest('GET', `/companies/${companyId}/export${query}`, undefined, headers)
+  const response = await exports.default.fetch(sent)
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'application/x-ndjson'])
+  return response.text()
+}
+
+/** All responses, without the lines that continue one. */
+async function readAll(companyId: number): Promise<string[]> {
+  const lines: string[] = []
+  for (let query = ''; ; ) {
+    const text = await readPart(companyId, query)
+    expect(text.endsWith('\n')).toBe(true)
+    const part = text.trimEnd().split('\n')
+    const last = JSON.parse(part.at(-1) ?? '')
+    if (last.type !== 'next') return [...lines, ...part]
+    lines.push(...part.slice(0, -1))
+    query = `?cursor=${last.data.cursor}`
+  }
+}
+
+const TABLES = [
+  'companies',
+  'order_statuses',
+  'taxes',
+  'clients',
+  'orders',
+  'invoices',
+  'invoice_items',
+  'payments',
+  'artworks',
+  'catalog_items',
+  'thread_contexts',
+  'thread_context_links',
+  'email_threads',
+  'order_counts',
+]
+
+async function readRows(companyId: number) {
+  const entries = TABLES.map(async (table) => {
+    const column = table === 'companies' ? 'id' : 'company_id'
+    const condition = table === 'order_counts' ? 'count > 0' : '1'
+    const rows = await sql(`SELECT * FROM ${table} WHERE ${column} = ? AND ${condition}`, companyId)
+    // Threads are cut into other segments, which have other sizes.
+    const own = { [column]: 0, slot: 0, last_change: 0, mail_bytes: 0, mail_bytes_checked: 0, content_used_at: 0 }
+    const counted = { stored_bytes: 0, stored_bytes_checked: 0, audit_counted: 0, recounted_at: 0 }
+    return [table, rows.map((row) => ({ ...row, ...own, ...(table === 'companies' && counted) }))]
+  })
+  return Object.fromEntries(await Promise.all(entries))
+}
+
+/** A company with something of everything, most of it changed through the API. */
+async function fillCompany() {
+  const id = 2_000 + freshId()
+  await load(smallShop(id), id)
+  const token = await mintToken(id)
+  const api = async (method: string, path: string, body?: unknown) => {
+    const response = await send(request(token, method, path, body))
+    expect([method, path, response.status]).toEqual([method, path, 200])
+    return response.body
+  }
+  await api('PATCH', '/clients/1', { phone: '555 1234', tax_exempt: true, tax_exempt_reason: 'r'.repeat(1_000) })
+  await api('POST', '/clients', { company_name: 'Né \u2028 "quoted"', external_id: 'x/1', website: 'example.com' })
+  const { order } = await api('POST', '/orders', {
+    title: 'From the API',
+    client_id: 1,
+    external_id: 'order/1',
+    description: 'line\n\ttwo',
+    start_date: 'next week',
+    deadline: '2027-01-02',
+  })
+  const orderId = order?.project?.id ?? 3
+  await api('DELETE', '/orders/2')
+  await api('PUT', '/mail/threads/18c2f0a9b7d3e4aa', {
+    sender_email: 'a@b.example',
+    client_id: 1,
+    orders_data: [{ id: orderId, price: 1.5, nested: { a: [null, true, 'ü'] } }],
+    selected_order_id: orderId,
+  })
+  await api('PUT', '/mail/email-threads/18c2f0a9b7d3e4aa', {
+    account_email: 'Shop@Example.com',
+    subject: 'A \ud800 lone surrogate and \u0000',
+    snippet: 's'.repeat(150_000),
+    last_message_at: '2026-03-01T10:00:00Z',
+    participants: [{ email: 'a@b.example' }],
+    labels: ['INBOX'],
+    messages: Array.from({ length: 3 }, (_, at) => ({
+      at,
+      number: 1.5,
+      html: '<p>ü</p>'.repeat(100_000),
+    })),
+  })
+  await api('PUT', '/mail/email-threads/18c2f0a9b7d3e4ab', { account_email: 'shop@example.com', messages: [] })
+  await api('DELETE', '/mail/email-threads/18c2f0a9b7d3e4ab?account_email=shop@example.com')
+  return id
+}
+
+describe('the export of a company', () => {
+  it('seeded into another company is exported as the same bytes, and the rows are equal', async () => {
+    const id = await fillCompany()
+    const lines = await readAll(id)
+    const before = await readRows(id)
+    expect(lines.map((line) => JSON.parse(line).type)).toEqual([
+      'company',
+      'integrations',
+      'integrations',
+      'orders',
+      'orders',
+      'orders',
+      'clients',
+      'clients',
+      'clients',
+      'taxes',
+      'order_statuses',
+      'order_statuses',
+      'catalog_items',
+      'thread_contexts',
+      'thread_contexts',
+      'email_threads',
+      'email_threads',
+      'end',
+    ])
+    expect(lines.join()).not.toContain('very-secret-key')
+    const { file, threads } = await readExport(lines)
+    expect(seedFile.safeParse(file).error?.issues).toBe(undefined)
+    // Their ids are unique in the database.
+    await sql('DELETE FROM email_thread_segments')
+    await sql('DELETE FROM email_thread_objects')
+    await sql('DELETE FROM email_threads')
+
+    const copy = id + 500
+    await load(file, copy, threads)
+    const comparable = (all: string[]) => all.filter((line) => !line.startsWith('{"type":"integrations"'))
+    expect(comparable(await readAll(copy))).toEqual(
+      comparable(lines).map((line) => line.replace(`"data":{"id":${id},"name"`, `"data":{"id":${copy},"name"`)),
+    )
+    expect(await readRows(copy)).toEqual({ ...before, companies: [{ ...before.companies[0] }] })
+
+    const again = await readRows(copy)
+    await load(file, copy, threads)
+    expect(await readRows(copy)).toEqual(again)
+  })
+
+  it('leaves a thread alone that was written while it was imported', async () => {
+    const id = 3_000 + freshId()
+    const messages = [{ text: Array.from({ length: 60_000 }, () => crypto.randomUUID()).join() }]
+    await load({ company: { id, name: 'Shop' } }, id)
+    const token = await mintToken(id)
+    await send(request(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages }))
+    const { threads } = await readExport(await readAll(id))
+    await sql('DELETE FROM email_thread_segments')
+    await sql('DELETE FROM email_thread_objects')
+    await sql('DELETE FROM email_threads')
+    const { hash, parts } = splitSeedFile({ company: { id, name: 'Shop' } }, threads.map(storeThread))
+    expect(parts.length).toBeGreaterThan(2)
+    const post = (index: number) =>
+      adminCall('POST', `/companies/${id}/imports`, { hash, part: index + 1, parts: parts.length, ...parts[index] })
+    await post(0)
+    const read = () => send(request(token, 'GET', '/mail/email-threads/aa?account_email=a@b.example'))
+    expect((await read()).status).toBe(404)
+    await send(
+      request(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages: [{ own: 1 }] }),
+    )
+    for (const index of parts.keys()) await post(index)
+    expect((await read()).body.email_thread.messages).toEqual([{ own: 1 }])
+  })
+
+  it('has content that R2 holds, which the sweep moves there again after an import', async () => {
+    const [id, copy] = [4_000 + freshId(), 4_500 + freshId()]
+    await load({ company: { id, name: 'Shop' } }, id)
+    const body = { account_email: 'a@b.example', messages: [{ text: noise(2_000_000) }], snippet: 's'.repeat(150_000) }
+    await send(request(await mintToken(id), 'PUT', '/mail/email-threads/aa', body))
+    expect(await storedObjects(id)).toHaveLength(1)
+    const { file, threads } = await readExport(await readAll(id))
+    expect(JSON.parse(threads[0] ?? '').messages).toEqual(body.messages)
+    for (const table of ['segments', 'objects']) await sql(`DELETE FROM email_thread_${table}`)
+    await sql('DELETE FROM email_threads')
+    await load(file, copy, threads)
+    expect(await storedObjects(copy)).toEqual([])
+    await sweepMailContents(env.DB, env.FILES, Date.now())
+    expect(await storedObjects(copy)).toHaveLength(1)
+    const response = await send(
+      request(await mintToken(copy), 'GET', '/mail/email-threads/aa?account_email=a@b.example'),
+    )
+    expect(response.body.email_thread).toMatchObject(body)
+  })
+
+  it('goes on in further requests behind the last line', async () => {
+    const { id } = await mintCompany()
+    await sql(
+      `WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 30000)
+       INSERT INTO taxes (company_id, id, name, rate) SELECT ?, id, 'T', 1 FROM n WHERE id < 30000`,
+      id,
+    )
+    const lines = await readAll(id)
+    const taxes = lines.map((line) => JSON.parse(line)).filter(({ type }) => type === 'taxes')
+    expect(taxes).toHaveLength(30_000)
+    expect(new Set(taxes.map(({ data }) => data.id)).size).toBe(30_000)
+    const first = (await readPart(id)).trimEnd().split('\n').at(-1) ?? ''
+    expect(JSON.parse(first)).toEqual({ type: 'next', data: { cursor: expect.any(String) } })
+    const foreign = await mintCompany()
+    const { cursor } = JSON.parse(first).data
+    expect((await adminCall('GET', `/companies/${foreign.id}/export?cursor=${cursor}`)).status).toBe(400)
+  })
+
+  it('is an owner’s, and in the audit trail', async () => {
+    const access = await startAccess()
+    const { id } = await mintCompany()
+    await addMember(id, 'developer@example.com', 'developer')
+    const other = await mintCompany()
+    await addMember(other.id, 'owner@example.com', 'owner')
+    expect((await access.callAs('developer@example.com', 'GET', `/companies/${id}/export`)).status).toBe(403)
+    expect((await access.callAs('owner@example.com', 'GET', `/companies/${id}/export`)).status).toBe(404)
+    await readPart(id)
+    const { body } = await adminCall('GET', `/companies/${id}/audit`)
+    expect(body.data).toMatchObject([{ actor: 'operator', action: 'companies.export', entity_id: String(id) }])
+  })
+
+  it('that is cut off is not read', async () => {
+    const { id } = await mintCompany()
+    const lines = await readAll(id)
+    await expect(readExport(lines.slice(0, -1))).rejects.toThrow('the export is incomplete')
+    await expect(readExport(lines.slice(1))).rejects.toThrow('the export is incomplete')
+  })
+})

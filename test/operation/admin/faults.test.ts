@@ -1,0 +1,103 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Contract } from '../../../src/kernel/api/contract.ts'
+import { adminContracts } from '../../../src/operation/admin/contracts.ts'
+import { adminDocumentationOf } from '../../../src/site/reference/admin.ts'
+import { openResolver } from '../../delivery/webhooks/support.ts'
+import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
+import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { exampleOf } from '../../support/endpoints.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
+
+/*
+ * Every endpoint of the administration API while its database fails at each of its batches: no response but an error of
+ * the one shape, and no change without its entry in the log.
+ */
+const FAILURES = ['D1_ERROR: out of order', 'D1_ERROR: D1 DB is overloaded. Too many requests queued.']
+const all = adminContracts.map((contract): [string, Contract] => [`${contract.method} ${contract.path}`, contract])
+
+/** Those of the Worker, with a resolver that knows the documented address. */
+const bindings = { ...env }
+
+beforeAll(async () => {
+  await migrate()
+  // An isolate checks the schema once, with its first request.
+  await adminCall('GET', '/me')
+  bindings.WEBHOOK_RESOLVER = await openResolver({ 'hooks.ridgeline.example': '1.1.1.1' })
+})
+
+/** The documented example, of a new company with a token and, where the path names one, a webhook endpoint. */
+async function makeRequest(contract: Contract): Promise<() => Request> {
+  const { id } = await mintCompany()
+  const [token] = await sql<{ id: number }>('SELECT id FROM api_tokens WHERE company_id = ?', id)
+  const { endpoint_id } = adminDocumentationOf(contract).example.params ?? {}
+  if (endpoint_id) await addEndpoint(id, endpoint_id)
+  const params = { company_id: String(id), token_id: String(token?.id) }
+  const { path, body: documented } = exampleOf(contract, params, adminDocumentationOf)
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+  const body = documented && JSON.parse(JSON.stringify(documented))
+  // A seed file names its company too.
+  if (body?.file) body.file.company.id = id
+  return () => adminRequest(contract.method, path, body, headers)
+}
+
+/** An endpoint that was sent one change. */
+async function addEndpoint(companyId: number, id: string): Promise<void> {
+  await sql(
+    `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, position, created_at, updated_at)
+     VALUES (?, ?, 'https://hooks.example/', '', '[]', 1, 0, 0)`,
+    companyId,
+    id,
+  )
+  await sql(
+    `INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at)
+     VALUES (?, 1, 'clients', '1', 'create', 1, unixepoch('2026-03-01T12:00:00Z') * 1000)`,
+    companyId,
+  )
+}
+
+const logged = async () => (await sql('SELECT * FROM admin_log')).length
+
+describe.each(all)('%s', (_, contract) => {
+  it('fails whole while a batch of the database fails', async () => {
+    let batches = 0
+    const counting = wrapBindings(bindings, (name, work) => {
+      if (name === 'DB.batch') batches++
+      return work()
+    })
+    const first = await makeRequest(contract)
+    const { status } = await adminSend(first(), counting)
+    expect(status).toBeLessThan(500)
+
+    for (let failing = 1; failing <= batches; failing++) {
+      for (const message of FAILURES) {
+        const request = await makeRequest(contract)
+        const before = await logged()
+        let batch = 0
+        let failed = 0
+        const spoilt = wrapBindings(bindings, (name, work) => {
+          if (name !== 'DB.batch' || ++batch < failing) return work()
+          failed++
+          return Promise.reject(new Error(message))
+        })
+        const sent = adminSend(request(), spoilt)
+        // Behind its beginning a stream is cut off.
+        const result = await (contract.mediaType ? sent.catch(() => null) : sent)
+        expect(failed).toBeGreaterThan(0)
+        if (!result) continue
+        expect(result.status).toBe(503)
+        expect(result.body.error).toMatchObject({ code: 'internal_error', details: null })
+        if (failing === 1) expect(await logged()).toBe(before)
+      }
+    }
+  })
+
+  it('succeeds when a first batch of the database fails once', async () => {
+    const request = await makeRequest(contract)
+    let batch = 0
+    const spoilt = wrapBindings(bindings, (name, work) =>
+      name === 'DB.batch' && ++batch === 1 ? Promise.reject(new Error('D1_ERROR: Network connection lost.')) : work(),
+    )
+    expect((await adminSend(request(), spoilt)).status).toBeLessThan(500)
+  })
+})

@@ -1,0 +1,316 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { decryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
+import { countFile, describeCounts, planLoad } from '../../../src/operation/copies/seed/load.ts'
+import { type SeedPart, splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
+import { addMember, adminCall, startAccess } from '../../support/admin.ts'
+import { freshId, migrate, mintCompany, sql } from '../../support/app.ts'
+import { smallShop } from '../../support/small-shop.ts'
+
+beforeAll(migrate)
+
+const TABLES = [
+  'order_statuses',
+  'taxes',
+  'clients',
+  'orders',
+  'invoices',
+  'invoice_items',
+  'payments',
+  'artworks',
+  'catalog_items',
+  'thread_contexts',
+  'integrations',
+  'order_counts',
+]
+
+/** All rows of a company that a file can change. */
+async function readRows(companyId: number) {
+  const entries = TABLES.map(async (table) => [
+    table,
+    (await sql(`SELECT * FROM ${table} WHERE company_id = ?`, companyId)).map(({ company_id: _, ...row }) => row),
+  ])
+  const [company] = await sql('SELECT * FROM companies WHERE id = ?', companyId)
+  return { ...Object.fromEntries(await Promise.all(entries)), company }
+}
+
+/** A small shop for a company that does not exist yet. */
+function freshShop(): SeedInput {
+  const id = 1_000 + freshId()
+  return { ...smallShop(id), company: { id, name: `Shop ${id}` } }
+}
+
+/** More than one part: with rows of each kind, orders without and with numbers, and one order larger than a part. */
+function largeShop(id = 1_000 + freshId()): SeedInput {
+  const at = { created_at: '2026-01-31T10:00:00.000Z', updated_at: '2026-02-01T10:00:00.000Z' }
+  const count = 700
+  const numbers = Array.from({ length: count }, (_, index) => index + 1)
+  return {
+    ...smallShop(id),
+    clients: numbers.map((id) => ({ id, company_name: `Client ${id}`, ...at })),
+    orders: numbers.map((id) => ({
+      id,
+      title: `Order ${id}`,
+      client_id: count + 1 - id,
+      order_status_id: 1 + (id % 2),
+      ...at,
+      invoice: {
+        id,
+        ...(id % 3 === 0 && { number: String(5_000 - id) }),
+        tax_id: 1,
+        items: numbers
+          .slice(0, id === 7 ? 600 : 1)
+          .map((item) => ({ id: id * 1_000 + item, title: 'Tee', quantity: 2, unit_price: 9.5 })),
+        payments: id === 7 ? numbers.slice(0, 20).map((payment) => ({ id: payment, amount: 1 })) : [],
+      },
+      artworks: id === 7 ? [{ id: 1, name: 'Crest' }] : [],
+    })),
+    thread_contexts: [
+      { thread_id: 't', orders_data: [{ id: 1 }], fetched_at: at.created_at, updated_at: at.updated_at },
+    ],
+  }
+}
+
+const pathOf = ({ company }: SeedInput) => `/companies/${company.id}/imports`
+
+function sendPart(file: SeedInput, parts: SeedPart[], hash: string, index: number, check = false) {
+  const body = { hash, part: index + 1, parts: parts.length, check, ...parts[index] }
+  return adminCall('POST', pathOf(file), body)
+}
+
+/** Sends all parts. */
+async function load(file: SeedInput, check = false) {
+  const { hash, parts } = splitSeedFile(file)
+  const responses = []
+  for (const index of parts.keys()) responses.push(await sendPart(file, parts, hash, index, check))
+  return { hash, parts, responses }
+}
+
+describe('the import of a seed file', () => {
+  it('creates the company, and the same file again changes nothing', async () => {
+    const file = freshShop()
+    const { hash, responses } = await load(file)
+    expect(responses.map(({ status, body }) => [status, body])).toEqual([
+      [
+        200,
+        {
+          hash,
+          part: 1,
+          parts: 1,
+          next_part: null,
+          counts: {
+            order_statuses: 2,
+            taxes: 1,
+            clients: 2,
+            orders: 2,
+            invoices: 1,
+            items: 1,
+            payments: 1,
+            artworks: 1,
+            catalog_items: 1,
+            thread_contexts: 1,
+            integrations: 2,
+          },
+          differences: [],
+        },
+      ],
+    ])
+    expect(describeCounts(file, responses[0]?.body.counts)).toBe(
+      `Loaded company ${file.company.id} (Shop ${file.company.id}): 2 statuses, 1 tax, 2 clients, 2 orders, 1 invoice, 1 line, 1 payment, 1 artwork, 1 catalogue item, 1 thread context, 2 integrations.`,
+    )
+    expect(countFile(seedFile.parse(file))).toEqual(responses[0]?.body.counts)
+    const before = await readRows(file.company.id)
+    expect(before.company).toMatchObject({ client_count: 1, order_count: 2, last_invoice_number: 1001 })
+    expect(JSON.stringify(before)).not.toContain('very-secret-key')
+    const stored = before.integrations.find(({ kind }: { kind: string }) => kind === 'supplier_b')
+    expect(
+      await decryptCredentials(String(env.CREDENTIALS_KEY), file.company.id, 'supplier_b', stored.credentials),
+    ).toEqual({ account_number: '7', api_key: 'very-secret-key' })
+
+    const again = await load(file)
+    expect(again.responses[0]?.body).toEqual(responses[0]?.body)
+    expect(await readRows(file.company.id)).toEqual(before)
+    const { body } = await adminCall('GET', `/companies/${file.company.id}/audit`)
+    expect(
+      body.data.map(({ actor, action, entity_id }: Record<string, unknown>) => [actor, action, entity_id]),
+    ).toEqual([
+      ['operator', 'companies.import', `${hash} 1/1`],
+      ['operator', 'companies.import', `${hash} 1/1`],
+    ])
+  })
+
+  it('in many parts loads the rows of the whole file', async () => {
+    const file = largeShop()
+    const { parts, responses } = await load(file)
+    expect(parts.length).toBeGreaterThan(4)
+    expect(responses.map(({ status }) => status)).toEqual(parts.map(() => 200))
+
+    const whole = largeShop()
+    const now = Date.now()
+    const context = {
+      companyId: whole.company.id,
+      db: openDatabase(env.DB),
+      now,
+      credentialsKey: String(env.CREDENTIALS_KEY),
+    }
+    const plan = await planLoad(context, seedFile.parse(whole))
+    expect([plan.issues, plan.conflict]).toEqual([[], undefined])
+    await context.db.write(plan.statements)
+
+    const [loaded, wanted] = [await readRows(file.company.id), await readRows(whole.company.id)]
+    for (const table of TABLES.filter((each) => each !== 'integrations')) expect(loaded[table]).toEqual(wanted[table])
+    const { client_count, order_count, last_invoice_number, last_order_id } = wanted.company
+    expect(loaded.company).toMatchObject({ client_count, order_count, last_invoice_number, last_order_id })
+    expect(loaded.company).toMatchObject({ client_count: 700, order_count: 700 })
+    expect(loaded.invoice_items).toHaveLength(1_299)
+  })
+
+  it('continues behind the last part that was loaded, and refuses a gap', async () => {
+    const file = largeShop()
+    const { hash, parts } = splitSeedFile(file)
+    const status = `${pathOf(file)}/${hash}`
+    expect((await adminCall('GET', status)).status).toBe(404)
+    expect((await sendPart(file, parts, hash, 1)).body.error.message).toBe('Part 1 is not loaded yet: send it first')
+    expect(await sql('SELECT * FROM companies WHERE id = ?', file.company.id)).toEqual([])
+    await sendPart(file, parts, hash, 0)
+    expect((await adminCall('GET', status)).body).toMatchObject({ parts: parts.length, next_part: 2 })
+    expect((await sendPart(file, parts, hash, 2)).body.error).toMatchObject({
+      message: 'Part 2 is not loaded yet: send it first',
+    })
+    const other = [...parts, ...parts]
+    expect((await sendPart(file, other, hash, 1)).status).toBe(409)
+    for (const index of parts.keys()) if (index > 0) await sendPart(file, parts, hash, index)
+    expect((await adminCall('GET', status)).body).toMatchObject({ hash, next_part: null })
+    expect(await sql('SELECT count(*) AS n FROM orders WHERE company_id = ?', file.company.id)).toEqual([{ n: 700 }])
+  })
+
+  it('checks every part before the first is loaded, and writes nothing meanwhile', async () => {
+    const file = largeShop()
+    const good = await load(file, true)
+    expect(good.responses.map(({ status }) => status)).toEqual(good.parts.map(() => 200))
+    file.orders?.push({ id: 9_999, title: 'x', client_id: 77_777 })
+    const { responses } = await load(file, true)
+    const refused = responses.filter(({ status }) => status !== 200)
+    expect(refused.map(({ body }) => body.error.details.issues)).toEqual([
+      [
+        {
+          path: 'file',
+          message: '`client_id` of order 9999: there is no client 77777, in the file or in the database',
+        },
+      ],
+    ])
+    expect(await sql('SELECT * FROM companies WHERE id = ?', file.company.id)).toEqual([])
+    expect(await sql('SELECT * FROM imports WHERE company_id = ?', file.company.id)).toEqual([])
+  })
+
+  it('keeps what the API has changed and replaces what only a file can change', async () => {
+    const file = freshShop()
+    const { id } = file.company
+    await load(file)
+    await sql("UPDATE clients SET company_name = 'Renamed' WHERE company_id = ? AND id = 1", id)
+    await sql('UPDATE orders SET deleted = 1 WHERE company_id = ? AND id = 1', id)
+    await sql("UPDATE invoices SET due_date = '2026-03-01', discount_hundredths = 1000 WHERE company_id = ?", id)
+    await sql('UPDATE invoice_items SET unit_price_cents = 1000 WHERE company_id = ?', id)
+    const before = await readRows(id)
+    file.company.suspended = true
+    file.order_statuses = [
+      { id: 1, title: 'New' },
+      { id: 2, title: 'Printing now', is_default: true },
+    ]
+    file.clients?.push({ id: 3, company_name: 'Third' })
+    const { responses } = await load(file)
+    expect(responses[0]?.body.differences).toEqual([
+      { type: 'client', id: 1, fields: ['company_name'] },
+      { type: 'order', id: 1, fields: ['deleted'] },
+      { type: 'invoice', id: 1, fields: ['due_date', 'discount_amount'] },
+      { type: 'line', id: 1, fields: ['unit_price'] },
+    ])
+    const after = await readRows(id)
+    expect(after.clients.slice(0, 2)).toEqual(before.clients)
+    expect(after.orders).toEqual(before.orders)
+    expect(after.integrations).toEqual(before.integrations)
+    expect(after.company).toMatchObject({ suspended: 1, client_count: 2, order_count: 1 })
+    expect(after.order_statuses).toMatchObject([
+      { id: 1, is_default: 0 },
+      { id: 2, title: 'Printing now', is_default: 1 },
+    ])
+  })
+
+  it.each([
+    [
+      'the invoice of another order',
+      { orders: [{ id: 9, title: 'x', client_id: 1, invoice: { id: 1, number: '5' } }] },
+      [400, '`file` invoice 1 belongs to order 1 in the database'],
+    ],
+    [
+      'a number of another invoice',
+      { orders: [{ id: 9, title: 'x', client_id: 1, invoice: { id: 9, number: '1001' } }] },
+      [409, 'an invoice number is already that of another invoice in the database'],
+    ],
+    [
+      'a second invoice of an order',
+      { orders: [{ id: 1, title: 'x', client_id: 1, invoice: { id: 9, number: '9' } }] },
+      [409, 'an order already has another invoice in the database'],
+    ],
+    [
+      'an external_id of another client',
+      { clients: [{ id: 9, company_name: 'x', external_id: 'cust 1' }] },
+      [409, 'an external_id is already that of another client in the database'],
+    ],
+    [
+      'an external_id of another order',
+      { orders: [{ id: 9, title: 'x', client_id: 1, external_id: 'web-1' }] },
+      [409, 'an external_id is already that of another order in the database'],
+    ],
+    [
+      'an id twice',
+      {
+        clients: [
+          { id: 9, company_name: 'x' },
+          { id: 9, company_name: 'y' },
+        ],
+      },
+      [400, '`file` `clients` must not contain id 9 twice'],
+    ],
+    [
+      'an invalid field',
+      { clients: [{ id: 0, company_name: 'x' }] },
+      [400, '`file.clients.0.id` must be greater than 0'],
+    ],
+  ])('refuses %s, checked or not, and changes nothing', async (_, change, [status, message]) => {
+    const file = freshShop()
+    await load(file)
+    const before = await readRows(file.company.id)
+    const changed = { company: file.company, catalog_items: [{ id: 7, title: 'Never' }], ...change } as SeedInput
+    for (const check of [true, false]) {
+      const { responses } = await load(changed, check)
+      expect([responses[0]?.status, responses[0]?.body.error.message]).toEqual([status, message])
+    }
+    expect(await readRows(file.company.id)).toEqual(before)
+  })
+
+  it('refuses another company, too many rows, too large a body and a caller who is no operator', async () => {
+    const file = freshShop()
+    const { hash, parts } = splitSeedFile(file)
+    const post = (body: object, company = file.company.id) => adminCall('POST', `/companies/${company}/imports`, body)
+    const part = { hash, part: 1, parts: 1, ...parts[0] }
+    expect((await post(part, file.company.id + 1)).body.error.message).toBe(
+      '`file.company.id` must be the company of the path',
+    )
+    const clients = Array.from({ length: 1_001 }, (_, index) => ({ id: index + 1, company_name: 'x' }))
+    expect((await post({ ...part, file: { company: file.company, clients } })).body.error.message).toBe(
+      '`file` must have at most 1000 rows, not 1001',
+    )
+    expect((await post({ ...part, file: { ...file, $schema: 'x'.repeat(1_100_000) } })).status).toBe(413)
+    expect((await post({ ...part, part: 2 })).body.error.message).toBe('`part` must be at most `parts`')
+    expect(await sql('SELECT * FROM companies WHERE id = ?', file.company.id)).toEqual([])
+
+    const access = await startAccess()
+    const company = await mintCompany()
+    await addMember(company.id, 'owner@example.com', 'owner')
+    const { status } = await access.callAs('owner@example.com', 'POST', `/companies/${company.id}/imports`, part)
+    expect(status).toBe(403)
+  })
+})

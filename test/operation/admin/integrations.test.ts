@@ -1,0 +1,131 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
+import { decryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { CREDENTIALS } from '../../../src/simulators/supplier-b-catalogue.ts'
+import { Shop } from '../../delivery/accounting/shop.ts'
+import { addMember, adminCall, startAccess } from '../../support/admin.ts'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+
+let access: Awaited<ReturnType<typeof startAccess>>
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  access = await startAccess()
+})
+
+beforeEach(async () => {
+  company = await mintCompany()
+  await addMember(company.id, 'owner@example.com', 'owner')
+  await addMember(company.id, 'dev@example.com', 'developer')
+})
+
+const path = (kind = '') => `/companies/${company.id}/integrations${kind && `/${kind}`}`
+const as = (method: string, at: string, body?: unknown) => access.callAs('owner@example.com', method, at, body)
+const supplier = () => ({
+  enabled: true,
+  base_url: `${inject('supplierBUrl')}/t/${crypto.randomUUID()}`,
+  credentials: { ...CREDENTIALS } as Record<string, string>,
+})
+
+describe('an integration', () => {
+  it('is saved by an owner, with credentials that no response has', async () => {
+    const { status, body } = await as('PUT', path('supplier_b'), supplier())
+    expect(status).toBe(200)
+    expect(body).toMatchObject({ kind: 'supplier_b', enabled: true, state: 'connected', reason: null })
+    const [row] = await sql<{ credentials: string }>(
+      "SELECT credentials FROM integrations WHERE company_id = ? AND kind = 'supplier_b'",
+      company.id,
+    )
+    expect(await decryptCredentials(env.CREDENTIALS_KEY, company.id, 'supplier_b', row?.credentials ?? '')).toEqual(
+      CREDENTIALS,
+    )
+    const list = await access.callAs('dev@example.com', 'GET', path())
+    expect(list.body.data).toEqual([body])
+    for (const secret of Object.values(CREDENTIALS)) expect(JSON.stringify(list.body)).not.toContain(secret)
+    expect((await access.callAs('dev@example.com', 'PUT', path('supplier_b'), supplier())).status).toBe(403)
+  })
+
+  it('keeps its credentials where they are left out', async () => {
+    const { credentials: _, ...rest } = supplier()
+    await as('PUT', path('supplier_b'), supplier())
+    const { body } = await as('PUT', path('supplier_b'), { ...rest, enabled: false })
+    expect(body).toMatchObject({ enabled: false, state: 'disabled' })
+    expect((await as('PUT', path('supplier_b'), rest)).body.state).toBe('connected')
+    expect((await as('POST', path('supplier_b/test'))).body).toEqual({
+      ok: true,
+      message: 'The supplier accepts the credentials.',
+    })
+  })
+
+  it('needs its credentials where the address is of another host', async () => {
+    await as('PUT', path('supplier_b'), supplier())
+    const { credentials, ...rest } = { ...supplier(), base_url: 'https://elsewhere.example' }
+    const { status, body } = await as('PUT', path('supplier_b'), rest)
+    expect([status, body.error.details.issues[0].path]).toEqual([400, 'credentials'])
+    expect((await as('PUT', path('supplier_b'), { ...rest, credentials })).status).toBe(200)
+    await as('PUT', path('supplier_b'), supplier())
+  })
+
+  it('is tested with one call, whose failure is told', async () => {
+    await as('PUT', path('supplier_b'), { ...supplier(), credentials: { ...CREDENTIALS, api_key: 'wrong' } })
+    const { body } = await as('POST', path('supplier_b/test'))
+    expect(body).toEqual({ ok: false, message: 'the credentials were rejected' })
+    expect((await as('POST', path('supplier_a/test'))).status).toBe(404)
+  })
+
+  it('of storage lists the company’s files', async () => {
+    const storage = {
+      endpoint: `${inject('s3Url')}/t/${crypto.randomUUID()}`,
+      bucket: 'uploads',
+      region: 'us-east-1',
+      credentials: { access_key_id: 'AKIA', secret_access_key: 'secret' },
+    }
+    expect((await as('PUT', path('storage'), storage)).body).toMatchObject({
+      base_url: storage.endpoint,
+      settings: { bucket: 'uploads', region: 'us-east-1', addressing: 'path' },
+    })
+    expect((await as('POST', path('storage/test'))).body).toMatchObject({ ok: expect.any(Boolean) })
+  })
+
+  it('says when its credentials cannot be read, and is then saved with new ones only', async () => {
+    await as('PUT', path('supplier_b'), supplier())
+    await sql("UPDATE integrations SET credentials = 'v1.0.x' WHERE company_id = ? AND kind = 'supplier_b'", company.id)
+    const { data } = (await as('GET', path())).body
+    expect(data.find(({ kind }: { kind: string }) => kind === 'supplier_b').state).toBe('credentials_unreadable')
+    const { credentials: _, ...rest } = supplier()
+    expect((await as('PUT', path('supplier_b'), rest)).body.error.details.reason).toBe('credentials_unreadable')
+    expect((await as('PUT', path('supplier_b'), supplier())).body.state).toBe('connected')
+  })
+
+  it.each([
+    ['an unknown kind', 'dropbox', {}, 404],
+    ['a field of another kind', 'supplier_b', { bucket: 'x' }, 400],
+    ['plain http', 'supplier_b', { base_url: 'http://supplier.example' }, 400],
+    ['credentials of another kind', 'supplier_b', { credentials: { realm_id: '1' } }, 400],
+    ['a number as a credential', 'supplier_b', { credentials: { api_key: 1 } }, 400],
+  ])('is refused with %s', async (_, kind, fields, status) => {
+    const before = await sql('SELECT * FROM integrations WHERE company_id = ?', company.id)
+    expect((await as('PUT', path(kind), { ...supplier(), ...fields })).status).toBe(status)
+    expect(await sql('SELECT * FROM integrations WHERE company_id = ?', company.id)).toEqual(before)
+  })
+})
+
+describe('the accounting connection', () => {
+  it('is tested by the company’s object, and needs a new consent when the system refuses the old one', async () => {
+    const shop = await Shop.open()
+    const at = `/companies/${shop.company.id}/integrations`
+    expect((await adminCall('POST', `${at}/accounting_sync/test`)).body).toEqual({
+      ok: true,
+      message: 'The accounting system accepts the credentials.',
+    })
+    await shop.connect({ refresh_token: 'revoked' })
+    expect((await adminCall('POST', `${at}/accounting_sync/test`)).body.ok).toBe(false)
+    await shop.makeOrder()
+    await shop.deliver()
+    const { data } = (await adminCall('GET', at)).body
+    expect(data).toMatchObject([{ kind: 'accounting_sync', state: 'reconnect_needed', reason: expect.any(String) }])
+    await shop.connect()
+    expect((await adminCall('GET', at)).body.data).toMatchObject([{ state: 'connected', reason: null }])
+  })
+})

@@ -1,0 +1,136 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { decryptCredentials, encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
+import { type Home, migrate, mintCompany, sql, sqlIn } from '../../support/app.ts'
+
+const OLD = env.CREDENTIALS_KEY
+const NEW = btoa('n'.repeat(32))
+
+beforeAll(migrate)
+beforeEach(async () => {
+  for (const home of ['DB', 'DB_TWO'] as const) {
+    for (const table of ['integrations', 'accounting_connections', 'webhook_endpoints', 'admin_log']) {
+      await sqlIn(home, `DELETE FROM ${table}`)
+    }
+  }
+})
+
+const rotate = (keys: string) =>
+  adminSend(adminRequest('POST', '/key-rotation', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` }), {
+    ...env,
+    CREDENTIALS_KEY: keys,
+  })
+
+/** Rotates until nothing is left to do. @returns how many values each request encrypted, and the last response */
+async function rotateAll(keys: string) {
+  for (const counts: number[] = []; ; ) {
+    const { reencrypted, ...rest } = (await rotate(keys)).body
+    if (reencrypted === 0) return { counts, ...rest }
+    counts.push(reencrypted)
+  }
+}
+
+async function fill(key: string, home: Home = 'DB'): Promise<number> {
+  const { id } = await mintCompany({ home })
+  const seal = (kind: string) => encryptCredentials(key, id, kind, { of: kind })
+  await sql(
+    `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
+      VALUES (?1, 'storage', 1, 'https://a.example', ?2, 7)`,
+    id,
+    await seal('storage'),
+  )
+  await sql(
+    'INSERT INTO accounting_connections (company_id, remote_account, tokens) VALUES (?, ?, ?)',
+    id,
+    'x',
+    await seal('accounting_sync'),
+  )
+  await sql(
+    `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, enabled, position, created_at, updated_at)
+      VALUES (?1, ?2, 'https://a.example', ?3, '[]', 1, 0, 0, 0)`,
+    id,
+    `we_${id}`,
+    await seal(`webhook/we_${id}`),
+  )
+  return id
+}
+
+async function readAll(key: string, id: number) {
+  const [stored] = await sql<Record<string, string>>(
+    `SELECT (SELECT credentials FROM integrations WHERE company_id = ?1) AS storage,
+      (SELECT tokens FROM accounting_connections WHERE company_id = ?1) AS accounting_sync,
+      (SELECT secret FROM webhook_endpoints WHERE company_id = ?1) AS webhook`,
+    id,
+  )
+  const kinds = { storage: 'storage', accounting_sync: 'accounting_sync', webhook: `webhook/we_${id}` }
+  return Promise.all(
+    Object.entries(kinds).map(([name, kind]) =>
+      decryptCredentials(key, id, kind, stored?.[name] ?? '').catch(() => null),
+    ),
+  )
+}
+
+describe('the rotation of the key', () => {
+  it('encrypts everything anew, in every company and database, and says when the old key may go', async () => {
+    const ids = [await fill(OLD), await fill(OLD), await fill(OLD, 'DB_TWO')]
+    expect((await rotate(OLD)).body).toMatchObject({ reencrypted: 0, remaining: 0 })
+    expect((await rotate(`${NEW},${OLD}`)).body).toEqual({ reencrypted: 6, unreadable: 0, remaining: 3 })
+    expect(await rotateAll(`${NEW},${OLD}`)).toEqual({ counts: [3], unreadable: 0, remaining: 0 })
+    const entries = await sqlIn('DB', "SELECT entity_id FROM admin_log WHERE action = 'keys.rotate' ORDER BY id")
+    expect(entries).toEqual([{ entity_id: '6' }, { entity_id: '3' }])
+    for (const id of ids) {
+      const kinds = ['storage', 'accounting_sync', `webhook/we_${id}`]
+      expect(await readAll(NEW, id)).toEqual(kinds.map((of) => ({ of })))
+      expect(await sql('SELECT updated_at FROM integrations WHERE company_id = ?', id)).toEqual([{ updated_at: 7 }])
+    }
+    expect((await rotate(`${NEW},${OLD}`)).body).toEqual({ reencrypted: 0, unreadable: 0, remaining: 0 })
+    expect((await rotateAll(`${OLD},${NEW}`)).counts).toEqual([6, 3])
+  })
+
+  it('does not end while anything uses a key that is unknown', async () => {
+    const id = await fill(btoa('?'.repeat(32)))
+    expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ unreadable: 3, remaining: 3 })
+    await sql('DELETE FROM integrations WHERE company_id = ?', id)
+    await sql('DELETE FROM accounting_connections WHERE company_id = ?', id)
+    await sql('DELETE FROM webhook_endpoints WHERE company_id = ?', id)
+    expect((await rotate(`${NEW},${OLD}`)).body).toMatchObject({ remaining: 0 })
+  })
+
+  it('takes values in portions', async () => {
+    for (let i = 0; i < 40; i++) await fill(OLD)
+    expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [100, 20], remaining: 0 })
+  })
+
+  it.each(['frozen', 'open'])('counts the values of a company whose copy is %s', async (state) => {
+    await fill(NEW)
+    const id = await fill(OLD)
+    await sql(
+      "INSERT INTO company_guards (company_id, state, destination, slot, frozen_at) VALUES (?, ?, 'DB_TWO', 5, ?)",
+      ...[id, state, Date.now()],
+    )
+    expect((await rotateAll(`${NEW},${OLD}`)).remaining).toBe(3)
+    await sql("UPDATE company_guards SET state = 'away' WHERE company_id = ?", id)
+    expect((await rotate(`${NEW},${OLD}`)).body).toMatchObject({ reencrypted: 0, remaining: 0 })
+    await sql('DELETE FROM company_guards WHERE company_id = ?', id)
+    expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [3], remaining: 0 })
+  })
+
+  it('is refused while a move is not finished', async () => {
+    await mintCompany()
+    const id = await fill(OLD)
+    await sql("INSERT INTO moves VALUES (?, 'DB', 'DB_TWO', '{}', 0, 0)", id)
+    const { status, body } = await rotate(`${NEW},${OLD}`)
+    expect([status, body.error.message]).toEqual([
+      409,
+      `The move of company ${id} is not finished: finish it or take it back, and repeat this. Keep the old key`,
+    ])
+    await sql('DELETE FROM moves WHERE company_id = ?', id)
+    expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [3], remaining: 0 })
+  })
+
+  it.each(['', 'short', `${NEW},short`])('is refused in one line with the malformed key %j', async (keys) => {
+    const { status, body } = await rotate(keys)
+    expect([status, body.error.message]).toEqual([409, 'CREDENTIALS_KEY must be 32 bytes in base64.'])
+  })
+})

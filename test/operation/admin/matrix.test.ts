@@ -1,0 +1,78 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { type Contract, ROLES } from '../../../src/kernel/api/contract.ts'
+import { adminContracts } from '../../../src/operation/admin/contracts.ts'
+import { adminRoutes } from '../../../src/operation/admin/routes.ts'
+import { adminDocumentationOf } from '../../../src/site/reference/admin.ts'
+import { addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+import { exampleOf } from '../../support/endpoints.ts'
+
+/*
+ * What holds for every endpoint of the administration API: a new contract is taken in by itself.
+ */
+const all = adminContracts.map((contract): [string, Contract] => [`${contract.method} ${contract.path}`, contract])
+const ofCompany = all.filter(([, { path }]) => path.startsWith('/companies/{company_id}'))
+
+let access: Awaited<ReturnType<typeof startAccess>>
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  access = await startAccess()
+  company = await mintCompany()
+  const other = await mintCompany()
+  await addMember(other.id, 'stranger@example.com', 'owner')
+  await addMember(company.id, 'dev@example.com', 'developer')
+  await addMember(company.id, 'owner@example.com', 'owner')
+})
+
+/** The documented example, of the company of this file. */
+const example = (contract: Contract) => exampleOf(contract, { company_id: String(company.id) }, adminDocumentationOf)
+
+describe.each(all)('%s', (_, contract) => {
+  it('has an example that fits its contract', () => {
+    const { params, query, body, response } = adminDocumentationOf(contract).example
+    const asText = Object.fromEntries(Object.entries(query ?? {}).map(([name, value]) => [name, String(value)]))
+    if (contract.params) expect(contract.params.safeParse(params).error?.issues ?? []).toEqual([])
+    if (contract.query) expect(contract.query.safeParse(asText).error?.issues ?? []).toEqual([])
+    if (contract.body) expect(contract.body.safeParse(body).error?.issues ?? []).toEqual([])
+    if (response !== null) expect(contract.response.safeParse(response).error?.issues ?? []).toEqual([])
+  })
+
+  it('refuses who is not signed in, and an API token', async () => {
+    const { path, body } = example(contract)
+    expect((await adminSend(adminRequest(contract.method, path, body))).status).toBe(401)
+    const headers = { authorization: `Bearer ${company.token}` }
+    expect((await adminSend(adminRequest(contract.method, path, body, headers))).status).toBe(401)
+  })
+
+  it('refuses every role that is too low', async () => {
+    const { path, body } = example(contract)
+    const needed = ROLES.indexOf(contract.role ?? 'operator')
+    for (const [role, email] of [
+      ['developer', 'dev@example.com'],
+      ['owner', 'owner@example.com'],
+    ] as const) {
+      if (ROLES.indexOf(role) >= needed) continue
+      expect((await access.callAs(email, contract.method, path, body)).status).toBe(403)
+    }
+  })
+
+  it('refuses an unknown parameter', async () => {
+    const { path, body } = example(contract)
+    const { status } = await adminCall(contract.method, `${path}${path.includes('?') ? '&' : '?'}unknown=1`, body)
+    expect([400, 404]).toContain(status)
+  })
+})
+
+describe.each(ofCompany)('%s', (_, contract) => {
+  it('does not exist for a member of another company', async () => {
+    const { path, body } = example(contract)
+    const { status } = await access.callAs('stranger@example.com', contract.method, path, body)
+    expect(status).toBe(404)
+  })
+})
+
+it('every contract has one route', () => {
+  expect(adminRoutes).toHaveLength(adminContracts.length)
+})

@@ -1,0 +1,255 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { listEnabledEndpoints } from '../../../src/delivery/webhooks/queries.ts'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { listDueCompanies, listWebhookCompanies } from '../../../src/kernel/db/sweep.ts'
+import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
+import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
+import { Shop } from '../../delivery/accounting/shop.ts'
+import { noise, storedObjects } from '../../resources/mail/support.ts'
+import { addMember, adminCall, startAccess } from '../../support/admin.ts'
+import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
+import { insertion } from '../../support/rows.ts'
+import { backUp, rowsOf, wipe } from '../copies/support.ts'
+
+beforeAll(migrate)
+
+const today = () => new Date().toISOString().slice(0, 10)
+const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefined }) }
+const sweepMarks = () => sweepBackups(Object.assign({}, env, { COMPANY_BACKUP: quiet }), Date.now())
+
+/** Repeats a restore until it is done. */
+async function restore(companyId: number, from: string) {
+  for (;;) {
+    const response = await adminCall('POST', `/companies/${companyId}/restore`, { from })
+    if (response.status !== 200 || response.body.done) return response
+  }
+}
+
+/** Repeats a recovery until it is done. */
+async function recover() {
+  // biome-ignore lint/suspicious/noExplicitAny: checked against the contract
+  const steps: any[] = []
+  for (let cursor: string | undefined; ; ) {
+    const { status, body } = await adminCall('POST', '/recovery', cursor === undefined ? {} : { cursor })
+    expect(status).toBe(200)
+    steps.push(body)
+    if (body.next_cursor === null) return steps
+    cursor = body.next_cursor
+  }
+}
+
+const HOMES: Home[] = ['DB', 'DB_TWO']
+
+describe('a restore by the operator', () => {
+  it.each(HOMES)(
+    'gives a company back, whose revoked tokens stay revoked and whose readers begin anew: in %s',
+    async (home) => {
+      const company = await mintCompany({ home })
+      const revoked = await mintToken(company.id)
+      const replaced = await mintToken(company.id)
+      const { body } = await company.call('POST', '/clients', { company_name: 'Acme' })
+      const { next_cursor } = (await company.call('GET', '/changes')).body.pagination
+      await backUp(company.id)
+      const backups = (await adminCall('GET', `/companies/${company.id}/backups`)).body.data
+      expect(backups).toEqual([{ at: expect.any(String), kind: 'full' }])
+
+      const end = Date.now() + 3_600_000
+      await env.CACHE.put(`revoked/${hashToken(revoked)}`, String(Date.now() - 1))
+      await env.CACHE.put(`revoked/${hashToken(replaced)}`, String(end))
+      await wipe(company.id)
+      // As if it had moved there since, to another place in the full-text tables.
+      await sqlIn('DB', 'UPDATE companies SET database_slot = 900 WHERE id = ? AND database IS NOT NULL', company.id)
+      const done = await restore(company.id, today())
+      expect(done.body).toEqual({
+        done: true,
+        backup: backups[0].at,
+        step: 'done',
+        rows: expect.any(Number),
+        differences: [],
+        accounting: 'none',
+      })
+      const tokens = await sql(
+        'SELECT token_hash, revoked_at, expires_at FROM api_tokens WHERE company_id = ?',
+        company.id,
+      )
+      expect(tokens).toEqual([
+        { token_hash: hashToken(company.token), revoked_at: null, expires_at: null },
+        { token_hash: hashToken(revoked), revoked_at: expect.any(Number), expires_at: null },
+        { token_hash: hashToken(replaced), revoked_at: null, expires_at: end },
+      ])
+      const token = await mintToken(company.id)
+      expect((await call(token, 'GET', `/clients/${body.client.id}`)).body.client.company_name).toBe('Acme')
+      expect((await call(token, 'GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
+      expect(await sql('SELECT suspended, deliveries_paused FROM companies WHERE id = ?', company.id)).toEqual([
+        { suspended: 0, deliveries_paused: 1 },
+      ])
+      expect((await call(token, 'GET', '/clients?q=acme')).body.data).toHaveLength(1)
+      const entries = await sql('SELECT action, entity_id FROM admin_log WHERE company_id = ? ORDER BY id', company.id)
+      expect(entries.at(-1)).toEqual({ action: expect.stringMatching(/^company\.restore/), entity_id: backups[0].at })
+    },
+  )
+
+  it('lets the tokens in at once that were refused while it ran', async () => {
+    const other = await mintCompany()
+    const company = await mintCompany()
+    const { body } = await company.call('POST', '/clients', { company_name: 'Acme' })
+    const read = () => call(company.token, 'GET', `/clients/${body.client.id}`)
+    await backUp(company.id)
+    // As the restore leaves it until its end.
+    await sql('UPDATE companies SET suspended = 1 WHERE id = ?', company.id)
+    await adminCall('PATCH', `/companies/${company.id}`, { suspended: true })
+    expect((await read()).status).toBe(403)
+    const [row] = await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)
+    await wipe(company.id)
+    expect((await read()).status).toBe(403)
+    expect((await restore(company.id, today())).body).toMatchObject({ done: true })
+    const [restored] = await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)
+    expect(restored?.token_hash).toBe(row?.token_hash)
+    expect((await read()).status).toBe(200)
+    expect((await call(other.token, 'GET', '/clients')).status).toBe(200)
+  })
+
+  it('is refused for a company with data, without a backup, and by others than an operator', async () => {
+    const company = await mintCompany()
+    const path = `/companies/${company.id}/restore`
+    expect((await adminCall('POST', path, { from: today() })).status).toBe(404)
+    await backUp(company.id)
+    expect((await adminCall('POST', path, { from: '2020-01-01' })).status).toBe(404)
+    expect((await adminCall('POST', path, { from: today() })).status).toBe(409)
+    for (const from of ['yesterday', '2026-02-30', '2026-11-22T03:00:00+01:00', 5]) {
+      expect([from, (await adminCall('POST', path, { from })).status]).toEqual([from, 400])
+    }
+    expect((await adminCall('POST', '/companies/999999/restore', { from: today() })).status).toBe(404)
+    const access = await startAccess()
+    await addMember(company.id, 'owner@example.com', 'owner')
+    expect((await access.callAs('owner@example.com', 'POST', path, { from: today() })).status).toBe(403)
+    expect((await access.callAs('owner@example.com', 'POST', '/recovery', {})).status).toBe(403)
+    expect((await adminCall('POST', '/recovery', { cursor: 'x' })).status).toBe(400)
+  })
+})
+
+describe.each(HOMES)('the recovery of %s that was set back', (home) => {
+  it('gives nothing out twice, revokes again, and pauses deliveries until they are resumed', async () => {
+    const shop = await Shop.open({}, home)
+    const { company } = shop
+    const token = await mintToken(company.id)
+    for (const _ of [1, 2]) await shop.makeOrder()
+    await shop.passTime()
+    await shop.deliver()
+    expect(await shop.invoices()).toHaveLength(2)
+    const [before] = await sql<Record<string, number>>('SELECT * FROM companies WHERE id = ?', company.id)
+    const marks = before ?? {}
+    const { next_cursor } = (await company.call('GET', '/changes?start=latest')).body.pagination
+    await sweepMarks()
+
+    // What Time Travel does: the database is as it was, nothing else is.
+    await sql(
+      `UPDATE companies SET last_client_id = last_client_id - 1, last_order_id = last_order_id - 2,
+         last_invoice_number = last_invoice_number - 2, last_change = last_change - 2 WHERE id = ?`,
+      company.id,
+    )
+    await env.CACHE.put(`revoked/${hashToken(token)}`, String(Date.now() - 1))
+    await env.FILES.put(`orders/${company.id}/${(marks.last_order_id ?? 0) + 7}/a.txt`, 'x')
+    await env.FILES.put(`orders/${company.id}/${(marks.last_order_id ?? 0) + 3}/email/t/a.txt`, 'x')
+    await sql("UPDATE accounting_outbox SET state = 'pending', next_attempt_at = 0 WHERE company_id = ?", company.id)
+    await sql(
+      `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, position, created_at, updated_at)
+       VALUES (?, 'we_a', 'https://x.example', 'x', '[]', 0, 0, 0)`,
+      company.id,
+    )
+    logLines.length = 0
+    // Marks are written again when those of any company have risen.
+    await mintCompany({ home })
+    await sweepMarks()
+    expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_set_back', company_id: company.id }))
+    expect(await listDueCompanies(openDatabase(env[home]), Date.now())).toContain(company.id)
+    expect(await listWebhookCompanies(openDatabase(env[home]), Date.now())).toContain(company.id)
+
+    const steps = await recover()
+    expect(steps[0].companies_paused).toBeGreaterThan(0)
+    expect(steps.map(({ tokens_revoked }) => tokens_revoked).reduce((a, b) => a + b)).toBeGreaterThan(0)
+    const recovered = steps.map((step) => step.company).find((each) => each?.id === company.id)
+    expect(recovered).toMatchObject({
+      last_client_id: marks.last_client_id,
+      last_order_id: (marks.last_order_id ?? 0) + 7,
+      last_invoice_number: marks.last_invoice_number,
+      last_change: (marks.last_change ?? 0) + 1_000_000,
+      accounting: 'read',
+    })
+    expect((await rowsOf(company.id)).api_tokens?.filter(({ revoked_at }) => revoked_at !== null)).toHaveLength(1)
+    expect((await company.call('GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
+    expect(await listDueCompanies(openDatabase(env[home]), Date.now())).not.toContain(company.id)
+    expect(await listWebhookCompanies(openDatabase(env[home]), Date.now())).not.toContain(company.id)
+    const context = { companyId: company.id, db: openDatabase(env[home]) }
+    expect(await listEnabledEndpoints(context)).toEqual([])
+    const sent = (await shop.changes()).length
+    await shop.deliver()
+    expect((await shop.changes()).length).toBe(sent)
+
+    await sql('UPDATE companies SET deliveries_paused = 0 WHERE id = ?', company.id)
+    expect(await listDueCompanies(openDatabase(env[home]), Date.now())).toContain(company.id)
+    expect(await listEnabledEndpoints(context)).toEqual(['we_a'])
+    await shop.deliver()
+    expect((await shop.changes()).length).toBeGreaterThan(sent)
+    const { body } = await shop.call('POST', '/orders', { title: 'Next', client_id: shop.clientId })
+    expect([body.project.id, body.invoice.number]).toEqual([
+      (marks.last_order_id ?? 0) + 8,
+      String((marks.last_invoice_number ?? 0) + 1),
+    ])
+    logLines.length = 0
+    await sweepMarks()
+    expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
+  })
+
+  it('learns invoice numbers from the accounting system alone, and says when it cannot', async () => {
+    const [known, lost] = [await Shop.open({}, home), await Shop.open({}, home)]
+    for (const shop of [known, lost]) {
+      for (const _ of [1, 2, 3]) await shop.makeOrder()
+      await shop.passTime()
+      await shop.deliver()
+      await sql('UPDATE companies SET last_invoice_number = 1001 WHERE id = ?', shop.company.id)
+    }
+    await lost.world.spoil({ match: 'query', times: -1, status: 500 })
+    const steps = await recover()
+    const of = (shop: Shop) => steps.map((step) => step.company).find((each) => each?.id === shop.company.id)
+    expect(of(known)).toMatchObject({ accounting: 'read', last_invoice_number: 1003 })
+    expect(of(lost)).toMatchObject({ accounting: 'failed', last_invoice_number: 1001 })
+  })
+})
+
+describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
+  const DAY_MS = 86_400_000
+  const path = '/mail/email-threads/t?account_email=a@x.example'
+  const put = (company: TestCompany, text: string) =>
+    company.call('PUT', '/mail/email-threads/t', { account_email: 'a@x.example', messages: [{ text }] })
+
+  it('are there for every thread of then, and those that it does not know are removed after 43 days', async () => {
+    const company = await mintCompany({ home })
+    const [before, after] = [noise(1_500_000), noise(1_500_000)]
+    expect((await put(company, before)).status).toBe(200)
+    const tables = ['email_threads', 'email_thread_objects'] as const
+    const then = await Promise.all(
+      tables.map((table) => sql<object>(`SELECT * FROM ${table} WHERE company_id = ?`, company.id)),
+    )
+    expect((await put(company, after)).status).toBe(200)
+    expect(await storedObjects(company.id)).toHaveLength(2)
+    await sweepMailContents(env[home], env.FILES, Date.now() + 29 * DAY_MS)
+
+    // What Time Travel does: the database is as it was, R2 is not.
+    for (const table of tables.toReversed()) await sql(`DELETE FROM ${table} WHERE company_id = ?`, company.id)
+    const written = (row: object) =>
+      Object.fromEntries(Object.entries(row).filter(([name]) => !/^(text|stored)_bytes$/.test(name)))
+    await env[home].batch(tables.flatMap((table, at) => (then[at] ?? []).map((row) => insertion(table, written(row)))))
+    await recover()
+    expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
+    await sweepMailContents(env[home], env.FILES, Date.now() + 42 * DAY_MS)
+    expect(await storedObjects(company.id)).toHaveLength(2)
+    await sweepMailContents(env[home], env.FILES, Date.now() + 44 * DAY_MS)
+    const [named] = await sql<{ id: string }>('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)
+    expect(await storedObjects(company.id)).toEqual([expect.stringContaining(named?.id ?? 'none')])
+    expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
+  })
+})

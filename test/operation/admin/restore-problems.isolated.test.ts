@@ -1,0 +1,25 @@
+import { beforeAll, expect, it } from 'vitest'
+import { adminCall } from '../../support/admin.ts'
+import { migrate, mintCompany } from '../../support/app.ts'
+import { backUp, wipe } from '../copies/support.ts'
+
+beforeAll(migrate)
+
+it('a restore that cannot begin says why, each problem in its own words', async () => {
+  await mintCompany()
+  const { id, call } = await mintCompany()
+  await call('POST', '/clients', { company_name: 'Acme' })
+  const restore = async () => {
+    const { status, body } = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+    return [status, body.error?.message]
+  }
+  expect(await restore()).toEqual([404, 'There is no backup of this company that began until then'])
+  await backUp(id)
+  expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
+
+  // One that is complete is forgotten: the next begins anew.
+  await wipe(id)
+  let result = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+  while (!result.body.done) result = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+  expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
+})

@@ -1,0 +1,207 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
+import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import { call, migrate, mintCompany, mintToken, sql, type TestCompany } from '../../support/app.ts'
+import { linesOf } from '../../support/log.ts'
+
+let access: Awaited<ReturnType<typeof startAccess>>
+let company: TestCompany
+let other: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  access = await startAccess()
+  company = await mintCompany()
+  other = await mintCompany()
+  await addMember(company.id, 'dev@example.com', 'developer')
+})
+
+const path = () => `/companies/${company.id}/tokens`
+const as = (method: string, at: string, body?: unknown) => access.callAs('dev@example.com', method, at, body)
+const statusOf = async (token: string) => (await call(token, 'GET', '/me')).status
+
+describe('a token', () => {
+  it('is made by a developer, shown once, and works', async () => {
+    const { status, body } = await as('POST', path(), {
+      name: ' Website ',
+      permissions: ['orders:read', 'clients:read'],
+    })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      company_id: company.id,
+      name: 'Website',
+      permissions: ['clients:read', 'orders:read'],
+      state: 'active',
+      created_by: 'dev@example.com',
+      expires_at: null,
+    })
+    expect(await statusOf(body.token)).toBe(200)
+    expect((await call(body.token, 'POST', '/clients', { company_name: 'A' })).status).toBe(403)
+    const [row] = await sql('SELECT * FROM api_tokens WHERE id = ?', body.id)
+    expect(JSON.stringify(row)).not.toContain(body.token)
+    const { data } = (await as('GET', path())).body
+    expect(data.find(({ id }: { id: number }) => id === body.id)).toEqual({
+      ...body,
+      token: undefined,
+      last_used_at: expect.any(String),
+    })
+  })
+
+  it('has all permissions and no expiry unless some are named', async () => {
+    const { body } = await adminCall('POST', path(), { name: 'All' })
+    expect(body).toMatchObject({ permissions: PERMISSIONS, expires_at: null, created_by: null })
+  })
+
+  it('ends when it is revoked, twice if need be, and its end is kept outside of the database', async () => {
+    const { body } = await as('POST', path(), { name: 'Short' })
+    const revoked = await as('DELETE', `${path()}/${body.id}`)
+    expect(revoked.body).toMatchObject({ state: 'revoked', revoked_at: expect.any(String) })
+    expect(await statusOf(body.token)).toBe(401)
+    expect((await as('DELETE', `${path()}/${body.id}`)).body).toEqual(revoked.body)
+    const kept = await env.CACHE.get(`revoked/${hashToken(body.token)}`)
+    expect(Number(kept)).toBe(Date.parse(revoked.body.revoked_at))
+    const entries = await sql(
+      "SELECT * FROM admin_log WHERE action = 'tokens.revoke' AND entity_id = ?",
+      String(body.id),
+    )
+    expect(entries).toHaveLength(1)
+  })
+
+  it('is revoked without an effect on another token under load', async () => {
+    const revoked = (await as('POST', path(), { name: 'Revoked' })).body
+    const used = (await as('POST', path(), { name: 'Used' })).body
+    const statuses: number[] = []
+    let isEnding = false
+    const loads = Array.from({ length: 4 }, async () => {
+      while (!isEnding && statuses.length < 250) statuses.push(await statusOf(used.token))
+    })
+    await as('DELETE', `${path()}/${revoked.id}`)
+    const before = statuses.length
+    expect(await statusOf(revoked.token)).toBe(401)
+    isEnding = true
+    await Promise.all(loads)
+    expect(statuses.length).toBeGreaterThan(before)
+    expect(new Set(statuses)).toEqual(new Set([200]))
+  })
+
+  it('is refused at once when it is revoked or replaced, although its object knows it', async () => {
+    for (const [method, at, body] of [
+      ['DELETE', '', undefined],
+      ['POST', '/rotate', { overlap_seconds: 0 }],
+    ] as const) {
+      const { token, id } = (await as('POST', path(), { name: 'Used' })).body
+      expect(await statusOf(token)).toBe(200)
+      expect((await as(method, `${path()}/${id}${at}`, body)).status).toBe(200)
+      expect(await statusOf(token)).toBe(401)
+    }
+  })
+
+  it('that was never used is revoked without its object, which would be made near the operator', async () => {
+    const { id } = (await as('POST', path(), { name: 'Unused' })).body
+    const RATE_LIMITER = { idFromName: String, get: () => expect.fail('The object is called.') }
+    const bindings = { ...env, RATE_LIMITER: RATE_LIMITER as unknown as typeof env.RATE_LIMITER }
+    const sent = adminRequest('DELETE', `${path()}/${id}`, undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    expect((await adminSend(sent, bindings)).body.state).toBe('revoked')
+  })
+
+  it('is revoked also where its object fails, which is logged', async () => {
+    const { token, id } = (await as('POST', path(), { name: 'Used' })).body
+    expect(await statusOf(token)).toBe(200)
+    const failing = { idFromName: String, get: () => ({ forget: () => Promise.reject(new Error('down')) }) }
+    const bindings = { ...env, RATE_LIMITER: failing as unknown as typeof env.RATE_LIMITER }
+    const sent = adminRequest('DELETE', `${path()}/${id}`, undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    const response = await adminSend(sent, bindings)
+    expect(response.body.state).toBe('revoked')
+    expect(linesOf(response.headers.get('x-request-id'))).toContainEqual(
+      expect.objectContaining({ event: 'tokens_not_forgotten', tokens: 1 }),
+    )
+  })
+
+  it('is refused at once when its company is suspended, also where the object of another token hangs', async () => {
+    const tokens = await Promise.all(Array.from({ length: 8 }, () => mintToken(other.id)))
+    for (const token of tokens) expect(await statusOf(token)).toBe(200)
+    const hanging = env.RATE_LIMITER.idFromName(hashToken(tokens[0] ?? ''))
+    const RATE_LIMITER = new Proxy(env.RATE_LIMITER, {
+      get: (target, name) =>
+        name === 'get'
+          ? (id: DurableObjectId) => (id.equals(hanging) ? { forget: () => new Promise(() => {}) } : target.get(id))
+          : Reflect.get(target, name).bind(target),
+    })
+    const suspend = adminRequest(
+      'PATCH',
+      `/companies/${other.id}`,
+      { suspended: true },
+      { authorization: `Bearer ${ADMIN_TOKEN}` },
+    )
+    expect((await adminSend(suspend, { ...env, RATE_LIMITER })).status).toBe(200)
+    const statuses = await Promise.all(tokens.map(statusOf))
+    expect(statuses).toEqual(tokens.map((_, at) => (at === 0 ? 200 : 403)))
+    await adminCall('PATCH', `/companies/${other.id}`, { suspended: false })
+  })
+
+  it('is revoked also where KV fails', async () => {
+    const { body } = await as('POST', path(), { name: 'Short' })
+    const { adminRequest, adminSend, ADMIN_TOKEN } = await import('../../support/admin.ts')
+    const CACHE = { put: () => Promise.reject(new Error('down')) } as unknown as KVNamespace
+    const sent = adminRequest('DELETE', `${path()}/${body.id}`, undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    expect((await adminSend(sent, { ...env, CACHE })).body.state).toBe('revoked')
+    expect(await statusOf(body.token)).toBe(401)
+  })
+
+  it('is replaced: both work for the overlap, and the new one lives as long as the old one did', async () => {
+    const expires_at = new Date(Date.now() + 30 * 86_400_000).toISOString()
+    const { body } = await as('POST', path(), { name: 'Old', permissions: ['clients:read'], expires_at })
+    const { body: next } = await as('POST', `${path()}/${body.id}/rotate`, { overlap_seconds: 604_800 })
+    expect(next).toMatchObject({ name: 'Old', permissions: ['clients:read'], state: 'active' })
+    expect(Date.parse(next.expires_at) - Date.now()).toBeGreaterThan(29.9 * 86_400_000)
+    expect([await statusOf(body.token), await statusOf(next.token)]).toEqual([200, 200])
+    const [old] = await sql<{ expires_at: number }>('SELECT expires_at FROM api_tokens WHERE id = ?', body.id)
+    expect(Math.abs((old?.expires_at ?? 0) - Date.now() - 604_800_000)).toBeLessThan(60_000)
+  })
+
+  it('ends at once with an overlap of 0, and cannot be replaced again', async () => {
+    const { body } = await as('POST', path(), { name: 'Old' })
+    expect((await as('POST', `${path()}/${body.id}/rotate`, { overlap_seconds: 0 })).status).toBe(200)
+    expect(await statusOf(body.token)).toBe(401)
+    const count = (await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)).length
+    expect((await as('POST', `${path()}/${body.id}/rotate`, {})).status).toBe(409)
+    expect(await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)).toHaveLength(count)
+  })
+
+  it('of another company is not found', async () => {
+    const { body } = await adminCall('POST', `/companies/${other.id}/tokens`, { name: 'Theirs' })
+    expect((await as('DELETE', `${path()}/${body.id}`)).status).toBe(404)
+    expect((await as('POST', `${path()}/${body.id}/rotate`, {})).status).toBe(404)
+    expect(await statusOf(body.token)).toBe(200)
+    expect((await as('GET', '/tokens')).status).toBe(403)
+  })
+
+  it.each([
+    ['no name', {}],
+    ['a blank name', { name: ' ' }],
+    ['no permission', { name: 'a', permissions: [] }],
+    ['an unknown permission', { name: 'a', permissions: ['all'] }],
+    ['an expiry in the past', { name: 'a', expires_at: '2020-01-01T00:00:00Z' }],
+    ['a date for an expiry', { name: 'a', expires_at: '2090-01-01' }],
+    ['an unknown field', { name: 'a', company_id: 1 }],
+  ])('is not made with %s', async (_, body) => {
+    expect((await as('POST', path(), body)).status).toBe(400)
+  })
+
+  it('is not replaced with an overlap of more than seven days', async () => {
+    expect((await as('POST', `${path()}/1/rotate`, { overlap_seconds: 604_801 })).status).toBe(400)
+  })
+})
+
+describe('the list of all tokens', () => {
+  it('is one of operators, of one company or one token where that is asked for', async () => {
+    const all = (await adminCall('GET', '/tokens?per_page=100')).body.data
+    expect(new Set(all.map(({ company_id }: { company_id: number }) => company_id)).size).toBeGreaterThan(1)
+    const { data } = (await adminCall('GET', `/tokens?company_id=${other.id}`)).body
+    expect(new Set(data.map(({ company_id }: { company_id: number }) => company_id))).toEqual(new Set([other.id]))
+    expect((await adminCall('GET', `/tokens?id=${data[0].id}`)).body.data).toEqual([data[0]])
+    expect(JSON.stringify(all)).not.toContain(hashToken(other.token))
+  })
+})

@@ -1,0 +1,421 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { credentialsKind, EVENT_TYPES, readSecrets } from '../../../src/delivery/webhooks/message.ts'
+import { decryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { expectedSignature, openResolver, Receiver, Subscriber } from '../../delivery/webhooks/support.ts'
+import { addMember, adminCall, startAccess } from '../../support/admin.ts'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+
+let access: Awaited<ReturnType<typeof startAccess>>
+let subscriber: Subscriber
+let company: TestCompany
+/** The companies whose delivery was started. */
+let started: number[]
+
+beforeAll(async () => {
+  await migrate()
+  access = await startAccess()
+  const WEBHOOK_RESOLVER = await openResolver({ 'hooks.example': '1.1.1.1', 'inside.example': '10.0.0.1' })
+  const start = async (id: number) => void started.push(id)
+  const WEBHOOK_DELIVERY = { idFromName: String, get: () => ({ start }) }
+  Object.assign(access.bindings, { WEBHOOK_RESOLVER, WEBHOOK_DELIVERY })
+})
+
+beforeEach(async () => {
+  started = []
+  subscriber = await Subscriber.open()
+  company = subscriber.company
+  await addMember(company.id, 'dev@example.com', 'developer')
+})
+
+const path = (id = '') => `/companies/${company.id}/webhooks${id && `/${id}`}`
+const as = (method: string, at: string, body?: unknown) => access.callAs('dev@example.com', method, at, body)
+const URL_PUBLIC = 'https://hooks.example/crm?key=1'
+
+async function create(fields: object = {}) {
+  const { status, body } = await as('POST', path(), { url: URL_PUBLIC, ...fields })
+  expect(status).toBe(200)
+  return body
+}
+
+async function secretsOf(id: string) {
+  const [row] = await sql<{ secret: string }>('SELECT secret FROM webhook_endpoints WHERE id = ?', id)
+  const stored = row?.secret ?? ''
+  return readSecrets(await decryptCredentials(env.CREDENTIALS_KEY, company.id, credentialsKind(id), stored))
+}
+
+const actionsOf = async (id: string) =>
+  (
+    await sql<{ action: string }>(
+      'SELECT action FROM admin_log WHERE company_id = ? AND entity_id = ? ORDER BY id',
+      company.id,
+      id,
+    )
+  ).map(({ action }) => action)
+
+describe('a webhook endpoint', () => {
+  it('is created for what changes from then on, and recorded', async () => {
+    await subscriber.createClient('Before')
+    const body = await create()
+    expect(body).toEqual({
+      id: expect.stringMatching(/^we_[0-9a-f]{18}$/),
+      company_id: company.id,
+      url: URL_PUBLIC,
+      event_types: EVENT_TYPES,
+      enabled: true,
+      disabled_reason: null,
+      replaying: false,
+      behind: 0,
+      removed_changes: 0,
+      created_at: expect.any(String),
+      updated_at: body.created_at,
+      secret: expect.stringMatching(/^whsec_/),
+    })
+    const entries = await sql('SELECT actor, action, address FROM admin_log WHERE entity_id = ?', body.id)
+    expect(entries).toEqual([{ actor: 'dev@example.com', action: 'webhooks.create', address: expect.any(String) }])
+    await subscriber.createClient('After')
+    const { secret: _, ...endpoint } = body
+    expect((await as('GET', path(body.id))).body).toEqual({ ...endpoint, behind: 1 })
+  })
+
+  it('gets changes that are signed with the secret it showed', async () => {
+    const receiver = new Receiver('')
+    const { secret } = await create({ url: `${receiver.url}/hook` })
+    await subscriber.createClient()
+    await subscriber.deliver()
+    const [message] = await receiver.messages()
+    if (!message) throw new Error('nothing was delivered')
+    expect(message.signature).toBe(await expectedSignature(secret, message))
+  })
+
+  it('shows its secret once', async () => {
+    await subscriber.createClient()
+    const { id, secret } = await create()
+    await sql('UPDATE webhook_endpoints SET position = 1 WHERE id = ?', id)
+    const span = { from: '2000-01-01T00:00:00Z', to: '2100-01-01T00:00:00Z' }
+    const responses = [
+      await as('GET', path(id)),
+      await as('GET', path()),
+      await adminCall('GET', `/webhooks?id=${id}`),
+      await as('PATCH', path(id), { enabled: true }),
+      await as('POST', path(`${id}/replay`), span),
+      await as('GET', path(`${id}/deliveries`)),
+    ]
+    expect(responses.map(({ status }) => status)).toEqual(Array(6).fill(200))
+    const { body: rotated } = await as('POST', path(`${id}/rotate-secret`))
+    const { secret: stored } = (await sql('SELECT secret FROM webhook_endpoints WHERE id = ?', id))[0] ?? {}
+    responses.push(
+      await as('GET', path(id)),
+      await as('GET', `/companies/${company.id}/audit`),
+      await as('DELETE', path(id)),
+    )
+    const texts = JSON.stringify(responses.map(({ body }) => body))
+    expect(texts).not.toContain('whsec_')
+    expect(texts).not.toContain('"secret"')
+    for (const each of [secret, rotated.secret]) expect(String(stored)).not.toContain(each.slice('whsec_'.length))
+  })
+
+  it('has the events that were asked for, each once', async () => {
+    const { id } = await create({ event_types: ['order.created', 'client.created', 'order.created'] })
+    const [row] = await sql('SELECT event_types FROM webhook_endpoints WHERE id = ?', id)
+    expect(row).toEqual({ event_types: '["client.created","order.created"]' })
+  })
+
+  it('is one of at most ten', async () => {
+    for (let count = 0; count < 10; count++) await create()
+    const { status, body } = await as('POST', path(), { url: URL_PUBLIC })
+    expect([status, body.error.message]).toEqual([409, 'The company has 10 endpoints: delete one first'])
+    const first = await as('GET', `${path()}?per_page=6`)
+    const { next_cursor } = first.body.pagination
+    const second = await as('GET', `${path()}?per_page=6&cursor=${next_cursor}`)
+    const ids = [...first.body.data, ...second.body.data].map(({ id }) => id)
+    expect([ids.length, new Set(ids).size]).toEqual([10, 10])
+    expect((await as('DELETE', path(ids[0]))).body).toEqual({ id: ids[0], url: URL_PUBLIC, deleted: true })
+    await create()
+  })
+
+  it.each([
+    ['is no URL', 'hooks', 'must be a URL'],
+    ['is too long', `https://hooks.example/${'a'.repeat(2_048)}`, 'must have at most 2048 characters'],
+    ['is too long once it is escaped', `https://hooks.example/${'ü'.repeat(1_000)}`, 'must be a URL of at most 2048'],
+    ['is not encrypted', 'http://hooks.example/', 'must be an https address'],
+    ['has a password', 'https://a:b@hooks.example/', 'must not contain a user name'],
+    ['has a fragment', 'https://hooks.example/#a', 'must not contain a fragment'],
+    ['has the port of another service', 'https://hooks.example:22/', 'must have the port 443'],
+    ['is in a private network', 'https://10.0.0.1/', 'must resolve to public addresses only'],
+    ['is in a private network in other notation', 'https://0xa9fea9fe/', 'must resolve to public addresses only'],
+    ['is a private one of IPv6', 'https://[fd00::1]/', 'must resolve to public addresses only'],
+    ['resolves into a private network', 'https://inside.example/', 'must resolve to public addresses only'],
+    ['does not resolve', 'https://nowhere.example/', 'does not resolve'],
+  ])('is refused where its address %s', async (_, url, message) => {
+    const { id } = await create()
+    for (const refused of [await as('POST', path(), { url }), await as('PATCH', path(id), { url })]) {
+      expect(refused.status).toBe(400)
+      expect(refused.body.error.details.issues).toEqual([{ path: 'url', message: expect.stringContaining(message) }])
+    }
+    expect(await sql('SELECT url FROM webhook_endpoints WHERE company_id = ?', company.id)).toEqual([
+      { url: URL_PUBLIC },
+    ])
+    expect(await actionsOf(id)).toEqual(['webhooks.create'])
+  })
+
+  it('has a loopback address in development only', async () => {
+    const url = 'http://127.0.0.1:9/hook'
+    await create({ url })
+    access.bindings.WEBHOOK_LOOPBACK = ''
+    const refused = await as('POST', path(), { url })
+    access.bindings.WEBHOOK_LOOPBACK = 'development'
+    expect([refused.status, refused.body.error.details.issues[0].message]).toEqual([400, 'must be an https address'])
+  })
+
+  it('cannot be created while the resolver does not respond', async () => {
+    const { WEBHOOK_RESOLVER = '' } = access.bindings
+    access.bindings.WEBHOOK_RESOLVER = 'http://127.0.0.1:9/dns-query'
+    const { status, headers } = await as('POST', path(), { url: URL_PUBLIC })
+    access.bindings.WEBHOOK_RESOLVER = WEBHOOK_RESOLVER
+    expect([status, headers.get('retry-after')]).toEqual([503, '5'])
+    expect(await sql('SELECT id FROM webhook_endpoints WHERE company_id = ?', company.id)).toEqual([])
+  })
+
+  it('is disabled, and goes on where it stopped when it is enabled again', async () => {
+    const receiver = new Receiver('')
+    const { id } = await create({ url: `${receiver.url}/hook` })
+    expect((await as('PATCH', path(id), { enabled: false })).body).toMatchObject({ enabled: false })
+    expect(started).toEqual([])
+    for (const name of ['One', 'Two', 'Three']) await subscriber.createClient(name)
+    await subscriber.deliver()
+    expect(await receiver.lines()).toEqual([])
+    await sql(
+      'DELETE FROM changes WHERE company_id = ?1 AND sequence < (SELECT max(sequence) FROM changes WHERE company_id = ?1)',
+      company.id,
+    )
+    await sql("UPDATE webhook_endpoints SET disabled_reason = 'It failed.' WHERE id = ?", id)
+    expect((await as('GET', path(id))).body).toMatchObject({ disabled_reason: 'It failed.', behind: 3 })
+    const { body } = await as('PATCH', path(id), { enabled: true })
+    expect(body).toMatchObject({ enabled: true, disabled_reason: null, behind: 3, removed_changes: 2 })
+    expect(started).toEqual([company.id])
+    expect(await actionsOf(id)).toEqual(['webhooks.create', 'webhooks.update:enabled', 'webhooks.update:enabled'])
+    await subscriber.deliver()
+    expect(await receiver.lines()).toHaveLength(1)
+    expect((await as('GET', path(id))).body).toMatchObject({ behind: 0, removed_changes: 0 })
+  })
+
+  it('says that changes were removed also where none is left', async () => {
+    const { id } = await create()
+    await subscriber.createClient()
+    await sql('DELETE FROM changes WHERE company_id = ?', company.id)
+    expect((await as('GET', path(id))).body).toMatchObject({ behind: 1, removed_changes: 1 })
+  })
+
+  it('is tried again at once at a new address', async () => {
+    const { id } = await create()
+    await sql(
+      `INSERT INTO webhook_deliveries VALUES (?1, ?2, 'clients', '1', 1, 9, 5, 4000000000000, 'HTTP 500'),
+        (?1, ?2, 'clients', '1', 2, 0, NULL, NULL, NULL)`,
+      company.id,
+      id,
+    )
+    await as('PATCH', path(id), { event_types: ['client.created'] })
+    expect((await as('GET', path(`${id}/deliveries`))).body.data[0]).toMatchObject({ attempts: 9 })
+    const { body } = await as('PATCH', path(id), { url: 'https://hooks.example/new' })
+    expect(body).toMatchObject({ url: 'https://hooks.example/new', event_types: ['client.created'] })
+    const [first, second] = await sql<{ attempts: number; next_attempt_at: number }>(
+      'SELECT attempts, next_attempt_at FROM webhook_deliveries WHERE endpoint_id = ? ORDER BY sequence',
+      id,
+    )
+    expect(first?.attempts).toBe(0)
+    expect(first?.next_attempt_at).toBeLessThanOrEqual(Date.now())
+    expect(second).toEqual({ attempts: 0, next_attempt_at: null })
+  })
+
+  it('gets a new secret, beside which the old one signs for a day', async () => {
+    const { id, secret } = await create()
+    const { body } = await as('POST', path(`${id}/rotate-secret`))
+    expect(body.secret).not.toBe(secret)
+    const stored = await secretsOf(id)
+    expect(stored).toEqual({ secret: body.secret, previous: { secret, until: expect.any(Number) } })
+    expect(Math.abs((stored.previous?.until ?? 0) - Date.now() - 86_400_000)).toBeLessThan(60_000)
+    expect(await actionsOf(id)).toEqual(['webhooks.create', 'webhooks.rotate_secret'])
+    await sql("UPDATE webhook_endpoints SET secret = 'v1.broken.x' WHERE id = ?", id)
+    const { body: replaced } = await as('POST', path(`${id}/rotate-secret`))
+    expect(await secretsOf(id)).toEqual({ secret: replaced.secret })
+  })
+
+  it('is deleted with what waits for it', async () => {
+    const { id } = await create()
+    const kept = await create()
+    await sql("INSERT INTO webhook_deliveries VALUES (?1, ?2, 'clients', '1', 1, 0, NULL, 0, NULL)", company.id, id)
+    expect((await as('DELETE', path(id))).status).toBe(200)
+    expect((await as('DELETE', path(id))).status).toBe(404)
+    expect(await sql('SELECT id FROM webhook_endpoints WHERE company_id = ?', company.id)).toEqual([{ id: kept.id }])
+    expect(await sql('SELECT * FROM webhook_deliveries WHERE company_id = ?', company.id)).toEqual([])
+    expect(await actionsOf(id)).toEqual(['webhooks.create', 'webhooks.delete'])
+  })
+})
+
+describe('a replay', () => {
+  const span = { from: '2026-01-02T00:00:00Z', to: '2026-01-03T01:00:00+01:00' }
+
+  async function deliverDays() {
+    const receiver = new Receiver('')
+    const { id } = await create({ url: `${receiver.url}/hook` })
+    for (const name of ['One', 'Two', 'Three']) await subscriber.createClient(name)
+    await subscriber.deliver()
+    await sql(
+      "UPDATE changes SET at = unixepoch('2026-01-01') * 1000 + (sequence - 1) * 86400000 WHERE company_id = ?",
+      company.id,
+    )
+    return { id, receiver }
+  }
+
+  it('delivers what a time span changed again, with the same ids', async () => {
+    const { id, receiver } = await deliverDays()
+    const { status, body } = await as('POST', path(`${id}/replay`), span)
+    expect([status, body.replaying, started]).toEqual([200, true, [company.id]])
+    expect(await actionsOf(id)).toEqual(['webhooks.create', 'webhooks.replay'])
+    await subscriber.deliver()
+    const ids = (await receiver.messages()).map((message) => message.id)
+    expect(ids.slice(0, 3).sort()).toEqual([1, 2, 3].map((each) => `msg_${id.slice(3)}_${each}`))
+    expect(ids.slice(3)).toEqual([`msg_${id.slice(3)}_2`])
+    expect((await as('GET', path(id))).body.replaying).toBe(false)
+  })
+
+  it('waits until the endpoint is enabled', async () => {
+    const { id } = await deliverDays()
+    await as('PATCH', path(id), { enabled: false })
+    expect((await as('POST', path(`${id}/replay`), span)).body).toMatchObject({ enabled: false, replaying: true })
+    expect(started).toEqual([])
+  })
+
+  it('is refused where the endpoint was sent nothing then', async () => {
+    const { id } = await deliverDays()
+    const early = { from: '2025-01-01T00:00:00Z', to: '2026-01-01T00:00:00Z' }
+    expect((await as('POST', path(`${id}/replay`), early)).status).toBe(409)
+    await sql('UPDATE webhook_endpoints SET position = 1 WHERE id = ?', id)
+    expect((await as('POST', path(`${id}/replay`), span)).status).toBe(409)
+    expect((await as('GET', path(id))).body.replaying).toBe(false)
+  })
+
+  it.each([
+    ['no end', { from: span.from }],
+    ['an end before its beginning', { from: span.to, to: span.from }],
+    ['no time at all', { from: span.from, to: span.from }],
+    ['a time without an offset', { ...span, to: '2026-01-03T00:00:00' }],
+    ['an unknown field', { ...span, events: [] }],
+  ])('is refused with %s', async (_, body) => {
+    const { id } = await create()
+    expect((await as('POST', path(`${id}/replay`), body)).status).toBe(400)
+  })
+})
+
+describe('the deliveries of an endpoint', () => {
+  it('are those that failed and those that wait behind them, page by page', async () => {
+    const { id } = await create()
+    const clientId = String(await subscriber.createClient())
+    await sql(
+      `INSERT INTO webhook_deliveries VALUES (?1, ?2, 'clients', ?3, 1, 2, 5, 4000000000000, 'HTTP 500'),
+        (?1, ?2, 'clients', ?3, 2, 0, NULL, NULL, NULL)`,
+      company.id,
+      id,
+      clientId,
+    )
+    const first = await as('GET', path(`${id}/deliveries?per_page=1`))
+    expect(first.body.data).toEqual([
+      {
+        sequence: 1,
+        event_type: 'client.created',
+        entity_id: clientId,
+        attempts: 2,
+        first_attempt_at: '1970-01-01T00:00:00.005Z',
+        next_attempt_at: '2096-10-02T07:06:40.000Z',
+        last_error: 'HTTP 500',
+      },
+    ])
+    const { next_cursor } = first.body.pagination
+    const second = await as('GET', path(`${id}/deliveries?per_page=1&cursor=${next_cursor}`))
+    expect(second.body).toMatchObject({
+      data: [{ sequence: 2, event_type: null, next_attempt_at: null }],
+      pagination: { has_more: false },
+    })
+    const { id: otherId } = await create()
+    expect((await as('GET', path(`${otherId}/deliveries?per_page=1&cursor=${next_cursor}`))).status).toBe(400)
+  })
+})
+
+describe('another company', () => {
+  const calls: [method: string, suffix: string, body?: unknown][] = [
+    ['GET', ''],
+    ['PATCH', '', { enabled: false }],
+    ['DELETE', ''],
+    ['POST', '/rotate-secret'],
+    ['POST', '/replay', { from: '2000-01-01T00:00:00Z', to: '2100-01-01T00:00:00Z' }],
+    ['GET', '/deliveries'],
+  ]
+
+  it('cannot be reached through the id of its endpoint', async () => {
+    const other = await mintCompany()
+    const at = `/companies/${other.id}/webhooks`
+    await addMember(other.id, 'other@example.com', 'owner')
+    const theirs = await access.callAs('other@example.com', 'POST', at, { url: URL_PUBLIC })
+    expect(theirs.status).toBe(200)
+    const before = await sql('SELECT * FROM webhook_endpoints WHERE company_id = ?', other.id)
+    for (const [method, suffix, body] of calls) {
+      expect((await as(method, path(`${theirs.body.id}${suffix}`), body)).status, method + suffix).toBe(404)
+      expect((await as(method, `${at}/${theirs.body.id}${suffix}`, body)).status, method + suffix).toBe(404)
+    }
+    expect((await as('POST', at, { url: URL_PUBLIC })).status).toBe(404)
+    expect((await as('GET', at)).status).toBe(404)
+    expect((await as('GET', path())).body.data).toEqual([])
+    expect(await sql('SELECT * FROM webhook_endpoints WHERE company_id = ?', other.id)).toEqual(before)
+    expect(await sql('SELECT * FROM admin_log WHERE company_id = ?', company.id)).toEqual([])
+  })
+
+  it('cannot be reached by a stranger', async () => {
+    const { id } = await create()
+    for (const [method, suffix, body] of calls) {
+      const { status } = await access.callAs('stranger@example.com', method, path(`${id}${suffix}`), body)
+      expect(status, method + suffix).toBe(403)
+    }
+  })
+
+  it('has an id that no endpoint can have', async () => {
+    for (const [method, suffix, body] of calls) {
+      expect((await as(method, path(`we_1${suffix}`), body)).status, method + suffix).toBe(404)
+    }
+  })
+})
+
+describe('wrong input', () => {
+  it.each([
+    ['POST', {}],
+    ['POST', { url: 1 }],
+    ['POST', { url: URL_PUBLIC, event_types: [] }],
+    ['POST', { url: URL_PUBLIC, event_types: ['client.burnt'] }],
+    ['POST', { url: URL_PUBLIC, event_types: Array(10).fill('client.created') }],
+    ['POST', { url: URL_PUBLIC, secret: 'whsec_mine' }],
+    ['PATCH', {}],
+    ['PATCH', { enabled: 'yes' }],
+    ['PATCH', { disabled_reason: 'x' }],
+  ])('is refused: %s %j', async (method, body) => {
+    const { id } = await create()
+    expect((await as(method, path(method === 'PATCH' ? id : ''), body)).status).toBe(400)
+    expect(await actionsOf(id)).toEqual(['webhooks.create'])
+  })
+})
+
+describe('the list of all endpoints', () => {
+  it('is one of operators, of one company or one endpoint where that is asked for', async () => {
+    const mine = await create()
+    const other = await mintCompany()
+    await addMember(other.id, 'lister@example.com', 'owner')
+    const at = `/companies/${other.id}/webhooks`
+    expect((await access.callAs('lister@example.com', 'POST', at, { url: URL_PUBLIC })).status).toBe(200)
+    expect((await as('GET', '/webhooks')).status).toBe(403)
+    const all = (await adminCall('GET', '/webhooks?per_page=100')).body.data
+    expect(new Set(all.map(({ company_id }: { company_id: number }) => company_id)).size).toBeGreaterThan(1)
+    const { secret: _, ...endpoint } = mine
+    expect((await adminCall('GET', `/webhooks?company_id=${company.id}`)).body.data).toEqual([endpoint])
+    expect((await adminCall('GET', `/webhooks?id=${mine.id}`)).body.data).toEqual([endpoint])
+    expect((await adminCall('GET', '/webhooks?id=we_1')).status).toBe(400)
+  })
+})

@@ -1,0 +1,307 @@
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
+import { TABLE_NAMES } from '../../../src/kernel/db/tables.ts'
+import { type BackupState, beginBackup, stepBackup } from '../../../src/operation/copies/back-up.ts'
+import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
+import type { Manifest } from '../../../src/operation/copies/format.ts'
+import { NOT_BACKED_UP, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
+import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
+import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
+
+beforeAll(migrate)
+afterEach(() => void vi.useRealTimers())
+
+const DAY_MS = 86_400_000
+
+async function makeOrder({ call }: TestCompany, client_id?: number) {
+  const client = client_id ?? (await call('POST', '/clients', { company_name: 'Acme' })).body.client.id
+  const { body } = await call('POST', '/orders', { title: 'Shirts', client_id: client })
+  return { clientId: client as number, orderId: body.project.id as number }
+}
+
+const pay = ({ call }: TestCompany, orderId: number, amount: number) =>
+  call('POST', `/orders/${orderId}/payments`, { amount })
+const paymentsOf = async (companyId: number) =>
+  (await rowsOf(companyId)).payments?.map(({ amount_cents }) => amount_cents)
+const HOMES: Home[] = ['DB', 'DB_TWO']
+const until = () => new Date().toISOString()
+
+describe('the plan of tables', () => {
+  it('names every table of the schema once', () => {
+    const planned = [
+      ...new Set(UNITS.map(({ plan, part }) => part?.table ?? plan.table)),
+      ...Object.keys(NOT_BACKED_UP),
+    ]
+    expect(planned.sort()).toEqual([...TABLE_NAMES].sort())
+  })
+
+  it('restores each table behind those that it refers to', async () => {
+    const order = [...new Set(TABLES.map(({ table }) => table))]
+    for (const [index, table] of order.entries()) {
+      const references = await sql<{ table: string }>(`SELECT "table" FROM pragma_foreign_key_list('${table}')`)
+      const later = references.filter((reference) => order.indexOf(reference.table) > index)
+      expect([table, later]).toEqual([table, []])
+    }
+  })
+})
+
+describe.each(HOMES)('a backup of a company in %s', (home) => {
+  const mint = () => mintCompany({ home })
+
+  it('goes on where it was after a failure, and has nothing twice', async () => {
+    const company = await mint()
+    await pay(company, (await makeOrder(company)).orderId, 5)
+    let puts = 0
+    const failing = new Proxy(env.BACKUPS, {
+      get: (target, name) => {
+        if (name !== 'put') return Reflect.get(target, name).bind(target)
+        return async (...input: Parameters<R2Bucket['put']>) => {
+          puts += 1
+          if (puts === 3) throw new Error('internal')
+          return target.put(...input)
+        }
+      },
+    })
+    await backUp(company.id, { BACKUPS: failing })
+    expect(await manifestsOf(company.id)).toEqual([])
+    expect(logLines).toContainEqual(expect.objectContaining({ event: 'backup_failed', company_id: company.id }))
+    await backUp(company.id)
+    const [manifest] = await manifestsOf(company.id)
+    const written: Record<string, number> = {}
+    for (const { rows } of manifest?.parts ?? []) {
+      for (const [name, count] of Object.entries(rows)) written[name] = (written[name] ?? 0) + count
+    }
+    expect(written).toMatchObject({ clients: 1, orders: 1, invoices: 1, payments: 1, order_statuses: 2, api_tokens: 1 })
+    expect((await sql('SELECT backed_up_at FROM companies WHERE id = ?', company.id))[0]).toEqual({
+      backed_up_at: Date.parse(manifest?.at ?? ''),
+    })
+  })
+
+  it('has an order as a whole, though it changes while it is read', async () => {
+    const company = await mint()
+    const { orderId } = await makeOrder(company)
+    await pay(company, orderId, 1)
+    const real = openDatabase(env[home])
+    let reads = 0
+    let isOrders = false
+    const db: Database = {
+      ...real,
+      // Behind the rows of the orders and before their parts.
+      read: async (queries) => {
+        const rows = await real.read(queries)
+        if (isOrders && ++reads === 2) await pay(company, orderId, 2)
+        return rows
+      },
+    }
+    const context = { companyId: company.id, db, directory: openDatabase(env.DB), database: home, bucket: env.BACKUPS }
+    let state: BackupState | null = await beginBackup(context, Date.now())
+    while (state) {
+      isOrders = TABLES[state.table]?.name === 'orders'
+      state = await stepBackup(context, state, Date.now())
+    }
+    expect(reads).toBeGreaterThan(2)
+    await wipe(company.id)
+    // The log of changes was read before the change.
+    const differences = [{ table: 'audit_log', expected: 4, found: 3 }]
+    expect(await restore(company.id, until())).toMatchObject({ done: true, differences })
+    expect(await paymentsOf(company.id)).toEqual([100, 200])
+  })
+
+  it('takes the newest version of what changed, and not what was deleted', async () => {
+    const company = await mint()
+    const { orderId, clientId } = await makeOrder(company)
+    await pay(company, orderId, 1)
+    const start = Date.now()
+    vi.setSystemTime(start)
+    await backUp(company.id)
+    const [{ id: paymentId } = {}] = (await rowsOf(company.id)).payments ?? []
+    expect((await company.call('DELETE', `/orders/${orderId}/payments/${paymentId}`)).status).toBe(200)
+    await pay(company, orderId, 3)
+    await company.call('PATCH', `/clients/${clientId}`, { company_name: 'Renamed', external_id: 'x' })
+    vi.setSystemTime(start + DAY_MS)
+    await backUp(company.id)
+    await company.call('PATCH', `/clients/${clientId}`, { external_id: null })
+    await company.call('POST', '/clients', { company_name: 'Other', external_id: 'x' })
+    vi.setSystemTime(start + 2 * DAY_MS)
+    await backUp(company.id)
+    expect((await manifestsOf(company.id)).map(({ kind }) => kind)).toEqual(['full', 'increment', 'increment'])
+    await wipe(company.id)
+    expect(await restore(company.id, until())).toMatchObject({ differences: [] })
+    expect(await paymentsOf(company.id)).toEqual([300])
+    expect((await rowsOf(company.id)).clients).toMatchObject([
+      { company_name: 'Renamed', external_id: null },
+      { company_name: 'Other', external_id: 'x' },
+    ])
+  })
+
+  it('is full again when the feed does not reach back, and after 7 days', async () => {
+    const company = await mint()
+    await makeOrder(company)
+    const start = Date.now()
+    const kinds: (string | undefined)[] = []
+    const next = async (days: number) => {
+      vi.setSystemTime(start + days * DAY_MS)
+      await backUp(company.id)
+      kinds.push((await manifestsOf(company.id)).at(-1)?.kind)
+    }
+    await next(0)
+    await next(1)
+    await makeOrder(company)
+    await sql('DELETE FROM changes WHERE company_id = ?', company.id)
+    await makeOrder(company)
+    await next(2)
+    await next(3)
+    // Set back: the feed has gone another way since.
+    await sql('UPDATE companies SET last_change = last_change - 1 WHERE id = ?', company.id)
+    await next(4)
+    await next(10)
+    await next(11)
+    expect(kinds).toEqual(['full', 'increment', 'full', 'increment', 'full', 'increment', 'full'])
+  })
+
+  it('replaces backups of more than 35 days ago, with all of their files', async () => {
+    const company = await mint()
+    const start = Date.now()
+    vi.setSystemTime(start - 50 * DAY_MS)
+    await backUp(company.id)
+    vi.setSystemTime(start)
+    await env.BACKUPS.put(`backups/${company.id}/parts/2020-01-01T00:00:00.000Z/00001.ndjson.gz`, 'of no manifest')
+    await backUp(company.id)
+    const manifests = await manifestsOf(company.id)
+    expect(manifests.map(({ at }) => at)).toEqual([new Date(start).toISOString()])
+    const { objects } = await env.BACKUPS.list({ prefix: `backups/${company.id}/parts/` })
+    expect(objects.map(({ key }) => key)).toEqual(manifests[0]?.parts.map(({ key }) => key))
+  })
+
+  it('is started by the sweep once a day', async () => {
+    const [due, recent] = [await mint(), await mint()]
+    const now = Date.now()
+    // One sweep starts some only, the oldest first.
+    for (const each of ['DB', 'DB_TWO'] as const) await sqlIn(each, 'UPDATE companies SET backed_up_at = ?', now)
+    await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS - 1, due.id)
+    await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS + 1, recent.id)
+    const started: number[] = []
+    const objects = { idFromName: () => ({}), get: () => ({ start: async (id: number) => void started.push(id) }) }
+    await sweepBackups(Object.assign({}, env, { COMPANY_BACKUP: objects }), now)
+    expect(started).toContain(due.id)
+    expect(started).not.toContain(recent.id)
+  })
+})
+
+describe('a damaged backup', () => {
+  it('is refused before anything of it is restored, with a message without data', async () => {
+    const company = await mintCompany()
+    await makeOrder(company)
+    await backUp(company.id)
+    const [manifest] = await manifestsOf(company.id)
+    const part = manifest?.parts.find(({ rows }) => rows.clients)
+    await env.BACKUPS.put(part?.key ?? '', new Uint8Array(part?.bytes ?? 0))
+    await wipe(company.id)
+    expect(await restore(company.id, until())).toEqual({
+      problem: 'backup_unreadable',
+      message: `${part?.key} is damaged: its checksum differs.`,
+    })
+    expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
+  })
+
+  /** Writes a manifest anew. */
+  async function spoil(companyId: number, change: (manifest: Manifest) => object): Promise<Manifest> {
+    const [manifest] = await manifestsOf(companyId)
+    if (!manifest) return expect.fail('no manifest')
+    const key = `backups/${companyId}/manifests/${manifest.at}-${manifest.kind}.json`
+    await env.BACKUPS.put(key, JSON.stringify(change(manifest)))
+    return manifest
+  }
+
+  it.each<[string, (manifest: Manifest) => object]>([
+    ['that lost a part', (manifest) => ({ ...manifest, parts: manifest.parts.slice(1) })],
+    ['that lost all parts', (manifest) => ({ ...manifest, parts: [] })],
+    [
+      'that lost the rows of a part',
+      ({ parts, ...manifest }) => ({ ...manifest, parts: parts.map((each) => ({ ...each, rows: {} })) }),
+    ],
+    ['with another count', (manifest) => ({ ...manifest, counts: { ...manifest.counts, clients: 0 } })],
+    ['without its checksum', (manifest) => ({ ...manifest, sha256: undefined })],
+    ['that is half of itself', (manifest) => ({ half: JSON.stringify(manifest).slice(0, 100) })],
+  ])('with a manifest %s ends with an error, and nothing is changed', async (_, change) => {
+    const other = await mintCompany()
+    const company = await mintCompany()
+    await makeOrder(other)
+    await makeOrder(company)
+    await backUp(company.id)
+    const { at } = await spoil(company.id, change)
+    await wipe(company.id)
+    const before = await rowsOf(other.id)
+    expect(await restore(company.id, until())).toEqual({
+      problem: 'backup_unreadable',
+      message: expect.stringMatching(
+        new RegExp(
+          `^backups/${company.id}/manifests/${at}-full\\.json (is damaged: its checksum differs|cannot be read)\\.$`,
+        ),
+      ),
+    })
+    expect(await rowsOf(other.id)).toEqual(before)
+    for (const [table, rows] of Object.entries(await rowsOf(company.id))) expect([table, rows]).toEqual([table, []])
+  })
+
+  it('of another kind than its name says is refused', async () => {
+    const company = await mintCompany()
+    await makeOrder(company)
+    const start = Date.now()
+    vi.setSystemTime(start)
+    await backUp(company.id)
+    vi.setSystemTime(start + DAY_MS)
+    await backUp(company.id)
+    const [, { at } = { at: '' }] = await manifestsOf(company.id)
+    const key = (kind: string) => `backups/${company.id}/manifests/${at}-${kind}.json`
+    await env.BACKUPS.put(key('full'), (await (await env.BACKUPS.get(key('increment')))?.text()) ?? '')
+    await env.BACKUPS.delete(key('increment'))
+    await wipe(company.id)
+    expect(await restore(company.id, until())).toMatchObject({ problem: 'backup_unreadable' })
+    expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
+  })
+
+  it('behind the restored one is found before anything is changed', async () => {
+    const company = await mintCompany()
+    await makeOrder(company)
+    const start = Date.now()
+    vi.setSystemTime(start)
+    await backUp(company.id)
+    const [first] = await manifestsOf(company.id)
+    vi.setSystemTime(start + 8 * DAY_MS)
+    await backUp(company.id)
+    const [, second] = await manifestsOf(company.id)
+    const key = `backups/${company.id}/manifests/${second?.at}-full.json`
+    await env.BACKUPS.put(key, '{')
+    await wipe(company.id)
+    expect(await restore(company.id, first?.at ?? '')).toEqual({
+      problem: 'backup_unreadable',
+      message: `${key} cannot be read.`,
+    })
+    expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
+  })
+
+  it('is not continued: the next one is full', async () => {
+    const company = await mintCompany()
+    await makeOrder(company)
+    const start = Date.now()
+    vi.setSystemTime(start)
+    await backUp(company.id)
+    const manifest = await spoil(company.id, (each) => ({ ...each, parts: [] }))
+    vi.setSystemTime(start + DAY_MS)
+    await backUp(company.id)
+    expect((await manifestsOf(company.id)).map(({ kind }) => kind)).toEqual(['full', 'full'])
+    expect(manifest.kind).toBe('full')
+  })
+
+  it('of an earlier release, whose manifest has no checksum, is restored', async () => {
+    const company = await mintCompany()
+    await makeOrder(company)
+    await backUp(company.id)
+    await spoil(company.id, (manifest) => ({ ...manifest, format: 1, sha256: undefined }))
+    await wipe(company.id)
+    expect(await restore(company.id, until())).toMatchObject({ done: true, differences: [] })
+  })
+})

@@ -1,0 +1,31 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, sql } from '../../support/app.ts'
+import { fillCompany } from '../../support/fill-company.ts'
+import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
+
+beforeAll(migrate)
+
+describe('a company with 5,000 rows in every table', () => {
+  it('is backed up in parts of a few megabytes, and restored in bounded calls', async () => {
+    const { id } = await fillCompany()
+    const before = await rowsOf(id)
+    await backUp(id)
+    const [manifest] = await manifestsOf(id)
+    const parts = manifest?.parts ?? []
+    expect(parts.length).toBeGreaterThan(50)
+    for (const { rows } of parts) {
+      expect(Object.values(rows).reduce((sum, count) => sum + count, 0)).toBeLessThan(5_000)
+    }
+    await wipe(id)
+    expect(await restore(id, new Date().toISOString())).toMatchObject({ done: true, differences: [] })
+    const after = await rowsOf(id)
+    for (const table of ['clients', 'orders', 'invoices', 'invoice_items', 'payments', 'artworks', 'email_threads']) {
+      expect([table, after[table]]).toEqual([table, before[table]])
+    }
+    expect(await sql('SELECT client_count, order_count FROM companies WHERE id = ?', id)).toEqual([
+      { client_count: 5_000, order_count: 5_000 },
+    ])
+    expect(await env.BACKUPS.head(parts[0]?.key ?? '')).not.toBeNull()
+  }, 600_000)
+})

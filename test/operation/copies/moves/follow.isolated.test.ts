@@ -1,0 +1,178 @@
+import { evictDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { moveFor } from '../../../../src/operation/copies/move-company.ts'
+import { Shop } from '../../../delivery/accounting/shop.ts'
+import { adminCall, operatorOf } from '../../../support/admin.ts'
+import {
+  freshId,
+  type Home,
+  migrate,
+  mintCompany,
+  request,
+  sql,
+  sqlIn,
+  type TestCompany,
+} from '../../../support/app.ts'
+import { measureHops } from '../../../support/hops.ts'
+import { insert } from '../../../support/rows.ts'
+import { sessionsOf } from './support.ts'
+
+beforeAll(migrate)
+
+let company: TestCompany
+beforeEach(async () => {
+  company = await mintCompany({ home: 'DB' })
+})
+
+/** Moves as `npm run companies -- move` does. */
+async function move(id: number, database: Home): Promise<void> {
+  for (let count = 0; count < 50; count++) {
+    const { status, body } = await adminCall('POST', `/companies/${id}/move`, { database })
+    if (status !== 200) throw new Error(`${status} ${body.error.message}`)
+    if (body.done) return
+  }
+  throw new Error('The move does not end.')
+}
+
+/** Moves without letting the objects of tokens know. */
+async function moveSilently(id: number, database: Home): Promise<void> {
+  for (let count = 0; count < 50; count++) {
+    const result = await moveFor(env, operatorOf(id), database, 10_000)
+    if ('problem' in result) throw new Error(result.problem)
+    if (result.done) return
+  }
+}
+
+const client = (text: string) => ({ company_name: text })
+
+describe('a token whose company has moved', () => {
+  it('is sent to the new database by its object at once, and back', async () => {
+    for (const home of ['DB_TWO', 'DB'] as const) {
+      expect((await company.call('POST', '/clients', client(`before ${home}`))).status).toBe(200)
+      await move(company.id, home)
+      const { response, hops } = await measureHops(request(company.token, 'GET', '/clients?per_page=1'))
+      expect(((await response.json()) as { data: object[] }).data[0]).toMatchObject(client(`before ${home}`))
+      const names = hops.map(({ name }) => name).filter((name) => name.endsWith('.batch'))
+      expect([home, ...new Set(names)]).toEqual([home, `${home}.batch`])
+    }
+  })
+
+  it('reads its own writes, also where a client sends the bookmark of the old database', async () => {
+    const { headers } = await company.call('POST', '/clients', client('before'))
+    const old = headers.get('x-bookmark') ?? ''
+    expect(old).not.toContain('@')
+    await move(company.id, 'DB_TWO')
+    const get = (sent: Record<string, string> = {}) => request(company.token, 'GET', '/clients', undefined, sent)
+    const first = await sessionsOf('DB_TWO', get())
+    expect(first.sessions).toEqual(['first-primary'])
+    expect(first.body.data).toEqual([expect.objectContaining(client('before'))])
+    expect((await sessionsOf('DB_TWO', get({ 'x-bookmark': old }))).sessions).toEqual(['first-primary'])
+    expect((await company.call('POST', '/clients', client('after'))).status).toBe(200)
+    const second = await sessionsOf('DB_TWO', get())
+    expect(second.body.data[0]).toMatchObject(client('after'))
+    expect(second.bookmark).toMatch(/@DB_TWO$/)
+  })
+
+  it('finds by search what it found before, in another place of the full-text tables', async () => {
+    const { id } = (await company.call('POST', '/clients', client('Harbor Rowing Club'))).body.client
+    await company.call('POST', '/orders', { title: 'Regatta shirts', client_id: id })
+    await insert('catalog_items', {
+      company_id: company.id,
+      id: 1,
+      title: 'Cotton hoodie',
+      search_text: 'COTTON HOODIE',
+    })
+    const [own] = await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', company.id)
+    // Its place is taken there.
+    while (!(await sqlIn('DB_TWO', 'SELECT 1 FROM companies WHERE slot = ?', own?.slot)).length) {
+      await mintCompany({ home: 'DB_TWO' })
+    }
+    const paths = [
+      '/clients?q=Harbor',
+      '/clients?q=ha',
+      '/clients?q=harbor&sort=-id',
+      '/orders?q=regatta',
+      '/products/search?q=hoodie',
+    ]
+    const show = async () => Promise.all(paths.map(async (path) => (await company.call('GET', path)).body))
+    const before = await show()
+    expect(JSON.stringify(before)).toMatch(/Harbor.*Regatta.*Cotton/)
+    await moveSilently(company.id, 'DB_TWO')
+    const after = await show()
+    const [there] = await sqlIn<{ slot: number }>('DB_TWO', 'SELECT slot FROM companies WHERE id = ?', company.id)
+    expect(there?.slot).not.toBe(own?.slot)
+    expect(after).toEqual(before)
+  })
+})
+
+describe('a place in the full-text tables', () => {
+  it('that another company has got meanwhile keeps its entries when the first one comes back', async () => {
+    await move(company.id, 'DB_TWO')
+    const [left] = await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', company.id)
+    const next = await mintCompany({ home: 'DB' })
+    await sql('UPDATE companies SET slot = ? WHERE id = ?', left?.slot, next.id)
+    await next.call('POST', '/clients', client('Harbor Rowing Club'))
+    await company.call('POST', '/clients', client('Lakeside Tennis Club'))
+    await move(company.id, 'DB')
+    for (const [of, words] of [
+      [next, 'harbor'],
+      [company, 'lakeside'],
+    ] as const) {
+      expect((await of.call('GET', `/clients?q=${words}`)).body.data).toHaveLength(1)
+    }
+  })
+})
+
+describe('the delivery to an accounting system', () => {
+  it('stores rotated tokens where the company has moved to, though its object opened the connection before', async () => {
+    const shop = await Shop.open({}, 'DB')
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await move(shop.company.id, 'DB_TWO')
+    for (const description of ['a', 'b']) {
+      await shop.world.steer({ action: 'expire_access' })
+      await shop.call('PATCH', `/orders/${id}`, { description })
+      expect(await shop.deliver()).toBeNull()
+      // The tokens before are void.
+      await evictDurableObject(shop.object)
+    }
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
+  })
+})
+
+describe('1,024 companies', () => {
+  it('are the bound of one database: what moves away gives its place back', async () => {
+    await sqlIn(
+      'DB_TWO',
+      `INSERT INTO companies (id, slot, name, created_at, updated_at)
+       WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 1023)
+       SELECT 5000000 + i, i, 'x', 0, 0 FROM n WHERE i NOT IN (SELECT slot FROM companies)`,
+    )
+    await sql(
+      `INSERT INTO companies (id, slot, name, database, database_slot, created_at, updated_at)
+       SELECT value, value - 5000000, 'x', 'DB_TWO', value - 5000000, 0, 0
+       FROM json_each(?) WHERE value >= 5000000`,
+      JSON.stringify((await sqlIn<{ id: number }>('DB_TWO', 'SELECT id FROM companies')).map(({ id }) => id)),
+    )
+    onTestFinished(async () => {
+      for (const home of ['DB', 'DB_TWO'] as const) {
+        await sqlIn(home, 'DELETE FROM companies WHERE id BETWEEN 5000000 AND 5001022')
+      }
+    })
+    const id = freshId() + 6_000_000
+    const refused = await adminCall('POST', '/companies', { id, database: 'DB_TWO' })
+    expect([refused.status, refused.body.error?.message]).toEqual([409, expect.stringContaining('full')])
+    // The other database still has places.
+    expect((await adminCall('POST', '/companies', { id, database: 'DB' })).status).toBe(200)
+    await expect(move(company.id, 'DB_TWO')).rejects.toThrow(/409 .*full/)
+    expect((await adminCall('POST', `/companies/${company.id}/move`, { database: 'DB' })).body.done).toBe(true)
+    expect((await company.call('POST', '/clients', client('stays'))).status).toBe(200)
+
+    await move(5_001_023, 'DB')
+    expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE slot = 1023')).toEqual([])
+    await move(company.id, 'DB_TWO')
+    expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE slot = 1023')).toEqual([{ id: company.id }])
+    expect((await company.call('GET', '/clients?q=stays')).body.data).toHaveLength(1)
+  })
+})

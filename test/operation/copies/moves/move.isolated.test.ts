@@ -1,0 +1,370 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { Env } from '../../../../src/env.ts'
+import { moveFor } from '../../../../src/operation/copies/move-company.ts'
+import { FULL_TEXT, NOT_MOVED } from '../../../../src/operation/copies/move-tables.ts'
+import { adminCall, operatorOf } from '../../../support/admin.ts'
+import { freshId, type Home, migrate, mintToken, request, send, sql, sqlIn } from '../../../support/app.ts'
+import { logLines } from '../../../support/log.ts'
+import {
+  dump,
+  type FilledCompany,
+  fillCompany,
+  giveIntegrations,
+  makeIds,
+  rowsOf,
+} from '../../../support/two-companies.ts'
+import { wrapBindings } from '../../../support/wrap-bindings.ts'
+
+beforeAll(migrate)
+
+let company: FilledCompany
+let neighbour: FilledCompany
+let range = 0
+
+beforeEach(async () => {
+  range += 1000
+  const name = (text: string) => `${text}-${range}`
+  company = await fillCompany(
+    'MOVER',
+    makeIds((n) => range + n, name('mover')),
+  )
+  neighbour = await fillCompany(
+    'STAYER',
+    makeIds((n) => range + n, name('stayer')),
+    'DB_TWO',
+  )
+  await giveIntegrations(company)
+  await sql(
+    `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+     SELECT ?1, ?2, 'update', value, 9e15, 0, 0 FROM json_each('["pending", "dead", "done"]')`,
+    ...[company.id, company.ids.order],
+  )
+  await sql(
+    "INSERT INTO members (company_id, email, role, created_at) VALUES (?, 'a@x.example', 'owner', 0)",
+    company.id,
+  )
+})
+
+/** Does one step of a move after the other. @param between is called after each of them */
+async function move(
+  to: Home,
+  between: (step: string, count: number) => Promise<void> = async () => {},
+  bindings: Env = env,
+) {
+  for (let count = 1; count < 500; count++) {
+    const result = await moveFor(bindings, operatorOf(company.id), to, 0)
+    if ('problem' in result) throw new Error(`${result.problem} ${result.message}`)
+    if (result.done) return result
+    await between(result.step, count)
+  }
+  throw new Error('The move does not end.')
+}
+
+/** Does one step of a move. */
+async function step(to: Home, bindings: Env = env): Promise<string> {
+  const result = await moveFor(bindings, operatorOf(company.id), to, 0)
+  return 'problem' in result ? result.problem : result.step
+}
+
+/** Bindings that end a move at one call of a database. @param isCarriedOut whether only its response is lost */
+function dyingAt(failing: number, isCarriedOut: boolean): Env {
+  let calls = 0
+  return wrapBindings(env, async (name, work) => {
+    if (!name.endsWith('.batch') || ++calls !== failing) return work()
+    if (isCarriedOut) await work()
+    throw new Error('D1_ERROR: killed')
+  })
+}
+
+/** What a company's own database has of it, but for what a move leaves out or numbers anew. */
+async function contents(home: Home) {
+  const left = new Set<string>([
+    ...Object.keys(NOT_MOVED).filter((name) => !/^(order_counts|thread_context_links)$/.test(name)),
+  ])
+  const tables = await sqlIn<{ name: string }>(
+    home,
+    `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND name NOT LIKE '%fts%'`,
+  )
+  const rows: Record<string, unknown[]> = {}
+  for (const { name } of tables.filter((each) => !left.has(each.name))) {
+    const where = name === 'accounting_outbox' ? "state <> 'done'" : name === 'order_counts' ? 'count > 0' : '1'
+    const found = await sqlIn(
+      home,
+      `SELECT * FROM ${name} WHERE company_id = ? AND ${where} ORDER BY 1, 2, 3`,
+      company.id,
+    )
+    rows[name] = /^(accounting_outbox|audit_log)$/.test(name) ? found.map(({ id, ...row }) => row) : found
+  }
+  rows.email_thread_segments = await sqlIn(
+    home,
+    'SELECT * FROM email_thread_segments WHERE thread_id IN (SELECT id FROM email_threads WHERE company_id = ?) ORDER BY 1, 2, 3',
+    company.id,
+  )
+  // The ids of the audit log are those of one database.
+  const [{ slot, database, database_slot, audit_counted, ...row } = {}] = await sqlIn(
+    home,
+    'SELECT * FROM companies WHERE id = ?',
+    company.id,
+  )
+  rows.companies = [row]
+  return rows
+}
+
+async function answers() {
+  const { ids } = company
+  const paths = [
+    ...[
+      '/clients',
+      '/clients?q=mover',
+      '/clients?q=mo',
+      '/orders',
+      '/orders?q=mover',
+      `/orders/${ids.order}`,
+      '/changes',
+    ],
+    ...[
+      '/products/search?q=mover&include=local,lines',
+      `/mail/email-threads/${ids.thread}?account_email=${ids.mailbox}`,
+      '/me',
+    ],
+  ]
+  const token = await mintToken(company.id)
+  const bodies: unknown[] = []
+  for (const path of paths) {
+    const { status, body } = await send(request(token, 'GET', path))
+    expect([path, status]).toEqual([path, 200])
+    bodies.push(body)
+  }
+  return JSON.stringify(bodies).replaceAll(/"(id|name|next_cursor|cursor|latest|created_at)":"?[^,"}]*"?/g, '')
+}
+
+/** Calls of a database: at the beginning, in the copy, around the switch, in the removal. */
+const POINTS = [2, 9, 60, 151, 200, 230, 245, 260, 290, 351]
+
+const newClient = (text: string) => ({ company_name: text, external_id: text })
+
+describe('a move', () => {
+  it('takes every row to the other database, removes it from the old one, and gives its place back', async () => {
+    const [before, shown] = [await contents('DB'), await answers()]
+    const others = rowsOf(await dump([neighbour.id]), neighbour.id)
+    expect(await move('DB_TWO')).toMatchObject({ done: true })
+    expect(await contents('DB_TWO')).toEqual(before)
+    expect(await answers()).toBe(shown)
+    expect(rowsOf(await dump([neighbour.id]), neighbour.id)).toEqual(others)
+    for (const [name, rows] of Object.entries(await contents('DB'))) {
+      if (name !== 'companies') expect([name, rows]).toEqual([name, []])
+    }
+    const [row] = await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', company.id)
+    for (const table of FULL_TEXT) {
+      const left = await sql(`SELECT rowid FROM ${table} WHERE rowid >> 53 = ?`, row?.slot)
+      expect([table, left]).toEqual([table, []])
+    }
+    const id = freshId()
+    await adminCall('POST', '/companies', { id, database: 'DB' })
+    expect(await sql('SELECT count(*) AS found FROM moves')).toEqual([{ found: 0 }])
+    // And back again.
+    expect(await move('DB')).toMatchObject({ done: true })
+    expect(await contents('DB')).toEqual(before)
+    expect(await answers()).toBe(shown)
+    expect(await sql('SELECT database FROM companies WHERE id = ?', company.id)).toEqual([{ database: null }])
+  })
+
+  it('loses and doubles nothing of what is written between its steps', async () => {
+    const acknowledged: string[] = []
+    const refused: string[] = []
+    const { ids } = company
+    // Of several writes, so that it is also used when its placement is out of date.
+    let token = ''
+    let written = 0
+    const write = async (step: string, count: number) => {
+      const isLong = /^(clear|copy|remove)$/.test(step)
+      if (isLong && count % 6 > 0) return
+      if (count % 10 === 0 || token === '') token = await mintToken(company.id)
+      const api = (method: string, path: string, body: unknown, headers = {}) =>
+        send(request(token, method, path, body, headers))
+      const name = `${step} ${count} ${++written}`
+      const made = await api('POST', '/clients', newClient(name), {
+        'idempotency-key': `key-${range}-${written}`,
+      })
+      if (made.status !== 200) return void refused.push(`${step} ${made.status} ${made.body.error.message}`)
+      // The answer shows what is stored now, wherever that is.
+      const shown = await api('GET', '/clients?per_page=1', undefined)
+      expect(shown.body.data[0]?.company_name).toBe(name)
+      acknowledged.push(name)
+      await api('PATCH', `/clients/${made.body.client.id}`, { first_name: name })
+      // A value that changes hands, and a row that goes.
+      await api('PATCH', `/clients/${ids.client}`, { external_id: null })
+      const order = { title: name, client_id: made.body.client.id }
+      expect((await api('POST', '/orders', order)).status).toBe(200)
+      if (count % 3 === 0) await api('PATCH', `/orders/${ids.order}`, { title: name, client_id: made.body.client.id })
+      await api('PUT', `/mail/email-threads/${ids.thread}`, {
+        account_email: ids.mailbox,
+        messages: [{ body_plain: name.repeat(500 * (count % 2)) }],
+      })
+    }
+    for (const to of ['DB_TWO', 'DB'] as const) {
+      await move(to, write)
+      await write(`after ${to}`, to === 'DB' ? 901 : 900)
+    }
+    expect(refused).toEqual([])
+    const found = await sql<{ company_name: string; first_name: string }>(
+      `SELECT company_name, first_name FROM clients WHERE company_id = ? AND external_id = company_name ORDER BY id`,
+      company.id,
+    )
+    expect(found).toEqual(acknowledged.map((name) => ({ company_name: name, first_name: name })))
+    const orders = await sql<{ title: string }>(
+      'SELECT title FROM orders WHERE company_id = ? AND version = 1',
+      company.id,
+    )
+    expect(orders.filter(({ title }) => acknowledged.includes(title))).toHaveLength(acknowledged.length)
+    const [row] = await sql('SELECT client_count, last_change FROM companies WHERE id = ?', company.id)
+    const [counted] = await sql('SELECT sum(1 - deleted) AS client_count FROM clients WHERE company_id = ?', company.id)
+    expect(row).toMatchObject(counted ?? {})
+    const feed = await sql<{ sequence: number }>(
+      'SELECT sequence FROM changes WHERE company_id = ? ORDER BY 1',
+      company.id,
+    )
+    expect(feed.map(({ sequence }) => sequence)).toEqual(feed.map((_, index) => index + 1))
+    expect(feed.length).toBe(row?.last_change)
+  })
+
+  it('finds what differs, and copies the company anew', async () => {
+    const before = await contents('DB')
+    const ofThread = 'thread_id IN (SELECT id FROM email_threads WHERE company_id = ?)'
+    const middle = 'length(data) / 2'
+    const planted = {
+      clients: 'UPDATE clients SET version = version + 1 WHERE company_id = ?',
+      email_thread_segments: `UPDATE email_thread_segments SET data = substr(data, 1, ${middle} - 1) || '#' || substr(data, ${middle} + 1) WHERE ${ofThread}`,
+      payments: 'DELETE FROM payments WHERE company_id = ?',
+      order_counts: 'UPDATE order_counts SET count = count + 1 WHERE company_id = ?',
+    }
+    const waiting = Object.values(planted)
+    logLines.length = 0
+    let step = ''
+    await move('DB_TWO', async (now) => {
+      const text = now === 'compare' && step !== now ? waiting.shift() : undefined
+      step = now
+      if (!text) return
+      const setGuard = (state: string) =>
+        env.DB_TWO.prepare('UPDATE company_guards SET state = ? WHERE company_id = ?').bind(state, company.id)
+      // The triggers refuse what is not written by the move.
+      await env.DB_TWO.batch([setGuard('open'), env.DB_TWO.prepare(text).bind(company.id), setGuard('away')])
+    })
+    const found = logLines.filter(({ event }) => event === 'move_differs').map(({ reason }) => reason)
+    expect(found).toEqual(Object.keys(planted).map((table) => expect.stringContaining(table)))
+    expect(await contents('DB_TWO')).toEqual(before)
+  })
+
+  it('can be interrupted at any call of a database, and continued', async () => {
+    const before = await contents('DB')
+    let home: Home = 'DB'
+    for (const failing of POINTS) {
+      const to: Home = home === 'DB' ? 'DB_TWO' : 'DB'
+      await expect(move(to, async () => {}, dyingAt(failing, failing % 2 === 0))).rejects.toThrow()
+      await move(to)
+      home = to
+      expect([failing, await contents(home)]).toEqual([failing, before])
+    }
+  })
+
+  it('is in the log of administrators once, wherever its last part is interrupted', async () => {
+    for (const [to, parity] of [
+      ['DB_TWO', 0],
+      ['DB', 0],
+      ['DB_TWO', 1],
+      ['DB', 1],
+    ] as const) {
+      while ((await step(to)) !== 'switch');
+      const interrupted = (failing: number) =>
+        step(to, dyingAt(failing, failing % 2 === parity)).catch(() => 'interrupted')
+      for (let failing = 1; (await interrupted(failing)) !== 'remove'; ) failing++
+      await move(to)
+    }
+    const moves =
+      "SELECT actor, entity_id FROM admin_log WHERE company_id = ? AND action = 'companies.move' ORDER BY id"
+    expect(await sql(moves, company.id)).toEqual(
+      ['DB_TWO', 'DB', 'DB_TWO', 'DB'].map((to) => ({ actor: 'operator', entity_id: to })),
+    )
+  })
+
+  it('finds no difference where rows were removed since they were copied, or thousands were written', async () => {
+    await sql(
+      `INSERT INTO idempotency_keys (company_id, token_id, key, position, fingerprint, result, created_at)
+         SELECT ?1, 1, printf('old %06d', value), 0, 'f', NULL, 0 FROM (
+          WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < ?2) SELECT value FROM n)`,
+      ...[company.id, 5_000],
+    )
+    const steps: string[] = []
+    const before = logLines.length
+    await move('DB_TWO', async (step) => {
+      if (step === 'compare' && steps.at(-1) !== step) {
+        const isOld = "company_id = ? AND key LIKE 'old %'"
+        await sql(`DELETE FROM idempotency_keys WHERE ${isOld} AND key < 'old 000100'`, company.id)
+        await sql(`UPDATE idempotency_keys SET fingerprint = 'g' WHERE ${isOld} AND key > 'old 002800'`, company.id)
+      }
+      steps.push(step)
+    })
+    expect(logLines.slice(before).filter(({ event }) => event === 'move_differs')).toEqual([])
+    expect(steps.filter((step) => step === 'catch_up').length).toBeGreaterThan(1)
+    const found = `SELECT fingerprint, count(*) AS count FROM idempotency_keys WHERE company_id = ? AND key LIKE 'old %' GROUP BY 1`
+    expect(await sqlIn('DB_TWO', found, company.id)).toEqual([
+      { fingerprint: 'f', count: 2_701 },
+      { fingerprint: 'g', count: 2_200 },
+    ])
+  })
+
+  it('keeps the feed of changes when it is interrupted at its end, and continued after other writes', async () => {
+    while ((await step('DB_TWO')) !== 'switch');
+    const { ids } = company
+    for (let failing = 1; ; failing++) {
+      const reached = await step('DB_TWO', dyingAt(failing, false)).catch(() => 'interrupted')
+      const [guard] = await sql<{ state: string }>('SELECT state FROM company_guards WHERE company_id = ?', company.id)
+      if (reached === 'place' || guard?.state === 'away') break
+      // What the call that was killed could not undo.
+      await sql("UPDATE company_guards SET state = 'copying' WHERE company_id = ? AND state = 'frozen'", company.id)
+      const token = await mintToken(company.id)
+      const changed = request(token, 'PATCH', `/orders/${ids.order}`, { title: `Order ${failing}` })
+      expect((await send(changed)).status).toBe(200)
+      expect((await send(request(token, 'POST', '/clients', newClient(`end ${failing}`)))).status).toBe(200)
+    }
+    const feed = 'SELECT sequence, type, entity_id FROM changes WHERE company_id = ? ORDER BY sequence'
+    expect(await sqlIn('DB_TWO', feed, company.id)).toEqual(await sqlIn('DB', feed, company.id))
+    await move('DB_TWO')
+  })
+
+  it('to a database that is not bound any more can be taken back', async () => {
+    await step('DB_TWO')
+    await step('DB_TWO')
+    const { DB_TWO: _, ...without } = env
+    expect(await moveFor(without as Env, operatorOf(company.id), 'DB', 0)).toMatchObject({ done: true })
+    expect(await sql('SELECT 1 FROM company_guards WHERE company_id = ?', company.id)).toEqual([])
+    expect((await company.call('POST', '/clients', newClient('kept'))).status).toBe(200)
+    // Another one begins anew.
+    await move('DB_TWO')
+  })
+
+  it('can be taken back until the old database is closed', async () => {
+    const before = await contents('DB')
+    for (const steps of [1, 30, 45, 60, 500]) {
+      let count = 0
+      while (count++ < steps) {
+        const result = await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
+        if ('problem' in result || ['place', 'remove'].includes(result.step)) break
+      }
+      const back = await moveFor(env, operatorOf(company.id), 'DB', 10_000)
+      if ('problem' in back) {
+        expect(back.problem).toBe('has_moved')
+        await move('DB_TWO')
+        return
+      }
+      expect(back.done).toBe(true)
+      expect(await contents('DB')).toEqual(before)
+      expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
+      expect((await company.call('POST', '/clients', newClient(`back ${steps}`))).status).toBe(200)
+      await sql('DELETE FROM audit_log WHERE company_id = ?', company.id)
+      Object.assign(before, await contents('DB'))
+    }
+    throw new Error('The move never came to its end.')
+  })
+})

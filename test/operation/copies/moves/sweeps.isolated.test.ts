@@ -1,0 +1,239 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { sweep } from '../../../../src/delivery/accounting/delivery.ts'
+import { sweepWebhooks } from '../../../../src/delivery/webhooks/delivery.ts'
+import type { Env } from '../../../../src/env.ts'
+import { collectAdminEntries } from '../../../../src/kernel/api/audit.ts'
+import { forEachDatabase } from '../../../../src/kernel/db/placement.ts'
+import { sweepBackups } from '../../../../src/operation/copies/company-backup.ts'
+import { logGauges } from '../../../../src/operation/health/gauges.ts'
+import { sweepMailContents } from '../../../../src/resources/mail/sweep.ts'
+import { ADMIN_TOKEN, adminRequest, adminSend } from '../../../support/admin.ts'
+import { type Home, migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
+import { logLines } from '../../../support/log.ts'
+import { insert } from '../../../support/rows.ts'
+import { dump, rowsOf } from '../../../support/two-companies.ts'
+import { wrapBindings } from '../../../support/wrap-bindings.ts'
+
+beforeAll(migrate)
+
+const DAY_MS = 86_400_000
+const HASH = 'a'.repeat(64)
+
+let moving: TestCompany
+let settled: TestCompany
+let elsewhere: TestCompany
+
+beforeEach(async () => {
+  // What earlier tests have left to do would hide what this one has.
+  for (const home of ['DB', 'DB_TWO'] as const) {
+    await sqlIn(home, 'DELETE FROM company_guards')
+    await sqlIn(home, 'UPDATE email_threads SET content_used_at = 9e15')
+    await sqlIn(home, 'DELETE FROM email_thread_objects')
+    await sqlIn(home, 'UPDATE webhook_endpoints SET enabled = 0')
+    await sqlIn(home, 'UPDATE companies SET backed_up_at = 9e15')
+  }
+  logLines.length = 0
+  moving = await prepare(await mintCompany({ home: 'DB' }))
+  settled = await prepare(await mintCompany({ home: 'DB' }))
+  elsewhere = await prepare(await mintCompany({ home: 'DB_TWO' }))
+})
+
+/** Gives a company what each sweep has something to do with. */
+async function prepare(company: TestCompany): Promise<TestCompany> {
+  const { id, home } = company
+  const path = '/mail/email-threads/unused'
+  const thread = { account_email: 'a@x.example', messages: [{ text: 'x'.repeat(500) }] }
+  expect((await company.call('PUT', path, thread)).status).toBe(200)
+  const client = (await company.call('POST', '/clients', { company_name: 'a' })).body.client
+  const order = (await company.call('POST', '/orders', { title: 'a', client_id: client.id })).body.project
+  const old = Date.now() - 100 * DAY_MS
+  await sqlIn(home, 'UPDATE email_threads SET content_used_at = ? WHERE company_id = ?', old, id)
+  const row = { company_id: id, created_at: old, updated_at: old }
+  const key = { company_id: id, token_id: 1, key: 'k', fingerprint: 'f', result: '[]', created_at: old }
+  await insert('idempotency_keys', key, home)
+  const event = { ...row, order_id: order.id, operation: 'update', next_attempt_at: 0 }
+  await insert('accounting_outbox', { ...event, state: 'done' }, home)
+  await insert('accounting_outbox', { ...event, state: 'pending' }, home)
+  await insert(
+    'audit_log',
+    { company_id: id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: old },
+    home,
+  )
+  await insert(
+    'changes',
+    { company_id: id, sequence: 900, type: 'clients', entity_id: '1', operation: 'update', version: 1, at: old },
+    home,
+  )
+  const integration = { kind: 'accounting_sync', enabled: 1, base_url: 'http://127.0.0.1:9', credentials: 'unreadable' }
+  await insert('integrations', { company_id: id, ...integration, updated_at: 0 }, home)
+  const object = { company_id: id, id: `object-${id}`, content_hash: HASH, bytes: 1, segments: '[1]' }
+  await insert('email_thread_objects', { ...object, state: 'writing', remove_at: old }, home)
+  await env.FILES.put(keyOf(id), 'x')
+  const hook = {
+    ...row,
+    id: hookOf(id),
+    url: 'https://x.example',
+    secret: 'x',
+    event_types: '[]',
+    enabled: 1,
+    position: 0,
+  }
+  await insert('webhook_endpoints', hook, home)
+  await sqlIn(home, 'UPDATE companies SET last_change = 900, backed_up_at = NULL WHERE id = ?', id)
+  return company
+}
+
+const hookOf = (id: number) => `we_${String(id).padStart(18, '0')}`
+const keyOf = (id: number) => `mail/${id}/${HASH}/object-${id}`
+
+const guard = (home: Home, id: number, state: string) =>
+  insert('company_guards', { company_id: id, state, destination: 'DB_TWO', slot: 0, frozen_at: Date.now() }, home)
+
+/** Everything that the cron trigger runs. @returns the companies whose objects it has started, and what failed */
+async function sweepAll(bindings: Env = env) {
+  const started: string[] = []
+  const failures: string[] = []
+  const ids = new Map([moving, settled, elsewhere].map(({ id }) => [id, id]))
+  const watch = (name: 'ACCOUNTING_DELIVERY' | 'WEBHOOK_DELIVERY' | 'COMPANY_BACKUP') => ({
+    idFromName: (id: string) => id,
+    get: (id: string) => ({ start: async () => void (ids.has(Number(id)) && started.push(`${name} ${id}`)) }),
+  })
+  const watched = {
+    ...bindings,
+    ACCOUNTING_DELIVERY: watch('ACCOUNTING_DELIVERY'),
+    WEBHOOK_DELIVERY: watch('WEBHOOK_DELIVERY'),
+    COMPANY_BACKUP: watch('COMPANY_BACKUP'),
+  } as unknown as Env
+  const now = Date.now()
+  const sweepMail = (env: Env, at: number) => forEachDatabase(env, (each) => sweepMailContents(each, env.FILES, at))
+  const collect = (env: Env) => forEachDatabase(env, (_, name) => collectAdminEntries(env, name))
+  for (const work of [sweepMail, sweep, sweepWebhooks, sweepBackups, collect]) {
+    await work(watched, now).catch(() => failures.push(work.name))
+  }
+  return { started, failures }
+}
+
+async function leftOf({ id, home }: TestCompany) {
+  const count = async (text: string) =>
+    (await sqlIn<{ n: number }>(home, `SELECT count(*) AS n FROM ${text}`, id))[0]?.n
+  return {
+    keys: await count('idempotency_keys WHERE company_id = ?'),
+    events: await count("accounting_outbox WHERE company_id = ? AND state = 'done'"),
+    audit: await count("audit_log WHERE company_id = ? AND request_id = 'r'"),
+    changes: await count('changes WHERE company_id = ? AND sequence = 900'),
+    segments: await count(
+      'email_thread_segments WHERE thread_id IN (SELECT id FROM email_threads WHERE company_id = ?)',
+    ),
+    object: (await env.FILES.head(keyOf(id))) !== null,
+  }
+}
+
+const DONE = { keys: 0, events: 0, audit: 0, changes: 0, segments: 0, object: false }
+const OBJECTS = ['ACCOUNTING_DELIVERY', 'COMPANY_BACKUP', 'WEBHOOK_DELIVERY']
+const startsOf = ({ id }: TestCompany) => OBJECTS.map((name) => `${name} ${id}`)
+
+describe('the sweep', () => {
+  it('visits each database', async () => {
+    const { started, failures } = await sweepAll()
+    expect(failures).toEqual([])
+    for (const company of [moving, settled, elsewhere]) {
+      expect(await leftOf(company)).toEqual(DONE)
+      expect(started).toEqual(expect.arrayContaining(startsOf(company)))
+    }
+  })
+
+  it.each(['frozen', 'away', 'open'])('leaves a company alone that is %s, and serves the others', async (state) => {
+    await guard('DB', moving.id, state)
+    const before = rowsOf(await dump([moving.id]), moving.id)
+    const { started, failures } = await sweepAll()
+    expect(failures).toEqual([])
+    expect(logLines.filter(({ event }) => event === 'mail_contents_failed')).toEqual([])
+    expect(rowsOf(await dump([moving.id]), moving.id)).toEqual(before)
+    expect((await leftOf(moving)).object).toBe(true)
+    expect(started.filter((each) => each.endsWith(` ${moving.id}`))).toEqual([])
+    for (const company of [settled, elsewhere]) {
+      expect(await leftOf(company)).toEqual(DONE)
+      expect(started).toEqual(expect.arrayContaining(startsOf(company)))
+    }
+    // As soon as it is a company like the others, it is swept like them.
+    await sql('DELETE FROM company_guards')
+    expect((await sweepAll()).failures).toEqual([])
+    expect(await leftOf(moving)).toEqual(DONE)
+  })
+
+  it('logs what it does with a company that is being copied', async () => {
+    await guard('DB', moving.id, 'copying')
+    await sweepAll()
+    expect(await leftOf(moving)).toEqual(DONE)
+    const logged = await sql<{ name: string }>(
+      'SELECT DISTINCT table_name AS name FROM move_log WHERE company_id = ? ORDER BY 1',
+      moving.id,
+    )
+    expect(logged.map(({ name }) => name)).toEqual([
+      'email_thread_objects',
+      'email_thread_segments',
+      'email_threads',
+      'idempotency_keys',
+    ])
+  })
+
+  it('takes what administrators did to the directory, once, where their request could not', async () => {
+    const { id } = elsewhere
+    let changed = false
+    const broken = wrapBindings(env, (name, work) => {
+      changed ||= name === 'DB_TWO.batch'
+      return changed && name === 'DB.batch' ? Promise.reject(new Error('D1_ERROR: overloaded')) : work()
+    })
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+    const disable = adminRequest('PATCH', `/companies/${id}/webhooks/${hookOf(id)}`, { enabled: false }, headers)
+    expect((await adminSend(disable, broken)).status).toBe(200)
+    expect(logLines).toContainEqual(expect.objectContaining({ event: 'admin_log_late', database: 'DB_TWO' }))
+    const entries = () => sqlIn('DB', 'SELECT action FROM admin_log WHERE company_id = ?', id)
+    expect(await entries()).toEqual([])
+    for (let times = 0; times < 2; times++) {
+      expect((await sweepAll()).failures).toEqual([])
+      expect(await entries()).toEqual([{ action: 'webhooks.update:enabled' }])
+    }
+    expect(await sqlIn('DB_TWO', 'SELECT action FROM admin_log WHERE company_id = ?', id)).toEqual([])
+  })
+
+  it('serves the other databases when one of them fails', async () => {
+    for (const [failing, served] of [
+      ['DB', elsewhere],
+      ['DB_TWO', settled],
+    ] as const) {
+      const broken = wrapBindings(env, (name, work) =>
+        name.startsWith(`${failing}.`) ? Promise.reject(new Error('D1_ERROR: overloaded')) : work(),
+      )
+      const { started } = await sweepAll(broken)
+      expect([failing, await leftOf(served)]).toEqual([failing, DONE])
+      expect(started).toEqual(expect.arrayContaining(startsOf(served)))
+      expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_failed', database: failing }))
+      await logGauges(broken, Date.now())
+      expect(logLines.findLast(({ event }) => event === 'gauge')).toMatchObject({ databases: 1 })
+      expect(logLines).toContainEqual(expect.objectContaining({ event: 'gauge_failed', database: failing }))
+    }
+  })
+})
+
+describe('a freeze that nobody ended', () => {
+  const post = () => send(request(moving.token, 'POST', '/clients', { company_name: 'a' }))
+
+  it('is ended by a write after ten seconds', async () => {
+    await guard('DB', moving.id, 'frozen')
+    expect((await post()).status).toBe(503)
+    await sql('UPDATE company_guards SET frozen_at = ? WHERE company_id = ?', Date.now() - 11_000, moving.id)
+    expect((await post()).status).toBe(200)
+    expect(await sql('SELECT state FROM company_guards')).toEqual([{ state: 'copying' }])
+  })
+
+  it('is ended by the sweep', async () => {
+    await guard('DB', moving.id, 'frozen')
+    await guard('DB', settled.id, 'frozen')
+    await sql('UPDATE company_guards SET frozen_at = ? WHERE company_id = ?', Date.now() - 11_000, moving.id)
+    await sweepAll()
+    const states = await sql('SELECT state FROM company_guards ORDER BY company_id')
+    expect(states).toEqual([{ state: 'copying' }, { state: 'frozen' }])
+  })
+})

@@ -1,0 +1,123 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type SeedInput, seedFile } from '../../../../src/operation/copies/seed/file.ts'
+import { countRows } from '../../../../src/operation/copies/seed/load.ts'
+import { deriveRows, findDuplicates } from '../../../../src/operation/copies/seed/rows.ts'
+import { splitSeedFile } from '../../../../src/operation/copies/seed/split.ts'
+import { smallShop } from '../../../support/small-shop.ts'
+
+const NOW = 1_790_000_000_000
+
+const sizes = fc.record({
+  clients: fc.integer({ min: 1, max: 900 }),
+  orders: fc.integer({ min: 0, max: 100 }),
+  items: fc.integer({ min: 0, max: 40 }),
+  large: fc.integer({ min: 0, max: 1_500 }),
+  contexts: fc.integer({ min: 0, max: 4 }),
+  contextBytes: fc.integer({ min: 1, max: 450_000 }),
+  numbered: fc.integer({ min: 1, max: 4 }),
+})
+
+type Sizes = typeof sizes extends fc.Arbitrary<infer Values> ? Values : never
+
+function makeFile(size: Sizes): SeedInput {
+  const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
+  let itemId = 1
+  return {
+    ...smallShop(),
+    clients: upTo(size.clients).map((id) => ({ id, company_name: `Client ${id}` })),
+    orders: upTo(size.orders).map((id) => ({
+      id,
+      title: `Order ${id}`,
+      client_id: (id % size.clients) + 1,
+      order_status_id: 1,
+      created_date: '2026-01-31',
+      ...(id % 5 > 0 && {
+        invoice: {
+          id,
+          ...(id % size.numbered === 0 && { number: `N${id}` }),
+          tax_id: 1,
+          items: upTo(id === 1 ? size.large : size.items).map(() => ({
+            id: itemId++,
+            title: 'Tee',
+            quantity: 1,
+            unit_price: 1,
+          })),
+          payments: id === 1 ? upTo(size.items).map((payment) => ({ id: payment, amount: 1 })) : [],
+        },
+      }),
+    })),
+    thread_contexts: upTo(size.contexts).map((id) => ({
+      thread_id: `t${id}`,
+      orders_data: ['x'.repeat(size.contextBytes)],
+    })),
+  }
+}
+
+/** The rows of a file by table and id, without what depends on the number that an invoice gets. */
+function rowsOf(file: SeedInput): Map<string, object> {
+  const rows = deriveRows(seedFile.parse(file), 1_000, NOW)
+  const entries = Object.entries(rows).flatMap(([table, list]) =>
+    list.map((row) => {
+      const {
+        number: _,
+        number_key: _key,
+        items: _items,
+        payments: _payments,
+        artworks: _artworks,
+        ...rest
+      } = Object(row)
+      const { invoice: _invoice, ...shown } = rest
+      return [`${table} ${shown.id ?? shown.thread_id}`, shown as object] as const
+    }),
+  )
+  return new Map(entries)
+}
+
+describe('a split seed file', () => {
+  it('has every row of the file in parts of bounded size, referred ones first and numbered invoices first', () => {
+    fc.assert(
+      fc.property(sizes, (size) => {
+        const file = makeFile(size)
+        const { parts } = splitSeedFile(file)
+        const merged = new Map<string, object>()
+        const loaded = { clients: new Set<number>(), hasUnnumbered: false }
+        for (const { file: part, known } of parts) {
+          const parsed = seedFile.parse(part)
+          expect(findDuplicates(deriveRows(parsed, 1_000, NOW))).toEqual([])
+          expect(countRows(parsed)).toBeLessThanOrEqual(500)
+          expect(JSON.stringify({ file: part, known }).length).toBeLessThan(1_000_000)
+          for (const [key, row] of rowsOf(part)) {
+            if (merged.has(key)) expect(merged.get(key)).toEqual(row)
+            merged.set(key, row)
+          }
+          for (const { id } of part.clients ?? []) loaded.clients.add(id)
+          for (const { client_id, invoice } of part.orders ?? []) {
+            expect(loaded.clients.has(client_id)).toBe(true)
+            const isOwn = part.clients?.some(({ id }) => id === client_id)
+            expect(isOwn || known.clients?.includes(client_id)).toBe(true)
+            if (invoice?.number !== undefined) expect(loaded.hasUnnumbered).toBe(false)
+            if (invoice && invoice.number === undefined) loaded.hasUnnumbered = true
+          }
+        }
+        expect(merged).toEqual(rowsOf(file))
+      }),
+      { numRuns: 10 },
+    )
+  })
+
+  it('has the same hash for the same file only', () => {
+    const file = smallShop()
+    expect(splitSeedFile(file)).toEqual(splitSeedFile(structuredClone(file)))
+    expect(splitSeedFile({ ...file, taxes: [] }).hash).not.toBe(splitSeedFile(file).hash)
+  })
+
+  it('is refused where an element is too large for a part', () => {
+    const thread_contexts = [
+      { thread_id: 't', client_data: { a: 'x'.repeat(480_000) }, orders_data: 'x'.repeat(480_000) },
+    ]
+    expect(() => splitSeedFile({ ...smallShop(), thread_contexts })).toThrow(
+      new RangeError('`thread_contexts` has an element of more than 900 KB'),
+    )
+  })
+})

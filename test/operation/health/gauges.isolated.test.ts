@@ -1,0 +1,160 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Env } from '../../../src/env.ts'
+import { SLOW_MS } from '../../../src/kernel/db/client.ts'
+import { logGauges } from '../../../src/operation/health/gauges.ts'
+import { countSlow, readSlow } from '../../../src/operation/health/slow-statements.ts'
+import { migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { linesOf, logLines } from '../../support/log.ts'
+import { meterBindings } from '../../support/meter.ts'
+import { moveTime } from '../../support/time.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
+
+const NOW = Date.UTC(2026, 10, 22, 12)
+const PERIOD_MS = 300_000
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+  const { id: client_id } = (await company.call('POST', '/clients', { company_name: 'Acme' })).body.client
+  await company.call('POST', '/orders', { title: 'T', client_id })
+})
+
+async function readGauge(bindings: Env = env): Promise<Record<string, unknown> | undefined> {
+  await logGauges(bindings, NOW)
+  return logLines.findLast(({ event }) => event === 'gauge')
+}
+
+async function addEvents(state: string, count: number, createdAt: number): Promise<void> {
+  await sql(
+    `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+     WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+     SELECT company_id, id, 'update', ?2, ?3, ?3, ?3 FROM n, (SELECT company_id, id FROM orders WHERE company_id = ?4)`,
+    count,
+    state,
+    createdAt,
+    company.id,
+  )
+}
+
+describe('the gauge line', () => {
+  beforeEach(async () => {
+    for (const db of [env.DB, env.DB_TWO]) {
+      for (const table of ['accounting_outbox', 'webhook_deliveries', 'webhook_endpoints']) {
+        await db.prepare(`DELETE FROM ${table}`).run()
+      }
+    }
+  })
+
+  it('has zeros for an idle database, and its size', async () => {
+    expect(await readGauge()).toEqual({
+      event: 'gauge',
+      events_pending: 0,
+      events_parked: 0,
+      events_dead: 0,
+      oldest_pending_seconds: 0,
+      webhooks_disabled: 0,
+      deliveries_pending: 0,
+      companies_near_quota: 0,
+      database_bytes: expect.any(Number),
+      slow_statements: 0,
+      databases: 2,
+    })
+    expect(Number((await readGauge())?.database_bytes)).toBeGreaterThan(100_000)
+  })
+
+  it('counts what waits, what needs a person, and how long the oldest event waits', async () => {
+    await addEvents('dead', 3, NOW - 9_000_000)
+    await addEvents('parked', 2, NOW - 9_000_000)
+    await addEvents('done', 5, NOW - 9_000_000)
+    await addEvents('sent', 1, NOW - 65_000)
+    await addEvents('pending', 4, NOW - 1_000)
+    await sql(
+      `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, enabled, position, created_at, updated_at)
+       VALUES (?1, 'we_1', 'https://x.example', 's', '[]', 0, 0, 0, 0), (?1, 'we_2', 'https://x.example', 's', '[]', 1, 0, 0, 0)`,
+      company.id,
+    )
+    await sql(
+      `INSERT INTO webhook_deliveries (company_id, endpoint_id, type, entity_id, sequence) VALUES (?, 'we_2', 'clients', '1', 1)`,
+      company.id,
+    )
+    expect(await readGauge()).toMatchObject({
+      events_pending: 5,
+      events_parked: 2,
+      events_dead: 3,
+      oldest_pending_seconds: 65,
+      webhooks_disabled: 1,
+      deliveries_pending: 1,
+      companies_near_quota: 0,
+    })
+  })
+
+  it('reads a limited number of rows, however much waits', async () => {
+    await addEvents('dead', 3, NOW)
+    await addEvents('pending', 30_000, NOW)
+    const meter = meterBindings(env)
+    expect(await readGauge(meter.env)).toMatchObject({ events_pending: 9_997, events_dead: 3 })
+    expect(meter.take().rowsRead).toBeLessThan(45_000)
+  })
+
+  it('adds up the databases, and says which of them failed', async () => {
+    await addEvents('dead', 3, NOW)
+    const other = await mintCompany({ home: 'DB_TWO' })
+    const { id: client_id } = (await other.call('POST', '/clients', { company_name: 'Acme' })).body.client
+    const { id } = (await other.call('POST', '/orders', { title: 'T', client_id })).body.project
+    await sqlIn(
+      'DB_TWO',
+      `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+       VALUES (?, ?, 'update', 'dead', 0, 0, 0)`,
+      ...[other.id, id],
+    )
+    const both = await readGauge()
+    const broken = wrapBindings(env, (name, work) => (name.startsWith('DB.') ? Promise.reject(new Error('x')) : work()))
+    expect(await readGauge(broken)).toMatchObject({ events_dead: 1, databases: 1 })
+    expect(both).toMatchObject({ events_dead: 4, databases: 2 })
+    expect(logLines).toContainEqual({ event: 'gauge_failed', database: 'DB', error: 'Error' })
+  })
+})
+
+/** The database reports that every statement took so long. */
+function slow(duration: number): Env {
+  return wrapBindings(env, async (name, work) => {
+    const results = await work()
+    if (name !== 'DB.batch' || !Array.isArray(results)) return results
+    return results.map((result) => ({ ...result, meta: { ...result.meta, duration } }))
+  })
+}
+
+describe('slow statements', () => {
+  it('are counted by the request and, of all isolates, by the gauge', async () => {
+    // Later than the isolate's last write.
+    moveTime(6_000)
+    const before = Math.floor(Date.now() / PERIOD_MS) * PERIOD_MS
+    const { headers } = await send(request(company.token, 'GET', '/clients'), { env: slow(SLOW_MS) })
+    expect(linesOf(headers.get('x-request-id'))[0]).toMatchObject({ slow_statements: expect.any(Number) })
+    const { slow_statements } = linesOf(headers.get('x-request-id'))[0] ?? {}
+    expect(slow_statements).toBeGreaterThan(0)
+    await env.CACHE.put(`slow/${before / PERIOD_MS}/another-isolate`, '', { metadata: { count: 5 } })
+    vi.useRealTimers()
+    expect(await readSlow(env.CACHE, before + 2 * PERIOD_MS)).toBe(Number(slow_statements) + 5)
+    expect(await readSlow(env.CACHE, before + 3 * PERIOD_MS)).toBe(0)
+  })
+
+  it('are none below the limit', async () => {
+    const { headers } = await send(request(company.token, 'GET', '/clients'), { env: slow(SLOW_MS - 1) })
+    expect(linesOf(headers.get('x-request-id'))[0]).toMatchObject({ slow_statements: 0 })
+  })
+
+  it('are written to the cache once in five seconds, and begin at zero in each period', async () => {
+    const at = 40 * PERIOD_MS
+    const meter = meterBindings(env)
+    for (let i = 0; i < 10; i++) await countSlow(meter.env.CACHE, 1, at + i)
+    expect(meter.take().cacheWrites).toBe(1)
+    await countSlow(meter.env.CACHE, 1, at + 6_000)
+    expect(await readSlow(env.CACHE, at + 2 * PERIOD_MS)).toBe(11)
+    await countSlow(meter.env.CACHE, 2, at + PERIOD_MS)
+    expect(await readSlow(env.CACHE, at + 3 * PERIOD_MS)).toBe(2)
+  })
+})

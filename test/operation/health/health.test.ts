@@ -1,0 +1,157 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { app } from '../../../src/app.ts'
+import type { Env } from '../../../src/env.ts'
+import { endpoints, readHealth, readLiveness } from '../../../src/operation/health/contract.ts'
+import { documentation } from '../../../src/operation/health/documentation.ts'
+import wrangler from '../../../wrangler.toml?raw'
+import { type ApiResponse, migrate, send } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
+import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
+
+beforeAll(migrate)
+
+let clock = Date.now()
+
+/** Later than any earlier test, whose result is not reused then. */
+function passTime(): void {
+  vi.useFakeTimers({ toFake: ['Date'] })
+  clock += 60_000
+  vi.setSystemTime(clock)
+}
+
+function get(path: string, bindings: Env = env, method = 'GET'): Promise<ApiResponse> {
+  return send(new Request(`https://api.test${path}`, { method }), { env: bindings, app })
+}
+
+/** Bindings whose calls of some names fail. */
+function failing(name: RegExp, work: () => Promise<unknown> = () => Promise.reject(new Error('hunter2'))): Env {
+  return wrapBindings(env, (called, call) => (name.test(called) ? work() : call()))
+}
+
+function counting(): { bindings: Env; calls: string[] } {
+  const calls: string[] = []
+  const around: Around = (name, work) => {
+    calls.push(name)
+    return work()
+  }
+  return { bindings: wrapBindings(env, around), calls }
+}
+
+it('waits two seconds for what hangs', async () => {
+  // The clock goes on, but is later than that of every other test.
+  const began = Date.now()
+  const now = Date.now.bind(Date)
+  clock += 60_000
+  const spy = vi.spyOn(Date, 'now').mockImplementation(() => clock + now() - began)
+  const hanging = failing(/^(FILES|WEBHOOK_DELIVERY)\./, () => new Promise(() => undefined))
+  const { status, body } = await get('/health', hanging).finally(() => spy.mockRestore())
+  expect(status).toBe(503)
+  expect(body.checks.files.ms).toBeGreaterThanOrEqual(1_990)
+  expect(body.checks.cache.status).toBe('ok')
+})
+
+describe('GET /health', () => {
+  beforeEach(() => {
+    passTime()
+    return () => vi.useRealTimers()
+  })
+
+  it('returns 200 without a token where everything responds, and the schema that is applied', async () => {
+    const { status, body, headers } = await get('/health')
+    expect(status).toBe(200)
+    expect(readHealth.response.parse(body)).toEqual(body)
+    expect(body.status).toBe('ok')
+    expect(body.checks.schema).toMatchObject({ status: 'ok', applied: body.checks.schema.needed })
+    expect(headers.get('cache-control')).toBe('no-store')
+    expect(headers.has('x-request-id')).toBe(true)
+  })
+
+  it('reaches every database, the cache, both buckets and an object of every class, which are all beside each other', async () => {
+    const { bindings, calls } = counting()
+    const { body } = await get('/health', bindings)
+    const classes = Array.from(wrangler.matchAll(/^name = "(\w+)"\nclass_name/gm), ([, name = '']) => name)
+    expect(classes).toContain('RATE_LIMITER')
+    expect(Object.keys(body.checks.durable_objects)).toEqual(classes.map((name) => name.toLowerCase()))
+    expect(calls.sort()).toEqual(
+      [
+        'DB.batch',
+        'DB_TWO.batch',
+        'CACHE.get',
+        'FILES.head',
+        'BACKUPS.head',
+        ...classes.map((name) => `${name}.ping`),
+      ].sort(),
+    )
+  })
+
+  it.each([
+    ['the database', /^DB\./, 'database'],
+    ['the cache', /^CACHE\./, 'cache'],
+    ['the files', /^FILES\./, 'files'],
+    ['the backups', /^BACKUPS\./, 'backups'],
+  ])('returns 503 and names the check when %s fails, and tells nothing of why', async (_, name, check) => {
+    const { status, body } = await get('/health', failing(name))
+    expect(status).toBe(503)
+    expect(readHealth.response.parse(body).status).toBe('failed')
+    expect(body.checks[check]).toMatchObject({ status: 'failed' })
+    expect(JSON.stringify(body)).not.toContain('hunter2')
+    expect(logLines.at(-2)).toMatchObject({ event: 'health_failed', failures: { [check]: 'Error' } })
+    expect(JSON.stringify(logLines)).not.toContain('hunter2')
+  })
+
+  it.each(['', 'too short', `${env.CREDENTIALS_KEY},`, `${env.CREDENTIALS_KEY},x`])(
+    'returns 503 for the malformed CREDENTIALS_KEY %j, and does not show it',
+    async (key) => {
+      const { status, body } = await get('/health', { ...env, CREDENTIALS_KEY: key })
+      expect([status, body.checks.credentials_key.status]).toEqual([503, 'failed'])
+      expect(logLines.at(-2)).toMatchObject({ failures: { credentials_key: 'CredentialsError' } })
+      if (key) expect(JSON.stringify([body, logLines.slice(-2)])).not.toContain(key)
+    },
+  )
+
+  it('returns 503 when an object of one class fails', async () => {
+    const { status, body } = await get('/health', failing(/^ACCOUNTING_DELIVERY\./))
+    expect(status).toBe(503)
+    expect(body.checks.durable_objects).toMatchObject({
+      accounting_delivery: { status: 'failed' },
+      webhook_delivery: { status: 'ok' },
+      company_backup: { status: 'ok' },
+    })
+  })
+
+  it('checks once for all requests of five seconds, those at the same time included', async () => {
+    const { bindings, calls } = counting()
+    const all = await Promise.all(Array.from({ length: 20 }, () => get('/health', bindings)))
+    expect(new Set(all.map(({ body }) => JSON.stringify(body))).size).toBe(1)
+    vi.setSystemTime(Date.now() + 4_900)
+    await get('/health', bindings)
+    expect(calls.filter((name) => name === 'DB.batch')).toHaveLength(1)
+    vi.setSystemTime(Date.now() + 200)
+    await get('/health', bindings)
+    expect(calls.filter((name) => name === 'DB.batch')).toHaveLength(2)
+  })
+
+  it('returns 400 for a query, and 405 for another method', async () => {
+    expect((await get('/health?x=1')).status).toBe(400)
+    expect((await get('/health', env, 'POST')).status).toBe(405)
+    expect((await get('/health', env, 'HEAD')).status).toBe(200)
+  })
+})
+
+describe('GET /health/live', () => {
+  it('returns 200 without reaching anything', async () => {
+    const { bindings, calls } = counting()
+    const { status, body } = await get('/health/live', bindings)
+    expect(status).toBe(200)
+    expect(readLiveness.response.parse(body)).toEqual({ status: 'ok' })
+    expect(calls).toEqual([])
+  })
+})
+
+it('is documented by examples that the contracts accept', () => {
+  for (const contract of endpoints) {
+    const { example } = documentation[contract.operationId]
+    expect(contract.response.parse(example.response)).toEqual(example.response)
+  }
+})

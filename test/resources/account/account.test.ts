@@ -1,0 +1,47 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
+import { call, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
+
+beforeAll(migrate)
+
+describe('GET /me', () => {
+  it('returns the company, the token and its limits to a token without any permission', async () => {
+    const company = await mintCompany()
+    const token = await mintToken(company.id, [])
+    const { status, body } = await call(token, 'GET', '/me')
+    expect(status).toBe(200)
+    expect(body.company).toEqual({ id: company.id, name: `Company ${company.id}` })
+    expect(body.token).toMatchObject({ permissions: [], expires_at: null })
+    expect(body.limits).toMatchObject({ requests_per_minute: 300, database_ms_per_minute: 15_000, per_page_max: 100 })
+  })
+
+  it('returns all permissions, the expiry and the stored mail', async () => {
+    const company = await mintCompany()
+    const expiresAt = Date.parse('2099-01-01T00:00:00.000Z')
+    await sql('UPDATE api_tokens SET expires_at = ? WHERE company_id = ?', expiresAt, company.id)
+    await company.call('PUT', '/mail/email-threads/t', { account_email: 'a@x.example', messages: [{ id: '1' }] })
+    const { body } = await company.call('GET', '/me')
+    expect(body.token).toMatchObject({ permissions: [...PERMISSIONS].sort(), expires_at: '2099-01-01T00:00:00.000Z' })
+    expect(body.limits.mail_bytes).toBeGreaterThan(0)
+  })
+})
+
+describe('GET /order-statuses and GET /taxes', () => {
+  it('return the company’s own by position, without deleted ones, as orders accept them', async () => {
+    const [company, other] = [await mintCompany(), await mintCompany()]
+    await sql('UPDATE order_statuses SET position = 3 WHERE company_id = ? AND title = ?', company.id, 'New')
+    const statuses = (await company.call('GET', '/order-statuses')).body.data
+    expect(statuses.map(({ title }: { title: string }) => title)).toEqual(['Printing', 'New'])
+    const taxes = (await company.call('GET', '/taxes')).body.data
+    expect(taxes).toMatchObject([{ rate: 8.25 }])
+    const { client } = (await company.call('POST', '/clients', { company_name: 'a' })).body
+    const fields = { title: 'a', client_id: client.id, status_id: statuses[0].id, tax_id: taxes[0].id }
+    expect((await company.call('POST', '/orders', fields)).status).toBe(200)
+
+    await sql('UPDATE order_statuses SET deleted = 1 WHERE company_id = ? AND title = ?', company.id, 'New')
+    await sql('UPDATE taxes SET deleted = 1 WHERE company_id = ?', company.id)
+    expect((await company.call('GET', '/order-statuses')).body.data).toHaveLength(1)
+    expect((await company.call('GET', '/taxes')).body.data).toEqual([])
+    expect((await other.call('GET', '/order-statuses')).body.data).toHaveLength(2)
+  })
+})

@@ -1,0 +1,374 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { call, migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { measureHops } from '../../support/hops.ts'
+import { insert } from '../../support/rows.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
+
+interface Sent {
+  method: string
+  path: string
+  body?: unknown
+  if_match?: string
+}
+
+let company: TestCompany
+let clientId: number
+let next = 0
+
+const fresh = () => `batch-${next++}`
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+  clientId = (await company.call('POST', '/clients', { company_name: 'First' })).body.client.id
+})
+
+const run = (operations: unknown, headers?: Record<string, string>, of = company) =>
+  of.call('POST', '/batch', { operations }, headers)
+const create = (external_id?: string): Sent => ({
+  method: 'POST',
+  path: '/clients',
+  body: { company_name: 'Created', ...(external_id && { external_id }) },
+})
+
+/** Status and transaction of each result. */
+const shapeOf = ({ body }: { body: { results: { status: number; transaction: number | null }[] } }) =>
+  body.results.map(({ status, transaction }) => [status, transaction])
+
+async function count(table: string): Promise<number> {
+  const [row] = await sql<{ count: number }>(`SELECT count(*) AS count FROM ${table} WHERE company_id = ?`, company.id)
+  return row?.count ?? 0
+}
+
+describe('POST /batch', () => {
+  it('carries out creates and updates in their order, in one transaction', async () => {
+    const order = (await company.call('POST', '/orders', { title: 'A', client_id: clientId })).body.project.id
+    const response = await run([
+      { method: 'POST', path: '/clients', body: { company_name: 'New', email: ' new@x.example ' } },
+      { method: 'PATCH', path: `/clients/${clientId}`, body: { phone: '1' } },
+      { method: 'PATCH', path: '/clients/new%40x.example', body: { phone: '2' } },
+      { method: 'POST', path: '/orders', body: { title: 'New', client_id: clientId, tax_id: 0 } },
+      { method: 'PATCH', path: `/orders/${order}`, body: { title: 'B', discount_amount: 5 } },
+      { method: 'PATCH', path: `/orders/${order}`, body: { title: 'C' }, if_match: '"2"' },
+      { method: 'PUT', path: '/clients/by-external-id/a%2Fb', body: { company_name: 'Put' } },
+    ])
+    expect(response.status, JSON.stringify(response.body)).toBe(200)
+    expect(shapeOf(response)).toEqual(Array(7).fill([200, 1]))
+    expect(response.body.transactions).toBe(1)
+    const [created, , byEmail, newOrder, , changed, put] = response.body.results.map(
+      (each: { body: object }) => each.body,
+    )
+    expect(byEmail.client).toMatchObject({ id: created.client.id, email: 'new@x.example', phone: '2', version: 2 })
+    expect((await company.call('GET', `/clients/${created.client.id}`)).body).toEqual(byEmail)
+    expect((await company.call('GET', `/orders/${newOrder.project.id}`)).body).toEqual(newOrder)
+    expect(changed).toMatchObject({ project: { title: 'C', version: 3 }, invoice: { discount_amount: 5 } })
+    expect(put.client.external_id).toBe('a/b')
+  })
+
+  it('returns for a wrong operation what its own request would, and carries out the others', async () => {
+    const wrong: Sent[] = [
+      { method: 'POST', path: '/clients', body: {} },
+      { method: 'POST', path: '/clients', body: { company_name: 'A', company_id: 1 } },
+      { method: 'POST', path: '/clients', body: [] },
+      { method: 'PATCH', path: '/clients/1', body: { phone: '1' } },
+      { method: 'PATCH', path: '/clients/x', body: { phone: '1' } },
+      { method: 'PATCH', path: `/clients/${clientId}`, body: {} },
+      { method: 'PATCH', path: '/orders/x', body: { title: 'A' } },
+      { method: 'PATCH', path: '/orders/1', body: { title: 'A' } },
+      { method: 'POST', path: '/orders', body: { title: 'A', client_id: 1, status_id: 2 } },
+      { method: 'PATCH', path: `/clients/${clientId}`, body: { phone: '1' }, if_match: '"99"' },
+      { method: 'PUT', path: '/clients/by-external-id/%20', body: { company_name: 'A' } },
+    ]
+    const operations = wrong.flatMap((each) => [create(), each])
+    const before = await count('clients')
+    const response = await run(operations)
+    expect(response.status).toBe(200)
+    for (const [index, { method, path, body, if_match }] of wrong.entries()) {
+      const alone = await company.call(
+        method,
+        path,
+        body ?? 'null',
+        if_match === undefined ? {} : { 'if-match': if_match },
+      )
+      const result = response.body.results[2 * index + 1]
+      expect([result.status, result.transaction], path).toEqual([alone.status, null])
+      if (body !== undefined) expect(result.body).toEqual(alone.body)
+      expect(response.body.results[2 * index].status).toBe(200)
+    }
+    expect(await count('clients')).toBe(before + wrong.length)
+  })
+
+  it.each([
+    ['GET', '/clients'],
+    ['DELETE', '/clients/1'],
+    ['post', '/clients'],
+    ['POST', '/clients/1'],
+    ['PATCH', '/clients'],
+    ['POST', '/orders/1/payments'],
+    ['PUT', '/orders/1/invoice-items'],
+    ['POST', '/batch'],
+    ['PATCH', '/clients/'],
+    ['PATCH', '/clients/1?email=a@x.example'],
+    ['POST', '/api/v1/clients'],
+    ['POST', 'clients'],
+    ['POST', ''],
+  ])('refuses the operation %s %s', async (method, path) => {
+    const response = await run([{ method, path, body: {} }])
+    expect(response.body.results).toMatchObject([{ status: 400, transaction: null }])
+    expect(response.body.results[0].body.error.details.issues[0].path).toBe('path')
+    expect(response.body.transactions).toBe(0)
+  })
+
+  it.each<[string, unknown, string]>([
+    ['no operations', undefined, 'operations'],
+    ['an empty list', [], 'operations'],
+    ['101 operations', Array.from({ length: 101 }, () => create()), 'operations'],
+    ['a text', ['a'], 'operations.0'],
+    ['no body', [{ method: 'POST', path: '/clients' }], 'operations.0.body'],
+    ['an unknown field', [{ ...create(), id: 1 }], 'operations.0.id'],
+    ['no method', [create(), { path: '/clients', body: {} }], 'operations.1.method'],
+    ['a path that is no text', [{ ...create(), path: 1 }], 'operations.0.path'],
+  ])('is refused as a whole with %s', async (_, operations, path) => {
+    const before = await count('clients')
+    const response = await run(operations)
+    expect(response.status).toBe(400)
+    expect(response.body.error.details.issues[0].path).toBe(path)
+    expect(await count('clients')).toBe(before)
+  })
+
+  it.each(['DELETE', 'GET', '', 7, null, {}])(
+    'carries out the operations beside one with the method %j',
+    async (method) => {
+      const before = await count('clients')
+      const { status, body } = await run([create(), { method, path: `/clients/${clientId}`, body: {} }, create()])
+      expect([status, body.transactions]).toEqual([200, 1])
+      expect(body.results).toMatchObject([{ status: 200 }, { status: 400, transaction: null }, { status: 200 }])
+      expect(body.results[1].body.error.details.issues[0].message).toContain('PATCH /clients/{id}')
+      expect(await count('clients')).toBe(before + 2)
+    },
+  )
+
+  it('checks the permission of each operation', async () => {
+    const token = await mintToken(company.id, ['clients:write'])
+    const response = await call(token, 'POST', '/batch', {
+      operations: [create(), { method: 'POST', path: '/orders', body: { title: 'A', client_id: clientId } }],
+    })
+    expect(shapeOf(response)).toEqual([
+      [200, 1],
+      [403, null],
+    ])
+    expect(response.body.results[1].body.error.code).toBe('forbidden')
+    const none = await call(await mintToken(company.id, []), 'POST', '/batch', { operations: [create()] })
+    expect(shapeOf(none)).toEqual([[403, null]])
+  })
+
+  it('tells which operations were committed together where the database refuses some', async () => {
+    const [taken, twice] = [fresh(), fresh()]
+    await company.call('POST', '/clients', { company_name: 'A', external_id: taken })
+    const before = await count('clients')
+    const operations = [
+      create(),
+      create(twice),
+      create(taken),
+      create(twice),
+      create(),
+      { method: 'PATCH', path: `/clients/${clientId}`, body: { phone: '1' }, if_match: '"0"' },
+      create(),
+    ]
+    const response = await run(operations)
+    const results = shapeOf(response)
+    expect(results.map(([status]) => status)).toEqual([200, 200, 409, 409, 200, 412, 200])
+    expect(await count('clients')).toBe(before + 4)
+    const transactions = results.flatMap(([, transaction]) => transaction ?? [])
+    expect(transactions[0]).toBe(1)
+    expect(transactions).toEqual([...transactions].sort())
+    expect(response.body.transactions).toBe(Math.max(...transactions))
+    expect(results.filter(([status]) => status !== 200).every(([, transaction]) => transaction === null)).toBe(true)
+    expect(response.body.results[2].body.error.details).toEqual({ reason: 'external_id_taken' })
+  })
+
+  it('carries out 100 orders, each with its own number and invoice', async () => {
+    const own = await mintCompany()
+    const client = (await own.call('POST', '/clients', { company_name: 'A' })).body.client.id
+    const operations = Array.from({ length: 100 }, (_, n) => ({
+      method: 'POST',
+      path: '/orders',
+      body: { title: `Order ${n}`, client_id: client, external_id: `${n}`, tax_exempt: true },
+    }))
+    const response = await run(operations, {}, own)
+    expect(response.body.transactions).toBe(1)
+    const orders = response.body.results.map((each: { body: { project: object } }) => each.body)
+    expect(orders.map((order: { project: { title: string } }) => order.project.title)).toEqual(
+      operations.map(({ body }) => body.title),
+    )
+    expect(new Set(orders.map((order: { invoice: { number: string } }) => order.invoice.number)).size).toBe(100)
+    expect((await own.call('GET', '/orders')).body.pagination.total).toBe(100)
+  })
+
+  it('delivers the accounting events of its operations', async () => {
+    const own = await mintCompany()
+    const integration = { company_id: own.id, kind: 'accounting_sync', enabled: 1, base_url: 'https://x.example' }
+    await insert('integrations', { ...integration, credentials: 'x', updated_at: 0 })
+    const client = (await own.call('POST', '/clients', { company_name: 'A' })).body.client.id
+    const order = (title: string, accounting_sync_enabled: boolean) => ({
+      method: 'POST',
+      path: '/orders',
+      body: { title, client_id: client, accounting_sync_enabled },
+    })
+    await run([order('a', false), order('b', true), create()], {}, own)
+    expect(await sql('SELECT operation FROM accounting_outbox WHERE company_id = ?', own.id)).toEqual([
+      { operation: 'create' },
+    ])
+  })
+
+  it('changes nothing of another company', async () => {
+    const other = await mintCompany()
+    const theirs = (await other.call('POST', '/clients', { company_name: 'Theirs', email: 'theirs@x.example' })).body
+      .client
+    const response = await run([
+      { method: 'PATCH', path: `/clients/${theirs.id}`, body: { phone: '1' } },
+      { method: 'PATCH', path: '/clients/theirs%40x.example', body: { phone: '1' } },
+      { method: 'POST', path: '/orders', body: { title: 'A', client_id: theirs.id } },
+    ])
+    expect(response.body.results.map(({ status }: { status: number }) => status)).toEqual([404, 404, 400])
+    expect((await other.call('GET', `/clients/${theirs.id}`)).body.client).toEqual(theirs)
+  })
+})
+
+describe('the limits of a batch', () => {
+  const limitOf = (response: { headers: Headers }) =>
+    Number(/r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1])
+
+  it('count each operation as a request, and a malformed batch as one', async () => {
+    const own = await mintCompany()
+    const first = limitOf(await own.call('GET', '/clients'))
+    const batch = await run(
+      Array.from({ length: 40 }, () => create()),
+      {},
+      own,
+    )
+    expect(limitOf(batch)).toBe(first - 40)
+    expect(limitOf(await run([], {}, own))).toBe(first - 41)
+    expect(limitOf(await own.call('GET', '/batch'))).toBe(first - 42)
+    expect(limitOf(await own.call('GET', '/clients'))).toBe(first - 43)
+  })
+
+  it('refuse it as a whole where less is left, and leave that for smaller ones', async () => {
+    const own = await mintCompany()
+    const sent = (n: number) =>
+      run(
+        Array.from({ length: n }, () => create()),
+        {},
+        own,
+      )
+    for (let i = 0; i < 2; i++) expect((await sent(100)).status).toBe(200)
+    expect((await sent(60)).status).toBe(200)
+    const refused = await sent(50)
+    expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limited'])
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect((await own.call('GET', '/clients')).body.pagination.total).toBe(260)
+    expect((await sent(30)).status).toBe(200)
+    expect(limitOf(await sent(9))).toBe(0)
+    expect((await own.call('GET', '/clients')).status).toBe(429)
+  })
+
+  it('are three serial waits while it is one transaction: the second is for its further requests', async () => {
+    const token = await mintToken(company.id)
+    await measureHops(request(token, 'GET', '/clients'))
+    const sent = (key: Record<string, string>) =>
+      request(token, 'POST', '/batch', { operations: [create(), create()] }, key)
+    const { hops, response } = await measureHops(sent({ 'idempotency-key': fresh() }))
+    expect(response.status).toBe(200)
+    expect(hops.filter(({ name }) => name.startsWith('DB.'))).toHaveLength(1)
+    const other = await mintToken(company.id)
+    const calls: string[] = []
+    const bindings = wrapBindings(env, (name, work) => {
+      if (name !== 'FAILED_LOOKUPS.limit') calls.push(name)
+      return work()
+    })
+    await send(request(other, 'GET', '/clients'), { env: bindings })
+    calls.length = 0
+    const operations = Array.from({ length: 50 }, () => create())
+    await send(request(other, 'POST', '/batch', { operations }), { env: bindings })
+    expect(calls.slice(0, 3)).toEqual(['RATE_LIMITER.enter', 'RATE_LIMITER.take', 'DB.batch'])
+    expect(calls.filter((name) => name === 'DB.batch')).toHaveLength(1)
+  })
+})
+
+describe('a batch that is sent again with its key', () => {
+  const keyed = () => ({ 'idempotency-key': fresh() })
+
+  it('returns the same, and carries out nothing again', async () => {
+    const headers = keyed()
+    const operations = [
+      create(),
+      { method: 'PATCH', path: '/clients/1', body: { phone: '1' } },
+      { method: 'POST', path: '/clients', body: {} },
+      { method: 'POST', path: '/orders', body: { title: 'A', client_id: 1 } },
+      { method: 'PATCH', path: `/clients/${clientId}`, body: { website: 'x.example' } },
+    ]
+    const first = await run(operations, headers)
+    const before = [await count('clients'), await count('changes')]
+    const again = await run(operations, headers)
+    expect(JSON.stringify(again.body)).toBe(JSON.stringify(first.body))
+    expect(again.headers.get('idempotency-replayed')).toBe('true')
+    expect([await count('clients'), await count('changes')]).toEqual(before)
+    expect((await run([create()], headers)).body.error.details).toEqual({ reason: 'idempotency_key_reused' })
+  })
+
+  it('returns the same transactions', async () => {
+    const twice = fresh()
+    const headers = keyed()
+    const operations = [create(), create(twice), create(twice), create(), create()]
+    const first = await run(operations, headers)
+    expect(first.body.transactions).toBeGreaterThan(1)
+    const before = await count('clients')
+    const again = await run(operations, headers)
+    expect(again.body).toEqual(first.body)
+    expect(await count('clients')).toBe(before)
+  })
+
+  it.each([1, 2, 3, 4, 5])(
+    'carries out the rest when the service stopped after %i calls of the database',
+    async (calls) => {
+      const headers = keyed()
+      const twice = fresh()
+      // Refused as a whole, so that it runs in several transactions.
+      const operations = [create(), create(twice), create(twice), create(), create(), create()]
+      let done = 0
+      const stopping = wrapBindings(env, async (name, work) => {
+        if (name === 'DB.batch' && done >= calls) throw new Error('D1_ERROR: out of order')
+        try {
+          return await work()
+        } finally {
+          if (name === 'DB.batch') done++
+        }
+      })
+      const before = await count('clients')
+      const stopped = await send(request(company.token, 'POST', '/batch', { operations }, headers), { env: stopping })
+      expect(stopped.status).toBe(503)
+      const response = await run(operations, headers)
+      expect(response.body.results.map(({ status }: { status: number }) => status)).toEqual([
+        200, 200, 409, 200, 200, 200,
+      ])
+      expect(await count('clients')).toBe(before + 5)
+      const ids = response.body.results.flatMap(
+        (each: { body: { client?: { id: number } } }) => each.body.client?.id ?? [],
+      )
+      expect(new Set(ids).size).toBe(5)
+      expect((await run(operations, headers)).body.results).toEqual(response.body.results)
+    },
+  )
+
+  it('carries out each operation once, however many are sent at once', async () => {
+    const headers = keyed()
+    const operations = [create(), create(), create()]
+    const before = await count('clients')
+    const responses = await Promise.all(Array.from({ length: 5 }, () => run(operations, headers)))
+    expect(await count('clients')).toBe(before + 3)
+    const done = responses.filter(({ status }) => status === 200).map(({ body }) => JSON.stringify(body))
+    expect(new Set(done).size).toBe(1)
+    expect(responses.every(({ status }) => status === 200 || status === 409)).toBe(true)
+  })
+})

@@ -1,0 +1,86 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
+
+/* While a transaction runs, nobody else's statement does: so a batch of long texts is committed in several. */
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  await mintCompany()
+  await mintCompany()
+})
+
+// Each batch counts as its operations against the limit of a token.
+beforeEach(async () => {
+  company = await mintCompany()
+})
+
+let next = 0
+/** Four searched texts of 250 characters. */
+const heavy = () => {
+  const text = `heavy ${next++} `.padEnd(250, 'x')
+  return {
+    method: 'POST',
+    path: '/clients',
+    body: { company_name: text, first_name: text, last_name: text, phone: text },
+  }
+}
+const listOf = (count: number) => Array.from({ length: count }, heavy)
+const run = (operations: unknown, headers?: Record<string, string>) =>
+  company.call('POST', '/batch', { operations }, headers)
+
+interface Result {
+  status: number
+  transaction: number
+  body: { client: { id: number; company_name: string } }
+}
+
+const clientsOf = async () => (await company.call('GET', '/clients')).body.pagination.total
+
+describe('a batch of many texts', () => {
+  it('is one transaction up to 40,000 characters, and several beyond, in the order of its operations', async () => {
+    expect((await run(listOf(40))).body.transactions).toBe(1)
+    const operations = listOf(100)
+    const { body, status } = await run(operations)
+    expect(status).toBe(200)
+    const results: Result[] = body.results
+    expect(results.map((each) => each.status)).toEqual(operations.map(() => 200))
+    expect(results.map(({ body: { client } }) => client.company_name)).toEqual(
+      operations.map((each) => each.body.company_name),
+    )
+    const ids = results.map(({ body: { client } }) => client.id)
+    expect(ids).toEqual([...ids].sort((a, b) => a - b))
+    expect(results.map(({ transaction }) => transaction)).toEqual(operations.map((_, n) => Math.floor(n / 25) + 1))
+    expect(body.transactions).toBe(4)
+  })
+
+  it('counts no more of a text than a name may have', async () => {
+    const [first] = (await run([heavy()])).body.results
+    const { id } = first.body.client
+    const change = { method: 'PATCH', path: `/clients/${id}`, body: { tax_exempt_reason: 'y'.repeat(1_000) } }
+    expect((await run(Array.from({ length: 100 }, () => change))).body.transactions).toBe(1)
+  })
+
+  it('repeats nothing that was committed before another transaction failed', async () => {
+    const operations = listOf(80)
+    const key = { 'idempotency-key': crypto.randomUUID() }
+    const before = await clientsOf()
+    let batches = 0
+    const failing = wrapBindings(env, async (name, work) => {
+      if (/^DB\w*\.batch$/.test(name) && ++batches === 3) throw new Error('down')
+      return work()
+    })
+    const sent = request(company.token, 'POST', '/batch', { operations }, key)
+    const failed = await send(sent, { env: failing })
+    expect([failed.status, batches >= 2]).toEqual([expect.any(Number), true])
+    const again = await run(operations, key)
+    expect(again.status, JSON.stringify(again.body)).toBe(200)
+    expect(await clientsOf()).toBe(before + 80)
+    const replayed = await run(operations, key)
+    expect(replayed.headers.get('idempotency-replayed')).toBe('true')
+    expect(replayed.body).toEqual(again.body)
+    expect(await clientsOf()).toBe(before + 80)
+  })
+})

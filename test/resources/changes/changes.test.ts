@@ -1,0 +1,235 @@
+import { env } from 'cloudflare:workers'
+import fc from 'fast-check'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
+import { call, migrate, mintCompany, mintToken, sql, type TestCompany } from '../../support/app.ts'
+
+beforeAll(migrate)
+
+const MAILBOX = 'box@x.example'
+
+interface Entry {
+  type: string
+  id: number | string
+  operation: string
+  version: number
+  time: string
+}
+
+async function readPage(company: TestCompany, query: string) {
+  const { status, body } = await company.call('GET', `/changes?${query}`)
+  expect(status).toBe(200)
+  return body as { data: Entry[]; pagination: { next_cursor: string; has_more: boolean } }
+}
+
+/** Everything after a cursor, in pages of a size. */
+async function follow(company: TestCompany, cursor: string | null, perPage = 7, more = '') {
+  const entries: Entry[] = []
+  let next = cursor
+  for (let page = 0; page < 200; page++) {
+    const query = `per_page=${perPage}${more}${next === null ? '' : `&cursor=${next}`}`
+    const { data, pagination } = await readPage(company, query)
+    entries.push(...data)
+    next = pagination.next_cursor
+    if (!pagination.has_more) return { entries, cursor: next }
+  }
+  throw new Error('The feed has no end.')
+}
+
+const shapeOf = ({ type, operation, version }: Entry) => [type, operation, version]
+
+async function createClient(company: TestCompany) {
+  return (await company.call('POST', '/clients', { company_name: 'Harbor' })).body.client as { id: number }
+}
+
+describe('the feed of changes', () => {
+  it('has every create, update and delete of each type in the order of their commits', async () => {
+    const company = await mintCompany()
+    const { id } = await createClient(company)
+    await company.call('PATCH', `/clients/${id}`, { phone: '1' })
+    const { project } = (await company.call('POST', '/orders', { title: 'Shirts', client_id: id })).body
+    await company.call('PATCH', `/orders/${project.id}`, { title: 'Hoodies' })
+    await company.call('DELETE', `/orders/${project.id}`)
+    await company.call('PATCH', `/clients/${id}`, { deleted: true })
+    await company.call('PATCH', `/clients/${id}`, { deleted: false })
+    const thread = { account_email: MAILBOX, messages: [{ id: '1' }], last_synced_at: '2026-01-01T00:00:00.000Z' }
+    const { email_thread } = (await company.call('PUT', '/mail/email-threads/t1', thread)).body
+    await company.call('PUT', '/mail/email-threads/t1', { ...thread, last_synced_at: '2026-02-01T00:00:00.000Z' })
+    await company.call('PUT', '/mail/email-threads/t1', { ...thread, subject: 'Shirts' })
+
+    const { entries } = await follow(company, null, 3)
+    expect(entries.map(shapeOf)).toEqual([
+      ['clients', 'create', 1],
+      ['clients', 'update', 2],
+      ['orders', 'create', 1],
+      ['orders', 'update', 2],
+      ['orders', 'delete', 3],
+      ['clients', 'delete', 3],
+      ['clients', 'update', 4],
+      ['email_threads', 'create', 1],
+      // The sync that changed nothing but its own time is no change, but a revision.
+      ['email_threads', 'update', 3],
+    ])
+    expect(entries.map((entry) => entry.id)).toEqual([
+      ...[id, id, project.id, project.id, project.id, id, id],
+      ...[email_thread.id, email_thread.id],
+    ])
+    expect(entries.at(-1)).toMatchObject({ account_email: MAILBOX, legacy_thread_id: 't1' })
+    for (const { time } of entries) expect(Math.abs(Date.now() - Date.parse(time))).toBeLessThan(60_000)
+  })
+
+  it('has rows that no request has written', async () => {
+    const company = await mintCompany()
+    await sql(
+      `INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at)
+       VALUES (?1, 7, 'a', 'A', 0, 0)`,
+      company.id,
+    )
+    expect((await follow(company, null)).entries).toMatchObject([{ type: 'clients', id: 7, operation: 'create' }])
+  })
+
+  it('has nothing of a request that changed nothing, or of another company', async () => {
+    const [company, other] = [await mintCompany(), await mintCompany()]
+    const { id } = await createClient(other)
+    await company.call('PATCH', `/clients/${id}`, { phone: '1' })
+    await company.call('POST', '/orders', { title: 'Shirts', client_id: id })
+    expect((await follow(company, null)).entries).toEqual([])
+  })
+
+  it('continues after a cursor with what was committed since, exactly once', async () => {
+    const operations = fc.array(fc.constantFrom('create', 'update', 'delete', 'read'), { minLength: 1, maxLength: 20 })
+    await fc.assert(
+      fc.asyncProperty(operations, fc.integer({ min: 1, max: 5 }), async (steps, perPage) => {
+        const company = await mintCompany()
+        let { cursor } = await follow(company, null)
+        const expected: unknown[][] = []
+        const seen: unknown[][] = []
+        const versions: number[] = []
+        let last = 0
+        for (const step of steps) {
+          if (step === 'read') {
+            const read = await follow(company, cursor, perPage)
+            seen.push(...read.entries.map(shapeOf))
+            cursor = read.cursor
+          } else if (step === 'create' || last === 0) {
+            last = (await createClient(company)).id
+            versions[last] = 1
+            expected.push(['clients', 'create', 1])
+          } else {
+            await company.call('PATCH', `/clients/${last}`, step === 'delete' ? { deleted: true } : { deleted: false })
+            versions[last] = (versions[last] ?? 0) + 1
+            expected.push(['clients', step === 'delete' ? 'delete' : 'update', versions[last]])
+          }
+        }
+        seen.push(...(await follow(company, cursor, perPage)).entries.map(shapeOf))
+        expect(seen).toEqual(expected)
+      }),
+      { numRuns: 10 },
+    )
+  })
+
+  it('has only the types that are asked for, and passes over thousands of others', async () => {
+    const company = await mintCompany()
+    await sql(
+      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+       INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at)
+       SELECT ?1, i, 'a', 'A', 0, 0 FROM n`,
+      company.id,
+    )
+    await company.call('POST', '/orders', { title: 'Shirts', client_id: 1 })
+    const first = await readPage(company, 'types=orders')
+    expect(first).toMatchObject({ data: [], pagination: { has_more: true } })
+    const { entries } = await follow(company, first.pagination.next_cursor, 100, '&types=orders')
+    expect(entries.map(shapeOf)).toEqual([['orders', 'create', 1]])
+  })
+
+  it('begins at the end with start=latest', async () => {
+    const company = await mintCompany()
+    await createClient(company)
+    const { data, pagination } = await readPage(company, 'start=latest')
+    expect(data).toEqual([])
+    const { id } = await createClient(company)
+    expect((await follow(company, pagination.next_cursor)).entries).toMatchObject([{ id, operation: 'create' }])
+  })
+
+  it('keeps changes for 31 days, then returns 410 to a cursor before them', async () => {
+    const company = await mintCompany()
+    const { cursor: start } = await follow(company, null)
+    await createClient(company)
+    const { cursor: afterFirst } = await follow(company, start)
+    await createClient(company)
+    await sql('UPDATE changes SET at = at - 30 * 86400000 WHERE company_id = ?', company.id)
+    await removeExpiredRows(env[company.home], Date.now())
+    expect((await follow(company, start)).entries).toHaveLength(2)
+
+    await sql('UPDATE changes SET at = at - 2 * 86400000 WHERE company_id = ? AND sequence = 1', company.id)
+    await removeExpiredRows(env[company.home], Date.now())
+    const gone = await company.call('GET', `/changes?cursor=${start}`)
+    expect(gone).toMatchObject({ status: 410, body: { error: { details: { reason: 'cursor_expired' } } } })
+    expect((await follow(company, afterFirst)).entries).toHaveLength(1)
+    expect((await follow(company, null)).entries).toHaveLength(1)
+
+    // When nothing is left, a cursor at the end is still good.
+    const { cursor: end } = await follow(company, null)
+    await sql('DELETE FROM changes WHERE company_id = ?', company.id)
+    expect((await follow(company, end)).entries).toEqual([])
+    expect((await company.call('GET', `/changes?cursor=${afterFirst}`)).status).toBe(410)
+  })
+
+  it('returns 400 for a cursor that is broken, of another company or of other types', async () => {
+    const [company, other] = [await mintCompany(), await mintCompany()]
+    const { cursor } = await follow(company, null)
+    const flipped = `${cursor.startsWith('A') ? 'B' : 'A'}${cursor.slice(1)}`
+    for (const query of [
+      `cursor=${flipped}`,
+      'cursor=x',
+      `cursor=${cursor}&types=orders`,
+      `cursor=${cursor}&start=latest`,
+    ]) {
+      expect((await company.call('GET', `/changes?${query}`)).status, query).toBe(400)
+    }
+    expect((await other.call('GET', `/changes?cursor=${cursor}`)).status).toBe(400)
+    for (const query of ['types=invoices', 'wait=26', 'per_page=1001', 'start=now']) {
+      expect((await company.call('GET', `/changes?${query}`)).status, query).toBe(400)
+    }
+  })
+
+  it('needs the permission of each type, and shows what may be read', async () => {
+    const company = await mintCompany()
+    const { id } = await createClient(company)
+    await company.call('POST', '/orders', { title: 'Shirts', client_id: id })
+    const token = await mintToken(company.id, ['orders:read'])
+    expect((await call(token, 'GET', '/changes')).body.data.map(shapeOf)).toEqual([['orders', 'create', 1]])
+    expect((await call(token, 'GET', '/changes?types=orders,clients')).status).toBe(403)
+    expect((await call(await mintToken(company.id, ['files:read']), 'GET', '/changes')).status).toBe(403)
+  })
+})
+
+describe('long polling', () => {
+  it('ends with the first change', async () => {
+    const company = await mintCompany()
+    const { cursor } = await follow(company, null)
+    const polled = company.call('GET', `/changes?cursor=${cursor}&wait=25`)
+    await scheduler.wait(300)
+    const { id } = await createClient(company)
+    expect((await polled).body.data).toMatchObject([{ type: 'clients', id }])
+  })
+
+  it('ends empty after its time, with a cursor that continues', async () => {
+    const company = await mintCompany()
+    const { cursor } = await follow(company, null)
+    const { body } = await company.call('GET', `/changes?cursor=${cursor}&wait=1`)
+    expect(body).toMatchObject({ data: [], pagination: { has_more: false } })
+    const { id } = await createClient(company)
+    expect((await follow(company, body.pagination.next_cursor)).entries).toMatchObject([{ id }])
+  })
+
+  it('does not end with a change of another type or company', async () => {
+    const [company, other] = [await mintCompany(), await mintCompany()]
+    const { cursor } = await follow(company, null, 7, '&types=orders')
+    const polled = company.call('GET', `/changes?cursor=${cursor}&wait=2&types=orders`)
+    await createClient(company)
+    await createClient(other)
+    expect((await polled).body.data).toEqual([])
+  })
+})

@@ -1,0 +1,303 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { type ApiResponse, migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+const DEFAULTS = {
+  first_name: null,
+  last_name: null,
+  email: null,
+  website: null,
+  phone: null,
+  accounting_sync_enabled: false,
+  tax_exempt: false,
+  tax_exempt_reason: null,
+  deleted: false,
+  external_id: null,
+  version: 1,
+}
+
+async function create(body: Record<string, unknown>, by = company) {
+  const response = await by.call('POST', '/clients', body)
+  expect(response.status, JSON.stringify(response.body)).toBe(200)
+  return response.body.client
+}
+
+function issuesOf(response: ApiResponse): string[] {
+  expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+  return response.body.error.details.issues.map((issue: { path: string }) => issue.path)
+}
+
+describe('POST /clients', () => {
+  it('requires only a company name', async () => {
+    const client = await create({ company_name: 'Harbor' })
+    expect(client).toEqual({
+      ...DEFAULTS,
+      id: expect.any(Number),
+      company_name: 'Harbor',
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      updated_at: client.created_at,
+    })
+    expect(Math.abs(Date.now() - Date.parse(client.created_at))).toBeLessThan(60_000)
+  })
+
+  it('accepts every field, trims text and stores the website as sent', async () => {
+    const fields = {
+      company_name: ' \tÄrzte & Söhne\u3000',
+      first_name: ' Jo ',
+      last_name: ' Weiß',
+      email: ' Jo.Weiss@X.Example ',
+      website: ' http://x.example/a b ',
+      phone: ' (555) 010-0142 ',
+      accounting_sync_enabled: true,
+      tax_exempt: true,
+      tax_exempt_reason: ' Non-profit ',
+      deleted: true,
+    }
+    const expected = Object.entries(fields).map(([name, value]) => [
+      name,
+      typeof value === 'string' && name !== 'website' ? value.trim() : value,
+    ])
+    expect(await create(fields)).toMatchObject(Object.fromEntries(expected))
+  })
+
+  it.each([
+    ['company_name', undefined],
+    ['company_name', null],
+    ['company_name', ''],
+    ['company_name', ' \n\t\u00a0'],
+    ['company_name', 'x'.repeat(256)],
+    ['company_name', 7],
+    ['company_name', 'a\ud800b'],
+    ['first_name', ''],
+    ['last_name', 'x'.repeat(256)],
+    ['phone', ' '],
+    ['email', ''],
+    ['email', 'nobody'],
+    ['email', 'a@b'],
+    ['email', 'a b@x.example'],
+    ['email', `${'x'.repeat(250)}@x.example`],
+    ['website', ''],
+    ['website', 'x'.repeat(256)],
+    ['tax_exempt_reason', 'x'.repeat(1001)],
+    ['tax_exempt', null],
+    ['tax_exempt', 1],
+    ['accounting_sync_enabled', 'true'],
+    ['deleted', 'false'],
+    ['company_id', 1],
+    ['id', 5],
+    ['created_at', '2026-01-01T00:00:00.000Z'],
+    ['constructor', 1],
+  ])('rejects %s: %j', async (field, value) => {
+    const response = await company.call('POST', '/clients', { company_name: 'a', [field]: value })
+    expect(issuesOf(response)).toEqual([field])
+  })
+
+  it('rejects __proto__ as an unknown field', async () => {
+    const response = await company.call('POST', '/clients', '{"company_name":"a","__proto__":{"deleted":true}}')
+    expect(issuesOf(response)).toEqual(['__proto__'])
+  })
+
+  it('accepts 255 characters of any script, and 1,000 of a reason', async () => {
+    const name = '🧵'.repeat(255)
+    expect((await create({ company_name: name, tax_exempt_reason: 'é'.repeat(1000) })).company_name).toBe(name)
+    expect(issuesOf(await company.call('POST', '/clients', { company_name: `${name}🧵` }))).toEqual(['company_name'])
+  })
+
+  it('assigns ids that are unique across companies under concurrent requests', async () => {
+    const other = await mintCompany()
+    const made = await Promise.all(
+      Array.from({ length: 30 }, (_, i) => create({ company_name: `c${i}` }, i % 2 ? other : company)),
+    )
+    expect(new Set(made.map(({ id }) => id)).size).toBe(30)
+  })
+})
+
+describe('the lookup of a client', () => {
+  it('finds it by id, by email in the path, and by email in the query, which takes precedence', async () => {
+    const client = await create({ company_name: 'a', email: 'Look+Up@x.example' })
+    const other = await create({ company_name: 'b', email: 'other@x.example' })
+    for (const path of [
+      `/clients/${client.id}`,
+      '/clients/Look%2BUp%40x.example',
+      '/clients/look+up@X.EXAMPLE',
+      '/clients/-?email=look%2Bup%40x.example',
+      `/clients/${other.id}?email=LOOK%2BUP@x.example`,
+      '/clients/other%40x.example?email=look%2Bup%40x.example',
+      '/clients/by-email?email=%20look%2Bup%40x.example%20',
+    ]) {
+      expect((await company.call('GET', path)).body, path).toEqual({ client })
+      expect((await company.call('PATCH', path, { phone: path })).body.client, path).toMatchObject({
+        id: client.id,
+        phone: path,
+      })
+      await company.call('PATCH', path, { phone: null })
+      const { updated_at, version } = (await company.call('GET', path)).body.client
+      Object.assign(client, { updated_at, version })
+    }
+  })
+
+  it.each([
+    '0',
+    '-1',
+    '1.0',
+    '01',
+    '1e3',
+    'x',
+    '9007199254740993',
+    '99999999999999999999',
+    '%20',
+    '1%00',
+    '2147483648',
+    'nobody@x.example',
+    '%E0%A4%A',
+    'a%2Fb',
+  ])('returns 404 for %s', async (segment) => {
+    for (const [method, body] of [['GET'], ['PATCH', { phone: '1' }]] as const) {
+      expect((await company.call(method, `/clients/${segment}`, body)).status).toBe(404)
+    }
+  })
+
+  it('returns 400 for an invalid email in the query, and 404 for an unknown one', async () => {
+    expect(issuesOf(await company.call('PATCH', '/clients/1?email=nobody', { phone: '1' }))).toEqual(['email'])
+    expect(issuesOf(await company.call('GET', '/clients/1?email=nobody'))).toEqual(['email'])
+    expect(issuesOf(await company.call('GET', '/clients/1?email='))).toEqual(['email'])
+    expect((await company.call('GET', '/clients/1?email=nobody@x.example')).status).toBe(404)
+  })
+
+  it('matches whole emails only, and no patterns', async () => {
+    await create({ company_name: 'a', email: 'exact_one@x.example' })
+    for (const email of [
+      'exact@x.example',
+      'exactXone@x.example',
+      'xact_one@x.example',
+      '%25@x.example',
+      'exact_one@x.exampl',
+    ]) {
+      expect((await company.call('GET', `/clients/${email}`)).status, email).toBe(404)
+    }
+  })
+
+  it('prefers a client that is not deleted, then the lowest id, in reads and updates', async () => {
+    const email = 'twins@x.example'
+    const [first, second, third] = [
+      await create({ company_name: 'first', email, deleted: true }),
+      await create({ company_name: 'second', email }),
+      await create({ company_name: 'third', email: email.toUpperCase() }),
+    ]
+    const read = async () => (await company.call('GET', `/clients/${email}`)).body.client.id
+    const change = async (body: unknown) => (await company.call('PATCH', `/clients/${email}`, body)).body.client.id
+    expect(await read()).toBe(second.id)
+    expect(await change({ deleted: true })).toBe(second.id)
+    expect(await read()).toBe(third.id)
+    expect(await change({ deleted: true })).toBe(third.id)
+    expect(await read()).toBe(first.id)
+    expect(await change({ email: 'moved@x.example' })).toBe(first.id)
+    expect(await read()).toBe(second.id)
+  })
+})
+
+describe('PATCH /clients/{id}', () => {
+  it.each([
+    { company_name: 'b' },
+    { first_name: 'b' },
+    { last_name: null },
+    { email: 'b@x.example' },
+    { email: null },
+    { website: null },
+    { phone: '+1 (555) 7' },
+    { accounting_sync_enabled: true },
+    { tax_exempt: false, tax_exempt_reason: null },
+    { deleted: true },
+  ])('changes only the fields that are sent: %j', async (change) => {
+    const before = await create({
+      company_name: 'a',
+      first_name: 'f',
+      last_name: 'l',
+      email: 'a@x.example',
+      website: 'w',
+      phone: '1',
+      tax_exempt: true,
+      tax_exempt_reason: 'r',
+    })
+    await scheduler.wait(2)
+    const { body } = await company.call('PATCH', `/clients/${before.id}`, change)
+    expect(body.client).toEqual({ ...before, ...change, version: 2, updated_at: expect.any(String) })
+    expect(Date.parse(body.client.updated_at)).toBeGreaterThan(Date.parse(before.updated_at))
+    expect((await company.call('GET', `/clients/${before.id}`)).body).toEqual(body)
+  })
+
+  it('returns 400 for an empty body, and writes nothing when a field is invalid', async () => {
+    const { id } = await create({ company_name: 'a' })
+    expect(issuesOf(await company.call('PATCH', `/clients/${id}`, {}))).toEqual([''])
+    for (const bad of [{ company_id: 2 }, { company_name: null }, { company_name: ' ' }, { email: 'x' }, { nope: 1 }]) {
+      const response = await company.call('PATCH', `/clients/${id}`, { first_name: 'changed', ...bad })
+      expect(issuesOf(response)).toEqual(Object.keys(bad))
+    }
+    expect((await company.call('GET', `/clients/${id}`)).body.client.first_name).toBeNull()
+  })
+
+  it('applies all concurrent updates of different fields', async () => {
+    const { id } = await create({ company_name: 'a' })
+    const changes = {
+      company_name: 'b',
+      first_name: 'f',
+      last_name: 'l',
+      email: 'many@x.example',
+      website: 'w',
+      phone: '555 0100',
+      accounting_sync_enabled: true,
+      tax_exempt: true,
+      tax_exempt_reason: 'r',
+    }
+    await Promise.all(
+      Object.entries(changes).map(([name, value]) => company.call('PATCH', `/clients/${id}`, { [name]: value })),
+    )
+    expect((await company.call('GET', `/clients/${id}`)).body.client).toMatchObject(changes)
+    for (const q of ['f l', '5550100', 'many@']) {
+      const found = await company.call('GET', `/clients?q=${encodeURIComponent(q)}`)
+      expect(found.body.data.map((client: { id: number }) => client.id)).toContain(id)
+    }
+  })
+
+  it('hides a deleted client from the list but not by id, and restores it', async () => {
+    const one = await mintCompany()
+    const { id } = await create({ company_name: 'Revenant' }, one)
+    const total = async (query = '') => (await one.call('GET', `/clients${query}`)).body.pagination.total
+    expect([await total(), await total('?q=revenant'), await total('?q=re')]).toEqual([1, 1, 1])
+    for (let i = 0; i < 2; i++) {
+      expect((await one.call('PATCH', `/clients/${id}`, { deleted: true })).body.client.deleted).toBe(true)
+      expect([await total(), await total('?q=revenant'), await total('?q=re')]).toEqual([0, 0, 0])
+      expect((await one.call('GET', `/clients/${id}`)).body.client).toMatchObject({ id, deleted: true })
+    }
+    await one.call('PATCH', `/clients/${id}`, { deleted: false, company_name: 'Returned' })
+    expect([await total(), await total('?q=revenant'), await total('?q=returned')]).toEqual([1, 0, 1])
+  })
+})
+
+describe('the audit log', () => {
+  it('has a row for each write, and none for a rejected one', async () => {
+    const one = await mintCompany()
+    const { id } = await create({ company_name: 'a' }, one)
+    const patched = await one.call('PATCH', `/clients/${id}`, { phone: '1' }, { 'x-request-id': 'the-patch' })
+    expect(patched.status).toBe(200)
+    await one.call('PATCH', `/clients/${id}`, { email: 'no' })
+    await one.call('PATCH', '/clients/999999', { phone: '1' })
+    await one.call('PATCH', '/clients/nobody@x.example', { phone: '1' })
+    await one.call('POST', '/clients', {})
+    await one.call('GET', `/clients/${id}`)
+    const rows = await sql(
+      'SELECT action, entity_id, request_id FROM audit_log WHERE company_id = ? ORDER BY id',
+      one.id,
+    )
+    expect(rows).toEqual([
+      { action: 'client.create', entity_id: String(id), request_id: expect.any(String) },
+      { action: 'client.update', entity_id: String(id), request_id: 'the-patch' },
+    ])
+  })
+})

@@ -1,0 +1,206 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+const ALL = {
+  company_name: 'Harbor Rowing Club',
+  first_name: 'Ines',
+  last_name: 'Duarte',
+  email: 'ines@harbor.example',
+  website: 'https://harbor.example',
+  phone: '(555) 010-0142',
+  accounting_sync_enabled: true,
+  tax_exempt: true,
+  tax_exempt_reason: 'Non-profit',
+  deleted: true,
+}
+
+const pathOf = (externalId: string) => `/clients/by-external-id/${encodeURIComponent(externalId)}`
+const put = (externalId: string, body: object, headers?: Record<string, string>, of = company) =>
+  of.call('PUT', pathOf(externalId), body, headers)
+const get = (externalId: string, headers?: Record<string, string>) =>
+  company.call('GET', pathOf(externalId), undefined, headers)
+
+const countClients = async () => (await sql('SELECT 1 FROM clients WHERE company_id = ?', company.id)).length
+
+const changesOf = (clientId: number) =>
+  sql(
+    `SELECT operation, version FROM changes WHERE company_id = ? AND type = 'clients' AND entity_id = ?
+     ORDER BY sequence`,
+    company.id,
+    String(clientId),
+  )
+
+describe('PUT /clients/by-external-id/{external_id}', () => {
+  it('creates a client, and then replaces every field of it', async () => {
+    const created = await put('a', ALL)
+    expect(created.status).toBe(200)
+    expect(created.body.client).toMatchObject({ ...ALL, external_id: 'a', version: 1 })
+    expect(created.headers.get('etag')).toBe('"1"')
+    const { id, created_at } = created.body.client
+
+    const replaced = await put('a', { company_name: 'Quay' })
+    expect(replaced.body.client).toEqual({
+      id,
+      company_name: 'Quay',
+      first_name: null,
+      last_name: null,
+      email: null,
+      website: null,
+      phone: null,
+      accounting_sync_enabled: false,
+      tax_exempt: false,
+      tax_exempt_reason: null,
+      deleted: false,
+      external_id: 'a',
+      version: 2,
+      created_at,
+      updated_at: expect.any(String),
+    })
+    expect((await get('a')).body).toEqual(replaced.body)
+    expect((await company.call('GET', `/clients/${id}`)).body).toEqual(replaced.body)
+    expect(await changesOf(id)).toEqual([
+      { operation: 'delete', version: 1 },
+      { operation: 'update', version: 2 },
+    ])
+  })
+
+  it('keeps searches and lookups by email right', async () => {
+    await put('search', { company_name: 'Zebra Prints', email: 'old@zebra.example', phone: '555 777 1234' })
+    await put('search', { company_name: 'Ocelot Prints', email: 'new@zebra.example' })
+    const found = async (q: string) => (await company.call('GET', `/clients?q=${q}`)).body.pagination.total
+    expect([await found('zebra%20prints'), await found('ocelot'), await found('5557771234')]).toEqual([0, 1, 0])
+    expect((await company.call('GET', '/clients/new%40zebra.example')).body.client.external_id).toBe('search')
+    expect((await company.call('GET', '/clients/old%40zebra.example')).status).toBe(404)
+  })
+
+  it('restores a deleted client, and may delete one', async () => {
+    const { client } = (await put('restored', { company_name: 'A' })).body
+    await company.call('PATCH', `/clients/${client.id}`, { deleted: true })
+    expect((await get('restored')).body.client.deleted).toBe(true)
+    expect((await put('restored', { company_name: 'A' })).body.client).toMatchObject({ id: client.id, deleted: false })
+    expect((await put('restored', { company_name: 'A', deleted: true })).body.client.deleted).toBe(true)
+  })
+
+  it('takes over a client that got its external id by an update', async () => {
+    const { client } = (await company.call('POST', '/clients', { company_name: 'A' })).body
+    await company.call('PATCH', `/clients/${client.id}`, { external_id: 'given' })
+    expect((await put('given', { company_name: 'B' })).body.client.id).toBe(client.id)
+  })
+
+  it.each(['a/b', 'a b', '100%', 'ä', '?q=1', '#', 'by-external-id', '42', 'x'.repeat(255), '%2F'])(
+    'takes the external id %j',
+    async (externalId) => {
+      const { client } = (await put(externalId, { company_name: 'A' })).body
+      expect(client.external_id).toBe(externalId)
+      expect((await get(externalId)).body.client.id).toBe(client.id)
+    },
+  )
+
+  it.each([' ', 'x'.repeat(256), 'a\nb'])('refuses the external id %j', async (externalId) => {
+    for (const response of [await put(externalId, { company_name: 'A' }), await get(externalId)]) {
+      expect(response.status).toBe(400)
+      expect(response.body.error.details.issues[0].path).toBe('external_id')
+    }
+  })
+
+  it.each([[{}], [{ company_name: '' }], [{ company_name: 'A', external_id: 'b' }], [{ company_name: 'A', id: 1 }]])(
+    'refuses the body %j',
+    async (body) => {
+      const before = await countClients()
+      expect((await put('refused', body)).status).toBe(400)
+      expect(await countClients()).toBe(before)
+    },
+  )
+
+  it('makes one client of several requests at once', async () => {
+    const before = await countClients()
+    const responses = await Promise.all([1, 2, 3, 4, 5].map((n) => put('race', { company_name: `N${n}` })))
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
+    expect(await countClients()).toBe(before + 1)
+    expect(responses.map(({ body }) => body.client.version).sort()).toEqual([1, 2, 3, 4, 5])
+  })
+
+  it('makes one client of several that only create', async () => {
+    const sent = () => put('only', { company_name: 'A' }, { 'if-none-match': '*' })
+    const responses = await Promise.all([1, 2, 3, 4].map(sent))
+    expect(responses.map(({ status }) => status).sort()).toEqual([200, 412, 412, 412])
+  })
+
+  it.each<[string, Record<string, string>, [absent: number, version1: number, deleted: number]]>([
+    ['no condition', {}, [200, 200, 200]],
+    ['If-None-Match: *', { 'if-none-match': '*' }, [200, 412, 412]],
+    ['If-Match: *', { 'if-match': '*' }, [412, 200, 200]],
+    ['If-Match with the version', { 'if-match': '"1"' }, [412, 200, 412]],
+    ['If-Match with another version', { 'if-match': '"7"' }, [412, 412, 412]],
+    ['If-Match with a list', { 'if-match': '"7", "1-ab"' }, [412, 200, 412]],
+    ['If-Match with a weak tag', { 'if-match': 'W/"1"' }, [412, 412, 412]],
+    ['both', { 'if-match': '*', 'if-none-match': '*' }, [412, 412, 412]],
+  ])('with %s returns the statuses of the table', async (name, headers, [absent, first, deleted]) => {
+    await put(`${name} 1`, { company_name: 'A' })
+    const { client } = (await put(`${name} 2`, { company_name: 'A' })).body
+    await company.call('PATCH', `/clients/${client.id}`, { deleted: true })
+    const before = await sql('SELECT * FROM clients WHERE company_id = ? ORDER BY id', company.id)
+    const responses = [0, 1, 2].map((n) => put(`${name} ${n}`, { company_name: 'B' }, headers))
+    const statuses = (await Promise.all(responses)).map(({ status }) => status)
+    expect(statuses).toEqual([absent, first, deleted])
+    const after = await sql('SELECT * FROM clients WHERE company_id = ? ORDER BY id', company.id)
+    if (statuses.every((status) => status === 412)) expect(after).toEqual(before)
+  })
+
+  it.each([
+    ['if-match', '1'],
+    ['if-none-match', '"1"'],
+    ['if-none-match', '1'],
+  ])('is 400 with %s: %s', async (name, value) => {
+    const response = await put('malformed', { company_name: 'A' }, { [name]: value })
+    expect([response.status, response.body.error.details.issues[0].path.toLowerCase()]).toEqual([400, name])
+    expect((await get('malformed')).status).toBe(404)
+  })
+
+  it('says which condition failed', async () => {
+    await put('said', { company_name: 'A' })
+    const reasonOf = async (headers: Record<string, string>) =>
+      (await put('said', { company_name: 'A' }, headers)).body.error.details.reason
+    expect(await reasonOf({ 'if-none-match': '*' })).toBe('already_exists')
+    expect(await reasonOf({ 'if-match': '"9"' })).toBe('version_mismatch')
+  })
+
+  it('separates companies', async () => {
+    const other = await mintCompany()
+    const own = (await put('shared', { company_name: 'Own' })).body.client
+    const theirs = (await put('shared', { company_name: 'Theirs' }, {}, other)).body.client
+    expect(theirs.id).not.toBe(own.id)
+    expect((await get('shared')).body.client).toEqual(own)
+    expect((await other.call('GET', pathOf('a'))).status).toBe(404)
+  })
+})
+
+describe('GET /clients/by-external-id/{external_id}', () => {
+  it('is 404 for one that nobody has, in exactly this case', async () => {
+    await put('Case', { company_name: 'A' })
+    expect((await get('case')).status).toBe(404)
+    expect((await get('nobody')).status).toBe(404)
+  })
+
+  it('has an ETag, and 304 while unchanged', async () => {
+    await put('tagged', { company_name: 'A' })
+    const etag = (await get('tagged')).headers.get('etag') ?? ''
+    expect((await get('tagged', { 'if-none-match': etag })).status).toBe(304)
+    await put('tagged', { company_name: 'B' })
+    expect((await get('tagged', { 'if-none-match': etag })).status).toBe(200)
+  })
+
+  it('leaves lookups by id and email as they are', async () => {
+    expect((await company.call('GET', '/clients/by-external-id')).status).toBe(404)
+    const token = await mintToken(company.id)
+    const sent = request(token, 'GET', '/clients/-?email=ines@harbor.example')
+    expect((await send(sent)).status).toBe(404)
+  })
+})

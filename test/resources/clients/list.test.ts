@@ -1,0 +1,224 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+
+beforeAll(migrate)
+
+async function create(company: TestCompany, body: Record<string, unknown>): Promise<number> {
+  const response = await company.call('POST', '/clients', body)
+  expect(response.status, JSON.stringify(response.body)).toBe(200)
+  return response.body.client.id
+}
+
+async function find(company: TestCompany, q: string): Promise<number[]> {
+  const { body } = await company.call('GET', `/clients?per_page=100&q=${encodeURIComponent(q)}`)
+  const ids = body.data.map((client: { id: number }) => client.id)
+  expect(body.pagination.total, q).toBe(ids.length)
+  return ids
+}
+
+describe('the list of clients', () => {
+  it('is newest first, 25 a page by default, with the exact total', async () => {
+    const one = await mintCompany()
+    for (let i = 0; i < 30; i++) await create(one, { company_name: `c${i}` })
+    const list = async (query: string) => (await one.call('GET', `/clients${query}`)).body
+    const all = await list('?per_page=100')
+    expect(all.pagination).toEqual({ page: 1, per_page: 100, total: 30, next_cursor: null, has_more: false })
+    const names = all.data.map((client: { company_name: string }) => client.company_name)
+    expect(names).toEqual(Array.from({ length: 30 }, (_, i) => `c${29 - i}`))
+    expect(await list('')).toEqual({
+      data: all.data.slice(0, 25),
+      pagination: expect.objectContaining({ page: 1, per_page: 25, total: 30, has_more: true }),
+    })
+    expect(await list('?page=2')).toEqual({
+      data: all.data.slice(25),
+      pagination: expect.objectContaining({ page: 2, per_page: 25, total: 30, has_more: false }),
+    })
+    expect(await list('?page=4&per_page=7')).toMatchObject({ data: all.data.slice(21, 28) })
+    expect(await list('?page=99')).toEqual({
+      data: [],
+      pagination: { page: 99, per_page: 25, total: 30, next_cursor: null, has_more: false },
+    })
+    for (const blank of ['?q=', '?q=%20%09']) expect((await list(blank)).pagination.total).toBe(30)
+  })
+})
+
+describe('a search of clients', () => {
+  /** What is stored, searches that must find it, and searches that must not. */
+  const cases: [string, Record<string, string>, string[], string[]][] = [
+    [
+      'Latin',
+      { company_name: 'Harbor Rowing Club' },
+      ['harbor', 'ROW', 'r r', 'b', 'or rowing c', 'CLUB'],
+      ['harborr', 'rowingclub', 'z'],
+    ],
+    ['German', { company_name: 'Straße & Söhne' }, ['STRASSE', 'straße', 'STRAẞE', 'SÖHNE', 'ße', 'sÖ'], ['sohne']],
+    ['Greek', { company_name: 'ΟΔΥΣΣΕΥΣ Α.Ε.' }, ['οδυσσευς', 'οδυσσευσ', 'ΣΣ', 'ευς', 'ς', 'σ'], ['οδυσευς']],
+    ['Greek, written small', { company_name: 'Σίσυφος' }, ['ΣΊΣΥΦΟΣ', 'σίσυφοσ', 'φος', 'φοσ'], ['ΣΙΣΥΦΟΣ']],
+    [
+      'Turkish',
+      { company_name: 'İstanbul Tekstil Işıklar' },
+      ['istanbul', 'İSTANBUL', 'ISTANBUL', 'ışık', 'IŞIK', 'TEKSTİL'],
+      ['ızmir'],
+    ],
+    ['Cyrillic', { company_name: 'Фабрика Одежды' }, ['ФАБРИКА', 'одежды', 'КА ОД', 'ф'], ['фабрики']],
+    ['Georgian', { company_name: 'თბილისი' }, ['ᲗᲑᲘᲚᲘᲡᲘ', 'ბილ'], ['ქ']],
+    ['Arabic', { company_name: 'شركة الملابس' }, ['شركة', 'ملابس', 'ة ا', 'س'], ['شركات']],
+    ['Hebrew', { company_name: 'חולצות' }, ['צות', 'ח'], ['חולצה']],
+    ['Chinese', { company_name: '东京服装有限公司' }, ['东', '东京', '服装有', '有限公司'], ['京东', '東']],
+    ['Japanese', { company_name: '株式会社プリント' }, ['プ', 'プリ', 'プリント', '株式会社プ'], ['プント']],
+    ['Korean', { company_name: '서울인쇄' }, ['서', '서울', '울인쇄'], ['쇄인']],
+    ['Thai', { company_name: 'เสื้อยืด' }, ['เสื้อ', 'ยืด'], ['ผ้า']],
+    ['Hindi', { company_name: 'कपड़ा मिल' }, ['कपड़ा', 'मिल'], ['मील']],
+    ['emoji', { company_name: '🧵 Thread 👩‍🎨 & 🇵🇹' }, ['🧵', '👩‍🎨', '🇵🇹', '🧵 t', '🎨 & '], ['🧶', '🇹🇵']],
+    [
+      'accents in either form',
+      { company_name: 'Cafe\u0301 Zoë' },
+      ['café', 'CAFE\u0301', 'Zoe\u0308', 'É Z'],
+      ['cafe z', 'zoe'],
+    ],
+    ['ligatures and width', { company_name: 'Oﬃce' }, ['office', 'OFFICE', 'ﬃ'], []],
+    [
+      'signs of pattern languages',
+      { company_name: '100% _cotton_ *soft* a?b [c] ^d$ \\e' },
+      ['%', '100%', '% _', '_cotton_', '*soft*', 'a?b', '[c]', '^d$', '\\e', '\\'],
+      ['100_', '%c', '_otton', '*s*t', 'a.b', '.*'],
+    ],
+    [
+      'words of the query language',
+      { company_name: `NOT "AND" OR NEAR(x y, 3) col:val -minus +plus 'q' ; -- x` },
+      ['NOT', '"and"', '"', 'or', 'NEAR(x', 'near(x y, 3)', 'col:val', '-minus', '+plus', "'q'", "'", '; --', 'AND"'],
+      ['NOT OR', 'text:not', 'minus -', '""', 'AND OR'],
+    ],
+    [
+      'control characters that are searched for',
+      { company_name: 'tab here', first_name: 'line break' },
+      ['tab\there', 'tab here', 'b\u001fh', 'line break'],
+      ['tabhere', 'linebreak'],
+    ],
+    [
+      'names',
+      { company_name: 'co', first_name: 'Anna', last_name: 'Maria' },
+      ['anna', 'maria', 'anna maria', 'a m', 'NA MA'],
+      ['maria anna', 'annamaria', 'co anna', 'coanna'],
+    ],
+    ['one name only', { company_name: 'co', last_name: 'Solo' }, ['solo', 'olo'], [' solo co', 'co solo', 'null']],
+    [
+      'no match across fields',
+      { company_name: 'alpha', first_name: 'beta', last_name: 'gamma', email: 'delta@x.example', phone: '123' },
+      ['alpha', 'beta gamma', 'delta@'],
+      [
+        'alpha beta',
+        'alphabeta',
+        'gammadelta',
+        'gamma delta',
+        'gamma\u001fdelta',
+        'example123',
+        'example 123',
+        'alpha\u001fbeta',
+      ],
+    ],
+    [
+      'email',
+      { company_name: 'co', email: 'First.Last+tag@Sub.X.example' },
+      ['first.last', 'LAST+TAG', '@sub.x', '.example', '@'],
+      ['first last'],
+    ],
+    [
+      'phone',
+      { company_name: 'co', phone: '+1 (555) 010-0142 x9' },
+      ['5550100142', '555-010', '(555) 010-0142', '555.010.0142', '1555', '0 1 4 2', '55', '9', '+1 (555', '01429'],
+      ['55510', '5550142', '777'],
+    ],
+    [
+      'digits that stand elsewhere',
+      { company_name: 'Unit 12-34', email: 'a1234@x.example' },
+      ['12-34', '1234'],
+      ['12 34', '234-'],
+    ],
+    [
+      'what is not searched',
+      { company_name: 'co', website: 'findme.example', tax_exempt_reason: 'findme' },
+      ['co'],
+      ['findme'],
+    ],
+  ]
+
+  it.each(cases)('finds substrings and nothing else: %s', async (_, fields, hits, misses) => {
+    const company = await mintCompany()
+    await create(company, { company_name: 'ŒŒŒ' })
+    const id = await create(company, fields)
+    for (const q of hits) expect(await find(company, q), `must find: ${q}`).toEqual([id])
+    for (const q of misses) expect(await find(company, q), `must not find: ${q}`).toEqual([])
+  })
+
+  it('accepts 1 to 200 characters, whatever their bytes', async () => {
+    const company = await mintCompany()
+    for (const character of ['x', 'é', '漢', '🧵']) {
+      const id = await create(company, { company_name: `${character.repeat(220)}!` })
+      for (const length of [1, 2, 3, 4, 13, 17, 26, 50, 51, 199, 200]) {
+        expect(await find(company, character.repeat(length)), `${character} × ${length}`).toEqual([id])
+      }
+      expect(await find(company, `${character.repeat(199)}!`)).toEqual([id])
+      expect(await find(company, `${character.repeat(199)}?`)).toEqual([])
+      const tooLong = await company.call('GET', `/clients?q=${encodeURIComponent(character.repeat(201))}`)
+      expect(tooLong.body.error).toMatchObject({ details: { issues: [{ path: 'q' }] } })
+    }
+  })
+
+  it('reflects updates of each field, deletion and restoration', async () => {
+    const company = await mintCompany()
+    const id = await create(company, {
+      company_name: 'before',
+      first_name: 'Uno',
+      email: 'uno@x.example',
+      phone: '111222',
+    })
+    const change = (body: unknown) => company.call('PATCH', `/clients/${id}`, body)
+    await change({ last_name: 'Dos' })
+    expect(await find(company, 'uno dos')).toEqual([id])
+    await change({ first_name: null })
+    expect([await find(company, 'uno d'), await find(company, 'dos'), await find(company, 'uno@')]).toEqual([
+      [],
+      [id],
+      [id],
+    ])
+    await change({ email: null, phone: '333444' })
+    expect([await find(company, 'uno'), await find(company, '111222'), await find(company, '33-34')]).toEqual([
+      [],
+      [],
+      [id],
+    ])
+    await change({ deleted: true, company_name: 'after' })
+    expect([await find(company, 'before'), await find(company, 'after')]).toEqual([[], []])
+    await change({ phone: null })
+    await change({ deleted: false })
+    expect([await find(company, 'before'), await find(company, 'after'), await find(company, '333')]).toEqual([
+      [],
+      [id],
+      [],
+    ])
+  })
+
+  it('neither finds nor counts clients of another company', async () => {
+    const [one, other] = [await mintCompany(), await mintCompany()]
+    const mine = await create(one, { company_name: 'shared words', phone: '5550100' })
+    for (let i = 0; i < 3; i++) await create(other, { company_name: 'shared words', phone: '5550100' })
+    for (const q of ['shared', 'sh', 'shared words', '5550100', '55']) expect(await find(one, q)).toEqual([mine])
+  })
+
+  it('has the exact total and every page of up to 150 hits', async () => {
+    const company = await mintCompany()
+    const add = (number: number) => company.call('POST', '/clients', { company_name: `Gather ${number}` })
+    for (const found of [99, 100, 101, 124, 125, 126, 150]) {
+      const { body: before } = await company.call('GET', '/clients?q=gather')
+      await Promise.all(Array.from({ length: found - before.pagination.total }, (_, index) => add(index)))
+      for (const page of [1, 2, 6, 7]) {
+        const { body } = await company.call('GET', `/clients?q=gather&page=${page}`)
+        expect(body.pagination).toMatchObject({ page, per_page: 25, total: found })
+        expect(body.data).toHaveLength(Math.min(25, Math.max(0, found - (page - 1) * 25)))
+        const ids = body.data.map((client: { id: number }) => client.id)
+        expect(ids).toEqual(ids.toSorted((a: number, b: number) => b - a))
+      }
+    }
+  })
+})

@@ -1,0 +1,295 @@
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { type CompanyWithOrder, giveStorage, mintCompanyWithOrder, mintOrder } from './support.ts'
+
+const valid = { fileName: 'logo.png', contentType: 'image/png', size: 3, legacyThreadId: '18c2f0a9' }
+const withoutStorage = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: '' }
+
+let company: CompanyWithOrder
+let path: string
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompanyWithOrder()
+  path = `/orders/${company.orderId}/files`
+})
+
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+function pathsOf(body: { error: { details: { issues: { path: string }[] } } }): Set<string> {
+  return new Set(body.error.details.issues.map((issue) => issue.path))
+}
+
+describe('POST /orders/{orderId}/files/presign', () => {
+  it('returns URL, key, type and seconds', async () => {
+    const { status, body } = await company.call('POST', `${path}/presign`, valid)
+    expect(status).toBe(200)
+    const key = `orders/${company.id}/${company.orderId}/email/18c2f0a9/logo.png`
+    expect(body).toEqual({ uploadUrl: expect.any(String), key, contentType: 'image/png', expiresIn: 600 })
+    const url = new URL(body.uploadUrl)
+    expect(url.pathname).toBe(`/uploads/${env.STORAGE_BUCKET}/${key}`)
+    expect(url.searchParams.get('X-Amz-Expires')).toBe('600')
+    expect(url.searchParams.get('X-Amz-SignedHeaders')).toBe('content-length;content-type;host')
+  })
+
+  it('returns a URL of the deployment’s storage outside of development', async () => {
+    const bindings = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: 'https://storage.example/' }
+    const { body } = await send(request(company.token, 'POST', `${path}/presign`, valid), { env: bindings })
+    expect(body.uploadUrl).toMatch(/^https:\/\/storage\.example\/[\w-]+\/orders\//)
+    expect(body.uploadUrl).toContain('%2Fauto%2Fs3%2F')
+  })
+
+  it('returns the first response to a repeated Idempotency-Key, and 400 for another request with it', async () => {
+    const presign = (body: object) => company.call('POST', `${path}/presign`, body, { 'idempotency-key': 'presign' })
+    const first = await presign(valid)
+    expect([first.status, first.headers.has('idempotency-replayed')]).toEqual([200, false])
+    // A URL signed a second later would differ.
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2_000 })
+    const second = await presign(valid)
+    expect([second.status, second.headers.get('idempotency-replayed')]).toEqual([200, 'true'])
+    expect(second.body).toEqual(first.body)
+    expect((await company.call('POST', `${path}/presign`, valid)).body.uploadUrl).not.toBe(first.body.uploadUrl)
+    const other = await presign({ ...valid, size: 4 })
+    expect([other.status, other.body.error.details]).toEqual([400, { reason: 'idempotency_key_reused' }])
+  })
+
+  it('has the default type application/octet-stream', async () => {
+    const { contentType, ...rest } = valid
+    const { body } = await company.call('POST', `${path}/presign`, rest)
+    expect(body.contentType).toBe('application/octet-stream')
+  })
+
+  it.each([
+    ['../../../2/3/email/x/a.png', 'a.png'],
+    ['C:\\Users\\a b.png', 'a b.png'],
+    ['/etc/%2e%2e', '%2e%2e'],
+    ['cafe\u0301\u0000.png', 'caf\u00e9.png'],
+  ])('stores the file %j as %j below the thread', async (fileName, name) => {
+    const { body } = await company.call('POST', `${path}/presign`, { ...valid, fileName })
+    const folder = `orders/${company.id}/${company.orderId}/email/18c2f0a9/`
+    expect(body.key).toBe(folder + name)
+    const address = new URL(body.uploadUrl)
+    expect(decodeURIComponent(address.pathname)).toBe(`/uploads/${env.STORAGE_BUCKET}/${folder}${name}`)
+  })
+
+  it.each([0, 1, 157_286_400])('accepts a size of %d', async (size) => {
+    expect((await company.call('POST', `${path}/presign`, { ...valid, size })).status).toBe(200)
+  })
+
+  it.each([
+    'text/plain; charset=utf-8',
+    'image/svg+xml',
+    'application/vnd.x-y.z_1; name="a b.png"',
+    'x/y;',
+    'Image/PNG',
+  ])('accepts the type %j', async (contentType) => {
+    const { body } = await company.call('POST', `${path}/presign`, { ...valid, contentType })
+    expect(body.contentType).toBe(contentType)
+  })
+
+  it.each([
+    ['fileName', undefined],
+    ['fileName', null],
+    ['fileName', 7],
+    ['fileName', ''],
+    ['fileName', ' '],
+    ['fileName', '.'],
+    ['fileName', 'a/..'],
+    ['fileName', 'folder/'],
+    ['fileName', '\u0000'],
+    ['fileName', '\ud800.png'],
+    ['fileName', 'x'.repeat(256)],
+    ['fileName', '\u00df'.repeat(128)],
+    ['fileName', `${'x/'.repeat(3000)}a`],
+    ['size', undefined],
+    ['size', null],
+    ['size', '3'],
+    ['size', -1],
+    ['size', 0.5],
+    ['size', 157_286_401],
+    ['size', 1e300],
+    ['contentType', null],
+    ['contentType', ''],
+    ['contentType', 'image'],
+    ['contentType', 'image/'],
+    ['contentType', '*/*'],
+    ['contentType', 'image/png\r\nX-Evil: 1'],
+    ['contentType', 'image/png\n'],
+    ['contentType', ' image/png'],
+    ['contentType', 'text/plain; a=\u0000'],
+    ['contentType', 'text/plain; name=\u00e9'],
+    ['contentType', `image/${'x'.repeat(300)}`],
+    ['contentType', `text/plain; ${'x'.repeat(300)}`],
+    ['legacyThreadId', undefined],
+    ['legacyThreadId', null],
+    ['legacyThreadId', ''],
+    ['legacyThreadId', '..'],
+    ['legacyThreadId', 'a/b'],
+    ['legacyThreadId', 'a\\b'],
+    ['legacyThreadId', 'a%2Fb'],
+    ['legacyThreadId', 'a\n'],
+    ['legacyThreadId', 'x'.repeat(256)],
+    ['company_id', 2],
+    ['contenttype', 'image/png'],
+  ])('refuses %s %j and names the field', async (field, value) => {
+    const { status, body } = await company.call('POST', `${path}/presign`, { ...valid, [field]: value })
+    expect(status).toBe(400)
+    expect(body.error.code).toBe('invalid_request')
+    expect(pathsOf(body)).toEqual(new Set([field]))
+  })
+
+  it('names all invalid fields at once', async () => {
+    const wrong = { fileName: '..', size: -1, contentType: '\n', legacyThreadId: '/' }
+    const { body } = await company.call('POST', `${path}/presign`, wrong)
+    expect(pathsOf(body)).toEqual(new Set(Object.keys(wrong)))
+  })
+
+  it('returns 409 where no storage is configured', async () => {
+    const { status, body } = await send(request(company.token, 'POST', `${path}/presign`, valid), {
+      env: withoutStorage,
+    })
+    expect(status).toBe(409)
+    expect(body.error.details).toEqual({ reason: 'storage_not_configured' })
+  })
+
+  it('signs for the company’s own storage without disclosing its secret', async () => {
+    const own = await mintCompanyWithOrder()
+    const bucket = await giveStorage(own)
+    const { body } = await own.call('POST', `/orders/${own.orderId}/files/presign`, valid)
+    expect(body.uploadUrl).toContain(`/t/${bucket}/${bucket}/orders/${own.id}/${own.orderId}/email/18c2f0a9/logo.png?`)
+    expect(body.uploadUrl).toContain('X-Amz-Credential=simulated%2F')
+    expect(decodeURIComponent(JSON.stringify(body))).not.toContain('simulated/secret')
+  })
+
+  it('uses the deployment’s storage while the company’s own is disabled', async () => {
+    const own = await mintCompanyWithOrder()
+    await giveStorage(own, { enabled: false })
+    const { body } = await own.call('POST', `/orders/${own.orderId}/files/presign`, valid)
+    expect(new URL(body.uploadUrl).pathname).toMatch(/^\/uploads\//)
+  })
+})
+
+describe.each(['POST', 'GET'])('%s files', (method) => {
+  const target = (order: unknown) => (method === 'POST' ? `/orders/${order}/files/presign` : `/orders/${order}/files`)
+  const body = method === 'POST' ? valid : undefined
+
+  it.each(['0', '-1', '1.5', 'abc', '01', '9007199254740993', '999999'])(
+    'returns 404 for the order id %s',
+    async (order) => {
+      expect((await company.call(method, target(order), body)).status).toBe(404)
+    },
+  )
+
+  it('returns 404 for an order of another company', async () => {
+    const other = await mintCompanyWithOrder()
+    expect((await company.call(method, target(other.orderId), body)).status).toBe(404)
+  })
+
+  it('returns 404 for a deleted order', async () => {
+    const id = await mintOrder(company)
+    await company.call('DELETE', `/orders/${id}`)
+    expect((await company.call(method, target(id), body)).status).toBe(404)
+  })
+
+  it('requires its permission', async () => {
+    const token = await mintToken(company.id, [method === 'POST' ? 'files:read' : 'files:write'])
+    expect((await send(request(token, method, target(company.orderId), body))).status).toBe(403)
+  })
+})
+
+describe('GET /orders/{orderId}/files', () => {
+  it('lists files of two storage pages, and those of one thread', async () => {
+    const { id, orderId, call } = await mintCompanyWithOrder()
+    const folder = `orders/${id}/${orderId}/`
+    // R2 lists 1,000 objects at a time.
+    const keys = Array.from({ length: 1_100 }, (_, n) => `${folder}email/t${n % 2}/${String(n).padStart(4, '0')}`)
+    for (let n = 0; n < keys.length; n += 220) {
+      await Promise.all(keys.slice(n, n + 220).map((key) => env.FILES.put(key, 'abc')))
+    }
+    const { body } = await call('GET', `/orders/${orderId}/files`)
+    expect(body.configured).toBe(true)
+    expect(body.files.map((file: { path: string }) => file.path)).toEqual(keys.toSorted())
+    const ofThread = await call('GET', `/orders/${orderId}/files?legacyThreadId=t1`)
+    expect(ofThread.body.files).toHaveLength(550)
+  })
+
+  it('returns path, name, length, time and source of a file', async () => {
+    const order = await mintOrder(company)
+    const folder = `orders/${company.id}/${order}`
+    const before = Date.now() - 1_000
+    await env.FILES.put(`${folder}/email/t/a b.png`, 'abc')
+    await env.FILES.put(`${folder}/proof.pdf`, '')
+    const { body } = await company.call('GET', `/orders/${order}/files`)
+    expect(body.files).toEqual([
+      {
+        path: `${folder}/email/t/a b.png`,
+        objectName: 'a b.png',
+        length: 3,
+        lastChanged: expect.any(String),
+        source: 'email',
+      },
+      {
+        path: `${folder}/proof.pdf`,
+        objectName: 'proof.pdf',
+        length: 0,
+        lastChanged: expect.any(String),
+        source: 'manual',
+      },
+    ])
+    expect(Date.parse(body.files[0].lastChanged)).toBeGreaterThan(before)
+  })
+
+  it('lists neither order 12 with order 1 nor thread tt with thread t', async () => {
+    const own = await mintCompany()
+    await own.call('POST', '/clients', { company_name: 'Club' })
+    const order = await mintOrder(own)
+    const other = `orders/${own.id}/${order}2`
+    await env.FILES.put(`${other}/email/t/x`, 'x')
+    await env.FILES.put(`orders/${own.id}/${order}/email/tt/x`, 'x')
+    expect((await own.call('GET', `/orders/${order}/files`)).body.files).toHaveLength(1)
+    expect((await own.call('GET', `/orders/${order}/files?legacyThreadId=t`)).body.files).toEqual([])
+  })
+
+  it('is empty with `configured` false where no storage is configured', async () => {
+    const { status, body } = await send(request(company.token, 'GET', path), { env: withoutStorage })
+    expect(status).toBe(200)
+    expect(body).toEqual({ files: [], configured: false, truncated: false })
+  })
+
+  it.each(['', '..', 'a/b', '%0A', 'x'.repeat(256)])('refuses the thread id %j', async (id) => {
+    const { status, body } = await company.call('GET', `${path}?legacyThreadId=${id}`)
+    expect(status).toBe(400)
+    expect(body.error.details.issues[0].path).toBe('legacyThreadId')
+  })
+})
+
+describe('the development relay', () => {
+  const upload = (bindings: typeof env) => {
+    const sent = new Request('https://api.test/uploads/b/k?X-Amz-Signature=0', { method: 'PUT', body: 'x' })
+    return send(sent, { env: bindings })
+  }
+
+  it('does not exist without its variable', async () => {
+    for (const value of ['', 'true', undefined]) {
+      const { STORAGE_RELAY, ...bindings } = env
+      const { status, body } = await upload(value === undefined ? bindings : { ...bindings, STORAGE_RELAY: value })
+      expect(status).toBe(404)
+      expect(body.error.code).toBe('not_found')
+    }
+  })
+
+  it.each(['POST', 'DELETE', 'PATCH'])('does not accept %s', async (method) => {
+    const sent = new Request('https://api.test/uploads/b/k', { method })
+    expect((await send(sent, { env })).status).toBe(404)
+  })
+})
+
+it('stores the keys of storages encrypted', async () => {
+  const own = await mintCompanyWithOrder()
+  await giveStorage(own)
+  const [row] = await sql<{ credentials: string }>('SELECT credentials FROM integrations WHERE company_id = ?', own.id)
+  expect(row?.credentials).not.toContain('simulated')
+})

@@ -1,0 +1,138 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { encodeKey, keyPrefix, LEGACY_THREAD_ID, safeBaseName, sourceOf } from '../../../src/resources/files/keys.ts'
+
+const wellFormed = fc.string({ unit: 'binary' })
+
+describe('safeBaseName', () => {
+  it.each([
+    ['logo.png', 'logo.png'],
+    ['/etc/passwd', 'passwd'],
+    ['../../orders/2/1/logo.png', 'logo.png'],
+    ['C:\\Users\\ines\\logo.png', 'logo.png'],
+    ['\\\\server\\share\\logo.png', 'logo.png'],
+    ['..\\logo.png', 'logo.png'],
+    ['a/b\\c/d\\e.txt', 'e.txt'],
+    ['cafe\u0301.svg', 'caf\u00e9.svg'],
+    ['lo\u0000g\r\no\u007f\u0085.png', 'logo.png'],
+    ['e\u0000\u0301', '\u00e9'],
+    ['...', '...'],
+    ['. .', '. .'],
+    [' spaces ', ' spaces '],
+    ['%2e%2e', '%2e%2e'],
+    ['..%2F..%2Fx', '..%2F..%2Fx'],
+    ['\u202egpj.exe', '\u202egpj.exe'],
+    ['\uff0f\u2215\uff3c', '\uff0f\u2215\uff3c'],
+    ['x'.repeat(255), 'x'.repeat(255)],
+    ['\u00df'.repeat(127), '\u00df'.repeat(127)],
+    [`${'folder/'.repeat(100)}x`, 'x'],
+  ])('%j is %j', (given, name) => {
+    expect(safeBaseName(given)).toEqual({ name })
+  })
+
+  it.each([
+    '',
+    ' ',
+    '\u00a0\u3000',
+    '.',
+    '..',
+    'folder/',
+    'folder\\',
+    'folder/..',
+    'C:\\.',
+    '\u0000',
+    '.\u0001.',
+    'x'.repeat(256),
+    '\u00df'.repeat(128),
+    '\ud83d\udc55'.repeat(64),
+  ])('%j is refused', (given) => {
+    expect(safeBaseName(given)).toHaveProperty('problem')
+  })
+
+  it('returns one segment of a key for any text, and is idempotent', () => {
+    fc.assert(
+      fc.property(wellFormed, (given) => {
+        const result = safeBaseName(given)
+        if ('problem' in result) return
+        const { name } = result
+        expect(name).not.toMatch(/[/\\\p{Cc}]/u)
+        expect(['', '.', '..']).not.toContain(name)
+        expect(new TextEncoder().encode(name).length).toBeLessThanOrEqual(255)
+        expect(safeBaseName(name)).toEqual({ name })
+      }),
+    )
+  })
+
+  it('keeps every character that is neither a slash nor a control character, normalized', () => {
+    for (let code = 0; code <= 0xffff; code += 1) {
+      if (code >= 0xd800 && code <= 0xdfff) continue
+      const character = String.fromCodePoint(code)
+      if (/[/\\\p{Cc}]/u.test(character)) continue
+      const result = safeBaseName(`x ${character}`)
+      if (!('name' in result) || result.name !== `x ${character}`.normalize('NFC')) expect.fail(code.toString(16))
+    }
+  })
+
+  it('returns different names for names that differ in more than their Unicode form', () => {
+    const name = wellFormed.map((text) => text.replace(/[/\\\p{Cc}]/gu, '').normalize('NFC'))
+    fc.assert(
+      fc.property(name, name, (a, b) => {
+        const [one, other] = [safeBaseName(a), safeBaseName(b)]
+        if ('name' in one && 'name' in other) expect(one.name === other.name).toBe(a === b)
+      }),
+    )
+  })
+})
+
+describe('keys', () => {
+  it('have the documented form', () => {
+    expect(keyPrefix(7, 12)).toBe('orders/7/12/')
+    expect(keyPrefix(7, 12, '18c2+f')).toBe('orders/7/12/email/18c2+f/')
+  })
+
+  it('of one order never have the prefix of another', () => {
+    const id = fc.integer({ min: 1, max: 150 })
+    fc.assert(
+      fc.property(id, id, id, id, (company, order, otherCompany, otherOrder) => {
+        const isSame = company === otherCompany && order === otherOrder
+        const key = `${keyPrefix(otherCompany, otherOrder, 't')}x`
+        expect(key.startsWith(keyPrefix(company, order))).toBe(isSame)
+      }),
+    )
+  })
+
+  it('stay in their folder when they are part of a URL', () => {
+    fc.assert(
+      fc.property(
+        wellFormed,
+        fc.stringMatching(/^[A-Za-z0-9_:.=+-]{1,20}$/).filter((id) => LEGACY_THREAD_ID.test(id)),
+        (given, thread) => {
+          const result = safeBaseName(given)
+          if ('problem' in result) return
+          const key = keyPrefix(1, 2, thread) + result.name
+          const path = `/bucket/${encodeKey(key)}`
+          expect(new URL(`https://host${path}?x`).pathname).toBe(path)
+          expect(decodeURIComponent(path)).toBe(`/bucket/${key}`)
+          expect(encodeKey(key)).toMatch(/^[A-Za-z0-9\-._~%/]*$/)
+        },
+      ),
+    )
+  })
+})
+
+it.each(['a', '18c2f0a9b7d3e411', '_:.=+-', '..a', 'x'.repeat(255)])('%s is a thread id', (id) => {
+  expect(LEGACY_THREAD_ID.test(id)).toBe(true)
+})
+
+it.each(['', '.', '..', '...', 'a/b', 'a\\b', 'a b', 'a%2Fb', 'é', 'a\n', '\na', 'x'.repeat(256)])(
+  '%j is not a thread id',
+  (id) => {
+    expect(LEGACY_THREAD_ID.test(id)).toBe(false)
+  },
+)
+
+it('distinguishes mail from other files by the key', () => {
+  expect(sourceOf('orders/1/2/email/t/x')).toBe('email')
+  expect(sourceOf('orders/1/2/manual/x')).toBe('manual')
+  expect(sourceOf('orders/1/2/email')).toBe('manual')
+})

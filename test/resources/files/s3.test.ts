@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest'
+import { addressOf, presignPut, readObjectList, regionOfHost } from '../../../src/resources/files/s3.ts'
+import { LOCAL } from '../../support/addresses.ts'
+import made from './fixtures/presign-vectors.json'
+
+const NOW = Date.parse(made.now)
+const bucket = {
+  endpoint: made.endpoint,
+  name: made.bucket,
+  region: made.region,
+  addressing: 'path' as const,
+  accessKeyId: made.accessKeyId,
+  secretAccessKey: made.secretAccessKey,
+  addresses: LOCAL,
+}
+
+/** A URL with its query in a fixed order. */
+function sorted(address: string): string {
+  const [path, query = ''] = address.split('?')
+  return `${path}?${query.split('&').sort().join('&')}`
+}
+
+describe('presignPut', () => {
+  it.each(made.vectors)('signs $key as the independent signer does', async ({ key, contentType, size, url }) => {
+    expect(sorted(await presignPut(bucket, key, contentType, size, NOW))).toBe(sorted(url))
+  })
+
+  it('has at least 20 vectors', () => {
+    expect(made.vectors.length).toBeGreaterThanOrEqual(20)
+  })
+
+  it('signs host, type and length for 600 seconds', async () => {
+    const { searchParams } = new URL(await presignPut(bucket, 'a', 'image/png', 1, NOW))
+    expect(searchParams.get('X-Amz-SignedHeaders')).toBe('content-length;content-type;host')
+    expect(searchParams.get('X-Amz-Expires')).toBe('600')
+    expect(searchParams.get('X-Amz-Date')).toBe('20260302T093015Z')
+  })
+
+  it('accepts an endpoint with a port, a path and a trailing slash', async () => {
+    const local = { ...bucket, endpoint: 'http://127.0.0.1:9000/s3/' }
+    expect(await presignPut(local, 'a b', 'image/png', 1, NOW)).toMatch(
+      /^http:\/\/127\.0\.0\.1:9000\/s3\/shop-files\/a%20b\?/,
+    )
+  })
+
+  it('adds the bucket to the host in virtual-host style and signs that host', async () => {
+    const virtual = { ...bucket, endpoint: 'https://s3.eu-west-1.amazonaws.com', addressing: 'virtual' as const }
+    const url = await presignPut(virtual, 'a b/c', 'image/png', 1, NOW)
+    expect(url).toMatch(/^https:\/\/shop-files\.s3\.eu-west-1\.amazonaws\.com\/a%20b\/c\?/)
+    expect(addressOf(virtual)).toBe('https://shop-files.s3.eu-west-1.amazonaws.com/')
+    const asPath = await presignPut({ ...virtual, addressing: 'path' }, 'a b/c', 'image/png', 1, NOW)
+    const signatureOf = (address: string) => new URL(address).searchParams.get('X-Amz-Signature')
+    expect(signatureOf(url)).not.toBe(signatureOf(asPath))
+  })
+})
+
+const object =
+  '<Contents><Key>a%2Bb+c%20d</Key><Size>3</Size><LastModified>2026-03-02T09:30:00.000Z</LastModified></Contents>'
+const list = (inside: string) => `<?xml version="1.0"?><ListBucketResult xmlns="urn:x">${inside}</ListBucketResult>`
+const end = '<IsTruncated>false</IsTruncated>'
+const url = '<EncodingType>url</EncodingType>'
+
+describe('readObjectList', () => {
+  it('reads objects and decodes their keys', () => {
+    expect(readObjectList(list(`${end}${url}${object}`))).toEqual({
+      files: [{ key: 'a+b c d', sizeBytes: 3, changedAt: Date.parse('2026-03-02T09:30:00.000Z') }],
+      cursor: null,
+    })
+  })
+
+  it('does not decode keys that the storage did not encode', () => {
+    expect(readObjectList(list(`${end}${object}`)).files[0]?.key).toBe('a%2Bb+c%20d')
+  })
+
+  it('reads an empty list', () => {
+    expect(readObjectList(list(end))).toEqual({ files: [], cursor: null })
+  })
+
+  it('reads the continuation token of the next page', () => {
+    const more = '<IsTruncated>true</IsTruncated><NextContinuationToken>a&amp;b=</NextContinuationToken>'
+    expect(readObjectList(list(more)).cursor).toBe('a&b=')
+  })
+
+  it('ignores unknown elements with known names inside', () => {
+    const other = '<Contents><Owner><Key>wrong</Key></Owner>'
+    const xml = list(
+      `${end}<CommonPrefixes><Prefix>p</Prefix><Size>9</Size></CommonPrefixes>${object.replace('<Contents>', other)}`,
+    )
+    expect(readObjectList(xml).files.map(({ key }) => key)).toEqual(['a%2Bb+c%20d'])
+  })
+
+  it.each([
+    ['nothing', ''],
+    ['text', 'Not found'],
+    ['the HTML page of a proxy', '<html><body>Sorry</body></html>'],
+    ['an error', '<Error><Code>SlowDown</Code></Error>'],
+    ['a truncated response', list(`${end}${object}`).slice(0, -30)],
+    ['a document type', `<!DOCTYPE x [<!ENTITY a "b">]>${list(end)}`],
+    ['no IsTruncated', list(object)],
+    ['more objects without a continuation token', list('<IsTruncated>true</IsTruncated>')],
+    ['no key', list(`${end}${object.replace(/<Key>.*<\/Key>/, '')}`)],
+    ['no size', list(`${end}${object.replace('<Size>3', '<Size>')}`)],
+    ['a size that is no number', list(`${end}${object.replace('<Size>3', '<Size>three')}`)],
+    ['no time', list(`${end}${object.replace('2026', 'then')}`)],
+    ['a key that cannot be decoded', list(`${end}${url}${object.replace('%2B', '%ZZ')}`)],
+    ['elements that are nested too deep', `${'<a>'.repeat(50)}${'</a>'.repeat(50)}`],
+  ])('refuses %s', (_, xml) => {
+    expect(() => readObjectList(xml)).toThrow()
+  })
+})
+
+describe('regionOfHost', () => {
+  it.each([
+    ['s3.eu-west-1.amazonaws.com', 'eu-west-1'],
+    ['s3-eu-west-1.amazonaws.com', 'eu-west-1'],
+    ['s3.dualstack.ap-southeast-2.amazonaws.com', 'ap-southeast-2'],
+    ['s3-fips.us-gov-west-1.amazonaws.com', 'us-gov-west-1'],
+    ['s3-fips.dualstack.us-east-2.amazonaws.com', 'us-east-2'],
+    ['shop.files.s3.eu-central-1.amazonaws.com', 'eu-central-1'],
+    ['shop.s3-us-west-2.amazonaws.com', 'us-west-2'],
+    ['shop.s3.dualstack.us-west-2.amazonaws.com', 'us-west-2'],
+    ['s3.cn-north-1.amazonaws.com.cn', 'cn-north-1'],
+    ['s3.amazonaws.com', 'us-east-1'],
+    ['shop.s3.amazonaws.com', 'us-east-1'],
+    ['S3.EU-West-1.AmazonAWS.com', 'eu-west-1'],
+    ['abc.r2.cloudflarestorage.com', 'auto'],
+    ['abc.eu.r2.cloudflarestorage.com', 'auto'],
+    ['s3-accelerate.amazonaws.com', null],
+    ['ec2.eu-west-1.amazonaws.com', null],
+    ['s3.eu-west-1.amazonaws.com.evil.example', null],
+    ['evilr2.cloudflarestorage.com', null],
+    ['storage.example', null],
+    ['127.0.0.1', null],
+  ])('%s is in the region %s', (host, region) => {
+    expect(regionOfHost(host)).toBe(region)
+  })
+})

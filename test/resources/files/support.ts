@@ -1,0 +1,56 @@
+import { env } from 'cloudflare:workers'
+import { inject } from 'vitest'
+import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { S3_KEYS, S3_REGION } from '../../../src/simulators/s3-keys.ts'
+import { type Home, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+
+export interface CompanyWithOrder extends TestCompany {
+  orderId: number
+}
+
+export async function mintCompanyWithOrder(options: { home?: Home } = {}): Promise<CompanyWithOrder> {
+  const company = await mintCompany(options)
+  return { ...company, orderId: await mintOrder(company) }
+}
+
+export async function mintOrder(company: TestCompany): Promise<number> {
+  const client = await company.call('POST', '/clients', { company_name: 'Club' })
+  const order = await company.call('POST', '/orders', { title: 'Jerseys', client_id: client.body.client.id })
+  return order.body.project.id
+}
+
+/** The company's own bucket at the simulator, whose scope has the same name. */
+export async function giveStorage(
+  company: TestCompany,
+  options: { enabled?: boolean; credentials?: Partial<typeof S3_KEYS>; settings?: object; endpoint?: string } = {},
+): Promise<string> {
+  const bucket = `bucket-${crypto.randomUUID()}`
+  await fillBucket(bucket, [])
+  const credentials = { ...S3_KEYS, ...options.credentials }
+  await sql(
+    `INSERT INTO integrations (company_id, kind, enabled, base_url, settings, credentials, updated_at)
+     VALUES (?, 'storage', ?, ?, ?, ?, 0)
+     ON CONFLICT DO UPDATE SET enabled = excluded.enabled, base_url = excluded.base_url, settings = excluded.settings,
+       credentials = excluded.credentials`,
+    company.id,
+    options.enabled === false ? 0 : 1,
+    options.endpoint ?? scopeUrl(bucket),
+    JSON.stringify({ bucket, region: S3_REGION, ...options.settings }),
+    await encryptCredentials(env.CREDENTIALS_KEY, company.id, 'storage', credentials),
+  )
+  return bucket
+}
+
+export function scopeUrl(bucket: string): string {
+  return `${inject('s3Url')}/t/${bucket}`
+}
+
+export interface SimulatedObject {
+  key: string
+  size: number
+  lastModified: string
+}
+
+export async function fillBucket(bucket: string, objects: SimulatedObject[], options: object = {}): Promise<void> {
+  await fetch(`${scopeUrl(bucket)}/${bucket}`, { method: 'PUT', body: JSON.stringify({ objects, ...options }) })
+}

@@ -1,0 +1,84 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { stopTime } from '../../support/time.ts'
+import { freshThreadId, MAILBOX, segmentsOf, threadPath } from './support.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+// However slow the machine, no request waits too long for the memory of the others.
+beforeEach(stopTime)
+afterEach(() => void vi.useRealTimers())
+
+/** A thread that names its writer in every part, in `segments` segments. */
+function threadOf(writer: number, segments: number) {
+  const text = `${writer}`.padEnd(1_000, `-${writer}`)
+  return {
+    account_email: MAILBOX,
+    subject: `of ${writer}`,
+    snippet: `of ${writer}`,
+    labels: [`${writer}`],
+    participants: [{ writer }],
+    messages: Array.from({ length: segments * 1_400 }, (_, index) => ({ writer, index, text })),
+  }
+}
+
+describe('concurrent PUTs of one thread', () => {
+  it.each([
+    ['small ones', 12, () => 0.01],
+    ['of different sizes', 8, (writer: number) => (writer % 4) + 0.5],
+  ])('store exactly one of them: %s', async (_, writers, segments) => {
+    for (let round = 0; round < 3; round++) {
+      const id = freshThreadId()
+      const sent = Array.from({ length: writers }, (_, writer) => threadOf(writer, segments(writer)))
+      const responses = await Promise.all(sent.map((body) => company.call('PUT', threadPath(id), body)))
+      expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]))
+      expect(new Set(responses.map(({ body }) => body.email_thread.id)).size).toBe(1)
+
+      const { email_thread: stored } = (await company.call('GET', threadPath(id, MAILBOX))).body
+      const winner = sent[stored.messages[0].writer]
+      for (const field of ['subject', 'snippet', 'labels', 'participants', 'messages'] as const) {
+        expect(JSON.stringify(stored[field]) === JSON.stringify(winner?.[field])).toBe(true)
+      }
+      expect(stored.message_count).toBe(winner?.messages.length)
+      const positions = (await segmentsOf(id)).map(({ position }) => position)
+      expect(positions).toEqual(positions.map((_, index) => index))
+      expect(await sql('SELECT count(*) AS n FROM email_threads WHERE legacy_thread_id = ?', id)).toEqual([{ n: 1 }])
+    }
+  })
+
+  it('never show a mix to readers when they alternate between two contents', async () => {
+    const id = freshThreadId()
+    const [first, second] = [threadOf(1, 1.5), threadOf(2, 2.5)]
+    await company.call('PUT', threadPath(id), first)
+    const writes = Array.from({ length: 10 }, (_, turn) =>
+      company.call('PUT', threadPath(id), turn % 2 ? first : second),
+    )
+    const reads = Array.from({ length: 10 }, () => company.call('GET', threadPath(id, MAILBOX)))
+    for (const { status, body } of await Promise.all([...writes, ...reads])) {
+      expect(status, JSON.stringify(body).slice(0, 200)).toBe(200)
+      const thread = body.email_thread
+      const expected = thread.participants[0].writer === 1 ? first : second
+      expect(JSON.stringify(thread.messages) === JSON.stringify(expected.messages)).toBe(true)
+      expect(thread).toMatchObject({ subject: expected.subject, message_count: expected.messages.length })
+    }
+  })
+
+  it('are all stored when their mailboxes differ', async () => {
+    const id = freshThreadId()
+    const mailboxes = Array.from({ length: 10 }, (_, index) => `box${index}@shop.example`)
+    await Promise.all(
+      mailboxes.map((account_email) =>
+        company.call('PUT', threadPath(id), { account_email, messages: [{ of: account_email }] }),
+      ),
+    )
+    for (const mailbox of mailboxes) {
+      const { body } = await company.call('GET', threadPath(id, mailbox))
+      expect(body.email_thread.messages).toEqual([{ of: mailbox }])
+    }
+  })
+})

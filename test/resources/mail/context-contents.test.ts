@@ -1,0 +1,125 @@
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { migrate } from '../../support/app.ts'
+import { clients, JSON_COLUMNS, makeCompanies, me, orders, other, seen, store, tied } from './context-support.ts'
+
+beforeAll(migrate)
+beforeEach(makeCompanies)
+
+describe('data of another company in a thread context', () => {
+  it.each(['orders_data', 'clients_data'] as const)('is removed from %s', async (column) => {
+    const ids = column === 'orders_data' ? orders : clients
+    const list = [
+      { id: ids.mine, n: 1 },
+      { id: ids.theirs, n: 2 },
+      { id: String(ids.both), n: 3 },
+      { id: `0${ids.mine}`, n: 4 },
+      { id: ids.nobody, n: 5 },
+      { n: 6 },
+      { id: ids.theirs, company_id: me.id, n: 7 },
+      { id: ids.mine, companyId: String(other.id), n: 8 },
+      { id: null, company_id: null, n: 9 },
+      { id: 'abc', n: 10 },
+      { id: ids.deleted, n: 11 },
+      { company_id: other.id, n: 12 },
+      { id: ids.mine, company_id: me.id, companyId: other.id, n: 13 },
+      { id: ids.mine, companyId: String(me.id), n: 14 },
+      { id: true, n: 15 },
+    ]
+    const { [column]: elements } = await seen({ ...tied(), [column]: list })
+    expect(elements.map(({ n }: { n: number }) => n)).toEqual([1, 3, 6, 9, 11, 14])
+  })
+
+  it('is removed from a list of bare ids; elements without an id stay, in order', async () => {
+    const list = [orders.theirs, orders.mine, String(orders.mine), null, 'x', 1.5, [orders.theirs], true, {}]
+    expect((await seen({ ...tied(), orders_data: list })).orders_data).toEqual([
+      orders.mine,
+      String(orders.mine),
+      null,
+      [orders.theirs],
+      true,
+      {},
+    ])
+  })
+
+  it('makes the client, its data and the selected order null', async () => {
+    const parts = async (client: number, order: number) => {
+      const { client_id, client_data, selected_order_id } = await seen({
+        ...tied(),
+        client_id: String(client),
+        client_data: { id: client },
+        selected_order_id: String(order),
+      })
+      return [client_id, client_data, selected_order_id]
+    }
+    const whole = (client: number, order: number) => [String(client), { id: client }, String(order)]
+    const none = [null, null, null]
+    expect(await parts(clients.mine, orders.mine)).toEqual(whole(clients.mine, orders.mine))
+    expect(await parts(clients.both, orders.both)).toEqual(whole(clients.both, orders.both))
+    expect(await parts(clients.deleted, orders.deleted)).toEqual(whole(clients.deleted, orders.deleted))
+    expect(await parts(clients.nobody, orders.nobody)).toEqual(none)
+    expect(await parts(clients.theirs, orders.theirs)).toEqual(none)
+  })
+
+  it('makes client data null that names another company or an unknown client', async () => {
+    const data = async (client_data: object) => (await seen({ ...tied(), client_data })).client_data
+    expect(await data({ name: 'x' })).toEqual({ name: 'x' })
+    expect(await data({ company_id: me.id })).toEqual({ company_id: me.id })
+    expect(await data({ id: clients.mine, company_id: other.id })).toBeNull()
+    expect(await data({ id: clients.theirs })).toBeNull()
+    expect(await data({ id: clients.nobody, company_id: me.id })).toBeNull()
+    expect(await data({ companyId: other.id })).toBeNull()
+  })
+})
+
+describe('a JSON column', () => {
+  it.each([
+    '{',
+    '[1,',
+    'x',
+    '',
+    ' ',
+    "{'a':1}",
+    '{a:1}',
+    '[1,]',
+    'NaN',
+    '0x1',
+    '[1]//',
+    `${'['.repeat(1_001)}${']'.repeat(1_001)}`,
+  ])('refuses text that is not JSON: %#', async (text) => {
+    for (const column of JSON_COLUMNS) {
+      await expect(store(me, 'x', { [column]: text }, true), column).rejects.toThrow(/CHECK constraint/)
+    }
+  })
+
+  it('refuses client data that is not an object', async () => {
+    for (const text of ['null', '0', '"x"', 'true', '[]']) {
+      await expect(store(me, 'x', { client_data: text }, true), text).rejects.toThrow(/CHECK constraint/)
+    }
+  })
+
+  it.each(['null', '0.5', '"x y"', 'true', '{}', '[]', '{"a":[{}]}', '[[],[1],null]'])(
+    'is returned as stored: %s',
+    async (text) => {
+      const columns = ['participant_emails', 'participants_data', ...(/^[0"]/.test(text) ? [] : ['orders_data'])]
+      const given = Object.fromEntries(columns.map((column) => [column, text]))
+      const response = await seen({ ...given, client_id: String(clients.mine) }, true)
+      for (const column of columns) expect([column, response[column]]).toEqual([column, JSON.parse(text)])
+    },
+  )
+
+  it.each([500, 990, 999, 1_000])('is returned up to SQLite’s limit of depth: %i', async (depth) => {
+    const text = `${'['.repeat(depth)}${']'.repeat(depth)}`
+    const columns = Object.fromEntries(JSON_COLUMNS.slice(1).map((column) => [column, text]))
+    const response = await seen({ ...columns, client_id: String(clients.mine) }, true)
+    for (const column of JSON_COLUMNS.slice(1))
+      expect([column, JSON.stringify(response[column])]).toEqual([column, text])
+  })
+
+  it('keeps the order of many filtered elements', async () => {
+    const list = Array.from({ length: 3_000 }, (_, index) => ({ id: index % 2 ? orders.mine : orders.theirs, index }))
+    const response = await seen({ orders_data: list })
+    expect(response.orders_data.map(({ index }: { index: number }) => index)).toEqual(
+      Array.from({ length: 1_500 }, (_, index) => index * 2 + 1),
+    )
+  })
+})

@@ -1,0 +1,161 @@
+import fc from 'fast-check'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { migrate } from '../../support/app.ts'
+import { clients, makeCompanies, me, orders, other, read, store } from './context-support.ts'
+import { freshThreadId } from './support.ts'
+
+beforeAll(migrate)
+beforeEach(makeCompanies)
+
+/** A context as it is generated: JSON columns are values, ids texts. */
+interface Generated {
+  isMine: boolean
+  client_id: string | null
+  selected_order_id: string | null
+  client_data: Record<string, Json> | undefined
+  clients_data: Json
+  orders_data: Json
+  participants_data: Json
+  updated_at: number
+}
+
+type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
+
+/** A plain model of which context is returned, and with which contents. */
+function expected(contexts: Generated[]) {
+  const newestFirst = contexts.map((context, index) => ({ ...context, index }))
+  newestFirst.sort((a, b) => b.updated_at - a.updated_at || b.index - a.index)
+  const context = newestFirst.find((each) => each.isMine && isTied(each))
+  if (!context) return 404
+  const data = context.client_data
+  return {
+    client_id: isOwned(clients, context.client_id) ? context.client_id : null,
+    selected_order_id: isOwned(orders, context.selected_order_id) ? context.selected_order_id : null,
+    client_data: data && belongs(clients, data) ? data : null,
+    clients_data: keep(clients, context.clients_data),
+    orders_data: keep(orders, context.orders_data),
+    participants_data: context.participants_data,
+  }
+}
+
+function isTied({ client_id, client_data, clients_data, orders_data, participants_data }: Generated): boolean {
+  const elements = Array.isArray(orders_data) ? orders_data : [orders_data]
+  return (
+    isOwned(clients, client_id) ||
+    elements.some((each) => (idOf(each) ?? null) !== null && belongs(orders, each)) ||
+    [client_data ?? null, clients_data, orders_data, participants_data].some(namesMine)
+  )
+}
+
+function namesMine(value: Json): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return Object.entries(value).some(
+    ([name, member]) =>
+      (['company_id', 'companyId'].includes(name) && (member === me.id || member === String(me.id))) ||
+      namesMine(member),
+  )
+}
+
+function keep(ids: typeof clients, part: Json): Json {
+  if (Array.isArray(part)) return part.filter((each) => belongs(ids, each))
+  return belongs(ids, part) ? part : null
+}
+
+function belongs(ids: typeof clients, element: Json): boolean {
+  const named = isObject(element) ? [element.company_id, element.companyId] : []
+  const id = idOf(element) ?? null
+  return (
+    named.every((company) => (company ?? null) === null || company === me.id || company === String(me.id)) &&
+    (id === null || isOwned(ids, id))
+  )
+}
+
+function idOf(element: Json): Json | undefined {
+  if (isObject(element)) return element.id
+  return typeof element === 'number' || typeof element === 'string' ? element : null
+}
+
+function isOwned({ mine, both, deleted }: typeof clients, id: Json): boolean {
+  return [mine, both, deleted].some((own) => id === own || id === String(own))
+}
+
+function isObject(value: Json): value is { [name: string]: Json } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+describe('a thread context', () => {
+  it('equals the model for any contents', async () => {
+    // The ids belong to the companies of the current test: they are filled in by name.
+    const idOfList = (ids: () => typeof clients) =>
+      fc.tuple(fc.constantFrom('mine', 'theirs', 'both', 'nobody', 'deleted'), fc.nat(3)).map(([name, form]) => () => {
+        const id = ids()[name as keyof typeof clients]
+        return [id, String(id), `${id} `, -id][form] ?? id
+      })
+    const company = fc.constantFrom<() => Json>(
+      () => me.id,
+      () => String(me.id),
+      () => other.id,
+      () => null,
+      () => true,
+      () => 'null',
+    )
+    const element = (ids: () => typeof clients) =>
+      fc.oneof(
+        {
+          weight: 6,
+          arbitrary: fc.record(
+            { id: idOfList(ids), company_id: company, n: fc.nat(9).map((n) => () => n) },
+            { requiredKeys: [] },
+          ),
+        },
+        { weight: 2, arbitrary: fc.record({ id: idOfList(ids), companyId: company }, { requiredKeys: [] }) },
+        { weight: 1, arbitrary: idOfList(ids) },
+        { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 2 }).map((value) => () => value as Json) },
+      )
+    const list = (ids: () => typeof clients) => fc.oneof(fc.array(element(ids), { maxLength: 5 }), element(ids))
+    const context = fc.record({
+      isMine: fc.boolean(),
+      client_id: fc.option(idOfList(() => clients)),
+      selected_order_id: fc.option(idOfList(() => orders)),
+      client_data: fc.option(fc.record({ id: idOfList(() => clients), company_id: company }, { requiredKeys: [] }), {
+        nil: undefined,
+      }),
+      clients_data: list(() => clients),
+      orders_data: list(() => orders),
+      participants_data: fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, fc.record({ company_id: company })),
+      updated_at: fc.nat(2),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(context, { minLength: 1, maxLength: 4 }), async (generated) => {
+        const contexts = generated.map((each) => fill(each) as unknown as Generated)
+        const legacyId = freshThreadId()
+        for (const { isMine, client_id, selected_order_id, ...rest } of contexts) {
+          const ids = {
+            client_id: client_id && String(client_id),
+            selected_order_id: selected_order_id && String(selected_order_id),
+          }
+          await store(isMine ? me : other, legacyId, { ...rest, ...ids })
+        }
+        const wanted = expected(
+          contexts.map((each) => ({
+            ...each,
+            client_id: each.client_id && String(each.client_id),
+            selected_order_id: each.selected_order_id && String(each.selected_order_id),
+          })),
+        )
+        const response = await read(me, legacyId)
+        if (wanted === 404) expect(response).toBe(404)
+        else expect(response).toMatchObject(wanted)
+      }),
+      { numRuns: 150 },
+    )
+  })
+})
+
+/** The value of each function inside. */
+function fill(value: unknown): unknown {
+  if (typeof value === 'function') return fill(value())
+  if (Array.isArray(value)) return value.map(fill)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, fill(member)]))
+}

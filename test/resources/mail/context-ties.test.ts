@@ -1,0 +1,147 @@
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { call, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
+import { type Context, clients, makeCompanies, me, orders, other, read, seen, store } from './context-support.ts'
+import { freshThreadId, sendText } from './support.ts'
+
+beforeAll(migrate)
+beforeEach(makeCompanies)
+
+describe('a thread context', () => {
+  it('is returned with every field', async () => {
+    const legacyId = freshThreadId()
+    const context = {
+      sender_email: 'ines@harbor.example',
+      client_id: String(clients.mine),
+      client_data: { id: clients.mine, name: 'é \u0000 😀' },
+      clients_data: [{ id: clients.mine }],
+      orders_data: [{ id: orders.mine, title: 'x', nested: { a: [1, null] } }],
+      selected_order_id: String(orders.mine),
+      participant_emails: ['a@b.example'],
+      participants_data: [{ name: 'x' }],
+    }
+    const threadId = await store(me, legacyId, context)
+    expect(await read(me, legacyId)).toEqual({
+      ...context,
+      thread_id: threadId,
+      legacy_thread_id: legacyId,
+      fetched_at: '2026-01-01T00:00:00.000Z',
+      updated_at: '2026-01-01T00:00:00.000Z',
+    })
+  })
+
+  it('has null for missing fields', async () => {
+    expect(await seen({ client_id: String(clients.mine) })).toMatchObject({
+      sender_email: null,
+      client_data: null,
+      clients_data: null,
+      orders_data: null,
+      selected_order_id: null,
+      participant_emails: null,
+      participants_data: null,
+    })
+  })
+
+  it('returns 404 for an unknown legacy id', async () => {
+    expect(await read(me, freshThreadId())).toBe(404)
+  })
+
+  it('returns numbers exactly as stored', async () => {
+    const legacyId = freshThreadId()
+    const text = `[{"id":${orders.mine},"n":12345678901234567890,"f":1e400}]`
+    await store(me, legacyId, { client_id: String(clients.mine), orders_data: text }, true)
+    expect((await sendText(me, 'GET', `/mail/threads/${legacyId}`)).text).toContain(`"orders_data":${text}`)
+  })
+})
+
+describe('a thread context', () => {
+  const cases: [string, () => Context, boolean][] = [
+    ['its client', () => ({ client_id: String(clients.mine) }), true],
+    ['its deleted client', () => ({ client_id: String(clients.deleted) }), true],
+    ['a client id that another company has, too', () => ({ client_id: String(clients.both) }), true],
+    ['a client of another company', () => ({ client_id: String(clients.theirs) }), false],
+    ['an unknown client', () => ({ client_id: String(clients.nobody) }), false],
+    ['a client id that is none', () => ({ client_id: `${clients.mine}x` }), false],
+    ['a client id with zeros before it', () => ({ client_id: `0${clients.mine}` }), false],
+    ['a client id with a fraction', () => ({ client_id: `${clients.mine}.0` }), false],
+    ['nothing at all', () => ({}), false],
+    ['its order', () => ({ orders_data: [{ id: orders.mine }] }), true],
+    ['its order, the id as text', () => ({ orders_data: [{ id: String(orders.mine) }] }), true],
+    ['its order among others', () => ({ orders_data: [{ id: orders.theirs }, { id: orders.mine }] }), true],
+    ['its order as a bare number', () => ({ orders_data: [orders.mine] }), true],
+    ['its order as a bare text', () => ({ orders_data: [String(orders.mine)] }), true],
+    ['its order as an object in place of an array', () => ({ orders_data: { id: orders.mine } }), true],
+    ['its order as a number in place of an array', () => ({ orders_data: orders.mine }), true],
+    ['its deleted order', () => ({ orders_data: [{ id: orders.deleted }] }), true],
+    ['its order in an element that names it', () => ({ orders_data: [{ id: orders.mine, company_id: me.id }] }), true],
+    ['an order id that another company has, too', () => ({ orders_data: [{ id: orders.both }] }), true],
+    ['an order of another company', () => ({ orders_data: [{ id: orders.theirs }] }), false],
+    ['an unknown order', () => ({ orders_data: [{ id: orders.nobody }] }), false],
+    ['an element without an id', () => ({ orders_data: [{ title: 'x' }, null, [orders.mine]] }), false],
+    ['its client’s id as an order', () => ({ orders_data: [{ id: clients.mine }] }), false],
+    ['its order’s id deeper in an element', () => ({ orders_data: [{ order: { id: orders.mine } }] }), false],
+    ['its order’s id in another part', () => ({ clients_data: [{ id: orders.mine }] }), false],
+    ['its client’s id in another part', () => ({ client_data: { id: clients.mine } }), false],
+    ['its selected order alone', () => ({ selected_order_id: String(orders.mine) }), false],
+    ['true as an order id', () => ({ orders_data: [{ id: true }, true] }), false],
+    [
+      'its order’s id in an element that names another company',
+      () => ({ orders_data: [{ id: orders.mine, company_id: other.id }] }),
+      false,
+    ],
+    ['its company id', () => ({ client_data: { company_id: me.id } }), true],
+    ['its company id as text', () => ({ clients_data: [{ company_id: String(me.id) }] }), true],
+    ['its company id in the other spelling', () => ({ orders_data: [{ a: { companyId: me.id } }] }), true],
+    ['its company id, deep', () => ({ participants_data: [[{ a: { b: [{ company_id: me.id }] } }]] }), true],
+    ['its company id among addresses', () => ({ participant_emails: { company_id: me.id } }), true],
+    [
+      'its company id beside another’s',
+      () => ({ client_data: { company_id: other.id, a: { company_id: me.id } } }),
+      true,
+    ],
+    ['the id of another company', () => ({ client_data: { company_id: other.id } }), false],
+    [
+      'its company id under another name',
+      () => ({ client_data: { companyid: me.id, company: me.id, id: me.id } }),
+      false,
+    ],
+    ['its company id inside a text', () => ({ client_data: { note: `"company_id":${me.id}` } }), false],
+    ['its company id as the start of another', () => ({ client_data: { company_id: me.id * 10 + 1 } }), false],
+    ['its company id in a list', () => ({ client_data: { company_id: [me.id] } }), false],
+  ]
+
+  it.each(cases)('is found only when tied to the company: %s', async (_, context, isTied) => {
+    const response = await seen(context())
+    if (isTied) expect(response).toHaveProperty('thread_id')
+    else expect(response).toBe(404)
+  })
+
+  it.each(cases)('of another company is never found: %s', async (_, context) => {
+    const legacyId = freshThreadId()
+    await store(other, legacyId, context())
+    expect(await read(me, legacyId)).toBe(404)
+  })
+
+  it('is not tied to company 1 by `true`, which SQLite compares as 1', async () => {
+    await mintCompany({ id: 1 })
+    const legacyId = freshThreadId()
+    const first = { ...me, id: 1, token: await mintToken(1) }
+    await store(first, legacyId, { client_data: { company_id: true } })
+    expect((await call(first.token, 'GET', `/mail/threads/${legacyId}`)).status).toBe(404)
+  })
+})
+
+describe('of several contexts with one legacy id', () => {
+  it('each company gets its own newest tied one', async () => {
+    const legacyId = freshThreadId()
+    const old = await store(me, legacyId, { client_id: String(clients.mine), updated_at: 1_000 })
+    const middle = await store(me, legacyId, { orders_data: [{ id: orders.mine }], updated_at: 2_000 })
+    const same = await store(me, legacyId, { orders_data: [{ id: orders.both }], updated_at: 2_000 })
+    await store(me, legacyId, { client_id: String(clients.theirs), updated_at: 3_000 })
+    const theirs = await store(other, legacyId, { client_id: String(clients.theirs), updated_at: 1_000 })
+    await store(other, legacyId, { client_id: String(clients.mine), updated_at: 4_000 })
+    expect((await read(me, legacyId)).thread_id).toBe(same)
+    expect((await read(other, legacyId)).thread_id).toBe(theirs)
+    await sql('DELETE FROM thread_contexts WHERE thread_id IN (?, ?)', middle, same)
+    expect((await read(me, legacyId)).thread_id).toBe(old)
+  })
+})

@@ -1,0 +1,322 @@
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { migrate, mintToken, request, send, sql } from '../../support/app.ts'
+import { clients, makeCompanies, me, orders, other, read, store } from './context-support.ts'
+import { freshThreadId } from './support.ts'
+
+beforeAll(migrate)
+beforeEach(makeCompanies)
+
+const path = (legacyId: string) => `/mail/threads/${legacyId}`
+const put = (legacyId: string, body: object, company = me) => company.call('PUT', path(legacyId), body)
+const remove = (legacyId: string, company = me) => company.call('DELETE', path(legacyId))
+const issuesOf = (response: { body: { error: { details: { issues: { path: string; message: string }[] } } } }) =>
+  response.body.error.details.issues
+
+const countOf = async (legacyId: string) =>
+  (await sql('SELECT 1 FROM thread_contexts WHERE legacy_thread_id = ?', legacyId)).length
+
+describe('PUT of a thread context', () => {
+  it('stores every field, and GET returns what PUT returned', async () => {
+    const legacyId = freshThreadId()
+    const body = {
+      thread_id: `thread-f:${legacyId}`,
+      sender_email: 'ines@harbor.example',
+      client_id: String(clients.mine),
+      client_data: { id: clients.mine, name: 'é \u0000 😀 \ud800', nested: { a: [1, null, 'b'] } },
+      clients_data: [{ id: clients.mine }, { name: 'no id' }, { id: null }],
+      orders_data: [{ id: orders.mine, title: 'x' }, { id: orders.both }],
+      selected_order_id: String(orders.both),
+      participant_emails: ['a@b.example', 'Ines <ines@harbor.example>'],
+      participants_data: [{ name: 'x' }],
+    }
+    const { status, body: stored } = await put(legacyId, body)
+    expect(status).toBe(200)
+    expect(stored).toEqual({
+      ...body,
+      legacy_thread_id: legacyId,
+      fetched_at: expect.any(String),
+      updated_at: expect.any(String),
+    })
+    expect(Math.abs(Date.parse(stored.updated_at) - Date.now())).toBeLessThan(60_000)
+    expect(await read(me, legacyId)).toEqual(stored)
+  })
+
+  it('replaces a context that names the same client and order more than once', async () => {
+    const legacyId = freshThreadId()
+    const body = {
+      client_id: clients.mine,
+      clients_data: [{ id: clients.mine }, { id: clients.mine }],
+      orders_data: [{ id: orders.mine }, { id: orders.mine }],
+    }
+    expect((await put(legacyId, body)).status).toBe(200)
+    expect((await put(legacyId, body)).status).toBe(200)
+    expect((await me.call('GET', `/mail/threads?order_id=${orders.mine}`)).body.data).toHaveLength(1)
+  })
+
+  it('takes ids as numbers and as strings of digits', async () => {
+    const legacyId = freshThreadId()
+    const body = { client_id: clients.mine, orders_data: [{ id: String(orders.mine) }], selected_order_id: orders.mine }
+    expect((await put(legacyId, body)).body).toMatchObject({
+      client_id: String(clients.mine),
+      orders_data: [{ id: orders.mine }],
+      selected_order_id: String(orders.mine),
+    })
+  })
+
+  it('has null for what is left out, on a replacement too', async () => {
+    const legacyId = freshThreadId()
+    await put(legacyId, {
+      client_id: clients.mine,
+      client_data: { id: clients.mine },
+      clients_data: [],
+      orders_data: [{ id: orders.mine }],
+      selected_order_id: orders.mine,
+      sender_email: 'a@b.example',
+      participant_emails: [],
+      participants_data: [],
+    })
+    await put(legacyId, { client_id: clients.mine })
+    expect(await read(me, legacyId)).toEqual({
+      thread_id: legacyId,
+      legacy_thread_id: legacyId,
+      sender_email: null,
+      client_id: String(clients.mine),
+      client_data: null,
+      clients_data: null,
+      orders_data: null,
+      selected_order_id: null,
+      participant_emails: null,
+      participants_data: null,
+      fetched_at: expect.any(String),
+      updated_at: expect.any(String),
+    })
+  })
+
+  it('takes back what GET returned', async () => {
+    const legacyId = freshThreadId()
+    const { body: first } = await put(legacyId, { thread_id: 'canonical', orders_data: [{ id: orders.mine, a: 1 }] })
+    const { status, body: second } = await put(legacyId, first)
+    expect(status).toBe(200)
+    expect({ ...second, fetched_at: '', updated_at: '' }).toEqual({ ...first, fetched_at: '', updated_at: '' })
+  })
+
+  it('ignores the legacy id and the times that are sent, whatever they are', async () => {
+    const legacyId = freshThreadId()
+    const ignored = { legacy_thread_id: 5, fetched_at: 'yesterday', updated_at: { at: [] } }
+    const { status, body } = await put(legacyId, { ...ignored, client_id: clients.mine })
+    expect(status).toBe(200)
+    expect(body.legacy_thread_id).toBe(legacyId)
+    expect(Date.parse(body.updated_at)).toBeGreaterThan(0)
+  })
+
+  it('is the only context of its legacy id afterwards, whatever a seed has stored', async () => {
+    const legacyId = freshThreadId()
+    const future = Date.now() + 86_400_000
+    await store(me, legacyId, { client_id: String(clients.both), updated_at: future })
+    await store(me, legacyId, { orders_data: [{ id: orders.both }], updated_at: future + 1 })
+    const theirs = await store(other, legacyId, { client_id: String(clients.theirs) })
+    await put(legacyId, { client_id: clients.mine })
+    expect(await read(me, legacyId)).toMatchObject({ client_id: String(clients.mine) })
+    expect(await countOf(legacyId)).toBe(2)
+    expect((await read(other, legacyId)).thread_id).toBe(theirs)
+  })
+
+  it('keeps the stored thread_id where none is sent, and changes it where one is', async () => {
+    const legacyId = freshThreadId()
+    const seeded = await store(me, legacyId, { client_id: String(clients.both) })
+    expect((await put(legacyId, { client_id: clients.mine })).body.thread_id).toBe(seeded)
+    expect((await put(legacyId, { client_id: clients.mine, thread_id: 'changed' })).body.thread_id).toBe('changed')
+    expect((await put(legacyId, { client_id: clients.mine })).body.thread_id).toBe('changed')
+    expect(await countOf(legacyId)).toBe(1)
+  })
+
+  it('takes over a context that has this thread_id and no legacy id', async () => {
+    const legacyId = freshThreadId()
+    await sql(
+      'INSERT INTO thread_contexts (company_id, thread_id, fetched_at, updated_at) VALUES (?, ?, 0, 0)',
+      me.id,
+      legacyId,
+    )
+    expect((await put(legacyId, { client_id: clients.mine })).status).toBe(200)
+    expect(await countOf(legacyId)).toBe(1)
+  })
+
+  it('refuses the thread_id of a context with another legacy id, of the same company only', async () => {
+    const [first, second] = [freshThreadId(), freshThreadId()]
+    await put(first, { client_id: clients.mine, thread_id: 'taken' })
+    const refused = await put(second, { client_id: clients.mine, thread_id: 'taken' })
+    expect([refused.status, issuesOf(refused).map((issue) => issue.path)]).toEqual([400, ['thread_id']])
+    expect(await read(me, second)).toBe(404)
+    expect((await put(second, { client_id: clients.theirs, thread_id: 'taken' }, other)).status).toBe(200)
+  })
+
+  it('names every id that is not the company’s, or is deleted, and stores nothing', async () => {
+    const legacyId = freshThreadId()
+    const { body: before } = await put(legacyId, { client_id: clients.mine })
+    const response = await put(legacyId, {
+      client_id: clients.theirs,
+      client_data: { id: clients.deleted },
+      clients_data: [{ id: clients.mine }, { id: clients.nobody }],
+      orders_data: [{ id: orders.theirs }, { id: orders.mine }, { id: orders.deleted }, { id: clients.mine }],
+      selected_order_id: orders.mine,
+    })
+    expect(response.status).toBe(400)
+    expect(issuesOf(response).map((issue) => issue.path)).toEqual([
+      'client_id',
+      'client_data.id',
+      'clients_data.1.id',
+      'orders_data.0.id',
+      'orders_data.2.id',
+      'orders_data.3.id',
+    ])
+    expect(await read(me, legacyId)).toEqual(before)
+    const recorded = await sql(
+      "SELECT 1 FROM audit_log WHERE entity_id = ? AND action = 'thread_context.write'",
+      legacyId,
+    )
+    expect(recorded).toHaveLength(1)
+  })
+
+  it('refuses elements that name another company', async () => {
+    const named = (company: unknown) => ({
+      client_data: { company_id: company },
+      clients_data: [{ companyId: company }],
+      orders_data: [{ id: orders.mine }, { id: orders.both, company_id: company }],
+    })
+    for (const company of [other.id, `0${me.id}`, true, [me.id], {}]) {
+      const response = await put(freshThreadId(), named(company))
+      expect(response.status).toBe(400)
+      expect(issuesOf(response).map((issue) => issue.path)).toEqual([
+        'client_data.company_id',
+        'clients_data.0.companyId',
+        'orders_data.1.company_id',
+      ])
+    }
+    for (const company of [me.id, String(me.id), null]) {
+      const { status, body } = await put(freshThreadId(), named(company))
+      expect([status, body.orders_data?.length, body.clients_data?.length]).toEqual([200, 2, 1])
+    }
+  })
+
+  const deep = (levels: number) => JSON.parse(`${'['.repeat(levels)}${']'.repeat(levels)}`)
+  const cases: [string, () => object, string][] = [
+    ['nothing', () => ({}), ''],
+    ['clients_data alone', () => ({ clients_data: [{ id: clients.mine }] }), ''],
+    ['an empty orders_data', () => ({ orders_data: [] }), ''],
+    ['null for everything', () => ({ client_id: null, orders_data: null }), ''],
+    ['company_id', () => ({ client_id: clients.mine, company_id: me.id }), 'company_id'],
+    ['an unknown field', () => ({ client_id: clients.mine, order_data: [] }), 'order_data'],
+    ['0 as client_id', () => ({ client_id: 0 }), 'client_id'],
+    ['a fraction as client_id', () => ({ client_id: 1.5 }), 'client_id'],
+    ['text as client_id', () => ({ client_id: 'x' }), 'client_id'],
+    ['an order without an id', () => ({ orders_data: [{ title: 'x' }] }), 'orders_data.0.id'],
+    ['an order that is a number', () => ({ orders_data: [orders.mine] }), 'orders_data.0'],
+    ['orders_data that is an object', () => ({ orders_data: { id: orders.mine } }), 'orders_data'],
+    ['client_data that is an array', () => ({ client_id: clients.mine, client_data: [] }), 'client_data'],
+    [
+      'a selected order that is not in orders_data',
+      () => ({ orders_data: [{ id: orders.mine }], selected_order_id: orders.both }),
+      'selected_order_id',
+    ],
+    [
+      'a selected order without orders_data',
+      () => ({ client_id: clients.mine, selected_order_id: orders.mine }),
+      'selected_order_id',
+    ],
+    ['101 orders', () => ({ orders_data: Array.from({ length: 101 }, () => ({ id: orders.mine })) }), 'orders_data'],
+    [
+      'half a surrogate pair in an email',
+      () => ({ client_id: clients.mine, participant_emails: ['a@b.example', '\ud800'] }),
+      'participant_emails.1',
+    ],
+    ['a number as an email', () => ({ client_id: clients.mine, participant_emails: [1] }), 'participant_emails.0'],
+    ['a text as a participant', () => ({ client_id: clients.mine, participants_data: ['x'] }), 'participants_data.0'],
+    ['a sender of two lines', () => ({ client_id: clients.mine, sender_email: 'a\nb' }), 'sender_email'],
+    ['an empty thread_id', () => ({ client_id: clients.mine, thread_id: '' }), 'thread_id'],
+    ['a thread_id of 256 characters', () => ({ client_id: clients.mine, thread_id: 'x'.repeat(256) }), 'thread_id'],
+    ['JSON that is nested too deep', () => ({ client_id: clients.mine, client_data: { a: deep(40) } }), 'client_data'],
+  ]
+  it.each(cases)('refuses %s', async (_, body, field) => {
+    const legacyId = freshThreadId()
+    const response = await put(legacyId, body())
+    expect(response.status).toBe(400)
+    expect(issuesOf(response)[0]?.path).toBe(field)
+    expect(await countOf(legacyId)).toBe(0)
+  })
+
+  it.each([
+    ['a number that no double holds', '1e400'],
+    ['nesting that no recursion survives', '['.repeat(50_000) + ']'.repeat(50_000)],
+  ])('refuses %s', async (_, json) => {
+    const body = `{"client_id":${clients.mine},"client_data":{"a":[${json}]}}`
+    const response = await me.call('PUT', path(freshThreadId()), body)
+    expect([response.status, issuesOf(response)[0]?.path]).toEqual([400, 'client_data'])
+  })
+
+  it('advises DELETE to remove a context', async () => {
+    const response = await put(freshThreadId(), { sender_email: 'a@b.example' })
+    expect(response.body.error.message).toContain('DELETE')
+  })
+
+  it('stores the largest body, and returns 413 for a larger one', async () => {
+    const legacyId = freshThreadId()
+    // Each number has 21 digits when it is written out.
+    const body = (count: number) => `{"client_id":${clients.mine},"client_data":{"a":[${Array(count).fill('1e20')}]}}`
+    const { status, body: stored } = await me.call('PUT', path(legacyId), body(52_000))
+    expect([status, stored.client_data.a.length]).toEqual([200, 52_000])
+    const tooLarge = await me.call('PUT', path(legacyId), body(53_000))
+    expect([tooLarge.status, tooLarge.body.error.details]).toEqual([413, { limit_bytes: 262_144 }])
+  })
+
+  it('is recorded in the audit', async () => {
+    const legacyId = freshThreadId()
+    await put(legacyId, { client_id: clients.mine })
+    await remove(legacyId)
+    const rows = await sql('SELECT action FROM audit_log WHERE entity_id = ? ORDER BY id', legacyId)
+    expect(rows.map(({ action }) => action)).toEqual(['thread_context.write', 'thread_context.delete'])
+  })
+
+  it('requires the permission to write mail, as DELETE does', async () => {
+    const reader = await mintToken(me.id, ['mail:read'])
+    for (const [method, body] of [['PUT', { client_id: clients.mine }], ['DELETE']] as const) {
+      expect((await send(request(reader, method, path(freshThreadId()), body))).status).toBe(403)
+    }
+  })
+
+  it('survives concurrent replacements as one of them', async () => {
+    const legacyId = freshThreadId()
+    const bodies = [{ client_id: clients.mine }, { client_id: clients.both }, { orders_data: [{ id: orders.mine }] }]
+    const responses = await Promise.all(bodies.map((body, index) => put(legacyId, { ...body, thread_id: `t${index}` })))
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200])
+    expect(await countOf(legacyId)).toBe(1)
+  })
+})
+
+describe('DELETE of a thread context', () => {
+  it('returns the context as it was, and GET then returns 404', async () => {
+    const legacyId = freshThreadId()
+    const { body: stored } = await put(legacyId, { orders_data: [{ id: orders.mine }] })
+    const { status, body } = await remove(legacyId)
+    expect([status, body]).toEqual([200, stored])
+    expect(await read(me, legacyId)).toBe(404)
+    expect((await remove(legacyId)).status).toBe(404)
+  })
+
+  it('leaves no older context to be found', async () => {
+    const legacyId = freshThreadId()
+    await store(me, legacyId, { client_id: String(clients.mine), updated_at: 1_000 })
+    const newest = await store(me, legacyId, { client_id: String(clients.both), updated_at: 2_000 })
+    const theirs = await store(other, legacyId, { client_id: String(clients.theirs) })
+    expect((await remove(legacyId)).body.thread_id).toBe(newest)
+    expect(await read(me, legacyId)).toBe(404)
+    expect((await read(other, legacyId)).thread_id).toBe(theirs)
+  })
+
+  it('returns 404 for a context that GET does not find, and leaves it', async () => {
+    const legacyId = freshThreadId()
+    await store(me, legacyId, { client_id: String(clients.theirs) })
+    expect((await remove(legacyId)).status).toBe(404)
+    expect((await remove(legacyId, other)).status).toBe(404)
+    expect(await countOf(legacyId)).toBe(1)
+  })
+})

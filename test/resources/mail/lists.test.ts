@@ -1,0 +1,368 @@
+import fc from 'fast-check'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { clients, makeCompanies, me, orders, other, store } from './context-support.ts'
+import { freshThreadId, MAILBOX, sendText, threadPath } from './support.ts'
+
+beforeAll(migrate)
+beforeEach(makeCompanies)
+
+interface Listed {
+  data: { legacy_thread_id: string; thread_id: string }[]
+  pagination: { per_page: number; next_cursor: string | null; has_more: boolean }
+}
+
+/** Every element of a list, page by page; `between` runs after each page. */
+async function walk(company: TestCompany, path: string, between: () => Promise<unknown> = async () => undefined) {
+  const pages: Listed[] = []
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const response = await company.call('GET', cursor === '' ? path : `${path}&cursor=${cursor}`)
+    expect(response.status, JSON.stringify(response.body)).toBe(200)
+    const page: Listed = response.body
+    pages.push(page)
+    cursor = page.pagination.next_cursor
+    expect(page.pagination.has_more).toBe(cursor !== null)
+    const link = response.headers.get('link')
+    if (cursor === null) expect(link).toBeNull()
+    else expect(new URL(link?.match(/^<(.+)>; rel="next"$/)?.[1] ?? '').searchParams.get('cursor')).toBe(cursor)
+    await between()
+  }
+  return { pages, ids: pages.flatMap(({ data }) => data.map((element) => element.legacy_thread_id)) }
+}
+
+const pathOf = (options: Record<string, string | number>) => {
+  const query = new URLSearchParams({ account_email: MAILBOX })
+  for (const [name, value] of Object.entries(options)) query.set(name, String(value))
+  return `/mail/email-threads?${query}`
+}
+const put = (legacyId: string, body: object = {}, company = me) =>
+  company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...body })
+const remove = (legacyId: string, company = me) => company.call('DELETE', threadPath(legacyId, MAILBOX))
+
+/** Rows of this mailbox, created one after the other in their order; the ids of `deleted` ones are deleted. */
+async function makeThreads(count: number, isDeleted: (index: number) => boolean = () => false, company = me) {
+  await sql(
+    `INSERT INTO email_threads (id, company_id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash,
+       revision, content_revision, created_at, updated_at, deleted)
+     SELECT ?1 || '-' || printf('%05d', value ->> 'n'), ?1, ?2, 'n' || (value ->> 'n'), 0, 0, 'x', 1, 1,
+       (value ->> 'n') / 3, value ->> 'n', value ->> 'deleted' FROM json_each(?3)`,
+    company.id,
+    MAILBOX,
+    JSON.stringify(Array.from({ length: count }, (_, n) => ({ n, deleted: isDeleted(n) ? 1 : 0 }))),
+  )
+  return Array.from({ length: count }, (_, n) => `n${n}`).reverse()
+}
+
+// Ids that are no UUIDs do not conform to the description.
+const uuids = (company: TestCompany) =>
+  sql(
+    `UPDATE email_threads SET id = printf('00000000-0000-4000-8000-%06d%06d', company_id, substr(id, -5)) WHERE company_id = ?`,
+    company.id,
+  )
+
+describe('the list of a mailbox', () => {
+  it('has every thread without its content, newest created first', async () => {
+    const [first, second] = [freshThreadId(), freshThreadId()]
+    const texts = { subject: 'Shirts \u0000 😀 \ud800', snippet: null, mail_thread_id: 'm', mail_history_id: '1' }
+    const { body } = await put(first, { ...texts, messages: [{ a: 1 }], labels: ['x'], participants: [{ b: 2 }] })
+    await sql('UPDATE email_threads SET created_at = created_at - 1000 WHERE legacy_thread_id = ?', first)
+    await put(second)
+    await put(freshThreadId(), { account_email: 'another@shop.example' })
+    await put(freshThreadId(), {}, other)
+    const { messages, participants, labels, ...rest } = body.email_thread
+    const listed = await me.call('GET', pathOf({ account_email: MAILBOX.toUpperCase() }))
+    expect(listed.body.data.map((thread: Listed['data'][0]) => thread.legacy_thread_id)).toEqual([second, first])
+    expect(listed.body.data[1]).toEqual({ ...rest, created_at: expect.any(String) })
+    expect(listed.body.pagination).toEqual({ per_page: 25, next_cursor: null, has_more: false })
+  })
+
+  it.each([
+    ['2,000 characters of JSON', 'x'.repeat(1_998), 'x'.repeat(1_998)],
+    ['one more', 'x'.repeat(1_999), `${'x'.repeat(1_999)}…`],
+    ['one that is stored in segments', 'x'.repeat(150_000), '…'],
+    ['one that is cut inside an escape', `${'x'.repeat(1_995)}\u0001yyyy`, `${'x'.repeat(1_995)}…`],
+    ['one that is cut inside a short escape', `${'x'.repeat(1_998)}\\yyyy`, `${'x'.repeat(1_998)}…`],
+    ['one with a pair at the end', '👕'.repeat(2_500), `${'👕'.repeat(1_999)}…`],
+    ['one that ends with an ellipsis', 'x…', 'x…'],
+  ])('has a text of %s', async (_, subject, listed) => {
+    const legacyId = freshThreadId()
+    await put(legacyId, { subject })
+    const { body } = await me.call('GET', pathOf({}))
+    expect(body.data[0].subject).toBe(listed)
+  })
+
+  it('pages by key through threads of equal times', async () => {
+    const expected = await makeThreads(53)
+    await uuids(me)
+    const { pages, ids } = await walk(me, pathOf({ per_page: 10 }))
+    expect(ids).toEqual(expected)
+    expect(pages.map(({ data }) => data.length)).toEqual([10, 10, 10, 10, 10, 3])
+    expect((await walk(me, pathOf({ per_page: 53 }))).pages).toHaveLength(1)
+  })
+
+  it.each([
+    ['exclude', (n: number) => n % 3 !== 0],
+    ['include', () => true],
+    ['only', (n: number) => n % 3 === 0],
+  ] as const)('has deleted threads as told: %s', async (deleted, isListed) => {
+    await makeThreads(40, (n) => n % 3 === 0)
+    await uuids(me)
+    const { ids } = await walk(me, pathOf({ deleted, per_page: 7 }))
+    expect(ids).toEqual(
+      Array.from({ length: 40 }, (_, n) => n)
+        .filter(isListed)
+        .map((n) => `n${n}`)
+        .reverse(),
+    )
+  })
+
+  it('has only threads that were changed since', async () => {
+    await makeThreads(30)
+    await uuids(me)
+    const since = '1970-01-01T01:00:00.020+01:00'
+    const { ids } = await walk(me, pathOf({ updated_since: since, per_page: 4 }))
+    expect(ids).toEqual(Array.from({ length: 10 }, (_, n) => `n${29 - n}`))
+    // A caller that does not encode the plus sign.
+    expect((await walk(me, `/mail/email-threads?account_email=${MAILBOX}&updated_since=${since}`)).ids).toEqual(ids)
+  })
+
+  it('finds the few that a filter leaves among thousands, over pages that may be empty', async () => {
+    await makeThreads(3_500, (n) => n === 5 || n === 1_500 || n === 2_499)
+    await uuids(me)
+    const { pages, ids } = await walk(me, pathOf({ deleted: 'only', per_page: 2 }))
+    expect(ids).toEqual(['n2499', 'n1500', 'n5'])
+    expect(pages.length).toBeLessThanOrEqual(5)
+  })
+
+  it('skips nothing and shows nothing twice while others are created, changed and deleted', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 6 }),
+        fc.array(fc.nat(29), { maxLength: 40 }),
+        async (size, touched) => {
+          const company = await mintCompany()
+          const names = Array.from({ length: 12 }, (_, n) => `w${n}`)
+          for (const name of names) await put(name, {}, company)
+          const random = touched[Symbol.iterator]()
+          const between = async () => {
+            const n = random.next().value ?? 0
+            if (n % 3 === 0) await put(`new${n}`, {}, company)
+            else await put(`w${n % 12}`, { subject: String(n) }, company)
+            if (n % 5 === 0) await remove(`new${n}`, company)
+          }
+          const { ids } = await walk(company, pathOf({ per_page: size }), between)
+          expect(ids.filter((id) => id.startsWith('w')).sort()).toEqual([...names].sort())
+          expect(new Set(ids).size).toBe(ids.length)
+        },
+      ),
+      { numRuns: 8 },
+    )
+  })
+
+  it.each([
+    ['no account_email', '/mail/email-threads', 'account_email'],
+    ['an invalid account_email', '/mail/email-threads?account_email=x', 'account_email'],
+    ['an unknown `deleted`', pathOf({ deleted: 'yes' }), 'deleted'],
+    ['a date as `updated_since`', pathOf({ updated_since: '2026-01-31' }), 'updated_since'],
+    ['`updated_since` without an offset', pathOf({ updated_since: '2026-01-31T00:00:00' }), 'updated_since'],
+    ['101 a page', pathOf({ per_page: 101 }), 'per_page'],
+    ['a page number', pathOf({ page: 2 }), 'page'],
+    ['a cursor that is none', pathOf({ cursor: 'AAAA' }), 'cursor'],
+  ])('returns 400 for %s', async (_, path, field) => {
+    const { status, body } = await me.call('GET', path)
+    expect([status, body.error.details.issues[0].path]).toEqual([400, field])
+  })
+
+  it('refuses the cursor of another company, mailbox or filter', async () => {
+    await makeThreads(3)
+    await makeThreads(3, undefined, other)
+    await uuids(me)
+    await uuids(other)
+    const { body } = await me.call('GET', pathOf({ per_page: 1 }))
+    const cursor: string = body.pagination.next_cursor
+    expect((await me.call('GET', pathOf({ per_page: 2, cursor }))).status).toBe(200)
+    expect((await other.call('GET', pathOf({ per_page: 1, cursor }))).status).toBe(400)
+    for (const change of [
+      { account_email: 'b@shop.example' },
+      { deleted: 'include' },
+      { updated_since: '1970-01-01T00:00:01Z' },
+    ]) {
+      expect((await me.call('GET', pathOf({ cursor, ...change }))).status).toBe(400)
+    }
+  })
+})
+
+describe('DELETE of an email thread', () => {
+  const read = async (legacyId: string) => (await me.call('GET', threadPath(legacyId, MAILBOX))).status
+  const bytesOf = async () => (await sql('SELECT mail_bytes FROM companies WHERE id = ?', me.id))[0]?.mail_bytes
+
+  it('returns it without its content; GET then returns 404, and PUT restores it', async () => {
+    const legacyId = freshThreadId()
+    const messages = [{ body: 'x'.repeat(5_000) }]
+    const { body: stored } = await put(legacyId, { subject: 's', messages })
+    const bytes = await bytesOf()
+    const { status, body } = await remove(legacyId)
+    const { messages: _m, participants: _p, labels: _l, ...summary } = stored.email_thread
+    expect(status).toBe(200)
+    expect(body).toEqual({ email_thread: { ...summary, deleted: true, updated_at: expect.any(String) } })
+    expect(await read(legacyId)).toBe(404)
+    expect((await remove(legacyId)).status).toBe(404)
+    expect(await bytesOf()).toBe(bytes)
+    const restored = await put(legacyId, { messages })
+    expect(restored.body.email_thread).toMatchObject({ id: stored.email_thread.id, subject: 's', deleted: false })
+    expect(await read(legacyId)).toBe(200)
+    expect(await bytesOf()).toBe(bytes)
+  })
+
+  it('raises the revision, so that an ETag of before is no longer current', async () => {
+    const legacyId = freshThreadId()
+    await put(legacyId)
+    const etag = (await me.call('GET', threadPath(legacyId, MAILBOX))).headers.get('etag') ?? ''
+    await remove(legacyId)
+    await put(legacyId)
+    const again = await me.call('GET', threadPath(legacyId, MAILBOX), undefined, { 'if-none-match': etag })
+    expect(again.status).toBe(200)
+  })
+
+  it('is of one mailbox and one company', async () => {
+    const legacyId = freshThreadId()
+    await put(legacyId)
+    await put(legacyId, { account_email: 'b@shop.example' })
+    expect((await remove(legacyId, other)).status).toBe(404)
+    expect((await me.call('DELETE', threadPath(legacyId, MAILBOX.toUpperCase()))).status).toBe(200)
+    expect((await me.call('GET', threadPath(legacyId, 'b@shop.example'))).status).toBe(200)
+  })
+
+  it('returns 400 without a mailbox', async () => {
+    const { status, body } = await me.call('DELETE', threadPath(freshThreadId()))
+    expect([status, body.error.details.issues[0].path]).toEqual([400, 'account_email'])
+  })
+
+  it('is in the feed of changes and in the audit', async () => {
+    const legacyId = freshThreadId()
+    const { body } = await put(legacyId)
+    await remove(legacyId)
+    const { id } = body.email_thread
+    expect(await sql('SELECT operation, version FROM changes WHERE entity_id = ? ORDER BY sequence', id)).toEqual([
+      { operation: 'create', version: 1 },
+      { operation: 'delete', version: 2 },
+    ])
+    const recorded = await sql("SELECT 1 FROM audit_log WHERE entity_id = ? AND action = 'email_thread.delete'", id)
+    expect(recorded).toHaveLength(1)
+  })
+})
+
+describe('a deletion with an Idempotency-Key', () => {
+  it('of an email thread gives its first response again', async () => {
+    const legacyId = freshThreadId()
+    await put(legacyId)
+    const headers = { 'idempotency-key': `delete-${legacyId}` }
+    const first = await me.call('DELETE', threadPath(legacyId, MAILBOX), undefined, headers)
+    await put(legacyId)
+    const second = await me.call('DELETE', threadPath(legacyId, MAILBOX), undefined, headers)
+    expect([first.status, first.headers.get('idempotency-replayed')]).toEqual([200, null])
+    expect([second.status, second.headers.get('idempotency-replayed')]).toEqual([200, 'true'])
+    expect(second.body).toEqual(first.body)
+    expect((await me.call('GET', threadPath(legacyId, MAILBOX))).status).toBe(200)
+  })
+
+  it('of a context gives its first response again, byte for byte', async () => {
+    const legacyId = freshThreadId()
+    const text = `[{"id":${orders.mine},"n":12345678901234567890,"s":"\\ud800"}]`
+    await store(me, legacyId, { orders_data: text }, true)
+    const headers = { 'idempotency-key': `delete-${legacyId}` }
+    const first = await sendText(me, 'DELETE', `/mail/threads/${legacyId}`, undefined, headers)
+    const second = await sendText(me, 'DELETE', `/mail/threads/${legacyId}`, undefined, headers)
+    expect([first.status, second.status, second.headers.get('idempotency-replayed')]).toEqual([200, 200, 'true'])
+    expect(second.text).toBe(first.text)
+    expect(first.text).toContain(`"orders_data":${text}`)
+  })
+})
+
+describe('the contexts of an order or a client', () => {
+  const list = (options: object, company = me) =>
+    company.call('GET', `/mail/threads?${new URLSearchParams(Object.entries(options).map(([k, v]) => [k, String(v)]))}`)
+  const idsOf = async (options: object, company = me) =>
+    (await list(options, company)).body.data.map((context: Listed['data'][0]) => context.legacy_thread_id).sort()
+
+  it('are those that are linked to it, as GET gives them', async () => {
+    const [byOrder, byClient, byClients, both] = [freshThreadId(), freshThreadId(), freshThreadId(), freshThreadId()]
+    await me.call('PUT', `/mail/threads/${byOrder}`, { orders_data: [{ id: orders.both }, { id: orders.mine }] })
+    await me.call('PUT', `/mail/threads/${byClient}`, { client_id: clients.mine })
+    await me.call('PUT', `/mail/threads/${byClients}`, {
+      clients_data: [{ id: clients.mine }],
+      orders_data: [{ id: orders.both }],
+    })
+    await me.call('PUT', `/mail/threads/${both}`, { client_id: clients.mine, orders_data: [{ id: orders.mine }] })
+    expect(await idsOf({ order_id: orders.mine })).toEqual([byOrder, both].sort())
+    expect(await idsOf({ order_id: orders.both })).toEqual([byOrder, byClients].sort())
+    expect(await idsOf({ client_id: clients.mine })).toEqual([byClient, byClients, both].sort())
+    const { body } = await list({ order_id: orders.mine })
+    for (const context of body.data) {
+      expect(context).toEqual((await me.call('GET', `/mail/threads/${context.legacy_thread_id}`)).body)
+    }
+    await me.call('PUT', `/mail/threads/${both}`, { client_id: clients.both })
+    await me.call('DELETE', `/mail/threads/${byOrder}`)
+    expect(await idsOf({ order_id: orders.mine })).toEqual([])
+    expect(await idsOf({ client_id: clients.mine })).toEqual([byClient, byClients].sort())
+  })
+
+  it('are none of another company’s, and none for what is not the company’s', async () => {
+    await store(other, freshThreadId(), { client_id: String(clients.both), orders_data: [{ id: orders.both }] })
+    await store(me, freshThreadId(), { client_id: String(clients.theirs), participants_data: [{ company_id: me.id }] })
+    for (const id of [clients.both, clients.theirs, clients.nobody]) expect(await idsOf({ client_id: id })).toEqual([])
+    for (const id of [orders.both, orders.theirs, orders.nobody]) expect(await idsOf({ order_id: id })).toEqual([])
+  })
+
+  it.each([
+    ['an element that names another company', () => [{ id: orders.mine, company_id: other.id }], false],
+    ['an id that only begins like it', () => [{ id: `${orders.mine}x` }], false],
+    ['a bare number', () => [orders.mine], true],
+    ['an id as text', () => [{ id: String(orders.mine) }], true],
+    ['an object in place of an array', () => ({ id: orders.mine }), true],
+  ])('are found by %s as GET shows it', async (_, orders_data, isFound) => {
+    const legacyId = freshThreadId()
+    await store(me, legacyId, { orders_data: orders_data(), client_id: String(clients.mine) })
+    expect(await idsOf({ order_id: orders.mine })).toEqual(isFound ? [legacyId] : [])
+  })
+
+  it('page by key while contexts come and go', async () => {
+    const names = Array.from({ length: 7 }, (_, n) => `k${n}`)
+    for (const name of names) await me.call('PUT', `/mail/threads/${name}`, { orders_data: [{ id: orders.mine }] })
+    let n = 0
+    const between = () => me.call('PUT', `/mail/threads/a${n++}`, { orders_data: [{ id: orders.mine }] })
+    const { pages, ids } = await walk(me, `/mail/threads?order_id=${orders.mine}&per_page=3`, between)
+    expect(ids.filter((id) => id.startsWith('k'))).toEqual(names)
+    expect(new Set(ids).size).toBe(ids.length)
+    expect(pages.length).toBe(3)
+  })
+
+  it('go on behind contexts that are filtered out', async () => {
+    for (let n = 0; n < 5; n++) {
+      await store(me, `f${n}`, { orders_data: [{ id: orders.mine, company_id: n < 4 ? other.id : me.id }] })
+    }
+    const { ids } = await walk(me, `/mail/threads?order_id=${orders.mine}&per_page=2`)
+    expect(ids).toEqual(['f4'])
+  })
+
+  it('have at most about 4 MB a page', async () => {
+    for (let n = 0; n < 6; n++) {
+      await store(me, `big${n}`, { orders_data: [{ id: orders.mine, text: 'x'.repeat(1_500_000) }] })
+    }
+    const { pages, ids } = await walk(me, `/mail/threads?order_id=${orders.mine}&per_page=100`)
+    expect(ids).toHaveLength(6)
+    expect(pages.map(({ data }) => data.length)).toEqual([3, 3])
+  })
+
+  it.each([
+    ['neither', {}, 'order_id'],
+    ['both', { order_id: 1, client_id: 1 }, 'client_id'],
+    ['text', { order_id: 'x' }, 'order_id'],
+    ['zero', { client_id: 0 }, 'client_id'],
+    ['an unknown parameter', { order_id: 1, account_email: 'x' }, 'account_email'],
+    ['a cursor that is none', { order_id: 1, cursor: 'AAAA' }, 'cursor'],
+  ])('need exactly one id: 400 for %s', async (_, options, field) => {
+    const { status, body } = await list(options)
+    expect([status, body.error.details.issues[0].path]).toEqual([400, field])
+  })
+})

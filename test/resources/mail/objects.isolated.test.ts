@@ -1,0 +1,318 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { Env } from '../../../src/env.ts'
+import { isolateMemory } from '../../../src/kernel/http/memory.ts'
+import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
+import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
+import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
+import { freshThreadId, MAILBOX, noise, objectsOf, segmentsOf, storedObjects, threadPath } from './support.ts'
+
+let company: TestCompany
+/** A Worker that dies in another test keeps its memory. */
+let usedBefore = 0
+
+beforeAll(migrate)
+beforeEach(async () => {
+  company = await mintCompany()
+  usedBefore = isolateMemory.usedBytes
+})
+
+const DAY_MS = 86_400_000
+const large = (label: string) => ({ labels: [label], messages: [{ text: noise(3_000_000) }, { text: 'behind' }] })
+const put = (id: string, fields: object) =>
+  company.call('PUT', threadPath(id), { account_email: MAILBOX, messages: [], ...fields })
+const read = (id: string, headers = {}) => company.call('GET', threadPath(id, MAILBOX), undefined, headers)
+/** What is in the database stays there. */
+async function sweep(inMs = 0, bucket: R2Bucket = env.FILES): Promise<void> {
+  await sql('UPDATE email_threads SET content_used_at = 8e15 WHERE content_used_at < 8e15')
+  await sweepMailContents(env.DB, bucket, Date.now() + inMs)
+}
+
+/** Sends to the application, whose calls of bindings go through `around`. */
+function sendThrough(around: Around, method: string, path: string, body?: object) {
+  return send(request(company.token, method, path, body), { env: wrapBindings(env, around) })
+}
+const putThrough = (around: Around, id: string, fields: object) =>
+  sendThrough(around, 'PUT', threadPath(id), { account_email: MAILBOX, ...fields })
+const ofFiles = (name: string) => name.startsWith('FILES.')
+const failing: Around = (name, work) => (ofFiles(name) ? Promise.reject(new Error('internal')) : work())
+
+describe('content over a megabyte compressed', () => {
+  it('is one object of R2 under its company and hash, and in no row of the database', async () => {
+    const id = freshThreadId()
+    const thread = large('a')
+    const { body } = await put(id, thread)
+    expect(body.email_thread).toMatchObject(thread)
+    expect((await read(id)).body).toEqual(body)
+    expect(await segmentsOf(id)).toEqual([])
+    const [row] = await sql<{ content_hash: string }>(
+      'SELECT content_hash FROM email_threads WHERE legacy_thread_id = ?',
+      id,
+    )
+    const [object] = await objectsOf(id)
+    expect(await storedObjects(company.id)).toEqual([`mail/${company.id}/${row?.content_hash}/${object?.id}`])
+    expect((await env.FILES.head(`mail/${company.id}/${row?.content_hash}/${object?.id}`))?.size).toBe(object?.bytes)
+  })
+
+  it('of more than four megabytes compressed is returned as it was sent', async () => {
+    const id = freshThreadId()
+    const messages = Array.from({ length: 4 }, () => ({ text: noise(4_000_000) }))
+    expect((await put(id, { messages })).body.email_thread.messages).toEqual(messages)
+    expect((await read(id)).body.email_thread.messages).toEqual(messages)
+    expect(isolateMemory.usedBytes).toBeLessThanOrEqual(usedBefore)
+  })
+
+  it('does not hold the memory of its body while R2 writes it: another large PUT goes on', {
+    timeout: 60_000,
+  }, async () => {
+    const [slow, other] = [freshThreadId(), freshThreadId()]
+    const messages = [{ text: noise(20_000_000) }]
+    const otherDone = Promise.withResolvers<void>()
+    let isWriting = false
+    const waits: Around = async (name, work) => {
+      if (name === 'FILES.put') {
+        isWriting = true
+        await otherDone.promise
+      }
+      return work()
+    }
+    const first = putThrough(waits, slow, { messages })
+    await expect.poll(() => isWriting).toBe(true)
+    const second = await put(other, { messages })
+    otherDone.resolve()
+    expect([second.status, (await first).status]).toEqual([200, 200])
+    expect(isolateMemory.usedBytes).toBeLessThanOrEqual(usedBefore)
+  })
+
+  it('is not written again when it is unchanged; where a text changed, the object that nothing names goes', async () => {
+    const id = freshThreadId()
+    const thread = { ...large('a'), subject: 'Shirts' }
+    await put(id, thread)
+    const before = await objectsOf(id)
+    await put(id, { ...thread, subject: 'Prints' })
+    expect(await storedObjects(company.id)).toHaveLength(1)
+    await put(id, { ...thread, subject: 'Shirts and prints' })
+    await sweep()
+    expect(await storedObjects(company.id)).toHaveLength(1)
+    expect(await objectsOf(id)).toEqual(before)
+    expect((await read(id)).body.email_thread).toMatchObject({ ...thread, subject: 'Shirts and prints' })
+  })
+
+  it('is replaced by other content, large or small, and counted as stored bytes until then', async () => {
+    const id = freshThreadId()
+    const bytes = async () =>
+      (await sql<{ n: number }>('SELECT mail_bytes AS n FROM companies WHERE id = ?', company.id))[0]?.n
+    await put(id, large('a'))
+    const [first] = await objectsOf(id)
+    expect(await bytes()).toBe(first?.bytes)
+    await put(id, large('b'))
+    const [second] = await objectsOf(id)
+    expect(second?.id).not.toBe(first?.id)
+    expect(await bytes()).toBe(second?.bytes)
+    const small = { messages: [{ text: 'small' }] }
+    await put(id, small)
+    expect(await objectsOf(id)).toEqual([])
+    expect((await read(id)).body.email_thread).toMatchObject(small)
+    expect(await bytes()).toBeLessThan(1_000)
+  })
+
+  it('comes back with the thread when a deleted one is put again', async () => {
+    const id = freshThreadId()
+    const thread = large('a')
+    await put(id, thread)
+    expect((await company.call('DELETE', threadPath(id, MAILBOX))).status).toBe(200)
+    expect((await read(id)).status).toBe(404)
+    expect((await put(id, thread)).status).toBe(200)
+    expect((await read(id)).body.email_thread).toMatchObject({ ...thread, deleted: false })
+  })
+
+  it('that another company has too is another object: one company’s removal is not the other’s', async () => {
+    const other = await mintCompany()
+    const id = freshThreadId()
+    const thread = large('a')
+    await put(id, thread)
+    await other.call('PUT', threadPath(id), { account_email: MAILBOX, ...thread })
+    await put(id, { messages: [] })
+    await sweep(60 * DAY_MS)
+    expect(await storedObjects(company.id)).toEqual([])
+    const response = await other.call('GET', threadPath(id, MAILBOX))
+    expect(response.body.email_thread).toMatchObject(thread)
+  })
+
+  it('is beyond every listing, download and deletion of files', async () => {
+    await put(freshThreadId(), large('a'))
+    const [key = ''] = await storedObjects(company.id)
+    const client = await company.call('POST', '/clients', { company_name: 'A' })
+    const order = await company.call('POST', '/orders', { title: 'A', client_id: client.body.client.id })
+    const files = `/orders/${order.body.project.id}/files`
+    const s3 = { STORAGE_ENDPOINT: 'https://r2.example', STORAGE_BUCKET: 'files' }
+    const bindings = { ...env, ...s3, STORAGE_ACCESS_KEY_ID: 'a', STORAGE_SECRET_ACCESS_KEY: 'b' } as Env
+    const ask = (method: string, path: string) => send(request(company.token, method, path), { env: bindings })
+    expect((await ask('GET', files)).body).toMatchObject({ configured: true, files: [] })
+    for (const path of [key, `orders/${company.id}/../../${key}`]) {
+      const query = `path=${encodeURIComponent(path)}`
+      expect((await ask('GET', `${files}/download?${query}`)).status).toBe(404)
+      expect((await ask('DELETE', `${files}?${query}`)).status).toBe(404)
+    }
+    expect(await storedObjects(company.id)).toEqual([key])
+  })
+})
+
+describe('when R2 fails', () => {
+  it('GET of such a thread is 503 with Retry-After; 304, lists and other threads go on', async () => {
+    const [id, small] = [freshThreadId(), freshThreadId()]
+    await put(id, large('a'))
+    await put(small, { messages: [{ a: 1 }] })
+    const etag = (await read(id)).headers.get('etag') ?? ''
+    const refused = await sendThrough(failing, 'GET', threadPath(id, MAILBOX))
+    expect(refused).toMatchObject({ status: 503, body: { error: { code: 'internal_error' } } })
+    expect(refused.headers.get('retry-after')).toBe('10')
+    const bindings = wrapBindings(env, failing)
+    const known = request(company.token, 'GET', threadPath(id, MAILBOX), undefined, { 'if-none-match': etag })
+    expect((await send(known, { env: bindings })).status).toBe(304)
+    expect((await sendThrough(failing, 'GET', threadPath(small, MAILBOX))).status).toBe(200)
+    const list = await sendThrough(failing, 'GET', `/mail/email-threads?account_email=${MAILBOX}`)
+    expect(list.body.data).toHaveLength(2)
+    expect((await sendThrough(failing, 'DELETE', threadPath(id, MAILBOX))).status).toBe(200)
+    expect(isolateMemory.usedBytes).toBeLessThanOrEqual(usedBefore)
+  })
+
+  it('GET succeeds where only the first call fails', async () => {
+    const id = freshThreadId()
+    await put(id, large('a'))
+    let calls = 0
+    const once: Around = (name, work) => (ofFiles(name) && calls++ === 0 ? Promise.reject(new Error('x')) : work())
+    expect((await sendThrough(once, 'GET', threadPath(id, MAILBOX))).status).toBe(200)
+  })
+
+  it('PUT of large content is 503 and changes nothing; one of small content goes on', async () => {
+    const id = freshThreadId()
+    const before = { messages: [{ a: 1 }], subject: 'before' }
+    await put(id, before)
+    const refused = await putThrough(failing, id, { ...large('a'), subject: 'behind' })
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10'])
+    expect((await read(id)).body.email_thread).toMatchObject({ ...before, labels: [] })
+    // It does not count as one that is being written.
+    const states = 'SELECT state FROM email_thread_objects WHERE company_id = ?'
+    expect(await sql(states, company.id)).toEqual([{ state: 'removing' }])
+    expect((await putThrough(failing, id, { messages: [{ a: 2 }] })).status).toBe(200)
+    await sweep(2 * 3_600_000)
+    expect(await sql('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)).toEqual([])
+    expect(isolateMemory.usedBytes).toBeLessThanOrEqual(usedBefore)
+  })
+
+  it('GET of content that is missing is 503, and logged', async () => {
+    const id = freshThreadId()
+    await put(id, large('a'))
+    await env.FILES.delete(await storedObjects(company.id))
+    expect((await read(id)).status).toBe(503)
+    expect(logLines).toContainEqual(expect.objectContaining({ event: 'mail_content_missing', company_id: company.id }))
+  })
+})
+
+describe('the removal of objects that nothing names', () => {
+  it('keeps what was replaced for 43 days, so that backups and Time Travel find it, and then removes it', async () => {
+    const id = freshThreadId()
+    await put(id, large('a'))
+    await put(id, large('b'))
+    const [kept] = await objectsOf(id)
+    await sweep(42 * DAY_MS)
+    expect(await storedObjects(company.id)).toHaveLength(2)
+    await sweep(44 * DAY_MS)
+    expect(await storedObjects(company.id)).toEqual([expect.stringContaining(kept?.id ?? '')])
+    expect((await read(id)).status).toBe(200)
+    expect(await sql('SELECT state FROM email_thread_objects WHERE company_id = ?', company.id)).toEqual([
+      { state: 'stored' },
+    ])
+  })
+
+  it.each([
+    ['before the object is written', 1],
+    ['behind the object, before the batch that names it', 2],
+  ])('finds what a Worker that dies %s has left; readers have the content before it', async (_, objects) => {
+    const id = freshThreadId()
+    const before = large('before')
+    await put(id, before)
+    let isDead = false
+    const dies: Around = async (name, work) => {
+      if (isDead) return new Promise(() => undefined)
+      isDead = ofFiles(name)
+      return isDead && objects === 1 ? new Promise(() => undefined) : work()
+    }
+    void putThrough(dies, id, large('behind')).catch(() => undefined)
+    await expect.poll(async () => isDead && (await storedObjects(company.id)).length).toBe(objects)
+    const writing = "SELECT id FROM email_thread_objects WHERE company_id = ? AND state = 'writing'"
+    expect(await sql(writing, company.id)).toHaveLength(1)
+    expect((await read(id)).body.email_thread).toMatchObject(before)
+    await sweep(2 * 3_600_000)
+    expect(await storedObjects(company.id)).toHaveLength(1)
+    expect(await sql(writing, company.id)).toEqual([])
+    expect((await read(id)).body.email_thread).toMatchObject(before)
+  })
+
+  it('takes nothing that a write under way goes on to name: the write is 503, and changes nothing', async () => {
+    const id = freshThreadId()
+    const before = large('before')
+    await put(id, before)
+    // Two hours pass between the object and the batch that names it.
+    const late: Around = async (name, work) => {
+      const result = await work()
+      if (name === 'FILES.put') await sweep(2 * 3_600_000)
+      return result
+    }
+    const refused = await putThrough(late, id, large('behind'))
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10'])
+    expect((await read(id)).body.email_thread).toMatchObject(before)
+    expect(await storedObjects(company.id)).toHaveLength(1)
+  })
+
+  it('of the same content, put again while its earlier object is removed, leaves the new one alone', async () => {
+    const id = freshThreadId()
+    const thread = large('a')
+    await put(id, thread)
+    await put(id, { messages: [] })
+    // The sweep has marked the old object, and is about to remove it, when the same content is written again.
+    const bucket = new Proxy(env.FILES, {
+      get: (target, name) => {
+        if (name !== 'delete') return Reflect.get(target, name).bind(target)
+        return async (keys: string[]) => {
+          expect((await put(id, thread)).status).toBe(200)
+          return target.delete(keys)
+        }
+      },
+    })
+    await sweep(60 * DAY_MS, bucket)
+    expect(await storedObjects(company.id)).toHaveLength(1)
+    expect((await read(id)).body.email_thread).toMatchObject(thread)
+  })
+
+  it('goes on behind a failure between the mark, R2 and the row', async () => {
+    const id = freshThreadId()
+    await put(id, large('a'))
+    await put(id, { messages: [] })
+    const bucket = new Proxy(env.FILES, {
+      get: (target, name) =>
+        name === 'delete' ? () => Promise.reject(new Error('internal')) : Reflect.get(target, name).bind(target),
+    })
+    await sweep(60 * DAY_MS, bucket)
+    expect(await storedObjects(company.id)).toHaveLength(1)
+    await sweep(60 * DAY_MS)
+    expect(await storedObjects(company.id)).toEqual([])
+    expect(await sql('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)).toEqual([])
+  })
+
+  it('is bounded: more than 128 objects that are being written are refused with 503', async () => {
+    await sql(
+      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 128)
+       INSERT INTO email_thread_objects (id, company_id, content_hash, bytes, segments, remove_at)
+       SELECT 'w' || ?1 || '-' || i, ?1, 'x', 1, '[1]', ?2 FROM n`,
+      company.id,
+      Date.now() + 3_600_000,
+    )
+    const refused = await put(freshThreadId(), large('a'))
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '60'])
+    await sweep(2 * 3_600_000)
+    expect((await put(freshThreadId(), large('a'))).status).toBe(200)
+  })
+})

@@ -1,0 +1,234 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { freshThreadId, MAILBOX, segmentsOf, threadPath } from './support.ts'
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+async function put(legacyId: string, fields: object = {}) {
+  const response = await company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
+  expect(response.status).toBe(200)
+  return response.body.email_thread
+}
+
+async function read(legacyId: string, accountEmail = MAILBOX) {
+  const response = await company.call('GET', threadPath(legacyId, accountEmail))
+  return response.status === 200 ? response.body.email_thread : response.status
+}
+
+const WHOLE = {
+  participants: [{ name: 'Ines', email: 'ines@harbor.example' }, {}],
+  labels: ['INBOX', ''],
+  subject: 'Shirts',
+  snippet: 'Could you …',
+  mail_thread_id: 'thread-f:1784215093462262801',
+  mail_history_id: '18446744073709551615',
+  first_message_at: '2026-03-02T09:30:00+02:00',
+  last_message_at: '2026-03-02T10:00:00.5Z',
+  last_synced_at: '2026-03-02T11:00:00Z',
+  messages: [{ id: '1', from: { email: 'a@b.example' } }, {}, { nested: [[{ deep: null }]] }],
+}
+
+describe('PUT and GET of an email thread', () => {
+  it('return every field of the thread', async () => {
+    const id = freshThreadId()
+    const before = Date.now()
+    const made = await put(id, WHOLE)
+    expect(made).toEqual({
+      ...WHOLE,
+      id: expect.stringMatching(UUID),
+      account_email: MAILBOX,
+      legacy_thread_id: id,
+      message_count: 3,
+      first_message_at: '2026-03-02T07:30:00.000Z',
+      last_message_at: '2026-03-02T10:00:00.500Z',
+      last_synced_at: '2026-03-02T11:00:00.000Z',
+      created_at: expect.any(String),
+      updated_at: made.created_at,
+      deleted: false,
+    })
+    expect(Date.parse(made.created_at)).toBeGreaterThanOrEqual(before)
+    expect(await read(id)).toEqual(made)
+  })
+
+  it('accept the minimum: a mailbox and no messages', async () => {
+    const before = Date.now()
+    const made = await put(freshThreadId())
+    expect(made).toMatchObject({
+      participants: [],
+      labels: [],
+      messages: [],
+      message_count: 0,
+      subject: null,
+      snippet: null,
+      mail_thread_id: null,
+      mail_history_id: null,
+      first_message_at: null,
+      last_message_at: null,
+      deleted: false,
+    })
+    expect(Date.parse(made.last_synced_at)).toBeGreaterThanOrEqual(before)
+  })
+
+  it('create the thread first, then update the same row', async () => {
+    const id = freshThreadId()
+    const first = await put(id, { messages: [{ a: 1 }] })
+    const second = await put(id, { messages: [{ a: 2 }] })
+    expect(second).toMatchObject({ id: first.id, created_at: first.created_at, messages: [{ a: 2 }] })
+    expect(second.updated_at >= first.updated_at).toBe(true)
+    expect(await sql('SELECT id FROM email_threads WHERE legacy_thread_id = ?', id)).toEqual([{ id: first.id }])
+  })
+
+  it('separate mailboxes and companies', async () => {
+    const id = freshThreadId()
+    const other = await mintCompany()
+    const theirs = await other.call('PUT', threadPath(id), { account_email: MAILBOX, messages: [{ of: 'theirs' }] })
+    const first = await put(id, { messages: [{ of: 'sales' }] })
+    const second = await put(id, { account_email: 'info@shop.example', messages: [{ of: 'info' }] })
+    expect(new Set([theirs.body.email_thread.id, first.id, second.id]).size).toBe(3)
+    expect(await read(id)).toEqual(first)
+    expect(await read(id, 'info@shop.example')).toEqual(second)
+    expect(await read(id, 'nobody@shop.example')).toBe(404)
+    expect((await other.call('GET', threadPath(id, MAILBOX))).body).toEqual(theirs.body)
+    expect((await other.call('GET', threadPath(id, 'info@shop.example'))).status).toBe(404)
+  })
+
+  it('lower-case the mailbox', async () => {
+    const id = freshThreadId()
+    const made = await put(id, { account_email: 'Sales@SHOP.example' })
+    expect(made.account_email).toBe('sales@shop.example')
+    expect((await put(id, { account_email: 'SALES@shop.example' })).id).toBe(made.id)
+    expect((await read(id, 'sAlEs@shop.EXAMPLE')).id).toBe(made.id)
+  })
+
+  it('replace arrays whole: an array that is left out becomes empty', async () => {
+    const id = freshThreadId()
+    await put(id, WHOLE)
+    const replaced = await put(id, { messages: [{ only: true }] })
+    expect(replaced).toMatchObject({ messages: [{ only: true }], participants: [], labels: [], message_count: 1 })
+    expect(await read(id)).toEqual(replaced)
+  })
+
+  it.each(['subject', 'snippet', 'mail_thread_id', 'mail_history_id', 'first_message_at', 'last_message_at'] as const)(
+    'preserve %s when it is left out, and clear it with null',
+    async (field) => {
+      const id = freshThreadId()
+      const made = await put(id, WHOLE)
+      const { [field]: _, ...without } = WHOLE
+      // Once with other content, once with the content that is stored.
+      for (const messages of [[], []]) {
+        expect((await put(id, { ...without, messages }))[field]).toBe(made[field])
+      }
+      for (const messages of [[], [{ a: 1 }]]) {
+        await put(id, { ...WHOLE, messages })
+        const cleared = await put(id, { ...WHOLE, messages, [field]: null })
+        expect(cleared[field]).toBeNull()
+        expect((await read(id))[field]).toBeNull()
+      }
+    },
+  )
+
+  it.each([{}, { last_synced_at: null }])('set last_synced_at to the server’s time for %j', async (fields) => {
+    const id = freshThreadId()
+    await put(id, { last_synced_at: '2020-01-01T00:00:00Z' })
+    const before = Date.now()
+    expect(Date.parse((await put(id, fields)).last_synced_at)).toBeGreaterThanOrEqual(before)
+  })
+
+  it('return 404 for a soft-deleted thread until the next PUT, which restores the same row', async () => {
+    for (const messages of [[{ a: 1 }], [{ a: 2 }]]) {
+      const id = freshThreadId()
+      const made = await put(id, { subject: 'old', messages: [{ a: 1 }] })
+      await sql('UPDATE email_threads SET deleted = 1 WHERE id = ?', made.id)
+      expect(await read(id)).toBe(404)
+      const restored = await put(id, { messages })
+      expect(restored).toMatchObject({ id: made.id, deleted: false, subject: 'old', messages })
+      expect(await read(id)).toEqual(restored)
+    }
+  })
+
+  it('set message_count to the length of messages, whatever was sent', async () => {
+    const id = freshThreadId()
+    expect(await put(id, { messages: [{}, {}, {}], message_count: 99 })).toMatchObject({ message_count: 3 })
+    expect(await put(id, { messages: [] })).toMatchObject({ message_count: 0 })
+  })
+
+  it('accept any object as a message', async () => {
+    const messages = [{ id: 1, from: 'text', to: {}, attachments: 'x', sent_at: false }, { '': [[]] }]
+    expect((await put(freshThreadId(), { messages })).messages).toEqual(messages)
+  })
+
+  it('ignore unknown and read-only fields', async () => {
+    const made = await put(freshThreadId(), {
+      company_id: 999_999,
+      id: 'mine',
+      deleted: true,
+      created_at: 'never',
+      legacy_thread_id: 'other',
+      extra: [{ of: 'the sender' }],
+    })
+    expect(made).toMatchObject({ id: expect.stringMatching(UUID), deleted: false })
+    expect(made).not.toHaveProperty('extra')
+    expect(await sql('SELECT company_id FROM email_threads WHERE id = ?', made.id)).toEqual([
+      { company_id: company.id },
+    ])
+  })
+
+  it('use the last of two fields with one name, however it is escaped', async () => {
+    const id = freshThreadId()
+    const text = `{"messages":[1],"subject":1,"account_email":"x","messages":[{"last":true}],"subj\\u0065ct":"last","account_email":"${MAILBOX}"}`
+    expect((await company.call('PUT', threadPath(id), text)).status).toBe(200)
+    expect(await read(id)).toMatchObject({ messages: [{ last: true }], subject: 'last' })
+  })
+
+  it('accept a byte order mark and any white space', async () => {
+    const id = freshThreadId()
+    const text = `\ufeff \r\n{ "messages" : [ { "a" : 1 } , { } ] ,\t"account_email" : "${MAILBOX}" }\n`
+    expect((await company.call('PUT', threadPath(id), text)).body.email_thread).toMatchObject({
+      messages: [{ a: 1 }, {}],
+    })
+    expect(await read(id)).toMatchObject({ messages: [{ a: 1 }, {}], message_count: 2 })
+  })
+
+  it('write one audit entry for each content that is written', async () => {
+    const id = freshThreadId()
+    const made = await put(id, { messages: [{ a: 1 }] })
+    // The same change is recorded once a minute.
+    const passMinute = () => sql('UPDATE audit_log SET at = at - 60000 WHERE entity_id = ?', made.id)
+    await passMinute()
+    await put(id, { messages: [{ a: 1 }], subject: 'same content' })
+    await passMinute()
+    await put(id, { messages: [{ a: 2 }] })
+    const entries = await sql('SELECT action, company_id FROM audit_log WHERE entity_id = ?', made.id)
+    expect(entries).toEqual(Array(2).fill({ action: 'email_thread.write', company_id: company.id }))
+  })
+
+  it('delete segments when content or a text becomes smaller or is removed', async () => {
+    const id = freshThreadId()
+    const large = 'x'.repeat(3_000_000)
+    await put(id, { messages: [{ large }], subject: large })
+    expect((await segmentsOf(id)).map(({ field, position }) => `${field} ${position}`)).toEqual([
+      'content 0',
+      'content 1',
+      'content 2',
+      'subject 0',
+      'subject 1',
+      'subject 2',
+    ])
+    await put(id, { messages: [{ large }], subject: 'small' })
+    expect((await segmentsOf(id)).map(({ field }) => field)).toEqual(['content', 'content', 'content'])
+    await put(id, { messages: [] })
+    expect((await segmentsOf(id)).map(({ field }) => field)).toEqual(['content'])
+    expect(await read(id)).toMatchObject({ subject: 'small', messages: [] })
+    const orphans = await sql(
+      'SELECT 1 FROM email_thread_segments WHERE thread_id NOT IN (SELECT id FROM email_threads)',
+    )
+    expect(orphans).toEqual([])
+  })
+})

@@ -1,0 +1,183 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { putEmailThread } from '../../../src/resources/mail/contract.ts'
+import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { freshThreadId, MAILBOX, threadPath } from './support.ts'
+
+const LIMIT_BYTES = 26_214_400
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+const put = (body: unknown, path = threadPath(freshThreadId())) => company.call('PUT', path, body)
+
+function pathsOf(response: { body: { error: { details: { issues: { path: string }[] } } } }): string[] {
+  return response.body.error.details.issues.map(({ path }) => path)
+}
+
+const VALID = { account_email: MAILBOX, messages: [] }
+
+/** A body and the paths of its issues; none: it is accepted. */
+const BODIES: [unknown, string[]][] = [
+  [VALID, []],
+  [{ ...VALID, subject: null, first_message_at: null, last_synced_at: null }, []],
+  [{}, ['account_email', 'messages']],
+  [{ messages: [] }, ['account_email']],
+  [{ account_email: MAILBOX }, ['messages']],
+  [{ ...VALID, account_email: 'sales' }, ['account_email']],
+  [{ ...VALID, account_email: '' }, ['account_email']],
+  [{ ...VALID, account_email: null }, ['account_email']],
+  [{ ...VALID, account_email: 5 }, ['account_email']],
+  [{ ...VALID, account_email: ['a@b.example'] }, ['account_email']],
+  [{ ...VALID, account_email: `${'a'.repeat(320)}@b.example` }, ['account_email']],
+  [{ ...VALID, account_email: `a@b.example${'e'.repeat(10_000)}` }, ['account_email']],
+  [{ ...VALID, messages: null }, ['messages']],
+  [{ ...VALID, messages: {} }, ['messages']],
+  [{ ...VALID, messages: '[]' }, ['messages']],
+  [{ ...VALID, messages: [1] }, ['messages.0']],
+  [{ ...VALID, messages: [{}, null, {}, [], 'x', true] }, ['messages.1', 'messages.3', 'messages.4', 'messages.5']],
+  [{ ...VALID, participants: null }, ['participants']],
+  [{ ...VALID, participants: ['a@b.example', {}] }, ['participants.0']],
+  [{ ...VALID, labels: null }, ['labels']],
+  [{ ...VALID, labels: ['a', 1, {}] }, ['labels.1', 'labels.2']],
+  [{ ...VALID, subject: 1 }, ['subject']],
+  [{ ...VALID, snippet: {} }, ['snippet']],
+  [{ ...VALID, mail_thread_id: true }, ['mail_thread_id']],
+  [{ ...VALID, mail_history_id: 987_654 }, ['mail_history_id']],
+  [{ ...VALID, first_message_at: 'yesterday' }, ['first_message_at']],
+  [{ ...VALID, first_message_at: '' }, ['first_message_at']],
+  [{ ...VALID, last_message_at: 1_767_225_600_000 }, ['last_message_at']],
+  [{ ...VALID, last_message_at: '2026-02-30T00:00:00Z' }, ['last_message_at']],
+  [{ ...VALID, last_synced_at: '2026-03-02T09:30:00' }, ['last_synced_at']],
+  [{ ...VALID, last_synced_at: '2026-03-02' }, ['last_synced_at']],
+  [
+    { account_email: 'x', messages: [0], labels: [0], participants: [0], subject: 0, last_synced_at: 0 },
+    ['account_email', 'subject', 'last_synced_at', 'participants.0', 'labels.0', 'messages.0'],
+  ],
+]
+
+describe('PUT of an email thread', () => {
+  it.each(BODIES)('validates %j with issues at %j', async (body, paths) => {
+    const response = await put(body)
+    expect(response.status).toBe(paths.length > 0 ? 400 : 200)
+    if (paths.length > 0) expect(pathsOf(response).sort()).toEqual([...paths].sort())
+    // The published schema and the validation by hand agree.
+    expect(putEmailThread.body.safeParse(body).success).toBe(paths.length === 0)
+  })
+
+  it('stores nothing of an invalid body', async () => {
+    const id = freshThreadId()
+    await put({ ...VALID, messages: [{ a: 1 }] }, threadPath(id))
+    await put({ ...VALID, messages: [{ a: 2 }, 3] }, threadPath(id))
+    expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread.messages).toEqual([{ a: 1 }])
+  })
+
+  it.each(['', '{', '{"messages":[}', `{"account_email":"${MAILBOX}","messages":[{]}`, 'null', '[]', '"x"', '1'])(
+    'returns 400 for the text %j as a whole',
+    async (text) => {
+      const response = await put(text)
+      expect(response.status).toBe(400)
+      expect(pathsOf(response)).toEqual([''])
+    },
+  )
+
+  it('refuses a body that is not UTF-8 or has another media type', async () => {
+    const sendBody = (body: BodyInit, type: string) =>
+      send(
+        new Request(request(company.token, 'PUT', threadPath(freshThreadId()), '{}'), {
+          body,
+          headers: { authorization: `Bearer ${company.token}`, 'content-type': type },
+        }),
+      )
+    const latin1 = Uint8Array.from('{"account_email":"a@b.example","messages":[{"a":"\xe9"}]}', (c) => c.charCodeAt(0))
+    expect((await sendBody(latin1, 'application/json')).status).toBe(400)
+    expect((await sendBody(JSON.stringify(VALID), 'text/plain')).status).toBe(415)
+    expect((await sendBody(JSON.stringify(VALID), 'application/json; charset=utf-8')).status).toBe(200)
+  })
+
+  it('returns 413 for a body over the limit, announced or not, without reading it endlessly', async () => {
+    const response = await put(`{"x":"${'y'.repeat(LIMIT_BYTES)}"}`)
+    expect(response).toMatchObject({ status: 413, body: { error: { details: { limit_bytes: LIMIT_BYTES } } } })
+
+    let pulled = 0
+    const endless = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        pulled += 1_000_000
+        controller.enqueue(new Uint8Array(1_000_000).fill(32))
+        if (pulled > 8 * LIMIT_BYTES) controller.close()
+      },
+    })
+    const streamed = await send(
+      new Request(`https://api.test/api/v1${threadPath(freshThreadId())}`, {
+        method: 'PUT',
+        body: endless,
+        headers: { authorization: `Bearer ${company.token}`, 'content-type': 'application/json' },
+      }),
+    )
+    expect(streamed.status).toBe(413)
+    // Up to 64 MiB over the limit are read and discarded, so that the caller can read the response.
+    expect(pulled).toBeLessThan(LIMIT_BYTES + 67_108_864 + 5_000_000)
+  })
+
+  it('accepts a body of exactly the limit', async () => {
+    const start = `{"account_email":"${MAILBOX}","messages":[],"padding":"`
+    const response = await put(`${start}${'x'.repeat(LIMIT_BYTES - start.length - 2)}"}`)
+    expect(response.status).toBe(200)
+  })
+})
+
+describe.each(['/mail/threads/ID', `/mail/email-threads/ID?account_email=${MAILBOX}`, 'PUT'])(
+  'the path of %s',
+  (path) => {
+    // Whose threads no other test stores.
+    beforeAll(async () => {
+      company = await mintCompany()
+    })
+
+    const call = (id: string) =>
+      path === 'PUT' ? put(VALID, threadPath(id)) : company.call('GET', path.replace('ID', id))
+
+    it.each(['18c2f0a9b7d3e411', 'a', '0', 'thread-a:r-12', 'A_b.c=d+e-', 'a%2Bb', '..a', 'x'.repeat(255)])(
+      'accepts %s',
+      async (id) => {
+        expect((await call(id)).status).toBe(path === 'PUT' ? 200 : 404)
+      },
+    )
+
+    it.each(['x'.repeat(256), 'a%20b', 'a%2Fb', '%C3%A9', 'a%00', 'a|b', '%', 'a;b', '...', 'a@b', 'a,b', '%ZZ'])(
+      'refuses %s',
+      async (id) => {
+        const response = await call(id)
+        expect(response.status).toBe(400)
+        expect(pathsOf(response)).toEqual(['legacyThreadId'])
+      },
+    )
+  },
+)
+
+describe('GET of an email thread', () => {
+  it.each([
+    ['', ['account_email']],
+    ['?account_email=', ['account_email']],
+    ['?account_email=sales', ['account_email']],
+    [`?account_email=${MAILBOX}&account_email=${MAILBOX}`, ['account_email']],
+    [`?account_email=${MAILBOX}&extra=1`, ['extra']],
+  ])('returns 400 for the query %j with issues at %j', async (query, paths) => {
+    const response = await company.call('GET', `/mail/email-threads/abc${query}`)
+    expect(response.status).toBe(400)
+    expect(pathsOf(response)).toEqual(paths)
+  })
+
+  it('requires mail:read, and PUT requires mail:write', async () => {
+    const reader = await mintCompany({ permissions: ['mail:read'] })
+    const writer = await mintCompany({ permissions: ['mail:write'] })
+    expect((await reader.call('PUT', threadPath('abc'), VALID)).status).toBe(403)
+    expect((await writer.call('PUT', threadPath('abc'), VALID)).status).toBe(200)
+    expect((await writer.call('GET', threadPath('abc', MAILBOX))).status).toBe(403)
+    expect((await reader.call('GET', threadPath('abc', MAILBOX))).status).toBe(404)
+    expect(await sql('SELECT 1 FROM email_threads WHERE company_id = ?', reader.id)).toEqual([])
+  })
+})

@@ -1,0 +1,77 @@
+import { env, exports } from 'cloudflare:workers'
+import { request, sql, type TestCompany } from '../../support/app.ts'
+
+let nextThread = 1
+
+/** A legacy id that no other thread of this file has. */
+export function freshThreadId(): string {
+  return `18c2f0a9${String(nextThread++).padStart(8, '0')}`
+}
+
+export const MAILBOX = 'sales@shop.example'
+
+export function threadPath(legacyId: string, accountEmail?: string): string {
+  const query = accountEmail === undefined ? '' : `?account_email=${encodeURIComponent(accountEmail)}`
+  return `/mail/email-threads/${legacyId}${query}`
+}
+
+export interface RawResponse {
+  status: number
+  headers: Headers
+  text: string
+}
+
+/** Sends JSON text and returns the response's text, both unparsed. */
+export async function sendText(
+  { token }: TestCompany,
+  method: 'GET' | 'PUT' | 'DELETE',
+  path: string,
+  body?: string,
+  headers: Record<string, string> = {},
+): Promise<RawResponse> {
+  const response = await exports.default.fetch(request(token, method, path, body, headers))
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+/** The JSON text of the messages in a response, where they are the last member. */
+export function messagesIn(response: RawResponse): string {
+  return response.text.slice(response.text.indexOf('"messages":') + '"messages":'.length, -'}}'.length)
+}
+
+export interface StoredSegment {
+  field: string
+  position: number
+  length: number
+  rowid: number
+}
+
+/** The segments of the one thread with this id. */
+export async function segmentsOf(legacyId: string): Promise<StoredSegment[]> {
+  return sql<StoredSegment>(
+    `SELECT field, position, length(data) AS length, rowid FROM email_thread_segments
+     WHERE thread_id IN (SELECT id FROM email_threads WHERE legacy_thread_id = ?) ORDER BY field, position`,
+    legacyId,
+  )
+}
+
+/** Text of so many characters of base64, which compresses to three quarters. */
+export function noise(length: number): string {
+  const bytes = new Uint8Array(Math.ceil((length * 3) / 4))
+  for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536))
+  return bytes.toBase64().slice(0, length)
+}
+
+/** The objects that the one thread with this id names. */
+export async function objectsOf(legacyId: string) {
+  return sql<{ id: string; bytes: number; content_hash: string; segments: string }>(
+    `SELECT o.id, o.bytes, o.content_hash, o.segments FROM email_thread_objects AS o
+     JOIN email_threads AS t ON t.id = o.thread_id WHERE t.legacy_thread_id = ?`,
+    legacyId,
+  )
+}
+
+/** The keys of a company's mail contents in R2. */
+export async function storedObjects(companyId: number): Promise<string[]> {
+  const { objects } = await env.FILES.list({ prefix: `mail/${companyId}/` })
+  return objects.map(({ key }) => key)
+}

@@ -1,0 +1,228 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { freshThreadId, MAILBOX, segmentsOf, threadPath } from './support.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+const LARGE = [{ body_html: '<p>proof</p>'.repeat(300_000) }]
+
+async function put(legacyId: string, fields: object) {
+  const response = await company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
+  expect(response.status).toBe(200)
+  return response.body.email_thread
+}
+
+/** Replaces the stored content with a mark: a PUT that writes content removes it, one that does not leaves it. */
+async function markContent(legacyId: string): Promise<void> {
+  await sql(
+    `UPDATE email_thread_segments SET data = 'mark' WHERE field = 'content'
+     AND thread_id IN (SELECT id FROM email_threads WHERE legacy_thread_id = ?)`,
+    legacyId,
+  )
+}
+
+async function isMarked(legacyId: string): Promise<boolean> {
+  return (await segmentsOf(legacyId)).every(({ length }) => length === 'mark'.length)
+}
+
+/** Changes the stored hash unknown to the isolate, as another isolate's PUT does. */
+async function changeStoredHash(legacyId: string, hash: string): Promise<void> {
+  await sql('UPDATE email_threads SET content_hash = ? WHERE legacy_thread_id = ?', hash, legacyId)
+}
+
+describe('a PUT of stored content', () => {
+  it.each([
+    ['small', [{ a: 1 }]],
+    ['large', LARGE],
+  ])('does not write it: %s', async (_, messages) => {
+    const id = freshThreadId()
+    const first = await put(id, { messages, labels: ['x'], subject: 'old' })
+    await markContent(id)
+    await sql('UPDATE email_threads SET deleted = 1, updated_at = 5, last_synced_at = 5 WHERE legacy_thread_id = ?', id)
+    const second = await put(id, { messages, labels: ['x'], subject: 'new', last_message_at: '2026-01-01T00:00:00Z' })
+    expect(await isMarked(id)).toBe(true)
+    expect(second).toMatchObject({
+      id: first.id,
+      created_at: first.created_at,
+      subject: 'new',
+      last_message_at: '2026-01-01T00:00:00.000Z',
+      deleted: false,
+    })
+    expect(second.messages).toEqual(messages)
+    expect(Date.parse(second.updated_at)).toBeGreaterThan(5)
+    expect(Date.parse(second.last_synced_at)).toBeGreaterThan(5)
+  })
+
+  it.each([
+    ['a message', { messages: [{ a: 2 }], labels: ['x'], participants: [{}] }],
+    ['a label', { messages: [{ a: 1 }], labels: ['y'], participants: [{}] }],
+    ['a participant', { messages: [{ a: 1 }], labels: ['x'], participants: [{ name: 'x' }] }],
+    ['an array left out', { messages: [{ a: 1 }], labels: ['x'] }],
+  ])('writes it when it differs in %s', async (_, changed) => {
+    const id = freshThreadId()
+    const before = { messages: [{ a: 1 }], labels: ['x'], participants: [{}] }
+    await put(id, before)
+    // Content that is sent twice is cached by the isolate.
+    await put(id, before)
+    await markContent(id)
+    await put(id, changed)
+    expect(await isMarked(id)).toBe(false)
+    expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread).toMatchObject(changed)
+  })
+
+  it('never writes it, whatever else changes and in whatever order the fields come', async () => {
+    const id = freshThreadId()
+    const [messages, labels, participants] = [[{ a: 1.5, b: '\ud800' }, {}], ['x', 'é'], [{ name: 'Zoë' }]]
+    const first = await put(id, { messages, labels, participants })
+    await markContent(id)
+    const bodies = [
+      { messages, labels, participants, subject: 'one' },
+      { subject: 'two', participants, last_synced_at: '2026-01-01T00:00:00Z', messages, labels },
+      { other: [messages], labels, snippet: null, messages, participants, subject: 'three' },
+    ]
+    for (const body of bodies) {
+      const { subject, messages, labels, participants, message_count } = await put(id, body)
+      expect({ subject, messages, labels, participants, message_count }).toEqual({
+        subject: body.subject,
+        messages: first.messages,
+        labels: first.labels,
+        participants: first.participants,
+        message_count: 2,
+      })
+    }
+    expect(await isMarked(id)).toBe(true)
+  })
+
+  it('distinguishes contents of the same length', async () => {
+    const id = freshThreadId()
+    for (const letter of ['a', 'a', 'b', 'b', 'a', 'b']) {
+      const messages = [{ text: `${letter}${'x'.repeat(5_000)}` }]
+      expect((await put(id, { messages })).messages).toEqual(messages)
+      expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread.messages).toEqual(messages)
+    }
+  })
+
+  it('is independent of another mailbox or company with the same thread id', async () => {
+    const id = freshThreadId()
+    const messages = [{ a: 1 }]
+    await put(id, { messages })
+    await put(id, { messages })
+    const other = await mintCompany()
+    for (const [caller, mailbox] of [
+      [company, 'other@shop.example'],
+      [other, MAILBOX],
+    ] as const) {
+      const response = await caller.call('PUT', threadPath(id), { account_email: mailbox, messages })
+      expect(response.status).toBe(200)
+      const stored = await caller.call('GET', threadPath(id, mailbox))
+      expect(stored.body.email_thread.messages).toEqual(messages)
+    }
+  })
+
+  it('does not write it even where the isolate knows another hash', async () => {
+    const id = freshThreadId()
+    await put(id, { messages: [{ a: 1 }] })
+    const [before] = await sql<{ content_hash: string }>(
+      'SELECT content_hash FROM email_threads WHERE legacy_thread_id = ?',
+      id,
+    )
+    // The isolate remembers another hash.
+    await changeStoredHash(id, 'other')
+    await company.call('GET', threadPath(id, MAILBOX))
+    await changeStoredHash(id, before?.content_hash ?? '')
+    await markContent(id)
+    await put(id, { messages: [{ a: 1 }] })
+    expect(await isMarked(id)).toBe(true)
+  })
+
+  it.each([
+    ['small', [{ a: 1 }]],
+    ['large', LARGE],
+  ])('writes it where other content was stored in between: %s', async (_, messages) => {
+    const id = freshThreadId()
+    await put(id, { messages })
+    await changeStoredHash(id, 'other')
+    await markContent(id)
+    expect((await put(id, { messages })).messages).toEqual(messages)
+    expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread.messages).toEqual(messages)
+  })
+
+  it('does not write it when texts are too long for the row', async () => {
+    const id = freshThreadId()
+    const long = 'x'.repeat(150_000)
+    await put(id, { messages: [{ a: 1 }], subject: long })
+    await markContent(id)
+    expect((await put(id, { messages: [{ a: 1 }] })).subject).toBe(long)
+    expect((await put(id, { messages: [{ a: 1 }], subject: `${long}y` })).subject).toBe(`${long}y`)
+    expect((await put(id, { messages: [{ a: 1 }], subject: 'short', snippet: long })).subject).toBe('short')
+    const stored = await segmentsOf(id)
+    expect(stored.map(({ field }) => field)).toEqual(['content', 'snippet'])
+    expect(stored[0]?.length).toBe('mark'.length)
+  })
+})
+
+describe('the ETag of a thread', () => {
+  const get = (id: string, etag?: string, method = 'GET') =>
+    company.call(method, threadPath(id, MAILBOX), undefined, etag === undefined ? {} : { 'if-none-match': etag })
+
+  async function made(): Promise<{ id: string; etag: string }> {
+    const id = freshThreadId()
+    await put(id, { messages: [{ a: 1 }] })
+    return { id, etag: (await get(id)).headers.get('etag') ?? '' }
+  }
+
+  it('is strong, and constant while nothing changes', async () => {
+    const { id, etag } = await made()
+    expect(etag).toMatch(/^"[^"]+"$/)
+    expect((await get(id)).headers.get('etag')).toBe(etag)
+    expect((await get(id, undefined, 'HEAD')).headers.get('etag')).toBe(etag)
+  })
+
+  it.each<[string, (etag: string) => string, number]>([
+    ['itself', (etag) => etag, 304],
+    ['its weak form', (etag) => `W/${etag}`, 304],
+    ['a list that has it', (etag) => `"x", W/"y" , ${etag}`, 304],
+    ['any', () => '*', 304],
+    ['another', () => '"x"', 200],
+    ['a list without it', (etag) => `"x${etag.slice(1)}, "y"`, 200],
+    ['itself without quotes', (etag) => etag.slice(1, -1), 200],
+    ['nothing', () => '', 200],
+  ])('is compared with If-None-Match: %s', async (_, header, status) => {
+    const { id, etag } = await made()
+    for (const method of ['GET', 'HEAD']) {
+      const response = await get(id, header(etag), method)
+      expect(response.status).toBe(status)
+      expect(response.headers.get('etag')).toBe(etag)
+      expect(response.headers.get('access-control-allow-origin')).toBe('*')
+      expect(response.headers.get('cache-control')).toBe('private, no-store')
+      expect(response.body === null).toBe(status === 304 || method === 'HEAD')
+    }
+  })
+
+  it('changes with every PUT, since the response’s times do', async () => {
+    const { id, etag } = await made()
+    const seen = new Set([etag])
+    for (const fields of [{ messages: [{ a: 1 }] }, { messages: [{ a: 2 }] }, { messages: [{ a: 2 }], subject: 'x' }]) {
+      await put(id, fields)
+      const response = await get(id, [...seen].join(', '))
+      expect(response.status).toBe(200)
+      seen.add(response.headers.get('etag') ?? '')
+    }
+    expect(seen.size).toBe(4)
+  })
+
+  it('is not that of another mailbox, and does not hide a 404', async () => {
+    const { id, etag } = await made()
+    await put(id, { account_email: 'other@shop.example', messages: [{ a: 1 }] })
+    const other = await company.call('GET', threadPath(id, 'other@shop.example'), undefined, { 'if-none-match': etag })
+    expect(other.status).toBe(200)
+    expect((await get(freshThreadId(), '*')).status).toBe(404)
+    await sql('UPDATE email_threads SET deleted = 1 WHERE legacy_thread_id = ?', id)
+    expect((await get(id, etag)).status).toBe(404)
+  })
+})

@@ -1,0 +1,196 @@
+import { env, exports } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
+import { migrate, mintCompany, request, sql, type TestCompany } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
+import { freshThreadId, MAILBOX, noise, objectsOf, segmentsOf, storedObjects, threadPath } from './support.ts'
+
+let company: TestCompany
+
+beforeAll(migrate)
+beforeEach(async () => {
+  await sql('UPDATE email_threads SET content_used_at = 9e15')
+  company = await mintCompany({ home: 'DB' })
+})
+
+const DAY_MS = 86_400_000
+const THREAD = { labels: ['a'], messages: [{ text: 'x'.repeat(500) }], subject: 'Shirts' }
+const put = (id: string, fields: object) =>
+  company.call('PUT', threadPath(id), { account_email: MAILBOX, messages: [], ...fields })
+const read = (id: string, headers = {}) => company.call('GET', threadPath(id, MAILBOX), undefined, headers)
+const sweep = (bucket: R2Bucket = env.FILES) => sweepMailContents(env.DB, bucket, Date.now())
+
+/** Makes a thread one that nobody used for so many days. */
+const age = (id: string, days: number) =>
+  sql('UPDATE email_threads SET content_used_at = ? WHERE legacy_thread_id = ?', Date.now() - days * DAY_MS, id)
+
+async function unused(fields: object = THREAD): Promise<string> {
+  const id = freshThreadId()
+  expect((await put(id, fields)).status).toBe(200)
+  await age(id, 32)
+  return id
+}
+
+const bytesOf = async () =>
+  (await sql<{ n: number }>('SELECT mail_bytes AS n FROM companies WHERE id = ?', company.id))[0]?.n
+
+describe('content that nobody used for 30 days', () => {
+  it('moves to R2 with its ETag and its response unchanged, and its bytes counted', async () => {
+    const [id, other] = [await unused(), freshThreadId()]
+    await put(other, THREAD)
+    await age(other, 30)
+    const [before] = await sql(
+      'SELECT revision, content_revision, updated_at FROM email_threads WHERE legacy_thread_id = ?',
+      id,
+    )
+    const shown = await company.call('GET', `/mail/email-threads?account_email=${MAILBOX}`)
+    await sweep()
+    expect([await segmentsOf(id), (await segmentsOf(other)).length]).toEqual([[], 1])
+    const [object] = await objectsOf(id)
+    expect(await storedObjects(company.id)).toEqual([`mail/${company.id}/${object?.content_hash}/${object?.id}`])
+    const first = await read(id)
+    expect(first.body.email_thread).toMatchObject(THREAD)
+    expect((await read(id, { 'if-none-match': first.headers.get('etag') ?? '' })).status).toBe(304)
+    expect(
+      await sql('SELECT revision, content_revision, updated_at FROM email_threads WHERE legacy_thread_id = ?', id),
+    ).toEqual([before])
+    expect((await company.call('GET', `/mail/email-threads?account_email=${MAILBOX}`)).body).toEqual(shown.body)
+    const ofTexts = 2 * JSON.stringify(THREAD.subject).length
+    expect(await bytesOf()).toBe((object?.bytes ?? 0) + ((await segmentsOf(other))[0]?.length ?? 0) + ofTexts)
+    // Nothing is left to do.
+    await sweep()
+    expect(await storedObjects(company.id)).toHaveLength(1)
+  })
+
+  it('is not moved when it was read since: reading notes it once a day, and writing too', async () => {
+    const [id, written, replaced] = [await unused(), await unused(), await unused()]
+    await read(id)
+    await put(written, THREAD)
+    await put(replaced, { ...THREAD, labels: ['b'] })
+    const [noted] = await sql('SELECT content_used_at AS at FROM email_threads WHERE legacy_thread_id = ?', id)
+    await read(id)
+    expect(await sql('SELECT content_used_at AS at FROM email_threads WHERE legacy_thread_id = ?', id)).toEqual([noted])
+    await sweep()
+    expect(await storedObjects(company.id)).toEqual([])
+  })
+
+  it.each([
+    ['the same content', THREAD],
+    ['other content', { ...THREAD, labels: ['b'] }],
+  ])('comes back to the database when it is written again: %s', async (_, fields) => {
+    const id = await unused()
+    await sweep()
+    expect((await put(id, fields)).status).toBe(200)
+    expect([(await segmentsOf(id)).length, await objectsOf(id)]).toEqual([1, []])
+    expect((await read(id)).body.email_thread).toMatchObject(fields)
+    const ofTexts = JSON.stringify(THREAD.subject).length
+    expect(await bytesOf()).toBe(((await segmentsOf(id))[0]?.length ?? 0) + ofTexts)
+    await age(id, 32)
+    await sweep()
+    expect(await objectsOf(id)).toHaveLength(1)
+    expect((await read(id)).body.email_thread).toMatchObject(fields)
+  })
+
+  it('of before its use was noted moves 30 days after its last write', async () => {
+    const [old, recent] = [await unused(), await unused()]
+    await sql('UPDATE email_threads SET content_used_at = 0 WHERE legacy_thread_id IN (?, ?)', old, recent)
+    await sql('UPDATE email_threads SET updated_at = ? WHERE legacy_thread_id = ?', Date.now() - 32 * DAY_MS, old)
+    await sweep()
+    expect([(await objectsOf(old)).length, (await objectsOf(recent)).length]).toEqual([1, 0])
+  })
+
+  it('that is large stays in R2 when it is written unchanged', async () => {
+    const id = freshThreadId()
+    const thread = { messages: [{ text: noise(3_000_000) }] }
+    await put(id, thread)
+    await age(id, 32)
+    const before = await objectsOf(id)
+    await sweep()
+    await put(id, { ...thread, subject: 'new' })
+    expect(await objectsOf(id)).toEqual(before)
+    expect((await read(id)).body.email_thread).toMatchObject(thread)
+  })
+
+  it('of several segments, and of texts that are long, is returned as it was sent', async () => {
+    const fields = { messages: [{ text: noise(900_000) + 'x'.repeat(2_000_000) }], snippet: 's'.repeat(150_000) }
+    const id = await unused(fields)
+    expect((await segmentsOf(id)).filter(({ field }) => field === 'content').length).toBeGreaterThan(1)
+    await sweep()
+    expect((await segmentsOf(id)).map(({ field }) => field)).toEqual(['snippet'])
+    expect((await read(id)).body.email_thread).toMatchObject(fields)
+  })
+
+  it('that moves while a caller reads it is read to its end', async () => {
+    const text = noise(700_000) + 'x'.repeat(1_000_000) + noise(200_000)
+    const id = await unused({ messages: [{ text }] })
+    const response = await exports.default.fetch(request(company.token, 'GET', threadPath(id, MAILBOX)))
+    const reader = (response.body ?? new ReadableStream<Uint8Array>()).getReader()
+    const parts = [(await reader.read()).value as Uint8Array]
+    await age(id, 32)
+    await sweep()
+    expect(await segmentsOf(id)).toEqual([])
+    for (let next = await reader.read(); !next.done; next = await reader.read()) parts.push(next.value as Uint8Array)
+    const body = JSON.parse(await new Blob(parts).text())
+    expect(body.email_thread.messages[0].text === text).toBe(true)
+  })
+})
+
+describe('the move', () => {
+  it('leaves content alone that is read or replaced between the copy and the change', async () => {
+    const [readMeanwhile, replaced] = [await unused(), await unused()]
+    let isFirst = true
+    const bucket = new Proxy(env.FILES, {
+      get: (target, name) => {
+        if (name !== 'put') return Reflect.get(target, name).bind(target)
+        return async (...input: Parameters<R2Bucket['put']>) => {
+          const stored = await target.put(...input)
+          if (isFirst) {
+            isFirst = false
+            await read(readMeanwhile)
+            await put(replaced, { messages: [{ text: 'newer' }] })
+          }
+          return stored
+        }
+      },
+    })
+    await sweep(bucket)
+    expect([(await segmentsOf(readMeanwhile)).length, (await segmentsOf(replaced)).length]).toEqual([1, 1])
+    expect((await read(replaced)).body.email_thread.messages).toEqual([{ text: 'newer' }])
+    await sweepMailContents(env.DB, env.FILES, Date.now() + 2 * 3_600_000)
+    expect(await storedObjects(company.id)).toEqual([])
+  })
+
+  it('changes nothing when R2 fails, and is repeated', async () => {
+    const id = await unused()
+    const bucket = new Proxy(env.FILES, {
+      get: (target, name) =>
+        name === 'put' ? () => Promise.reject(new Error('internal')) : Reflect.get(target, name).bind(target),
+    })
+    await sweep(bucket)
+    expect((await segmentsOf(id)).length).toBe(1)
+    expect(logLines).toContainEqual(expect.objectContaining({ event: 'mail_contents_failed' }))
+    await sweep()
+    expect(await objectsOf(id)).toHaveLength(1)
+  })
+
+  it('is bounded, takes the oldest first, and is not held up by a thread without content', async () => {
+    await sql(
+      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 230)
+       INSERT INTO email_threads (id, company_id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at)
+       SELECT 'old-' || i, ?1, 'x@y.example', 'old' || i, 0, 0, 'x', 1, 1, i, i FROM n`,
+      company.id,
+    )
+    await sql(
+      `INSERT INTO email_thread_segments (thread_id, field, position, data)
+       SELECT id, 'content', 0, 'Cwf4' FROM email_threads WHERE id LIKE 'old-%' AND id <> 'old-1'`,
+    )
+    await sweep()
+    const left = await sql<{ id: string }>(
+      "SELECT thread_id AS id FROM email_thread_segments WHERE thread_id LIKE 'old-%'",
+    )
+    expect(left).toHaveLength(30)
+    expect(left.every(({ id }) => Number(id.slice(4)) > 200)).toBe(true)
+    await sweep()
+    expect(await sql("SELECT 1 FROM email_thread_segments WHERE thread_id LIKE 'old-%'")).toEqual([])
+  })
+})

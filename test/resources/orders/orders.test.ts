@@ -1,0 +1,176 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, sql } from '../../support/app.ts'
+import { createOrder, mintShop, type Shop } from './support.ts'
+
+let shop: Shop
+
+beforeAll(async () => {
+  await migrate()
+  shop = await mintShop()
+})
+
+const today = () => new Date().toISOString().slice(0, 10)
+
+describe('POST /orders', () => {
+  it('requires a title and a client, and returns every part of the order', async () => {
+    const order = await createOrder(shop, { title: ' Regatta ' })
+    const { id } = order.project
+    expect(order).toEqual({
+      project: {
+        id: expect.any(Number),
+        title: 'Regatta',
+        client_id: shop.clientId,
+        description: null,
+        start_date: null,
+        deadline: null,
+        order_status_id: shop.statusIds[0],
+        client_notes: null,
+        created_date: today(),
+        created_at: expect.stringMatching(/Z$/),
+        updated_at: order.project.created_at,
+        deleted: false,
+        external_id: null,
+        version: 1,
+      },
+      invoice: {
+        id: expect.any(Number),
+        project_id: id,
+        number: expect.stringMatching(/^\d+$/),
+        due_date: null,
+        tax_id: null,
+        tax_exempt: false,
+        tax_exempt_reason: null,
+        discount_amount: 0,
+        discount_amount_type: 'percentage',
+        discount_type: 'before_tax',
+        subtotal: 0,
+        discount_total: 0,
+        tax_total: 0,
+        total: 0,
+        amount_paid: 0,
+        balance_due: 0,
+        deleted: false,
+      },
+      invoice_items: [],
+      payments: [],
+      client: (await shop.call('GET', `/clients/${shop.clientId}`)).body.client,
+      tax: null,
+      order_status: {
+        id: shop.statusIds[0],
+        title: 'New',
+        color: '#111',
+        workflow_key: 'new',
+        position: 1,
+        is_default: true,
+      },
+      artworks: [],
+      accounting: { status: 'not_synced', last_error: null, synced_at: null },
+    })
+    expect((await shop.call('GET', `/orders/${id}`)).body).toEqual(order)
+  })
+
+  it('accepts every field of an order', async () => {
+    const order = await createOrder(shop, {
+      description: '',
+      start_date: 'second week of May',
+      deadline: '2028-02-29',
+      status_id: shop.statusIds[1],
+      client_notes: 'Ünï 🧵',
+      tax_id: shop.taxId,
+      tax_exempt: true,
+      tax_exempt_reason: 'Non-profit',
+      discount_amount: 12.34,
+      discount_amount_type: 'fixed',
+      discount_type: 'after_tax',
+      accounting_sync_enabled: true,
+    })
+    expect(order).toMatchObject({
+      project: {
+        description: '',
+        start_date: 'second week of May',
+        deadline: '2028-02-29',
+        order_status_id: shop.statusIds[1],
+        client_notes: 'Ünï 🧵',
+      },
+      invoice: {
+        due_date: '2028-02-29',
+        tax_id: shop.taxId,
+        tax_exempt: true,
+        tax_exempt_reason: 'Non-profit',
+        discount_amount: 12.34,
+        discount_amount_type: 'fixed_amount',
+        discount_type: 'after_tax',
+      },
+      tax: { id: shop.taxId, name: 'State', rate: 8.25 },
+      order_status: { workflow_key: 'production' },
+    })
+    expect((await shop.call('GET', `/orders/${order.project.id}`)).body).toEqual(order)
+  })
+
+  it('numbers invoices consecutively, after seeded ones', async () => {
+    const one = await mintShop()
+    const numbers = [(await createOrder(one)).invoice.number, (await createOrder(one)).invoice.number]
+    expect(numbers).toEqual(['1001', '1002'])
+    await sql(`UPDATE companies SET last_invoice_number = 8999 WHERE id = ?`, one.id)
+    expect((await createOrder(one)).invoice.number).toBe('9000')
+  })
+
+  it('sets no status when the company has no default', async () => {
+    const one = await mintShop()
+    await sql('UPDATE order_statuses SET is_default = 0 WHERE company_id = ?', one.id)
+    expect(await createOrder(one)).toMatchObject({ project: { order_status_id: null }, order_status: null })
+  })
+})
+
+describe('a field of an order', () => {
+  const bad: [string, unknown][] = [
+    ['title', ''],
+    ['title', ' '],
+    ['title', null],
+    ['title', 'x'.repeat(256)],
+    ['client_id', '1'],
+    ['client_id', 0],
+    ['client_id', -1],
+    ['client_id', 1.5],
+    ['client_id', null],
+    ['client_id', 2 ** 53],
+    ['description', 5],
+    ['start_date', 20260101],
+    ['deadline', '2026-02-30'],
+    ['deadline', '2026-2-3'],
+    ['deadline', '2026-01-01T00:00:00Z'],
+    ['deadline', 'soon'],
+    ['status_id', 0],
+    ['status_id', '1'],
+    ['status_id', 1.5],
+    ['tax_id', -1],
+    ['tax_id', '0'],
+    ['tax_exempt', 'no'],
+    ['discount_amount', -0.01],
+    ['discount_amount', 100.01],
+    ['discount_amount', '10'],
+    ['discount_amount', 1.005],
+    ['discount_amount', null],
+    ['discount_amount_type', 'percent'],
+    ['discount_type', 'before'],
+    ['accounting_sync_enabled', 1],
+    ['company_id', 1],
+    ['order_status_id', 1],
+    ['number', '5'],
+    ['created_date', '2026-01-01'],
+    ['deleted', true],
+  ]
+
+  it.each(bad)('is rejected on create and update: %s %j', async (field, value) => {
+    const { project } = await createOrder(shop)
+    for (const [method, path, base] of [
+      ['POST', '/orders', { title: 'a', client_id: shop.clientId }],
+      ['PATCH', `/orders/${project.id}`, { client_notes: 'changed' }],
+    ] as const) {
+      const response = await shop.call(method, path, { ...base, [field]: value })
+      expect(response.status, method).toBe(400)
+      expect(response.body.error.details.issues.map((issue: { path: string }) => issue.path)).toContain(field)
+    }
+    expect((await shop.call('GET', `/orders/${project.id}`)).body.project).toEqual(project)
+  })
+})

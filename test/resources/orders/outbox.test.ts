@@ -1,0 +1,123 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, sql, sqlIn } from '../../support/app.ts'
+import { insert } from '../../support/rows.ts'
+import { createOrder, dump, mintShop, type Shop } from './support.ts'
+
+beforeAll(migrate)
+
+type Integration = 'enabled' | 'disabled' | 'missing'
+
+async function mintSynced(companyWants: boolean, integration: Integration): Promise<Shop> {
+  const shop = await mintShop()
+  await sql('UPDATE companies SET accounting_sync_enabled = ? WHERE id = ?', Number(companyWants), shop.id)
+  for (const kind of ['storage', ...(integration === 'missing' ? [] : ['accounting_sync'])]) {
+    const enabled = Number(kind === 'storage' || integration === 'enabled')
+    await insert('integrations', {
+      company_id: shop.id,
+      kind,
+      enabled,
+      base_url: 'https://x.example',
+      credentials: 'x',
+      updated_at: 0,
+    })
+  }
+  return shop
+}
+
+/** The operations of an order's accounting events, oldest first. */
+async function eventsOf(shop: Shop, orderId: number): Promise<string[]> {
+  const rows = await sql<{ operation: string; state: string }>(
+    'SELECT operation, state FROM accounting_outbox WHERE company_id = ? AND order_id = ? ORDER BY id',
+    shop.id,
+    orderId,
+  )
+  return rows.map(({ operation }) => operation)
+}
+
+describe('an accounting event', () => {
+  const cases = [true, false].flatMap((companyWants) =>
+    (['enabled', 'disabled', 'missing'] as const).flatMap((integration) =>
+      [undefined, true, false].map((requested) => ({ companyWants, integration, requested })),
+    ),
+  )
+
+  it.each(cases)(
+    'is written when it is requested and the integration is enabled: %o',
+    async ({ companyWants, integration, requested }) => {
+      const shop = await mintSynced(companyWants, integration)
+      const isWritten = (requested ?? companyWants) && integration === 'enabled'
+      const override = requested === undefined ? {} : { accounting_sync_enabled: requested }
+      const { project } = await createOrder(shop, override)
+      expect(await eventsOf(shop, project.id)).toEqual(isWritten ? ['create'] : [])
+      await shop.call('PATCH', `/orders/${project.id}`, { title: 'b', ...override })
+      expect(await eventsOf(shop, project.id)).toEqual(isWritten ? ['create', 'update'] : [])
+      const before = (await eventsOf(shop, project.id)).length
+      await shop.call('DELETE', `/orders/${project.id}`)
+      const onDelete = companyWants && integration === 'enabled' ? ['delete'] : []
+      expect((await eventsOf(shop, project.id)).slice(before)).toEqual(onDelete)
+    },
+  )
+
+  it('is not written by a failed change or by a read', async () => {
+    const shop = await mintSynced(true, 'enabled')
+    const { project } = await createOrder(shop)
+    const before = await dump()
+    const path = `/orders/${project.id}`
+    const responses = [
+      await shop.call('POST', '/orders', { title: 'a', client_id: 999_999, accounting_sync_enabled: true }),
+      await shop.call('POST', '/orders', { title: '' }),
+      await shop.call('PATCH', path, { status_id: 999_999, accounting_sync_enabled: true }),
+      await shop.call('PATCH', path, { discount_amount: 101 }),
+      await shop.call('PATCH', '/orders/999999', { title: 'x', accounting_sync_enabled: true }),
+      await shop.call('DELETE', '/orders/999999'),
+      await shop.call('GET', path),
+      await shop.call('GET', '/orders'),
+    ]
+    expect(responses.map(({ status }) => status)).toEqual([400, 400, 400, 400, 404, 404, 200, 200])
+    expect(await dump()).toEqual(before)
+  })
+
+  it('is not written by a second deletion', async () => {
+    const shop = await mintSynced(true, 'enabled')
+    const { project } = await createOrder(shop)
+    await Promise.all(Array.from({ length: 5 }, () => shop.call('DELETE', `/orders/${project.id}`)))
+    expect(await eventsOf(shop, project.id)).toEqual(['create', 'delete'])
+  })
+
+  it('is written in the transaction of the change', async () => {
+    const shop = await mintSynced(true, 'enabled')
+    const { project } = await createOrder(shop)
+    await sqlIn(
+      shop.home,
+      `CREATE TRIGGER refuse BEFORE INSERT ON accounting_outbox BEGIN SELECT RAISE(ABORT, 'no'); END`,
+    )
+    try {
+      const before = await dump()
+      const responses = [
+        await shop.call('POST', '/orders', { title: 'a', client_id: shop.clientId }),
+        await shop.call('PATCH', `/orders/${project.id}`, { title: 'b' }),
+        await shop.call('DELETE', `/orders/${project.id}`),
+      ]
+      expect(responses.map(({ status }) => status)).toEqual([500, 500, 500])
+      expect(await dump()).toEqual(before)
+    } finally {
+      await sqlIn(shop.home, 'DROP TRIGGER refuse')
+    }
+  })
+})
+
+describe('the audit log', () => {
+  it('has a row for each write of an order', async () => {
+    const shop = await mintShop()
+    const { project } = await createOrder(shop)
+    await shop.call('PATCH', `/orders/${project.id}`, { title: 'b' })
+    await shop.call('DELETE', `/orders/${project.id}`)
+    const rows = await sql(
+      `SELECT action, entity_id FROM audit_log WHERE company_id = ? AND action LIKE 'order.%' ORDER BY id`,
+      shop.id,
+    )
+    expect(rows).toEqual(
+      ['create', 'update', 'delete'].map((what) => ({ action: `order.${what}`, entity_id: String(project.id) })),
+    )
+  })
+})

@@ -1,0 +1,221 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, sql } from '../../support/app.ts'
+import { addItem, insert } from '../../support/rows.ts'
+import { addPayment, createOrder, dump, mintShop, rowsOf, type Shop } from './support.ts'
+
+let shop: Shop
+
+beforeAll(async () => {
+  await migrate()
+  shop = await mintShop()
+})
+
+const pay = (orderId: number, body: unknown, headers?: Record<string, string>) =>
+  shop.call('POST', `/orders/${orderId}/payments`, body, headers)
+const remove = (orderId: number, paymentId: number | string, headers?: Record<string, string>) =>
+  shop.call('DELETE', `/orders/${orderId}/payments/${paymentId}`, undefined, headers)
+
+const everything = async () => [
+  await dump(),
+  await rowsOf('SELECT * FROM payments'),
+  await rowsOf('SELECT * FROM changes'),
+]
+
+/** An order with a line of 100. */
+async function createBilled(of = shop) {
+  const order = await createOrder(of)
+  await addItem(of, order.invoice.id, { unit_price_cents: 10_000 })
+  return order
+}
+
+describe('POST /orders/{id}/payments', () => {
+  it('adds a payment: the invoice, the version and the order follow', async () => {
+    const { project, invoice } = await createBilled()
+    const body = { amount: 40.25, method: ' card ', paid_at: '2026-03-03T13:00:00+01:00', note: 'Deposit' }
+    const first = await pay(project.id, body)
+    expect(first.status, JSON.stringify(first.body)).toBe(200)
+    expect(first.body).toEqual({
+      payment: {
+        id: expect.any(Number),
+        invoice_id: invoice.id,
+        amount: 40.25,
+        method: 'card',
+        paid_at: '2026-03-03T12:00:00.000Z',
+        note: 'Deposit',
+      },
+      invoice: { ...invoice, subtotal: 100, total: 100, amount_paid: 40.25, balance_due: 59.75 },
+    })
+    expect(first.headers.get('etag')).toBe('"2"')
+    const second = await pay(project.id, { amount: 70 })
+    expect(second.body.payment).toMatchObject({ amount: 70, method: null, paid_at: null, note: null })
+    expect(second.body.payment.id).toBeGreaterThan(first.body.payment.id)
+    expect(second.body.invoice).toMatchObject({ amount_paid: 110.25, balance_due: -10.25 })
+    const read = (await shop.call('GET', `/orders/${project.id}`)).body
+    expect(read.payments).toEqual([first.body.payment, second.body.payment])
+    expect([read.invoice, read.project.version]).toEqual([second.body.invoice, 3])
+  })
+
+  it.each([
+    ['2026-03-03', '2026-03-03'],
+    ['2026-03-03T12:00:00Z', '2026-03-03T12:00:00.000Z'],
+    ['2026-03-03T12:00:00.5-05:30', '2026-03-03T17:30:00.500Z'],
+    [null, null],
+  ])('stores the paid_at %j as %j', async (paid_at, stored) => {
+    const { project } = await createOrder(shop)
+    expect((await pay(project.id, { amount: 1, paid_at })).body.payment.paid_at).toBe(stored)
+  })
+
+  it.each<[unknown, string]>([
+    [{}, 'amount'],
+    [{ amount: 0 }, 'amount'],
+    [{ amount: -1 }, 'amount'],
+    [{ amount: 0.005 }, 'amount'],
+    [{ amount: 1.001 }, 'amount'],
+    [{ amount: 1e9 }, 'amount'],
+    [{ amount: '1' }, 'amount'],
+    [{ amount: 1, paid_at: 'yesterday' }, 'paid_at'],
+    [{ amount: 1, paid_at: '2026-02-30' }, 'paid_at'],
+    [{ amount: 1, paid_at: '2026-02-03T10:00:00' }, 'paid_at'],
+    [{ amount: 1, method: 'a\nb' }, 'method'],
+    [{ amount: 1, note: 'x'.repeat(10_001) }, 'note'],
+    [{ amount: 1, id: 7 }, 'id'],
+  ])('refuses %j', async (body, path) => {
+    const { project } = await createOrder(shop)
+    const before = await everything()
+    const response = await pay(project.id, body)
+    expect([response.status, response.body.error.details?.issues?.[0]?.path]).toEqual([400, path])
+    expect(await everything()).toEqual(before)
+  })
+
+  it('takes 0.01, 999999999.99 and 0.1 + 0.2', async () => {
+    const { project } = await createOrder(shop)
+    for (const amount of [0.01, 999_999_999.99, 0.1 + 0.2]) expect((await pay(project.id, { amount })).status).toBe(200)
+    expect((await shop.call('GET', `/orders/${project.id}`)).body.invoice.amount_paid).toBe(1_000_000_000.3)
+  })
+
+  it('gives ids above those of a seed, also to several at once', async () => {
+    const { project, invoice } = await createOrder(shop)
+    await addPayment(shop, invoice.id, { id: 5_000_000 })
+    const responses = await Promise.all([1, 2, 3, 4].map((amount) => pay(project.id, { amount })))
+    const ids = responses.map(({ body }) => body.payment.id)
+    expect(ids.sort()).toEqual([5_000_001, 5_000_002, 5_000_003, 5_000_004])
+  })
+
+  it('is made once with an Idempotency-Key', async () => {
+    const { project } = await createBilled()
+    const headers = { 'idempotency-key': `pay-${project.id}` }
+    const first = await pay(project.id, { amount: 5 }, headers)
+    const again = await pay(project.id, { amount: 5 }, headers)
+    expect(JSON.stringify(again.body)).toBe(JSON.stringify(first.body))
+    expect(again.headers.get('idempotency-replayed')).toBe('true')
+    expect((await shop.call('GET', `/orders/${project.id}`)).body.invoice.amount_paid).toBe(5)
+  })
+})
+
+describe('DELETE /orders/{id}/payments/{payment_id}', () => {
+  it('removes the payment, and returns it with the invoice that is left', async () => {
+    const { project } = await createBilled()
+    const { payment } = (await pay(project.id, { amount: 30, method: 'cash' })).body
+    await pay(project.id, { amount: 20 })
+    const removed = await remove(project.id, payment.id)
+    expect(removed.body).toMatchObject({ payment, invoice: { amount_paid: 20, balance_due: 80 } })
+    expect(removed.headers.get('etag')).toBe('"4"')
+    const read = (await shop.call('GET', `/orders/${project.id}`)).body
+    expect(read.invoice).toEqual(removed.body.invoice)
+    expect(read.payments).toHaveLength(1)
+    expect((await remove(project.id, payment.id)).status).toBe(404)
+  })
+
+  it('repeats its response to a key', async () => {
+    const { project } = await createBilled()
+    const { payment } = (await pay(project.id, { amount: 30 })).body
+    const headers = { 'idempotency-key': `remove-${payment.id}` }
+    const first = await remove(project.id, payment.id, headers)
+    const again = await remove(project.id, payment.id, headers)
+    expect([again.status, again.body]).toEqual([200, first.body])
+  })
+
+  it('removes one of several at once only once', async () => {
+    const { project } = await createOrder(shop)
+    const { payment } = (await pay(project.id, { amount: 30 })).body
+    const statuses = (await Promise.all([1, 2, 3].map(() => remove(project.id, payment.id)))).map(
+      ({ status }) => status,
+    )
+    expect(statuses.sort()).toEqual([200, 404, 404])
+    expect((await shop.call('GET', `/orders/${project.id}`)).body.project.version).toBe(3)
+  })
+})
+
+describe('payments', () => {
+  it('are those of an order that is there, is the company’s, and has an invoice', async () => {
+    const { project } = await createOrder(shop)
+    const { payment } = (await pay(project.id, { amount: 1 })).body
+    const other = (await createOrder(shop)).project.id
+    const deleted = await createOrder(shop)
+    const lost = (await pay(deleted.project.id, { amount: 1 })).body.payment.id
+    await shop.call('DELETE', `/orders/${deleted.project.id}`)
+    const stranger = await mintShop()
+    // An id that no payment of the shop has, whatever ran before.
+    await sql('UPDATE companies SET last_payment_id = 7000000007 WHERE id = ?', stranger.id)
+    const theirs = await createOrder(stranger)
+    const theirPayment = (await stranger.call('POST', `/orders/${theirs.project.id}/payments`, { amount: 1 })).body
+      .payment
+    const bare = (await createOrder(shop)).project.id
+    await sql('DELETE FROM invoices WHERE company_id = ? AND project_id = ?', shop.id, bare)
+    const before = await everything()
+    for (const id of [1, deleted.project.id, theirs.project.id]) {
+      expect((await pay(id, { amount: 1 })).status).toBe(404)
+    }
+    const response = await pay(bare, { amount: 1 })
+    expect([response.status, response.body.error.details]).toEqual([409, { reason: 'invoice_missing' }])
+    expect((await remove(bare, payment.id)).status).toBe(409)
+    for (const [orderId, paymentId] of [
+      [other, payment.id],
+      [project.id, theirPayment.id],
+      [theirs.project.id, theirPayment.id],
+      [deleted.project.id, lost],
+      [project.id, 0],
+      [project.id, 'x'],
+    ]) {
+      expect((await remove(orderId, paymentId)).status).toBe(404)
+    }
+    expect(await everything()).toEqual(before)
+  })
+
+  it('honour If-Match', async () => {
+    const { project } = await createOrder(shop)
+    expect((await pay(project.id, { amount: 1 }, { 'if-match': '"2"' })).status).toBe(412)
+    const { payment } = (await pay(project.id, { amount: 1 }, { 'if-match': '"1"' })).body
+    const before = await everything()
+    expect((await remove(project.id, payment.id, { 'if-match': '"1"' })).status).toBe(412)
+    expect(await everything()).toEqual(before)
+    expect((await remove(project.id, payment.id, { 'if-match': '"2"' })).status).toBe(200)
+  })
+
+  it('are in the feed, the audit and the accounting events', async () => {
+    const own = await mintShop()
+    await sql('UPDATE companies SET accounting_sync_enabled = 1 WHERE id = ?', own.id)
+    const integration = { company_id: own.id, kind: 'accounting_sync', enabled: 1, base_url: 'https://x.example' }
+    await insert('integrations', { ...integration, credentials: 'x', updated_at: 0 })
+    const { project } = await createOrder(own, { accounting_sync_enabled: false })
+    const { payment } = (await own.call('POST', `/orders/${project.id}/payments`, { amount: 1 })).body
+    await own.call('DELETE', `/orders/${project.id}/payments/${payment.id}`)
+    const rows = (columns: string, table: string, order: string) =>
+      sql(`SELECT ${columns} FROM ${table} WHERE company_id = ? ORDER BY ${order}`, own.id)
+    const feed = await rows('operation, version', 'changes', 'sequence')
+    expect(feed.slice(-3)).toEqual([
+      { operation: 'create', version: 1 },
+      { operation: 'update', version: 2 },
+      { operation: 'update', version: 3 },
+    ])
+    expect(await rows('operation', 'accounting_outbox', 'id')).toEqual([
+      { operation: 'update' },
+      { operation: 'update' },
+    ])
+    const audit = await rows('action, entity_id', 'audit_log', 'id')
+    expect(audit.slice(-2)).toEqual([
+      { action: 'payment.create', entity_id: String(payment.id) },
+      { action: 'payment.delete', entity_id: String(payment.id) },
+    ])
+  })
+})

@@ -1,0 +1,172 @@
+import * as fc from 'fast-check'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, sql } from '../../support/app.ts'
+import { addItem } from '../../support/rows.ts'
+import { addArtwork, addPayment, createClient, createOrder, mintShop, type Shop } from './support.ts'
+
+let shop: Shop
+
+beforeAll(async () => {
+  await migrate()
+  shop = await mintShop()
+})
+
+describe('GET /orders/{id}', () => {
+  it('returns any text and quantity of a line as stored', async () => {
+    const text = fc.string({ unit: 'grapheme', maxLength: 40 }).map((value) => value.replaceAll('\0', ''))
+    const quantity = fc.double({ noNaN: true, min: -1e9, max: 1e9 }).map((value) => value + 0)
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(text, text, quantity), { minLength: 1, maxLength: 5 }), async (lines) => {
+        const { project, invoice } = await createOrder(shop)
+        for (const [position, [title, description, value]] of lines.entries()) {
+          await addItem(shop, invoice.id, { position, title, description, quantity: value, unit_price_cents: 0 })
+        }
+        const { body } = await shop.call('GET', `/orders/${project.id}`)
+        const read = body.invoice_items.map((item: Record<string, unknown>) => [
+          item.title,
+          item.description,
+          item.quantity,
+        ])
+        expect(read).toEqual(lines)
+      }),
+      { numRuns: 25, examples: [[[['"\\\u0001\u2028é😀', ' ', 0.1 + 0.2]]], [[['', 'x', 1 / 3]]]] },
+    )
+  })
+
+  it('returns lines in their order, payments, artworks and computed totals', async () => {
+    const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId, discount_amount: 10 })
+    const second = await addItem(shop, invoice.id, {
+      position: 2,
+      title: 'Cap',
+      quantity: 3,
+      unit_price_cents: 500,
+      taxable: 0,
+    })
+    const first = await addItem(shop, invoice.id, {
+      position: 1,
+      quantity: 10,
+      unit_price_cents: 999,
+      supplier: 'supplier_a',
+      style: 'PC61',
+      color: 'Navy',
+      size: 'L',
+      sku: 'X',
+      description: 'd',
+    })
+    await addItem(shop, invoice.id, { deleted: 1, quantity: 1000 })
+    const paid = await addPayment(shop, invoice.id, { method: 'card', paid_at: '2026-01-02', note: 'n' })
+    const art = await addArtwork(shop, project.id, {
+      print_method: 'screen',
+      placements: '["front",{"x":1}]',
+      colors: '["red"]',
+      preview_url: 'https://x.example/a.png',
+      status: 'approved',
+    })
+    const { body } = await shop.call('GET', `/orders/${project.id}`)
+    expect(body.invoice).toMatchObject({
+      subtotal: 114.9,
+      discount_total: 11.49,
+      tax_total: 7.42,
+      total: 110.83,
+      amount_paid: 5,
+      balance_due: 105.83,
+    })
+    const item = { invoice_id: invoice.id, deleted: false }
+    const bare = { description: null, supplier: null, style: null, color: null, size: null, sku: null }
+    expect(body.invoice_items).toEqual([
+      {
+        ...item,
+        id: first,
+        title: 'Tee',
+        quantity: 10,
+        unit_price: 9.99,
+        total: 99.9,
+        taxable: true,
+        position: 1,
+        supplier: 'supplier_a',
+        style: 'PC61',
+        color: 'Navy',
+        size: 'L',
+        sku: 'X',
+        description: 'd',
+      },
+      {
+        ...item,
+        ...bare,
+        id: second,
+        title: 'Cap',
+        quantity: 3,
+        unit_price: 5,
+        total: 15,
+        taxable: false,
+        position: 2,
+      },
+    ])
+    expect(body.payments).toEqual([
+      { id: paid, invoice_id: invoice.id, amount: 5, method: 'card', paid_at: '2026-01-02', note: 'n' },
+    ])
+    expect(body.artworks).toEqual([
+      {
+        id: art,
+        project_id: project.id,
+        name: 'Crest',
+        print_method: 'screen',
+        placements: ['front', { x: 1 }],
+        colors: ['red'],
+        preview_url: 'https://x.example/a.png',
+        status: 'approved',
+      },
+    ])
+  })
+
+  it('returns a deleted client, but no lines and payments of a deleted invoice', async () => {
+    const clientId = await createClient(shop)
+    const { project, invoice } = await createOrder(shop, { client_id: clientId, tax_id: shop.taxId })
+    await addItem(shop, invoice.id)
+    await addPayment(shop, invoice.id)
+    await shop.call('PATCH', `/clients/${clientId}`, { deleted: true })
+    await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, invoice.id)
+    expect((await shop.call('GET', `/orders/${project.id}`)).body).toMatchObject({
+      client: { id: clientId, deleted: true },
+      invoice: null,
+      tax: null,
+      invoice_items: [],
+      payments: [],
+    })
+  })
+
+  it.each(['0', '-1', '1.0', '01', 'x', '1e3', '9007199254740993', '999999999', '%00'])(
+    'returns 404 for %s',
+    async (id) => {
+      expect((await shop.call('GET', `/orders/${id}`)).status).toBe(404)
+      expect((await shop.call('PATCH', `/orders/${id}`, { title: 'a' })).status).toBe(404)
+      expect((await shop.call('DELETE', `/orders/${id}`)).status).toBe(404)
+    },
+  )
+})
+
+describe('DELETE /orders/{id}', () => {
+  it('returns the order and invoice as deleted, hides them, and returns 404 from then on', async () => {
+    const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId })
+    await addItem(shop, invoice.id)
+    const { status, body } = await shop.call('DELETE', `/orders/${project.id}`)
+    expect(status).toBe(200)
+    expect(body).toEqual({
+      project: { ...project, deleted: true, version: project.version + 1, updated_at: expect.any(String) },
+      invoice: { ...invoice, deleted: true, subtotal: 10, tax_total: 0.83, total: 10.83, balance_due: 10.83 },
+    })
+    for (const [method, change] of [['DELETE'], ['GET'], ['PATCH', { title: 'b' }]] as const) {
+      expect((await shop.call(method, `/orders/${project.id}`, change)).status, method).toBe(404)
+    }
+    const { body: list } = await shop.call('GET', '/orders?per_page=100')
+    expect(list.data.map(({ id }: { id: number }) => id)).not.toContain(project.id)
+    const rows = await sql('SELECT deleted FROM invoices WHERE company_id = ? AND id = ?', shop.id, invoice.id)
+    expect(rows).toEqual([{ deleted: 1 }])
+  })
+
+  it('returns 200 to one of many concurrent deletions', async () => {
+    const { project } = await createOrder(shop)
+    const responses = await Promise.all(Array.from({ length: 8 }, () => shop.call('DELETE', `/orders/${project.id}`)))
+    expect(responses.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 7 }, () => 404)])
+  })
+})

@@ -1,0 +1,64 @@
+import { expect } from 'vitest'
+import { mintCompany, sqlIn, type TestCompany } from '../../support/app.ts'
+import { freshRowId, insert } from '../../support/rows.ts'
+
+export interface Shop extends TestCompany {
+  clientId: number
+  statusIds: [number, number]
+  taxId: number
+}
+
+/** A company with a client. */
+export async function mintShop(): Promise<Shop> {
+  const company = await mintCompany()
+  return {
+    ...company,
+    clientId: await createClient(company),
+    statusIds: [company.id * 100 + 1, company.id * 100 + 2],
+    taxId: company.id * 100 + 1,
+  }
+}
+
+export async function createClient(company: TestCompany, body: Record<string, unknown> = {}): Promise<number> {
+  return (await company.call('POST', '/clients', { company_name: 'Client', ...body })).body.client.id
+}
+
+/** Creates an order and returns all its parts. */
+export async function createOrder(shop: Shop, body: Record<string, unknown> = {}) {
+  const response = await shop.call('POST', '/orders', { title: 'Order', client_id: shop.clientId, ...body })
+  expect(response.status, JSON.stringify(response.body)).toBe(200)
+  return response.body
+}
+
+export async function addPayment(company: TestCompany, invoiceId: number, fields: Record<string, unknown> = {}) {
+  return insert('payments', {
+    company_id: company.id,
+    id: freshRowId(),
+    invoice_id: invoiceId,
+    amount_cents: 500,
+    ...fields,
+  })
+}
+
+export async function addArtwork(company: TestCompany, orderId: number, fields: Record<string, unknown> = {}) {
+  return insert('artworks', { company_id: company.id, id: freshRowId(), project_id: orderId, name: 'Crest', ...fields })
+}
+
+const TABLES = ['companies', 'clients', 'orders', 'order_counts', 'invoices', 'audit_log']
+
+/** The rows of a query in both databases: a company may be in either. */
+export const rowsOf = async (query: string) => [...(await sqlIn('DB', query)), ...(await sqlIn('DB_TWO', query))]
+
+/** All rows that a write of an order or client may change, to compare before and after. */
+export async function dump(): Promise<Record<string, string[]>> {
+  // Delivery may change the state of events meanwhile, so only their identity is compared. A batch that changes nothing
+  // may count what others have written since the last one.
+  const queries = [...TABLES.map((name) => `* FROM ${name}`), 'id, order_id, operation FROM accounting_outbox']
+  const tables: [string, string[]][] = []
+  for (const query of queries) {
+    const rows = await rowsOf(`SELECT ${query}`)
+    const compared = rows.map(({ stored_bytes_checked: _bytes, audit_counted: _id, ...row }) => JSON.stringify(row))
+    tables.push([query, compared.sort()])
+  }
+  return Object.fromEntries(tables)
+}

@@ -1,0 +1,243 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { type ApiResponse, migrate, sql } from '../../support/app.ts'
+import { addItem } from '../../support/rows.ts'
+import { addPayment, createClient, createOrder, dump, mintShop, type Shop } from './support.ts'
+
+let shop: Shop
+
+beforeAll(async () => {
+  await migrate()
+  shop = await mintShop()
+})
+
+function issuesOf(response: ApiResponse): string[] {
+  expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+  return response.body.error.details.issues.map((issue: { path: string }) => issue.path)
+}
+
+describe('PATCH /orders/{id}', () => {
+  it.each([
+    [{ title: ' New ' }, { title: 'New' }, {}],
+    [{ description: 'd' }, { description: 'd' }, {}],
+    [{ description: null, client_notes: null }, { description: null, client_notes: null }, {}],
+    [{ start_date: 'whenever' }, { start_date: 'whenever' }, {}],
+    [{ deadline: '2027-01-02' }, { deadline: '2027-01-02' }, { due_date: '2027-01-02' }],
+    [
+      { tax_exempt: true, tax_exempt_reason: ' r ' },
+      {},
+      { tax_exempt: true, tax_exempt_reason: 'r', tax_total: 0, total: 90, balance_due: 85 },
+    ],
+    [{ tax_id: 0 }, {}, { tax_id: null, tax_total: 0, total: 90, balance_due: 85 }],
+    [{ tax_id: null }, {}, { tax_id: null, tax_total: 0, total: 90, balance_due: 85 }],
+    [
+      { discount_amount: 20 },
+      {},
+      { discount_amount: 20, discount_total: 20, tax_total: 6.6, total: 86.6, balance_due: 81.6 },
+    ],
+    [
+      { discount_amount: 0 },
+      {},
+      { discount_amount: 0, discount_total: 0, tax_total: 8.25, total: 108.25, balance_due: 103.25 },
+    ],
+    [{ discount_amount_type: 'amount' }, {}, { discount_amount_type: 'fixed_amount' }],
+    [
+      { discount_type: 'after_tax' },
+      {},
+      { discount_type: 'after_tax', discount_total: 10.83, tax_total: 8.25, total: 97.42, balance_due: 92.42 },
+    ],
+    [{ accounting_sync_enabled: false }, {}, {}],
+  ])('changes only the fields that are sent: %j', async (change, project, invoice) => {
+    const made = await createOrder(shop, {
+      description: 'x',
+      client_notes: 'y',
+      deadline: '2026-12-31',
+      tax_id: shop.taxId,
+      discount_amount: 10,
+    })
+    await addItem(shop, made.invoice.id, { unit_price_cents: 10_000 })
+    await addPayment(shop, made.invoice.id)
+    const { project: before, invoice: billed } = (await shop.call('GET', `/orders/${made.project.id}`)).body
+    expect(billed).toMatchObject({
+      subtotal: 100,
+      discount_total: 10,
+      tax_total: 7.43,
+      total: 97.43,
+      balance_due: 92.43,
+    })
+    await scheduler.wait(2)
+    const { status, body } = await shop.call('PATCH', `/orders/${before.id}`, change)
+    expect(status).toBe(200)
+    const both = {
+      project: { ...before, ...project, version: before.version + 1, updated_at: body.project.updated_at },
+      invoice: { ...billed, ...invoice },
+    }
+    expect(body).toEqual(
+      'discount_amount_type' in change ? { ...both, invoice: expect.objectContaining(invoice) } : both,
+    )
+    expect(Date.parse(body.project.updated_at)).toBeGreaterThan(Date.parse(before.updated_at))
+    expect((await shop.call('GET', `/orders/${before.id}`)).body).toMatchObject(body)
+  })
+
+  it('accepts another client and status of the company', async () => {
+    const { project } = await createOrder(shop)
+    const client_id = await createClient(shop)
+    const { body } = await shop.call('PATCH', `/orders/${project.id}`, { client_id, status_id: shop.statusIds[1] })
+    expect(body.project).toMatchObject({ client_id, order_status_id: shop.statusIds[1] })
+  })
+
+  it('returns 400 for an empty body', async () => {
+    const { project } = await createOrder(shop)
+    expect(issuesOf(await shop.call('PATCH', `/orders/${project.id}`, {}))).toEqual([''])
+  })
+
+  it.each([
+    ['absent', 'DELETE FROM invoices WHERE company_id = ? AND id = ?'],
+    ['deleted', 'UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?'],
+  ])('ignores the fields of an invoice that is %s', async (_, change) => {
+    const { project, invoice } = await createOrder(shop)
+    await sql(change, shop.id, invoice.id)
+    const stored = await sql('SELECT * FROM invoices WHERE company_id = ? AND id = ?', shop.id, invoice.id)
+    const fields = { tax_exempt: true, discount_amount: 150, discount_type: 'after_tax', deadline: '2027-01-01' }
+    const { status, body } = await shop.call('PATCH', `/orders/${project.id}`, fields)
+    expect(status).toBe(200)
+    expect(body).toEqual({ project: expect.objectContaining({ deadline: '2027-01-01' }), invoice: null })
+    expect(await sql('SELECT * FROM invoices WHERE company_id = ? AND id = ?', shop.id, invoice.id)).toEqual(stored)
+    const deleted = await shop.call('DELETE', `/orders/${project.id}`)
+    expect(deleted).toMatchObject({ status: 200, body: { project: { deleted: true } } })
+  })
+
+  it('applies all concurrent updates of different fields', async () => {
+    const { project } = await createOrder(shop)
+    const fields = {
+      title: 't',
+      description: 'd',
+      start_date: 's',
+      deadline: '2026-05-05',
+      status_id: shop.statusIds[1],
+      client_notes: 'n',
+      tax_id: shop.taxId,
+      tax_exempt: true,
+      tax_exempt_reason: 'r',
+      discount_amount: 7,
+      discount_type: 'after_tax',
+    }
+    await Promise.all(
+      Object.entries(fields).map(([name, value]) => shop.call('PATCH', `/orders/${project.id}`, { [name]: value })),
+    )
+    const { body } = await shop.call('GET', `/orders/${project.id}`)
+    const { status_id, ...rest } = fields
+    expect({ ...body.invoice, ...body.project }).toMatchObject({
+      ...rest,
+      order_status_id: status_id,
+      due_date: fields.deadline,
+    })
+  })
+})
+
+describe('a discount', () => {
+  it('that is sent in part is combined with the stored part', async () => {
+    const { project } = await createOrder(shop, { discount_amount: 50, discount_amount_type: 'percentage' })
+    const patch = (body: unknown) => shop.call('PATCH', `/orders/${project.id}`, body)
+    expect(issuesOf(await patch({ discount_amount: 100.01 }))).toEqual(['discount_amount'])
+    expect((await patch({ discount_amount: 100 })).status).toBe(200)
+    expect((await patch({ discount_amount_type: 'fixed' })).body.invoice).toMatchObject({
+      discount_amount: 100,
+      discount_amount_type: 'fixed_amount',
+    })
+    expect((await patch({ discount_amount: 5000.55 })).body.invoice.discount_amount).toBe(5000.55)
+    expect(issuesOf(await patch({ discount_amount_type: 'percentage' }))).toEqual(['discount_amount_type'])
+    expect(issuesOf(await patch({ discount_amount_type: 'percentage', discount_amount: 101 }))).toEqual([
+      'discount_amount',
+    ])
+    expect((await patch({ discount_amount_type: 'percentage', discount_amount: 12.5 })).body.invoice).toMatchObject({
+      discount_amount: 12.5,
+      discount_amount_type: 'percentage',
+    })
+  })
+
+  it.each([
+    ['percentage', 'percentage'],
+    ['fixed_amount', 'fixed_amount'],
+    ['fixed', 'fixed_amount'],
+    ['amount', 'fixed_amount'],
+  ])('of the type %s is stored as %s', async (sent, stored) => {
+    const order = await createOrder(shop, { discount_amount: 1, discount_amount_type: sent })
+    expect(order.invoice.discount_amount_type).toBe(stored)
+    const [row] = await sql(
+      'SELECT discount_amount_type AS type FROM invoices WHERE company_id = ? AND id = ?',
+      shop.id,
+      order.invoice.id,
+    )
+    expect(row).toEqual({ type: stored })
+  })
+})
+
+describe('a reference to another row', () => {
+  /** Fields with ids that the company may not use: unknown, another company's, deleted. */
+  async function badReferences(): Promise<[string, number][]> {
+    const other = await mintShop()
+    const clientId = await createClient(shop, { deleted: true })
+    const [status, tax] = [shop.id * 100 + 50, shop.id * 100 + 60]
+    await sql(
+      `INSERT OR IGNORE INTO order_statuses (company_id, id, title, deleted) VALUES (?, ?, 'gone', 1)`,
+      shop.id,
+      status,
+    )
+    await sql(
+      `INSERT OR IGNORE INTO taxes (company_id, id, name, rate, deleted) VALUES (?, ?, 'gone', 5, 1)`,
+      shop.id,
+      tax,
+    )
+    return [
+      ['client_id', 999_999],
+      ['client_id', Number.MAX_SAFE_INTEGER],
+      ['client_id', other.clientId],
+      ['client_id', clientId],
+      ['status_id', 999_999],
+      ['status_id', other.statusIds[0]],
+      ['status_id', status],
+      ['tax_id', 999_999],
+      ['tax_id', other.taxId],
+      ['tax_id', tax],
+    ]
+  }
+
+  it('returns 400 naming its field, and writes nothing, when the row is not the company’s or is deleted', async () => {
+    const { project } = await createOrder(shop, { accounting_sync_enabled: true })
+    const bad = await badReferences()
+    const before = await dump()
+    for (const [field, id] of bad) {
+      const created = await shop.call('POST', '/orders', {
+        title: 'a',
+        client_id: shop.clientId,
+        description: 'x',
+        [field]: id,
+      })
+      expect(issuesOf(created), `create ${field} ${id}`).toEqual([field])
+      const updated = await shop.call('PATCH', `/orders/${project.id}`, { title: 'b', tax_exempt: true, [field]: id })
+      expect(issuesOf(updated), `update ${field} ${id}`).toEqual([field])
+    }
+    expect(await dump()).toEqual(before)
+  })
+
+  it('returns 400 naming every field when several are invalid', async () => {
+    const { project } = await createOrder(shop)
+    const bad = { client_id: 999_999, status_id: 999_999, tax_id: 999_999 }
+    expect(issuesOf(await shop.call('POST', '/orders', { title: 'a', ...bad })).sort()).toEqual(Object.keys(bad).sort())
+    const change = { ...bad, discount_amount: 101 }
+    expect(issuesOf(await shop.call('PATCH', `/orders/${project.id}`, change)).sort()).toEqual(
+      Object.keys(change).sort(),
+    )
+  })
+
+  it('returns 404 for an unknown order or one of another company, whatever it refers to', async () => {
+    const other = await mintShop()
+    const { project } = await createOrder(other)
+    const before = await dump()
+    for (const id of [project.id, 999_999]) {
+      expect((await shop.call('PATCH', `/orders/${id}`, { client_id: 999_999 })).status).toBe(404)
+      expect((await shop.call('DELETE', `/orders/${id}`)).status).toBe(404)
+    }
+    expect(await dump()).toEqual(before)
+  })
+})

@@ -1,0 +1,139 @@
+import fc from 'fast-check'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { byKeys, type Listed, walk } from '../../support/lists.ts'
+
+/*
+ * Lists of clients and orders that are walked by cursors while rows are created, changed, deleted and restored. Writes
+ * go to the database, so that they can have any time, in the past too.
+ */
+beforeAll(migrate)
+
+const TIMES = 6
+const SORTS = ['id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const
+
+interface Row extends Listed {
+  created_at: number
+  updated_at: number
+  created_date: string
+  deleted: number
+}
+
+type Write =
+  | { kind: 'create'; created: number; updated: number }
+  | { kind: 'change' | 'delete' | 'restore'; row: number; updated: number }
+
+const time = fc.nat(TIMES)
+const write: fc.Arbitrary<Write> = fc.oneof(
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('create' as const), created: time, updated: time }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('change' as const, 'change' as const, 'delete' as const, 'restore' as const),
+      row: fc.nat(1000),
+      updated: time,
+    }),
+  },
+)
+
+/** A table with rows of few different times, and the writes to it. */
+async function mintTable(table: 'clients' | 'orders', times: readonly (readonly [number, number])[]) {
+  const company = await mintCompany()
+  const columns = table === 'clients' ? 'company_name, company_name_key' : 'title, client_id'
+  const values = table === 'clients' ? "'Client', 'CLIENT'" : "'Order', 1"
+  const day = table === 'clients' ? ['', ''] : [', created_date', ", '2026-01-0' || (value ->> 0 + 1)"]
+  const newest = async () => {
+    const [{ last = 0 } = {}] = await sql<{ last: number }>(
+      `SELECT max(id) AS last FROM ${table} WHERE company_id = ? AND id > 1`,
+      company.id,
+    )
+    return Math.max(1, last)
+  }
+  const create = async (rows: readonly (readonly [number, number])[]) =>
+    sql(
+      `INSERT INTO ${table} (company_id, id, ${columns}, created_at, updated_at${day[0]})
+       SELECT ?1, ?2 + key + 1, ${values}, value ->> 0, value ->> 1${day[1]} FROM json_each(?3)`,
+      company.id,
+      await newest(),
+      JSON.stringify(rows),
+    )
+  if (table === 'orders')
+    await sql(
+      `INSERT INTO clients (company_id, id, company_name, company_name_key, deleted, version, created_at, updated_at)
+     VALUES (?, 1, 'Holder', 'HOLDER', 1, 1, 0, 0)`,
+      company.id,
+    )
+  await create(times)
+  const read = () => sql<Row>(`SELECT * FROM ${table} WHERE company_id = ? AND id > 1 ORDER BY id`, company.id)
+  async function run(each: Write): Promise<void> {
+    if (each.kind === 'create') {
+      await create([[each.created, each.updated]])
+      return
+    }
+    const flag = { change: '', delete: ', deleted = 1', restore: ', deleted = 0' }[each.kind]
+    const last = await newest()
+    await sql(
+      `UPDATE ${table} SET version = version + 1, updated_at = ?3${flag} WHERE company_id = ?1 AND id = ?2`,
+      company.id,
+      2 + (each.row % (last - 1)),
+      each.updated,
+    )
+  }
+  return { company, read, run }
+}
+
+const cases = (['clients', 'orders'] as const).flatMap((table) =>
+  [...SORTS, ...(table === 'orders' ? [undefined] : [])].map((sort) => [table, sort] as const),
+)
+
+describe('a walk through a list by cursors', () => {
+  it.each(cases)('of %s by %s meets every row that stays once, whatever changes', async (table, sort) => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(time, time), { minLength: 1, maxLength: 10 }),
+        fc.array(fc.array(write, { maxLength: 4 }), { minLength: 1, maxLength: 8 }),
+        fc.constantFrom('exclude' as const, 'include' as const, 'only' as const),
+        fc.integer({ min: 1, max: 4 }),
+        fc.boolean(),
+        async (times, batches, deleted, perPage, isDeletedFirst) => {
+          const { company, read, run } = await mintTable(table, times)
+          for (const row of isDeletedFirst ? times.keys() : []) {
+            if (row % 2) await run({ kind: 'delete', row, updated: times[row]?.[1] ?? 0 })
+          }
+          const isListed = (row: Row) => deleted === 'include' || row.deleted === Number(deleted === 'only')
+          const start = await read()
+          let staying = new Set(start.filter(isListed).map(({ id }) => id))
+          let turn = 0
+          const { elements, total } = await walk<Row>(
+            company,
+            `/${table}`,
+            { sort, deleted, per_page: perPage },
+            async () => {
+              for (const each of batches[turn++ % batches.length] ?? []) {
+                // A list in ascending order would grow forever.
+                if (each.kind !== 'create' || turn < 8) await run(each)
+                const listed = new Set((await read()).filter(isListed).map(({ id }) => id))
+                staying = new Set([...staying].filter((id) => listed.has(id)))
+              }
+            },
+          )
+          const ids = elements.map(({ id }) => id)
+          expect(new Set(ids).size, 'nothing twice').toBe(ids.length)
+          expect(
+            [...staying].filter((id) => !ids.includes(id)),
+            'nothing skipped',
+          ).toEqual([])
+          expect(total).toBe(start.filter(isListed).length)
+
+          const column = (sort?.replace('-', '') ?? 'created_date') as keyof Row
+          const direction = sort?.startsWith('-') || !sort ? -1 : 1
+          const known = new Map((column === 'updated_at' ? start : await read()).map((row) => [row.id, row]))
+          const inOrder = ids.toSorted(byKeys((id) => [known.get(id)?.[column] ?? Number.NaN, id], direction))
+          expect(ids, 'in the order at the beginning').toEqual(inOrder)
+          if (column === 'updated_at') expect(ids.every((id) => known.has(id))).toBe(true)
+        },
+      ),
+      { numRuns: 3 },
+    )
+  })
+})

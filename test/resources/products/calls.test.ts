@@ -1,0 +1,174 @@
+import { exports } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { FAILURES_TO_OPEN, OPEN_MS } from '../../../src/resources/products/supplier-cache.ts'
+import { migrate, request } from '../../support/app.ts'
+import { linesOf } from '../../support/log.ts'
+import { get, MINUTE_MS, mintShop, type Shop, search, travel, untilCalls, withBinding } from './support.ts'
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const stateOfB = async (shop: Shop, q: string) => (await search(shop, q, { include: 'supplier_b' })).sources.supplier_b
+
+describe('concurrent equal lookups', () => {
+  it('share one call among searches and product info', async () => {
+    const shop = await mintShop()
+    await shop.a.setFaults({ delayMs: 400 })
+    const results = await Promise.all([
+      ...Array.from({ length: 8 }, () => search(shop, 'PC61', { include: 'supplier_a' })),
+      search(shop, 'a pc61 in navy', { include: 'supplier_a' }),
+      get(shop, '/products/supplier_a?style=pc61').then(({ body }) => ({
+        supplier_a: { count: body.products.length },
+      })),
+    ])
+    expect(results.map((result) => result.supplier_a.count)).toEqual(results.map(() => 60))
+    expect(await shop.a.calls()).toHaveLength(1)
+  })
+
+  it('share one call that fails for all of them', async () => {
+    const shop = await mintShop()
+    await shop.a.setFaults({ delayMs: 300, status: 500, times: -1 })
+    const states = await Promise.all(
+      Array.from({ length: 4 }, async () => (await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a),
+    )
+    expect(states).toEqual(['failed', 'failed', 'failed', 'failed'])
+    expect(await shop.a.calls()).toHaveLength(1)
+  })
+
+  it('make one call for each company', async () => {
+    const [one, two] = [await mintShop(), await mintShop()]
+    await Promise.all([search(one, 'PC61'), search(two, 'PC61')])
+    expect([(await one.a.calls()).length, (await two.a.calls()).length]).toEqual([1, 1])
+  })
+
+  it('share a call that ended while the cache was still being read', async () => {
+    const shop = await mintShop()
+    let isRead = () => {}
+    const reading = new Promise<void>((resolve) => {
+      isRead = resolve
+    })
+    const slowCache = withBinding('CACHE', {
+      getWithMetadata: (async () => {
+        await reading
+        return { value: null, metadata: null, cacheStatus: null }
+      }) as unknown as KVNamespace['getWithMetadata'],
+    })
+    const late = search(shop, 'PC61', { include: 'supplier_a' }, slowCache)
+    await search(shop, 'PC61', { include: 'supplier_a' })
+    isRead()
+    expect((await late).supplier_a.count).toBe(60)
+    expect(await shop.a.calls()).toHaveLength(1)
+  })
+
+  it('succeed although the request that made the call was aborted', async () => {
+    const shop = await mintShop()
+    await shop.a.setFaults({ delayMs: 700 })
+    const gone = new AbortController()
+    const sent = new Request(request(shop.token, 'GET', '/products/search?q=PC61&include=supplier_a'), {
+      signal: gone.signal,
+    })
+    const first = exports.default.fetch(sent).catch(() => 'aborted')
+    await untilCalls(shop.a, 1)
+    gone.abort()
+    expect((await search(shop, 'PC61', { include: 'supplier_a' })).supplier_a.count).toBe(60)
+    expect(await shop.a.calls()).toHaveLength(1)
+    await first
+  })
+
+  it('cache a response that arrives after the search has timed out', async () => {
+    const shop = await mintShop()
+    await shop.a.setFaults({ delayMs: 4_600 })
+    expect((await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a).toBe('failed')
+    expect((await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a).toBe('ok')
+    expect(await shop.a.calls()).toHaveLength(1)
+  })
+})
+
+describe('a failing supplier', () => {
+  it('is not called while the circuit breaker is open, then tried again', async () => {
+    const shop = await mintShop()
+    const rival = await mintShop()
+    expect(await stateOfB(shop, 'hoodie')).toBe('ok')
+    await shop.b.setFaults({ status: 500, times: -1 })
+    for (let i = 0; i < FAILURES_TO_OPEN + 3; i++) expect(await stateOfB(shop, `tote ${i}`)).toBe('failed')
+    expect(await shop.b.calls()).toHaveLength(1 + FAILURES_TO_OPEN)
+
+    // Nothing calls it now. Neither the other supplier nor another company is affected.
+    await shop.b.setFaults({ delayMs: 9_000, times: -1 })
+    expect(await stateOfB(shop, 'hoodie')).toBe('ok')
+    expect(await stateOfB(shop, 'tote')).toBe('failed')
+    expect((await get(shop, '/products/supplier_b?styleId=1')).status).toBe(502)
+    expect((await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a).toBe('ok')
+    expect(await shop.b.calls()).toHaveLength(1 + FAILURES_TO_OPEN)
+    expect(await stateOfB(rival, 'tote')).toBe('ok')
+
+    // Half-open: one trial goes through, and while it is in flight all others fail at once.
+    travel(OPEN_MS)
+    await shop.b.setFaults({ delayMs: 500, times: -1 })
+    const states = await Promise.all(['cap 1', 'cap 2', 'cap 3'].map((q) => stateOfB(shop, q)))
+    expect(states.sort()).toEqual(['failed', 'failed', 'ok'])
+    await shop.b.setFaults()
+    expect(await stateOfB(shop, 'cap 4')).toBe('ok')
+  })
+
+  it('is logged without the search text and without the response', async () => {
+    const shop = await mintShop()
+    await shop.b.setFaults({ status: 500, body: 'inner secret' })
+    const response = await shop.call('GET', '/products/search?q=quietword&include=supplier_b')
+    const lines = linesOf(response.headers.get('x-request-id'))
+    expect(lines).toContainEqual(
+      expect.objectContaining({
+        event: 'supplier_failed',
+        company_id: shop.id,
+        reason: 'supplier_unavailable',
+        error: 'supplier_b: the response was not understood, HTTP 500',
+      }),
+    )
+    expect(JSON.stringify(lines)).not.toMatch(/quietword|secret|20001/)
+  })
+})
+
+describe('the calls per minute of supplier_b', () => {
+  const left = (count: number) => ({ headers: { 'x-rate-limit-remaining': String(count) }, times: -1 })
+
+  it('are reserved for product info when few are left: search refreshes nothing', async () => {
+    const shop = await mintShop()
+    await stateOfB(shop, 'hoodie')
+    await get(shop, '/products/supplier_b?styleId=1')
+    travel(11 * MINUTE_MS)
+    await shop.b.setFaults(left(5))
+    expect(await stateOfB(shop, 'tote')).toBe('ok')
+    const calls = (await shop.b.calls()).length
+    for (let i = 0; i < 3; i++) expect(await stateOfB(shop, 'hoodie')).toBe('stale')
+    await scheduler.wait(100)
+    expect(await shop.b.calls()).toHaveLength(calls)
+    // Product info still refreshes what is stale.
+    expect((await get(shop, '/products/supplier_b?styleId=1')).status).toBe(200)
+    await untilCalls(shop.b, calls + 1)
+  })
+
+  it('stop for a minute when none is left', async () => {
+    const shop = await mintShop()
+    await shop.b.setFaults(left(0))
+    expect(await stateOfB(shop, 'hoodie')).toBe('ok')
+    expect(await stateOfB(shop, 'tote')).toBe('failed')
+    expect((await get(shop, '/products/supplier_b?styleId=1')).status).toBe(502)
+    expect(await shop.b.calls()).toHaveLength(1)
+    await shop.b.setFaults()
+    travel(MINUTE_MS)
+    expect(await stateOfB(shop, 'tote')).toBe('ok')
+  })
+
+  it('stop for the time in Retry-After when the supplier rejects one', async () => {
+    const shop = await mintShop()
+    await shop.b.setFaults({ status: 429, headers: { 'retry-after': '20' } })
+    expect(await stateOfB(shop, 'hoodie')).toBe('failed')
+    travel(19_000)
+    expect(await stateOfB(shop, 'hoodie')).toBe('failed')
+    expect(await shop.b.calls()).toHaveLength(1)
+    travel(1_000)
+    expect(await stateOfB(shop, 'hoodie')).toBe('ok')
+  })
+})

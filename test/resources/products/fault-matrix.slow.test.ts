@@ -1,0 +1,265 @@
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { SupplierName } from '../../../src/resources/products/suppliers/registry.ts'
+import type { Fault } from '../../../src/simulators/kit.ts'
+import { migrate, sql } from '../../support/app.ts'
+import { linesOf } from '../../support/log.ts'
+import {
+  addItem,
+  get,
+  MINUTE_MS,
+  mintShop,
+  never,
+  resetIntegration,
+  type Shop,
+  search,
+  travel,
+  withBatch,
+} from './support.ts'
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const HANG_MS = 15_000
+
+const BOMB = `<!DOCTYPE l [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><l>&b;&b;</l>`
+const HTML = '<!doctype html><html><body><h1>Sorry</h1></body></html>'
+
+const FAULTS: [string, Fault][] = [
+  ['a connection closed without a response', { destroy: true }],
+  ['429', { status: 429 }],
+  ['429 with Retry-After', { status: 429, headers: { 'retry-after': '20' } }],
+  ['500', { status: 500 }],
+  ['503 with an HTML page', { status: 503, body: HTML, headers: { 'content-type': 'text/html' } }],
+  ['200 with an HTML page', { body: HTML, headers: { 'content-type': 'text/html' } }],
+  ['200 with an entity bomb', { body: BOMB }],
+  ['200 with garbage', { body: '\u0000\ufffd{[' }],
+  ['200 with no body', { body: '' }],
+  ['a body cut short', { cutAfterBytes: 150 }],
+  ['a redirect', { status: 302, headers: { location: '?x' } }],
+]
+
+/** For each supplier: what finds products, and where the search response has them. */
+const SUPPLIERS = {
+  supplier_a: {
+    q: 'PC61',
+    unknown: 'ZZ999',
+    info: '/products/supplier_a?style=PC61',
+    itemsOf: (result: Found) => result.supplier_a.products,
+    badCredentials: { customer_number: '1', username: 'shop', password: 'wrong' },
+  },
+  supplier_b: {
+    q: 'Youth Crew Tee',
+    unknown: 'nothing of this kind',
+    info: '/products/supplier_b?styleId=40',
+    itemsOf: (result: Found) => result.supplier_b_styles,
+    badCredentials: { account_number: '1', api_key: 'wrong' },
+  },
+} as const
+
+interface Found {
+  local_items: unknown[]
+  supplier_b_styles: unknown[]
+  supplier_a: { style: string | null; products: unknown[]; count: number; summary: unknown }
+  invoice_lines: unknown[]
+  sources: Record<string, string>
+}
+
+const names: SupplierName[] = ['supplier_a', 'supplier_b']
+
+function scopeOf(shop: Shop, name: SupplierName) {
+  return name === 'supplier_a' ? shop.a : shop.b
+}
+
+describe.each(names)('%s', (name) => {
+  const { q, info, itemsOf, unknown, badCredentials } = SUPPLIERS[name]
+
+  async function expectFailed(shop: Shop, result: Found) {
+    expect(itemsOf(result)).toEqual([])
+    expect(result.sources[name]).toBe('failed')
+    expect({ ...result.sources, [name]: '' }).toEqual({
+      local: 'ok',
+      lines: 'ok',
+      // Only a text with a style number is looked up at supplier_a.
+      supplier_a: q === 'PC61' ? 'ok' : 'skipped',
+      supplier_b: 'ok',
+      [name]: '',
+    })
+    expect(result.local_items).toHaveLength(1)
+    if (name === 'supplier_a') expect(result.supplier_a).toMatchObject({ style: q, count: 0, summary: null })
+    await expectNothingCached(shop)
+  }
+
+  /** The next call is a real one, once the supplier may be called again. */
+  async function expectNothingCached(shop: Shop) {
+    await scopeOf(shop, name).setFaults()
+    travel(MINUTE_MS)
+    const result = await search(shop, q)
+    expect(result.sources[name]).toBe('ok')
+    expect(itemsOf(result)).not.toEqual([])
+  }
+
+  it.each(FAULTS)('%s: search reports the source as failed and returns the others', async (_, fault) => {
+    const shop = await mintShop()
+    await addItem(shop, { title: q })
+    await scopeOf(shop, name).setFaults({ ...fault, times: -1 })
+    await expectFailed(shop, await search(shop, q))
+  })
+
+  it.each(FAULTS)('%s: product info returns 502', async (_, fault) => {
+    const shop = await mintShop()
+    await scopeOf(shop, name).setFaults({ ...fault, times: -1 })
+    const { status, body } = await get(shop, info)
+    expect(status).toBe(502)
+    expect(body.error).toMatchObject({ code: 'internal_error', details: { reason: 'supplier_unavailable' } })
+  })
+
+  it.each(FAULTS)('%s: cached products are served stale', async (_, fault) => {
+    const shop = await mintShop()
+    const warm = await search(shop, q)
+    const warmInfo = await get(shop, info)
+    travel(11 * MINUTE_MS)
+    await scopeOf(shop, name).setFaults({ ...fault, times: -1 })
+    for (let i = 0; i < 3; i++) {
+      const result = await search(shop, q)
+      expect(result.sources[name]).toBe('stale')
+      expect(itemsOf(result)).toEqual(itemsOf(warm))
+    }
+    expect((await get(shop, info)).body).toEqual(warmInfo.body)
+  })
+
+  it('returns stale products at once while the supplier hangs', async () => {
+    const shop = await mintShop()
+    const warm = await search(shop, q)
+    travel(11 * MINUTE_MS)
+    await scopeOf(shop, name).setFaults({ delayMs: HANG_MS, times: -1 })
+    const start = performance.now()
+    const result = await search(shop, q)
+    expect(performance.now() - start).toBeLessThan(3_500)
+    expect(result.sources[name]).toBe('stale')
+    expect(itemsOf(result)).toEqual(itemsOf(warm))
+  })
+
+  it('returns 502 with its own reason for rejected credentials, and caches nothing', async () => {
+    const shop = await mintShop({ credentials: { [name]: badCredentials } })
+    await addItem(shop, { title: q })
+    expect((await search(shop, q)).sources[name]).toBe('failed')
+    const calls = (await scopeOf(shop, name).calls()).length
+    const { status, body } = await get(shop, info)
+    expect([status, body.error.details.reason]).toEqual([502, 'supplier_rejected_credentials'])
+    // Rejected credentials are not sent again at once.
+    expect(await scopeOf(shop, name).calls()).toHaveLength(calls)
+    expect(JSON.stringify(body)).not.toContain('wrong')
+
+    // Corrected credentials are used by the next request.
+    await resetIntegration(shop, name)
+    expect((await search(shop, q)).sources[name]).toBe('ok')
+  })
+
+  it('makes no call with credentials that are invalid or cannot be decrypted', async () => {
+    for (const invalid of [{}, 'text']) {
+      const shop = await mintShop({ credentials: { [name]: Object(invalid) } })
+      const { status, body } = await get(shop, info)
+      expect([status, body.error.details.reason]).toEqual([409, 'credentials_unreadable'])
+      expect(await scopeOf(shop, name).calls()).toEqual([])
+    }
+    const shop = await mintShop()
+    await sql("UPDATE integrations SET credentials = 'v1.00.AAAA' WHERE company_id = ?", shop.id)
+    const { status, body } = await get(shop, info)
+    expect([status, body.error.details.reason]).toEqual([409, 'credentials_unreadable'])
+    expect((await search(shop, q)).sources[name]).toBe('failed')
+    expect(await scopeOf(shop, name).calls()).toEqual([])
+    // However often it is asked: no outage of the supplier is assumed.
+    for (let calls = 0; calls < 6; calls++) {
+      expect((await get(shop, info)).body.error.details.reason).toBe('credentials_unreadable')
+    }
+  })
+
+  it('returns ok without items when nothing is found', async () => {
+    const shop = await mintShop()
+    const result = await search(shop, unknown)
+    expect(result.sources[name]).toBe('ok')
+    expect(itemsOf(result)).toEqual([])
+  })
+})
+
+describe('the database', () => {
+  const failures: [string, () => Promise<never>][] = [
+    ['fails', () => Promise.reject(new Error('D1_ERROR: out of order'))],
+    ['hangs', never],
+  ]
+
+  it.each(failures)(
+    '%s: search returns 200, its sources as failed, and suppliers only from the cache',
+    async (_, batch) => {
+      const shop = await mintShop()
+      await addItem(shop, { title: 'PC61' })
+      const warm = await search(shop, 'PC61', { include: 'supplier_a,local' })
+      // The batch is waited for behind the response, which the log line is not.
+      const { headers, body: result } = await get(shop, '/products/search?q=PC61', withBatch(batch))
+      const line = linesOf(headers.get('x-request-id')).find(({ event }) => event === 'request')
+      expect(line?.duration_ms).toBeLessThan(6_000)
+      expect(result.sources).toEqual({ local: 'failed', lines: 'failed', supplier_a: 'stale', supplier_b: 'failed' })
+      expect(result).toMatchObject({ local_items: [], invoice_lines: [], supplier_b_styles: [] })
+      expect(result.supplier_a).toEqual(warm.supplier_a)
+      expect(await shop.b.calls()).toEqual([])
+    },
+  )
+
+  it('fails: product info returns 500, since the integration is unknown', async () => {
+    const shop = await mintShop()
+    const broken = withBatch(() => Promise.reject(new Error('D1_ERROR: out of order')))
+    expect((await get(shop, '/products/supplier_a?style=PC61', broken)).status).toBe(500)
+  })
+})
+
+describe('a source that hangs', () => {
+  const SEARCH_LIMIT_MS = 6_000
+  const INFO_LIMIT_MS = 13_000
+
+  async function timed<T>(work: Promise<T>): Promise<{ result: T; ms: number }> {
+    const start = performance.now()
+    const result = await work
+    return { result, ms: performance.now() - start }
+  }
+
+  it('delays search by no more than its time limit', async () => {
+    const shops = await Promise.all(names.map(() => mintShop()))
+    await Promise.all(
+      names.map(async (name, i) => {
+        const shop = shops[i]
+        if (!shop) return
+        await addItem(shop, { title: SUPPLIERS[name].q })
+        await scopeOf(shop, name).setFaults({ delayMs: HANG_MS, times: -1 })
+        const { result, ms } = await timed(search(shop, SUPPLIERS[name].q))
+        expect(ms).toBeLessThan(SEARCH_LIMIT_MS)
+        expect(result.sources).toMatchObject({ local: 'ok', lines: 'ok', [name]: 'failed' })
+        expect(result.local_items).toHaveLength(1)
+      }),
+    )
+  })
+
+  it('delays product info by no more than its time limit', async () => {
+    await Promise.all(
+      names.map(async (name) => {
+        const shop = await mintShop()
+        await scopeOf(shop, name).setFaults({ delayMs: HANG_MS, times: -1 })
+        const { result, ms } = await timed(get(shop, SUPPLIERS[name].info))
+        expect(ms).toBeLessThan(INFO_LIMIT_MS)
+        expect([result.status, result.body.error.details.reason]).toEqual([502, 'supplier_unavailable'])
+      }),
+    )
+  })
+
+  it('delays search by no more than its limit while the other supplier returns 429', async () => {
+    const shop = await mintShop()
+    await addItem(shop, { title: 'PC61' })
+    await shop.a.setFaults({ delayMs: HANG_MS, times: -1 })
+    await shop.b.setFaults({ status: 429, times: -1 })
+    const { result, ms } = await timed(search(shop, 'PC61'))
+    expect(ms).toBeLessThan(SEARCH_LIMIT_MS)
+    expect(result.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'failed', supplier_b: 'failed' })
+    expect(result.local_items).toHaveLength(1)
+  })
+})

@@ -1,0 +1,165 @@
+import { createExecutionContext } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { app } from '../../../src/app.ts'
+import { freshnessOf, PRODUCTS } from '../../../src/resources/products/supplier-cache.ts'
+import { UNKNOWN_STYLE } from '../../../src/resources/products/suppliers/supplier-a.ts'
+import { ENDPOINT_PATH, OTHER_CREDENTIALS as OTHER_A } from '../../../src/simulators/supplier-a-catalogue.ts'
+import { type ApiResponse, migrate, request } from '../../support/app.ts'
+import {
+  get,
+  HOUR_MS,
+  integrate,
+  MINUTE_MS,
+  mintShop,
+  never,
+  type Shop,
+  search,
+  travel,
+  untilCalls,
+  withBinding,
+} from './support.ts'
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+describe('the freshness of a cached result', () => {
+  it.each([
+    [PRODUCTS, 0, 'fresh'],
+    [PRODUCTS, 10 * MINUTE_MS - 1, 'fresh'],
+    [PRODUCTS, 10 * MINUTE_MS, 'stale'],
+    [PRODUCTS, 24 * HOUR_MS - 1, 'stale'],
+    [PRODUCTS, 24 * HOUR_MS, 'expired'],
+    [UNKNOWN_STYLE, HOUR_MS - 1, 'fresh'],
+    [UNKNOWN_STYLE, HOUR_MS, 'expired'],
+  ] as const)('%o after %d ms: %s', (lifetime, ageMs, freshness) => {
+    expect(freshnessOf(1_000, lifetime, 1_000 + ageMs)).toBe(freshness)
+  })
+})
+
+const only = { include: 'supplier_a' }
+
+async function stateOf(shop: Shop): Promise<string> {
+  return (await search(shop, 'PC61', only)).sources.supplier_a
+}
+
+describe('a found style', () => {
+  it('is fetched once in ten minutes, then served stale and refreshed after the response', async () => {
+    const shop = await mintShop()
+    expect(await stateOf(shop)).toBe('ok')
+    travel(10 * MINUTE_MS - 1_000)
+    expect(await stateOf(shop)).toBe('ok')
+    expect(await shop.a.calls()).toHaveLength(1)
+
+    travel(2_000)
+    await shop.a.setFaults({ delayMs: 300 })
+    expect(await stateOf(shop)).toBe('stale')
+    await untilCalls(shop.a, 2)
+    await vi.waitFor(async () => expect(await stateOf(shop)).toBe('ok'), 30_000)
+    expect(await shop.a.calls()).toHaveLength(2)
+  })
+
+  it('expires after a day', async () => {
+    const shop = await mintShop()
+    await stateOf(shop)
+    travel(24 * HOUR_MS + 1_000)
+    await shop.a.setFaults({ status: 500, times: -1 })
+    expect(await stateOf(shop)).toBe('failed')
+  })
+
+  it('is stored in KV under a key that does not reveal the lookup', async () => {
+    const shop = await mintShop()
+    await search(shop, 'PC61')
+    await vi.waitFor(async () => expect((await keysOf(shop)).length).toBe(2), 30_000)
+    for (const { name, metadata } of await keysOf(shop)) {
+      expect(name).toMatch(/^products\/1\/\d+\/supplier_[ab]\/[0-9a-f]{64}$/)
+      expect(metadata).toEqual({ fetchedAt: expect.any(Number), account: expect.any(Number) })
+      expect(await env.CACHE.get(name)).toMatch(/^\[/)
+    }
+    // Past the minute of the isolate's own cache, only KV has it.
+    travel(2 * MINUTE_MS)
+    expect(await stateOf(shop)).toBe('ok')
+    expect(await shop.a.calls()).toHaveLength(1)
+  })
+})
+
+describe('an unknown style', () => {
+  it('is cached for an hour, then fetched again', async () => {
+    const shop = await mintShop()
+    const miss = async () => (await search(shop, 'ZZ999', only)).sources.supplier_a
+    expect(await miss()).toBe('ok')
+    travel(59 * MINUTE_MS)
+    expect(await miss()).toBe('ok')
+    expect((await get(shop, '/products/supplier_a?style=zz999')).body.products).toEqual([])
+    expect(await shop.a.calls()).toHaveLength(1)
+    travel(2 * MINUTE_MS)
+    expect(await miss()).toBe('ok')
+    expect(await shop.a.calls()).toHaveLength(2)
+  })
+
+  it('lets the next style be tried, at most two in all', async () => {
+    const shop = await mintShop()
+    const found = await search(shop, 'ZZ999 PC61', only)
+    expect(found.supplier_a).toMatchObject({ style: 'PC61', count: 60 })
+    const none = await search(shop, 'ZZ998 ZZ997 PC61', only)
+    expect(none.supplier_a).toEqual({ style: 'ZZ998', products: [], count: 0, summary: null })
+    expect(none.sources.supplier_a).toBe('ok')
+    expect(await shop.a.calls()).toHaveLength(4)
+  })
+
+  it('is reported as failed, not as unknown, while the supplier fails', async () => {
+    const shop = await mintShop()
+    await shop.a.setFaults({ status: 500 })
+    const result = await search(shop, 'ZZ999 PC61', only)
+    expect(result.supplier_a).toEqual({ style: 'ZZ999', products: [], count: 0, summary: null })
+    expect(result.sources.supplier_a).toBe('failed')
+    expect(await shop.a.calls()).toHaveLength(1)
+  })
+})
+
+describe('a changed integration', () => {
+  it('never serves products of the previous account', async () => {
+    const shop = await mintShop()
+    const before = await search(shop, 'PC61', only)
+    await integrate(shop, 'supplier_a', `${shop.a.url}${ENDPOINT_PATH}`, OTHER_A)
+    const after = await search(shop, 'PC61', only)
+    expect(after.supplier_a.count).toBe(before.supplier_a.count)
+    expect(after.supplier_a.summary.price_min).not.toBe(before.supplier_a.summary.price_min)
+
+    // Nor stale, when the new account's supplier fails.
+    await integrate(shop, 'supplier_a', `${shop.a.url}/elsewhere`, OTHER_A)
+    expect(await stateOf(shop)).toBe('failed')
+  })
+})
+
+describe('a cache', () => {
+  const rejects = () => Promise.reject(new Error('KV is down'))
+
+  it.each([
+    ['that fails', { getWithMetadata: rejects, put: rejects }],
+    ['that hangs', { getWithMetadata: never, put: never }],
+    [
+      'that holds something else',
+      { getWithMetadata: async () => ({ value: { a: 1 }, metadata: {}, cacheStatus: null }) },
+    ],
+  ])('%s only delays the search', async (_, methods) => {
+    const shop = await mintShop()
+    const bindings = withBinding('CACHE', methods as Partial<KVNamespace>)
+    // Work after the response, here perhaps without end, is not awaited.
+    const response = await app.fetch(
+      request(shop.token, 'GET', '/products/search?q=PC61'),
+      bindings,
+      createExecutionContext(),
+    )
+    const result = await response.json<ApiResponse['body']>()
+    expect(result.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'ok', supplier_b: 'ok' })
+    expect(result.supplier_a.count).toBe(60)
+  })
+})
+
+async function keysOf(shop: Shop) {
+  const { keys } = await env.CACHE.list({ prefix: `products/1/${shop.id}/` })
+  return keys
+}

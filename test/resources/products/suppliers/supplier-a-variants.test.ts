@@ -1,0 +1,110 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  filterVariants,
+  type SupplierAVariant,
+  summarise,
+  supplierASummarySchema,
+  supplierAVariantSchema,
+  toVariant,
+} from '../../../../src/resources/products/suppliers/supplier-a.ts'
+
+function variant(fields: Record<string, string> = {}): SupplierAVariant {
+  const made = toVariant({ style: 'PC61', ...fields })
+  if (!made) throw new Error('a variant needs a style')
+  return made
+}
+
+const HEATHER = { color: 'Athletic Heather', catalogColor: 'Athletic Hthr' }
+const VARIANTS = [
+  variant({ ...HEATHER, size: '2XL', sizeIndex: '6', piecePrice: '4.50' }),
+  variant({ ...HEATHER, size: 'S', sizeIndex: '2', piecePrice: '3.00', productTitle: 'Tee', brandName: 'Cedar Row' }),
+  variant({ color: 'Black', size: 'S', sizeIndex: '2', piecePrice: '10.00' }),
+  variant({ color: 'Black', size: 'OSFA', piecePrice: '0.00' }),
+  variant({ catalogColor: 'Wht' }),
+]
+
+describe('toVariant', () => {
+  it.each([
+    ['3.42', 3.42],
+    [' 12 ', 12],
+    ['0', null],
+    ['0.00', null],
+    ['-1', null],
+    ['', null],
+    ['$3.42', 3.42],
+    [' $ 3.42 ', 3.42],
+    ['USD 3.42', 3.42],
+    ['1,234', 1234],
+    ['$1,234.50', 1234.5],
+    ['1,234,567.8', 1_234_567.8],
+    ['1,23', null],
+    ['1,2345', null],
+    ['12,34,567', null],
+    ['0,123', null],
+    ['1.234,50', null],
+    ['1.2.3', null],
+    ['3,42', null],
+    ['-$3.42', null],
+    ['€3.42', null],
+    ['$', null],
+    ['3.42 each', null],
+    ['1e3', null],
+    ['Infinity', null],
+    ['9'.repeat(400), null],
+  ])('reads the price %j as %j', (text, price) => {
+    expect(variant({ piecePrice: text }).piece_price).toBe(price)
+  })
+
+  it('requires a style, and nothing else', () => {
+    expect(toVariant({ color: 'Red' })).toBeNull()
+    expect(toVariant({ style: '  ' })).toBeNull()
+    expect(supplierAVariantSchema.parse(variant())).toEqual(variant())
+  })
+
+  it('reads a variant of the schema, whatever is sent', () => {
+    const name = fc.constantFrom('style', 'piecePrice', 'sizeIndex', 'color', 'caseSize', 'productTitle', '__proto__')
+    fc.assert(
+      fc.property(fc.array(fc.tuple(name, fc.string())), (fields) => {
+        const made = toVariant(Object.fromEntries([...fields, ['style', 'x']]))
+        expect(supplierAVariantSchema.parse(made)).toEqual(made)
+      }),
+    )
+  })
+})
+
+describe('filterVariants', () => {
+  it.each([
+    [{}, 5],
+    [{ color: '', size: ' ' }, 5],
+    [{ color: 'athletic heather' }, 2],
+    [{ color: ' ATHLETIC HTHR ' }, 2],
+    [{ color: 'Athletic' }, 0],
+    [{ color: 'wht' }, 1],
+    [{ size: 's' }, 2],
+    [{ color: 'Black', size: 'osfa' }, 1],
+    [{ color: 'Black', size: '2XL' }, 0],
+  ])('filters by %j: %i', (filter, count) => {
+    expect(filterVariants(VARIANTS, filter)).toHaveLength(count)
+  })
+})
+
+describe('summarise', () => {
+  it('summarises the style', () => {
+    expect(summarise('PC61', VARIANTS)).toEqual({
+      style: 'PC61',
+      title: 'Tee',
+      brand: 'Cedar Row',
+      colors: ['Athletic Heather', 'Black', 'Wht'],
+      sizes: ['S', '2XL', 'OSFA'],
+      price_min: 3,
+      price_max: 10,
+    })
+  })
+
+  it('is null without variants, and has nulls for a row without values', () => {
+    expect(summarise('PC61', [])).toBeNull()
+    const empty = { title: null, brand: null, colors: [], sizes: [], price_min: null, price_max: null }
+    expect(supplierASummarySchema.parse(summarise('PC61', [variant()]))).toEqual({ style: 'PC61', ...empty })
+  })
+})

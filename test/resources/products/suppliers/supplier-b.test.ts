@@ -1,0 +1,341 @@
+import fc from 'fast-check'
+import { describe, expect, inject, it, onTestFinished, vi } from 'vitest'
+import * as z from 'zod'
+import {
+  supplierB,
+  supplierBColorGroupSchema,
+  supplierBStyleSchema,
+} from '../../../../src/resources/products/suppliers/supplier-b.ts'
+import {
+  CREDENTIALS,
+  LARGE_STYLE_ID,
+  OTHER_CREDENTIALS,
+  productsOf,
+  SINGLE_SKU_STYLE_ID,
+  STYLES,
+} from '../../../../src/simulators/supplier-b-catalogue.ts'
+import { LOCAL } from '../../../support/addresses.ts'
+import { BROKEN_WIRE, errorOf, SupplierScope, showAll } from './support.ts'
+
+const UNAVAILABLE = { reason: 'supplier_unavailable', retryAfterSeconds: null }
+const REJECTED = { reason: 'supplier_rejected_credentials', retryAfterSeconds: null }
+
+function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
+  const onCallsLeft = vi.fn()
+  const connection = {
+    baseUrl,
+    credentials: supplierB.credentials.parse(login),
+    addresses: LOCAL,
+    timeoutMs,
+    onCallsLeft,
+  }
+  const { search, find } = supplierB.adapter
+  return {
+    onCallsLeft,
+    searchStyles: async (q: string) => (await search(q).lookups[0]?.fetch(connection)) ?? fail(),
+    productsOfStyle: async (styleId: string) => find({ styleId }).lookup.fetch(connection),
+    productBySku: async (sku: string) => find({ sku }).lookup.fetch(connection),
+  }
+}
+
+function connect({ timeoutMs, credentials }: { timeoutMs?: number; credentials?: Partial<typeof CREDENTIALS> } = {}) {
+  const scope = new SupplierScope(inject('supplierBUrl'))
+  return { scope, supplier: connectTo(`${scope.url}/`, { ...CREDENTIALS, ...credentials }, timeoutMs) }
+}
+
+/** The supplier's JSON for one SKU. */
+const ROW = { sku: 'B1', styleID: 1, colorCode: '01', colorName: 'Red' }
+
+const LOOKUPS: readonly (readonly [string, (supplier: ReturnType<typeof connectTo>) => Promise<unknown[]>])[] = [
+  ['searchStyles', (supplier) => supplier.searchStyles('tee')],
+  ['productsOfStyle', (supplier) => supplier.productsOfStyle('1')],
+  ['productBySku', (supplier) => supplier.productBySku('B00010001')],
+]
+
+describe('supplier_b styles', () => {
+  it.each([
+    ['hoodie', 5],
+    ['NORTHFIELD tee', 2],
+    ['Harbor+Pine', 8],
+    ['mill & loom cap', 1],
+    ['polo, hoodie', 0],
+    ['50% off?#/../', 0],
+    ['zzz', 0],
+  ])('finds %s: %i', async (text, count) => {
+    const { supplier } = connect()
+    const data = await supplier.searchStyles(text)
+    expect(data).toHaveLength(count)
+    expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(59)
+    expect(z.array(supplierBStyleSchema).parse(data)).toEqual(data)
+  })
+
+  it('normalises a style', async () => {
+    const { supplier } = connect()
+    expect(await supplier.searchStyles('NO301')).toEqual([
+      {
+        style_id: 1,
+        part_number: '00100',
+        brand: 'Northfield',
+        style: 'NO301',
+        title: 'Unisex Jersey T-Shirt',
+        category: 'T-Shirts',
+        brand_image: 'Images/Brand/1_fl.jpg',
+        style_image: 'Images/Style/1_fm.jpg',
+        sustainable: true,
+      },
+    ])
+  })
+})
+
+describe('supplier_b products', () => {
+  it('returns the 560 SKUs of the large style in 70 colours, sizes in order', async () => {
+    const { supplier } = connect()
+    const data = await supplier.productsOfStyle(String(LARGE_STYLE_ID))
+    expect(z.array(supplierBColorGroupSchema).parse(data)).toEqual(data)
+    expect(data).toHaveLength(70)
+    expect(data.flatMap((group) => group.skus)).toHaveLength(560)
+    for (const group of data) {
+      expect(group.skus.map((sku) => sku.size)).toEqual(['XS', 'S', 'M', 'L', 'XL', '2XL', '3XL', '4XL'])
+    }
+  })
+
+  it('normalises a single SKU', async () => {
+    const { supplier } = connect()
+    const [raw] = productsOf(STYLES[SINGLE_SKU_STYLE_ID - 1] ?? fail())
+    const group = {
+      style_id: 40,
+      brand: 'Harbor+Pine',
+      style: 'HAT840',
+      color: 'White',
+      color_code: '01',
+      color_family: 'White',
+      color1: '#000000',
+      color2: null,
+      swatch_image: 'Images/Color/400000_fm_swatch.jpg',
+      front_image: 'Images/Color/400000_f_fm.jpg',
+      back_image: 'Images/Color/400000_b_fm.jpg',
+      side_image: 'Images/Color/400000_d_fm.jpg',
+      skus: [
+        {
+          sku: 'B00400002',
+          gtin: '00100000400002',
+          sku_id: '400002',
+          size: 'M',
+          size_order: 'B3',
+          qty: raw?.qty,
+          case_qty: 72,
+          unit_weight: 0.37,
+          piece_price: 4.2,
+          dozen_price: 4.07,
+          case_price: 3.86,
+          map_price: null,
+          sale_price: null,
+          customer_price: 3.78,
+          sale_expiration: null,
+          country_of_origin: 'HN',
+        },
+      ],
+    }
+    expect(await supplier.productsOfStyle('40')).toEqual([group])
+    expect(await supplier.productBySku('B00400002')).toEqual([group])
+    expect(await supplier.productBySku('00100000400002')).toEqual([group])
+  })
+
+  it.each([
+    ['3', 6],
+    ['Northfield NOK53', 6],
+    ['harbor+pine HA3033', 6],
+    ['999', 0],
+    ['NOK5', 0],
+    ['a b/../?&=+%2F', 0],
+  ])('finds a style by %s: %i colours', async (styleId, count) => {
+    const { supplier } = connect()
+    expect(await supplier.productsOfStyle(styleId)).toHaveLength(count)
+  })
+
+  it.each([['B1'], ['../styles'], ['a b+c'], ['%2e%2e'], ['?fields=x']])(
+    'returns no products for the SKU %s',
+    async (sku) => {
+      const { scope, supplier } = connect()
+      expect(await supplier.productBySku(sku)).toEqual([])
+      expect((await scope.calls())[0]?.path.startsWith(`/v2/products/${encodeURIComponent(sku)}?fields=sku,`)).toBe(
+        true,
+      )
+    },
+  )
+
+  it.each(['1,2', ',', '', '  ', '.', '..', 'a\nb', 'x'.repeat(101)])('never sends the id %j', async (id) => {
+    const { scope, supplier } = connect()
+    expect((await errorOf(supplier.productsOfStyle(id))).name).toBe('ApiError')
+    expect((await errorOf(supplier.productBySku(id))).name).toBe('ApiError')
+    expect(await scope.calls()).toEqual([])
+  })
+
+  it('requests only fields that the supplier has', async () => {
+    const { scope, supplier } = connect()
+    await supplier.searchStyles('a+b c')
+    await supplier.productsOfStyle('1')
+    const [search, products] = (await scope.calls()).map((call) => call.path)
+    expect(search).toMatch(/^\/v2\/styles\?search=a%2Bb%20c&fields=styleID,/)
+    expect(products).toMatch(/^\/v2\/products\/\?styleid=1&fields=sku,/)
+    const known = new Set([...Object.keys(STYLES[0] ?? {}), ...Object.keys(productsOf(STYLES[0] ?? fail())[0] ?? {})])
+    const requested = [search, products].flatMap((path) => path?.split('fields=')[1]?.split(',') ?? [])
+    expect(requested).toHaveLength(9 + 28)
+    for (const field of requested) {
+      expect(known).toContain(field)
+    }
+  })
+
+  it('returns the prices of each account', async () => {
+    const mine = await connect().supplier.productBySku('B00400002')
+    const theirs = await connect({ credentials: OTHER_CREDENTIALS }).supplier.productBySku('B00400002')
+    expect([mine, theirs].map(([group]) => group?.skus[0]?.customer_price)).toEqual([3.78, 2.1])
+  })
+})
+
+describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
+  it.each([{ account_number: '1' }, { api_key: 'wrong-key' }])(
+    'reports %j as rejected credentials, and never shows them',
+    async (credentials) => {
+      const error = await errorOf(look(connect({ credentials }).supplier))
+      expect(error).toMatchObject(REJECTED)
+      expect(showAll(error)).not.toMatch(/wrong-key|with-colon|20001|Basic/)
+    },
+  )
+
+  it.each(BROKEN_WIRE)('reports %s', async (_, fault, expected) => {
+    const { scope, supplier } = connect()
+    await scope.setFaults(fault)
+    const error = await errorOf(look(supplier))
+    expect(error).toMatchObject({ name: 'SupplierError', ...expected })
+    expect(showAll(error)).not.toMatch(/with-colon|20001|Basic|127\.0\.0\.1:\d+\/t/)
+    expect(await scope.calls()).toHaveLength(1)
+    expect(await look(supplier)).not.toEqual([])
+  })
+
+  const notFound = { errors: [{ field: 'Identifier', message: 'Requested item(s) were not found or discontinued.' }] }
+
+  it.each([
+    ['a wrong route', 404, { message: 'No HTTP resource was found', messageDetail: 'No type was found' }],
+    ['a 404 without errors', 404, { errors: [] }],
+    ['a 404 list', 404, []],
+    ['400', 400, { code: 400, message: 'Bad', errors: [{ field: 'x', message: 'Bad' }] }],
+    ['the unknown-item response with another status', 400, notFound],
+    ['an error object with 200', 200, notFound],
+    ['403', 403, { message: 'Forbidden' }],
+    ['500', 500, { code: 500, message: 'Oops' }],
+    ['503', 503, { code: 503, message: 'Oops' }],
+    ['null', 200, null],
+    ['a bare object', 200, { ...ROW }],
+    ['a list of texts', 200, ['a']],
+    ['a list of lists', 200, [[]]],
+    ['a list of nulls', 200, [null]],
+    ['rows without an id', 200, [{ name: 'x' }]],
+  ])('reports %s as a failure', async (_, status, body) => {
+    const { scope, supplier } = connect()
+    await scope.setFaults({ status, body: JSON.stringify(body) })
+    expect(await errorOf(look(supplier))).toMatchObject(UNAVAILABLE)
+  })
+
+  it('reports 20 MiB of a valid response as a failure', async () => {
+    const { scope, supplier } = connect()
+    await scope.setFaults({ body: JSON.stringify([ROW]) + ' '.repeat(20 * 1024 * 1024) })
+    expect(await errorOf(look(supplier))).toMatchObject({ ...UNAVAILABLE, message: expect.stringMatching(/too_large/) })
+  })
+
+  it.each([
+    ['the unknown-item response', 404, JSON.stringify(notFound)],
+    ['an empty 404', 404, ''],
+    ['a blank 404', 404, ' \r\n'],
+    ['an empty list', 200, '[]'],
+  ])('returns no items for %s', async (_, status, body) => {
+    const { scope, supplier } = connect()
+    const headers = { 'x-rate-limit-remaining': '7' }
+    await scope.setFaults({ status, headers, body })
+    expect(await look(supplier)).toEqual([])
+    expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(7)
+  })
+
+  it('leaves out only the row without its id', async () => {
+    const { scope, supplier } = connect()
+    await scope.setFaults({ body: JSON.stringify([ROW, { colorName: 'Blue' }]) })
+    const data = await look(supplier)
+    expect(data).toHaveLength(1)
+    expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(null)
+  })
+
+  it('times out', async () => {
+    const { scope, supplier } = connect({ timeoutMs: 150 })
+    await scope.setFaults({ delayMs: 3000 })
+    expect(await errorOf(look(supplier))).toMatchObject({ ...UNAVAILABLE, message: expect.stringMatching(/timeout/) })
+  })
+})
+
+describe('supplier_b rate limit and unusual values', () => {
+  it('reads prices and counts with dollar signs and thousands separators, and leading zeros of a gtin', async () => {
+    const { scope, supplier } = connect()
+    const odd = {
+      gtin: '00821780003841',
+      piecePrice: '$4.38',
+      casePrice: '$1,234.50',
+      qty: '12,345',
+      salePrice: '1,23',
+    }
+    await scope.setFaults({ body: JSON.stringify([{ ...ROW, ...odd }]) })
+    expect((await supplier.productBySku('B1'))[0]?.skus[0]).toMatchObject({
+      gtin: '00821780003841',
+      piece_price: 4.38,
+      case_price: 1234.5,
+      qty: 12_345,
+      sale_price: null,
+    })
+  })
+
+  it('reads no id from a text with separators', async () => {
+    const { scope, supplier } = connect()
+    await scope.setFaults({ body: JSON.stringify([{ ...ROW, styleID: '1,234' }]) })
+    expect((await supplier.productBySku('B1'))[0]?.style_id).toBeNull()
+  })
+
+  it('reports the calls left until the supplier rejects one', async () => {
+    const { supplier } = connect()
+    for (let call = 0; call < 60; call++) await supplier.productBySku('B00400002')
+    const left = supplier.onCallsLeft.mock.calls.flat()
+    expect(left).toEqual(Array.from({ length: 60 }, (_, call) => 59 - call))
+    const error = await errorOf(supplier.searchStyles('tee'))
+    expect(error).toMatchObject({ reason: 'supplier_unavailable', retryAfterSeconds: expect.any(Number) })
+    expect(error.retryAfterSeconds).toBeGreaterThan(0)
+    expect(error.retryAfterSeconds).toBeLessThanOrEqual(60)
+  })
+
+  it.each([['-1'], ['many'], ['']])('reads no count from the header %j', async (text) => {
+    const { scope, supplier } = connect()
+    await scope.setFaults({ headers: { 'x-rate-limit-remaining': text }, body: JSON.stringify([ROW]) })
+    await supplier.productBySku('B1')
+    expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(null)
+  })
+
+  it('returns items of the schema, whatever the values are', async () => {
+    const fetching = vi.spyOn(globalThis, 'fetch')
+    onTestFinished(() => fetching.mockRestore())
+    const value = fc.oneof(fc.jsonValue({ maxDepth: 1 }), fc.constantFrom('1.5', '-3', 0, '', ' ', 'true', 1e300, -7))
+    const names = Object.keys(productsOf(STYLES[0] ?? fail())[0] ?? {})
+    const fields = fc.dictionary(fc.constantFrom(...names), value)
+    const rows = fc.array(fields, { maxLength: 6 })
+    await fc.assert(
+      fc.asyncProperty(rows, async (list) => {
+        const body = JSON.stringify([...list.map((row) => ({ ...row })), ROW])
+        fetching.mockImplementation(async () => new Response(body))
+        const supplier = connectTo('https://1.1.1.1', CREDENTIALS)
+        const products = await supplier.productsOfStyle('1')
+        expect(z.array(supplierBColorGroupSchema).parse(products)).toEqual(products)
+        const styles = await supplier.searchStyles('x')
+        expect(z.array(supplierBStyleSchema).parse(styles)).toEqual(styles)
+      }),
+    )
+  })
+})
+
+function fail(): never {
+  throw new Error('the simulator has no such style')
+}

@@ -1,0 +1,68 @@
+import type { SupplierError } from '../../../../src/resources/products/suppliers/supplier.ts'
+import type { Call, Fault } from '../../../../src/simulators/kit.ts'
+import { look, spoil } from '../../../../src/simulators/steer.ts'
+
+let nextScope = 1
+
+/** A simulator's scope of one test: its own faults and its own log of calls. */
+export class SupplierScope {
+  readonly url: string
+
+  constructor(simulatorUrl: string) {
+    this.url = `${simulatorUrl}/t/${crypto.randomUUID()}-${nextScope++}`
+  }
+
+  async setFaults(...faults: Fault[]): Promise<void> {
+    await spoil(this.url, ...faults)
+  }
+
+  async calls(): Promise<Call[]> {
+    return (await look(this.url)).calls
+  }
+}
+
+/** The error that the promise rejects with; fails the test when it resolves. */
+export async function errorOf(promise: Promise<unknown>): Promise<SupplierError> {
+  return promise.then(
+    () => {
+      throw new Error('expected an error')
+    },
+    (error) => error,
+  )
+}
+
+/** Everything that a log could show of an error. */
+export function showAll(error: Error): string {
+  return [error.stack, String(error.cause), JSON.stringify(error), JSON.stringify(Object.entries(error))].join('\n')
+}
+
+/** Faults that both suppliers may have, and the expected error. */
+export const BROKEN_WIRE: readonly (readonly [string, Fault, Partial<SupplierError>])[] = [
+  ['503 with an HTML page', { status: 503, body: '<html><body><h1>Busy</h1></body></html>' }, down()],
+  ['502 with no body', { status: 502 }, down()],
+  ['500 with no body', { status: 500 }, down()],
+  [
+    '200 with an HTML page',
+    { body: '<!doctype html><html><br></html>', headers: { 'content-type': 'text/html' } },
+    down(),
+  ],
+  ['200 with no body', { body: '' }, down()],
+  ['200 with garbage', { body: '\u0000\ufffd garbage' }, down()],
+  ['a body cut short', { cutAfterBytes: 200 }, down()],
+  ['a connection closed without a response', { destroy: true }, down()],
+  ['a redirect', { status: 302, headers: { location: '?again=1' } }, down()],
+  ['a permanent redirect', { status: 308, headers: { location: '?again=1' } }, down()],
+  ['an empty 204', { status: 204 }, down()],
+  ['401', { status: 401, body: '<html>who are you</html>' }, { ...down(), reason: 'supplier_rejected_credentials' }],
+  ['429', { status: 429 }, { ...down(), retryAfterSeconds: 10 }],
+  ['429 with Retry-After', { status: 429, headers: { 'retry-after': '17' } }, { ...down(), retryAfterSeconds: 17 }],
+  [
+    '429 with a date in Retry-After',
+    { status: 429, headers: { 'retry-after': 'Sat, 21 Nov 2026 08:00:00 GMT' } },
+    { ...down(), retryAfterSeconds: 10 },
+  ],
+]
+
+function down(): Partial<SupplierError> {
+  return { reason: 'supplier_unavailable', retryAfterSeconds: null }
+}

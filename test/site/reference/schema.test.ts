@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest'
+import * as z from 'zod/mini'
+import { amount, date, dateTime, id, idText, trimmed, wholeNumber } from '../../../src/kernel/api/contract.ts'
+import { SchemaWriter } from '../../../src/site/reference/schema.ts'
+
+const nullableText = { type: ['string', 'null'] }
+
+describe('a Zod schema is published as what it accepts', () => {
+  const cases: [string, z.ZodMiniType, 'input' | 'output', unknown][] = [
+    ['an id', id, 'output', { type: 'integer', minimum: 1, maximum: 9007199254740991 }],
+    ['an id in a query', idText, 'input', { type: 'integer', minimum: 1, maximum: 9007199254740991 }],
+    ['a number in a query', wholeNumber(1, 100), 'input', { type: 'integer', minimum: 1, maximum: 100 }],
+    [
+      'a default behind a transform',
+      z._default(wholeNumber(1, 100), 25),
+      'input',
+      { type: 'integer', minimum: 1, maximum: 100, default: 25 },
+    ],
+    ['trimmed text', trimmed(255), 'input', expect.objectContaining({ type: 'string', minLength: 1, maxLength: 255 })],
+    [
+      'the rules behind a trim',
+      z.pipe(z.string().check(z.trim()), z.string().check(z.regex(/^x$/))),
+      'input',
+      { type: 'string', pattern: '^x$' },
+    ],
+    [
+      'a pattern with slashes and backslashes',
+      z.string().check(z.regex(/^\/a\\\/[^/]$/)),
+      'input',
+      { type: 'string', pattern: '^/a\\\\/[^/]$' },
+    ],
+    ['nullable text', z.nullable(z.string()), 'output', nullableText],
+    ['a nullable enum', z.nullable(z.enum(['a', 'b'])), 'output', { ...nullableText, enum: ['a', 'b', null] }],
+    ['a date', date, 'input', { type: 'string', format: 'date' }],
+    ['a date-time in a request', z.iso.datetime({ offset: true }), 'input', { type: 'string', format: 'date-time' }],
+    ['a date-time in a response', dateTime, 'output', { type: 'string', format: 'date-time', pattern: '\\.\\d{3}Z$' }],
+    ['an amount', amount, 'output', { type: 'number' }],
+    [
+      'an object of anything',
+      z.record(z.string(), z.unknown()),
+      'output',
+      { type: 'object', additionalProperties: true },
+    ],
+    [
+      'a strict body',
+      z.strictObject({ a: z.optional(z.string()) }),
+      'input',
+      { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
+    ],
+    [
+      'a strict response',
+      z.strictObject({ a: z.string() }),
+      'output',
+      { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] },
+    ],
+  ]
+  it.each(cases)('%s', (_name, schema, io, expected) => {
+    expect(new SchemaWriter().write(schema, io)).toEqual(expected)
+  })
+})
+
+describe('components', () => {
+  const shared = z.strictObject({ a: id }).check(z.meta({ id: 'Shared', description: 'Used twice.' }))
+
+  it('holds a schema with an id once and refers to it', () => {
+    const writer = new SchemaWriter()
+    const reference = { $ref: '#/components/schemas/Shared' }
+    expect(writer.write(shared, 'output')).toEqual(reference)
+    expect(writer.write(z.array(shared), 'output')).toEqual({ type: 'array', items: reference })
+    expect(writer.write(z.nullable(shared), 'output')).toEqual({ anyOf: [reference, { type: 'null' }] })
+    expect([...writer.components.keys()]).toEqual(['Shared'])
+  })
+
+  it('publishes any JSON by name', () => {
+    const writer = new SchemaWriter()
+    expect(writer.write(z.array(z.json()), 'output')).toEqual({
+      type: 'array',
+      items: { $ref: '#/components/schemas/JsonValue' },
+    })
+    expect(writer.components.get('JsonValue')).toEqual({ description: 'Any JSON value.' })
+  })
+
+  it('throws for two schemas that differ under one id', () => {
+    const differing = z
+      .strictObject({ a: z.string(), b: z._default(z.string(), 'x') })
+      .check(z.meta({ id: 'Differing' }))
+    const writer = new SchemaWriter()
+    writer.write(differing, 'input')
+    expect(() => writer.write(differing, 'output')).toThrow('Two different schemas have the id Differing.')
+  })
+
+  it('throws for a schema that refers to itself and has no id', () => {
+    const tree: z.ZodMiniType = z.strictObject({ children: z.lazy(() => z.array(tree)) })
+    expect(() => new SchemaWriter().write(z.array(tree), 'output')).toThrow('refers to itself')
+  })
+})

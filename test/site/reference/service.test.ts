@@ -1,0 +1,77 @@
+import { env, exports } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import committed from '../../../src/site/reference/openapi.json'
+import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+import { expectConforms } from '../../support/conformance.ts'
+
+const ORIGIN = 'https://api.test'
+
+describe('the service publishes', () => {
+  it('its description without a token, for any origin', async () => {
+    const request = new Request(`${ORIGIN}/api/v1/openapi.json`)
+    const response = await exports.default.fetch(request)
+    expect(response.status).toBe(200)
+    await expectConforms(request, response)
+    expect(await response.json()).toEqual(committed)
+  })
+
+  it('its description with an ETag, which gives 304 while it is unchanged', async () => {
+    const read = (headers: Record<string, string>) =>
+      exports.default.fetch(new Request(`${ORIGIN}/api/v1/openapi.json`, { headers }))
+    const etag = (await read({})).headers.get('etag') ?? ''
+    expect(etag).not.toBe('')
+    const again = await read({ 'if-none-match': etag })
+    expect([again.status, await again.text()]).toEqual([304, ''])
+    expect((await read({ 'if-none-match': '"another"' })).status).toBe(200)
+  })
+
+  it('its page at /, under a strict policy', async () => {
+    const response = await env.ASSETS.fetch(`${ORIGIN}/`)
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toMatch(/^text\/html/)
+    expect(response.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'")
+    expect((await response.text()).includes('src="page.js"')).toBe(true)
+  })
+
+  it.each([
+    ['/llms.txt', /^text\/plain/, '# CRM integration API'],
+    ['/postman_collection.json', /^application\/json/, 'schema.getpostman.com'],
+  ])('its description as %s', async (path, type, text) => {
+    const response = await exports.default.fetch(new Request(ORIGIN + path))
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toMatch(type)
+    expect((await response.text()).includes(text)).toBe(true)
+  })
+})
+
+describe('a response conforms to the published description for', () => {
+  let company: TestCompany
+  beforeAll(async () => {
+    await migrate()
+    company = await mintCompany()
+  })
+
+  const JSON_TYPE = { 'content-type': 'application/json' }
+  const cases: [string, number, string, RequestInit][] = [
+    ['a list', 200, '/clients', {}],
+    ['HEAD of a list', 200, '/clients', { method: 'HEAD' }],
+    ['a created client', 200, '/clients', { method: 'POST', headers: JSON_TYPE, body: '{"company_name":"Oak"}' }],
+    ['a wrong query', 400, '/clients?page=0&per_page=x', {}],
+    ['malformed JSON', 400, '/clients', { method: 'POST', headers: JSON_TYPE, body: '{' }],
+    ['another media type', 415, '/clients', { method: 'POST', body: 'a=1' }],
+    ['a body over the limit', 413, '/clients', { method: 'POST', headers: JSON_TYPE, body: ' '.repeat(1_100_000) }],
+    ['an unknown client', 404, '/clients/999999', {}],
+    ['an id that cannot be', 404, '/orders/x', {}],
+    ['an unknown path', 404, '/nothing', {}],
+    ['an unknown method', 405, '/clients', { method: 'DELETE' }],
+    ['no token', 401, '/clients', { headers: { authorization: '' } }],
+    ['a preflight', 204, '/clients', { method: 'OPTIONS', headers: { 'access-control-request-method': 'POST' } }],
+  ]
+  it.each(cases)('%s: %i', async (_name, status, path, init) => {
+    const headers = { authorization: `Bearer ${company.token}`, ...init.headers }
+    const request = new Request(`${ORIGIN}/api/v1${path}`, { ...init, headers })
+    const response = await exports.default.fetch(request)
+    expect(response.status).toBe(status)
+    await expectConforms(request, response)
+  })
+})
