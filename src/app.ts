@@ -1,18 +1,20 @@
-import type { Context, MiddlewareHandler, NotFoundHandler } from 'hono'
+import type { Context, MiddlewareHandler } from 'hono'
 import { Hono } from 'hono/tiny'
+import { startDelivery } from './delivery/accounting/delivery.ts'
+import { startWebhooks } from './delivery/webhooks/delivery.ts'
 import type { Env } from './env.ts'
-import { type AppEnv, openContext } from './kernel/api/context.ts'
-import type { Contract } from './kernel/api/contract.ts'
-import { honoPath, NO_QUERY, type Route, validate } from './kernel/api/endpoint.ts'
-import { startUse } from './kernel/db/client.ts'
-import { databaseText } from './kernel/db/failures.ts'
+import type { AppEnv } from './kernel/api/context.ts'
+import { NO_QUERY, validate } from './kernel/api/endpoint.ts'
+import { toResponse } from './kernel/api/failures.ts'
+import { type Api, mount, refuseMethod, serveAsset, serveDescription } from './kernel/api/mount.ts'
+import { type Database, type DatabaseUse, startUse } from './kernel/db/client.ts'
+import { databaseFor, directoryFor } from './kernel/db/placement.ts'
 import { authenticate } from './kernel/gate/authenticate.ts'
-import { rateLimit, refuseToken } from './kernel/gate/middleware.ts'
-import { isLoopback } from './kernel/http/address.ts'
-import { BUDGET_MS, DeadlineError, withDeadline } from './kernel/http/deadline.ts'
-import { ApiError, ERRORS, errorResponse } from './kernel/http/errors.ts'
+import { type RequestUsage, rateLimit, refuseToken } from './kernel/gate/middleware.ts'
+import type { Token } from './kernel/gate/tokens.ts'
+import { addressPolicy, isLoopback } from './kernel/http/address.ts'
+import { ApiError, errorResponse } from './kernel/http/errors.ts'
 import { log } from './kernel/http/log.ts'
-import { joinOr } from './kernel/http/messages.ts'
 import { adminContracts } from './operation/admin/contracts.ts'
 import { adminRoutes } from './operation/admin/routes.ts'
 import { countFailure } from './operation/health/failures.ts'
@@ -25,6 +27,7 @@ import { routes as clients } from './resources/clients/routes.ts'
 import { contracts } from './resources/contracts.ts'
 import { RELAY, relayFile } from './resources/files/relay.ts'
 import { routes as files } from './resources/files/routes.ts'
+import { deploymentStorage } from './resources/files/storage.ts'
 import { routes as mail } from './resources/mail/routes.ts'
 import { routes as orders } from './resources/orders/routes.ts'
 import { routes as products } from './resources/products/routes.ts'
@@ -37,18 +40,12 @@ const EXPOSED_HEADERS =
 
 type Middleware = MiddlewareHandler<AppEnv>
 
-/** The contracts of an API, and their routes. */
-export interface Api {
-  contracts: readonly Contract[]
-  routes: readonly Route[]
-}
-
 /** The application: the middleware in its order around the routes of the integration API and of the administration API. */
 export function createApp({ contracts, routes }: Api, administration: Api): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ strict: false })
   app.use(addHeaders, refuseForeignHost, respondToPreflight, catchErrors)
   // Hono passes Errors to its own handler before the middleware sees them.
-  app.onError((error, c) => toResponse(error, c))
+  app.onError((error, c) => respondTo(error, c))
   app.notFound(serveAsset)
 
   const api = new Hono<AppEnv>({ strict: false })
@@ -72,20 +69,6 @@ export function createApp({ contracts, routes }: Api, administration: Api): Hono
   }
   app.on(['GET', 'PUT'], `${RELAY}*`, relayFile)
   return app
-}
-
-/** The published description is a static asset; it needs no token. */
-function serveDescription(api: Hono<AppEnv>, asset: string): void {
-  api.get('/openapi.json', validate('query', NO_QUERY), async (c) => {
-    c.set('operation', 'openapi')
-    return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
-  })
-  api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
-}
-
-function mount(api: Hono<AppEnv>, { contracts, routes }: Api): void {
-  for (const add of routes) add(api)
-  for (const [path, methods] of methodsByPath(contracts)) api.all(path, refuseMethod(methods))
 }
 
 /** Paths that other origins may not read: their callers are signed in by the browser. */
@@ -115,7 +98,7 @@ const addHeaders: Middleware = async (c, next) => {
     operation: c.get('operation'),
     status,
     duration_ms: Date.now() - receivedAt,
-    company_id: token?.companyId ?? c.get('admin')?.companyId,
+    company_id: token?.companyId ?? c.get('companyId'),
     token_id: token?.id,
     ...(actor !== undefined && { actor, address: c.req.header('cf-connecting-ip') }),
     rows_read: use.rowsRead,
@@ -162,9 +145,12 @@ const catchErrors: Middleware = async (c, next) => {
   try {
     await next()
   } catch (thrown) {
-    c.res = toResponse(thrown, c)
+    c.res = respondTo(thrown, c)
   }
 }
+
+const respondTo = (thrown: unknown, c: Context<AppEnv>) =>
+  toResponse(thrown, c, () => countFailure(c.executionCtx, c.get('requestId')))
 
 const refuseSuspended: Middleware = async (c, next) => {
   const context = c.get('context')
@@ -175,79 +161,83 @@ const refuseSuspended: Middleware = async (c, next) => {
   await next()
 }
 
-const ROUTE_NOT_FOUND = 'Route not found: /api/v1/openapi.json describes every route'
+/** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `authenticate`. */
+const openContext: Middleware = async (c, next) => {
+  const { env } = c
+  const now = c.get('receivedAt')
+  const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
+  const usage = c.get('usage')
+  const { token } = usage
+  const { companyId } = token
+  c.set('token', token)
+  const use = c.get('databaseUse')
+  const db = openDatabase(env, usage, c.req.header('x-bookmark'), use)
+  c.set('context', {
+    requestId: c.get('requestId'),
+    now,
+    token,
+    companyId,
+    db,
+    openDirectory: () => directoryFor(env, { meter: usage, use }),
+    deploymentStorage: deploymentStorage(env, c.req.url),
+    mailContents: env.FILES,
+    cache: env.CACHE,
+    credentialsKey: env.CREDENTIALS_KEY,
+    addresses: addressPolicy(env),
+    ifNoneMatch: c.req.header('if-none-match') ?? null,
+    ifMatch: c.req.header('if-match') ?? null,
+    idempotency: null,
+    deliverAccounting: () => waitUntil(startDelivery(env, companyId, db.primaryRegion())),
+    announceChange: () => {
+      if (token.hasWebhooks) waitUntil(startWebhooks(env, companyId, db.primaryRegion()))
+    },
+    rememberFreshness: () => usage.remember(),
+    waitUntil,
+  })
+  await next()
 
-/** The reference page and its files are static assets, served through the Worker so that they have its headers. */
-const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
-  const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
-  const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
-  return asset && asset.status !== 404 ? asset : errorResponse(new ApiError('not_found', { message: ROUTE_NOT_FOUND }))
-}
-
-async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
-  const asset = await withDeadline(ASSETS.fetch(request), BUDGET_MS.assets)
-  // Headers cannot be set on a fetched response.
-  return new Response(asset.body, asset)
-}
-
-function refuseMethod(allowed: readonly string[]): Middleware {
-  const message = `The path does not support this method: use ${joinOr(allowed)}`
-  return () => {
-    throw new ApiError('method_not_allowed', { message, headers: { Allow: allowed.join(', ') } })
-  }
-}
-
-/** The methods of each path; HEAD wherever GET is. */
-function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
-  const paths = new Map<string, string[]>()
-  for (const contract of all) {
-    const path = honoPath(contract)
-    const methods = contract.method === 'GET' ? ['GET', 'HEAD'] : [contract.method]
-    paths.set(path, [...(paths.get(path) ?? []), ...methods])
-  }
-  return paths
-}
-
-/** Every 5xx is logged with its cause: a `failure`, which the platform counts as well, or the kind of the error. */
-function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
-  const requestId = c.get('requestId')
-  if (thrown instanceof ApiError) {
-    const error = afterWrites(thrown, c)
-    const { kind, message, cause } = error
-    const { status } = ERRORS[kind]
-    const logged = cause === undefined ? message : `${message} | ${cause}`
-    if (status >= 500) log(kind, { request_id: requestId, status, error: logged }, 'error')
-    return errorResponse(error)
-  }
-  log('failure', { request_id: requestId, status: 500, error: describe(thrown) }, 'error')
-  countFailure(c.executionCtx, requestId)
-  return errorResponse(
-    new ApiError('internal_error', { message: `Internal error: report the request id ${requestId}` }),
-  )
+  const bookmark = db.bookmark()
+  const { headers } = c.res
+  if (bookmark) headers.set('X-Bookmark', bookmark)
+  headers.set('Server-Timing', `db;dur=${db.waitedMs()}`)
 }
 
 /**
- * What asks for a repetition says that nothing was changed. Where something was, or may have been, by a method that may
- * not be repeated, it is another error: one without `Retry-After`.
+ * The database of the request's company. While the request runs beside the call of its token's object, its reads wait for
+ * that call too, and are repeated where the company was moved meanwhile.
  */
-function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
-  const { rowsWritten, openWrites } = c.get('databaseUse')
-  const isRepeatable = ['GET', 'HEAD', 'PUT'].includes(c.req.method)
-  const asks = error.kind === 'rate_limited' || (error.kind === 'unavailable' && 'Retry-After' in error.headers)
-  if (!asks || isRepeatable || rowsWritten + openWrites === 0) return error
-  const message =
-    'The request may have been carried out, or a part of it: send it again with the Idempotency-Key that it had; without one, first read what was changed'
-  return new ApiError('unavailable', { message, cause: [error.message, error.cause].filter(Boolean).join(' | ') })
-}
+function openDatabase(env: Env, usage: RequestUsage, sent: string | undefined, use: DatabaseUse): Database {
+  const open = ({ companyId, database, companySlot: slot }: Token) => {
+    const mark = usage.freshness(sent)
+    const opened = databaseFor(
+      env,
+      { companyId, database, slot },
+      { ...(mark !== 'primary' && { bookmark: mark }), meter: usage, use, onMoved: () => usage.forget() },
+    )
+    usage.open(opened.bookmark)
+    return opened
+  }
+  const assumed = usage.token
+  let db = open(assumed)
+  if (!usage.isAssumed) return db
 
-/** What is logged of a failure: no message that may hold values, see {@link databaseText}. */
-function describe(thrown: unknown): string {
-  if (!(thrown instanceof Error)) return typeof thrown
-  const harmless = thrown instanceof DeadlineError ? thrown.message : databaseText(thrown)
-  // The stack begins with the message, whose own lines could look like frames.
-  const stack = (thrown.stack ?? '').replace(thrown.message, '')
-  const frames = stack.split('\n').filter((line) => line.trimStart().startsWith('at '))
-  return [thrown.name, harmless, ...frames.slice(0, 6)].filter(Boolean).join(' | ')
+  const settle = async () => {
+    const { database } = await usage.admitted()
+    if (database !== assumed.database) db = open(usage.token)
+    return db
+  }
+  return {
+    read: async (queries) => {
+      const first = db
+      const [values, settled] = await Promise.all([first.read(queries), settle()])
+      return settled === first ? values : settled.read(queries)
+    },
+    write: async (queries) => (await settle()).write(queries),
+    writeIdempotent: async (queries) => (await settle()).writeIdempotent(queries),
+    bookmark: () => db.bookmark(),
+    primaryRegion: () => db.primaryRegion(),
+    waitedMs: () => db.waitedMs(),
+  }
 }
 
 export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { CompanyContext } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { CredentialsError, decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
 import type { AddressPolicy } from '../../kernel/http/address.ts'
 import { log } from '../../kernel/http/log.ts'

@@ -1,4 +1,4 @@
-import type { CompanyContext } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
 import type { Connection } from './connection.ts'
 import {

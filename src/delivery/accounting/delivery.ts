@@ -1,6 +1,7 @@
 import type { Env } from '../../env.ts'
-import { type CompanyContext, openDatabase } from '../../kernel/db/client.ts'
+import { openDatabase } from '../../kernel/db/client.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase, openCompany } from '../../kernel/db/placement.ts'
 import { recountDaily } from '../../kernel/db/quota.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../../kernel/db/sweep.ts'
@@ -10,6 +11,22 @@ import { type Connection, openConnection } from './connection.ts'
 import { deliverNext } from './deliver-order.ts'
 import { type ConnectionRow, type IntegrationRow, loadCompanyState, loadQueue } from './queries.ts'
 import { AccountingError } from './transport.ts'
+
+/** The object of {@link AccountingDelivery}, as its callers see it. */
+interface AccountingObject extends Rpc.DurableObjectBranded {
+  start(companyId: number): Promise<void>
+  check(companyId: number): Promise<{ ok: boolean; message: string }>
+  ping(): void
+  findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'>
+}
+
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingObject>
+    }
+  }
+}
 
 /** One run delivers at most so many orders and starts no step after so long; a run of its own continues. */
 const ORDERS_PER_RUN = 20

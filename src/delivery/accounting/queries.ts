@@ -1,6 +1,7 @@
 import { and, asc, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm } from '../../kernel/db/client.ts'
+import { orm } from '../../kernel/db/client.ts'
 import { jsonRow } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import {
   accountingConnections,
   accountingLinks,

@@ -1,5 +1,5 @@
 import { isoTime } from '../../kernel/api/contract.ts'
-import type { CompanyContext } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decryptCredentials } from '../../kernel/gate/credentials.ts'
 import { type AddressPolicy, callChecked } from '../../kernel/http/address.ts'
 import { pause } from '../../kernel/http/deadline.ts'

@@ -1,12 +1,27 @@
 import type { Env } from '../../env.ts'
-import { type CompanyContext, openDatabase } from '../../kernel/db/client.ts'
+import { openDatabase } from '../../kernel/db/client.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase } from '../../kernel/db/placement.ts'
 import { listWebhookCompanies } from '../../kernel/db/sweep.ts'
 import { addressPolicy } from '../../kernel/http/address.ts'
 import { deliverChanges } from './deliver-changes.ts'
 import { HostPace } from './host-pace.ts'
 import { listEnabledEndpoints } from './queries.ts'
+
+/** The object of {@link WebhookDelivery}, as its callers see it. */
+interface WebhookObject extends Rpc.DurableObjectBranded {
+  start(companyId: number): Promise<void>
+  ping(): void
+}
+
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookObject>
+    }
+  }
+}
 
 /** One run starts no delivery after so long; a run of its own continues. */
 const RUN_MS = 60_000

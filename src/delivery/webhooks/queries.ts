@@ -1,6 +1,7 @@
 import { and, eq, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm } from '../../kernel/db/client.ts'
+import { orm } from '../../kernel/db/client.ts'
 import { insertRow } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
 import type { FeedChange } from './message.ts'
 

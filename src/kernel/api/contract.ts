@@ -148,9 +148,6 @@ export function parseId(value: string): number | null {
   return Number.isSafeInteger(number) ? number : null
 }
 
-/** The name of a database's binding. */
-export const DATABASE_BINDING = /^DB(_[A-Z0-9_]{1,40})?$/
-
 /** An id in a path or a query. */
 export const idText = z
   .pipe(z.string().check(z.regex(ID_PATTERN, 'must be a positive integer')), z.transform(Number))

@@ -1,3 +1,4 @@
+import type { FoundPage } from '../db/keyset.ts'
 import { type CursorPlace, readCursor, writeCursor } from '../http/cursor.ts'
 import { invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'
@@ -32,21 +33,6 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
     return { next_cursor, has_more: next_cursor !== null }
   }
   return { after: cursor === undefined ? null : readCursor(scope, cursor), following }
-}
-
-/** Where a page begins: after `offset` elements, or after a cursor's place. */
-export interface PageStart {
-  limit: number
-  offset: number
-  /** As the list's own queries wrote it; null of a page by number. */
-  after: CursorPlace | null
-}
-
-/** A page, and the place of its last element when more follow. `total` is null behind a cursor, which has it. */
-export interface FoundPage<T> {
-  rows: T[]
-  total: number | null
-  next: CursorPlace | null
 }
 
 /**

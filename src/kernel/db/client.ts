@@ -114,25 +114,6 @@ export interface Database {
   waitedMs(): number
 }
 
-/** Whose data a query reads or changes, and where it is. Every query function takes it first. */
-export interface CompanyContext {
-  companyId: number
-  db: Database
-  /** The database with tokens, members and what administrators did; that of the company where it is left out. */
-  directory?: Database
-}
-
-/** The `Idempotency-Key` of a request. */
-export interface Idempotency {
-  key: string
-  /** SHA-256 of method, path, query and body, hex. */
-  fingerprint: string
-  /** Of one result among several of the request. */
-  position: number
-  /** Set when the result of an earlier request was returned. */
-  isReplayed: boolean
-}
-
 /** What one request uses of the database, for its line in the log. */
 export interface DatabaseUse {
   rowsRead: number

@@ -1,9 +1,9 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { actorOf } from '../api/audit.ts'
-import type { RequestContext } from '../api/context.ts'
 import { ApiError, conflict, type Reason, unusable } from '../http/errors.ts'
-import { type Idempotency, orm, type Placeholders, prepare, prepareBatch, type Statements } from './client.ts'
+import { actorOf } from './audit.ts'
+import { orm, type Placeholders, prepare, prepareBatch, type Statements } from './client.ts'
 import { insertRow } from './columns.ts'
+import type { Idempotency, WriteContext } from './context.ts'
 import { databaseMessage } from './failures.ts'
 import { checkQuota, countDeletion, quotaRefusal, uncount } from './quota.ts'
 import { idempotencyKeys } from './schema.ts'
@@ -13,7 +13,7 @@ import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'
 
 /** Who changes something, and with which key. */
-export function writerOf(context: RequestContext) {
+export function writerOf(context: WriteContext) {
   const { key, fingerprint, position } = context.idempotency ?? {}
   return { ...actorOf(context), idempotencyKey: key, fingerprint, position }
 }
@@ -74,7 +74,7 @@ export const isOtherVersion = (versions: Placeholder) => sql`version NOT IN (SEL
  * @throws ApiError 400 when the key is that of another request, 409 for an `external_id` that is taken, 412 for another
  *   version than `If-Match` names
  */
-export async function runWrite<T>(context: RequestContext, write: Write<T>): Promise<T> {
+export async function runWrite<T>(context: WriteContext, write: Write<T>): Promise<T> {
   const [outcome] = await runWrites(context, [() => write])
   if (!outcome) throw new Error('A write had no outcome.')
   if ('error' in outcome) throw outcome.error
@@ -82,12 +82,12 @@ export async function runWrite<T>(context: RequestContext, write: Write<T>): Pro
 }
 
 /** Builds one of several writes, in the context of its position and of its transaction's time. */
-type Build<T> = (context: RequestContext) => Write<T>
+type Build<T, C extends WriteContext> = (context: C) => Write<T>
 
 /** What became of a write. Those with the same `transaction`, from 1, were committed together. */
 export type Outcome<T> = { value: T; transaction: number } | { error: ApiError }
 
-type Item<T> = { position: number; build: Build<T>; weight: number }
+type Item<T, C extends WriteContext> = { position: number; build: Build<T, C>; weight: number }
 type Done<T> = { position: number; at: number; isRepeated?: true } & ({ value: T } | { error: ApiError })
 
 /** Indexed characters of one transaction: while it runs, nobody else's statement does. */
@@ -99,9 +99,9 @@ const WEIGHT_MAX = 40_000
  *
  * @throws ApiError 400 when the key is that of another request
  */
-export async function runWrites<T>(
-  context: RequestContext,
-  builds: readonly (Build<T> | ApiError)[],
+export async function runWrites<T, C extends WriteContext>(
+  context: C,
+  builds: readonly (Build<T, C> | ApiError)[],
   weights: readonly number[] = [],
 ): Promise<Outcome<T>[]> {
   let last = 0
@@ -129,9 +129,9 @@ export async function runWrites<T>(
 }
 
 /** @param key of a request whose stored results were not looked up yet */
-async function runAll<T>(
-  context: RequestContext,
-  items: Item<T>[],
+async function runAll<T, C extends WriteContext>(
+  context: C,
+  items: Item<T, C>[],
   nextTime: () => number,
   key: Idempotency | null = null,
 ): Promise<Done<T>[]> {
@@ -165,7 +165,7 @@ async function runAll<T>(
 }
 
 /** Runs writes in one batch. */
-async function runTogether<T>(context: RequestContext, items: Item<T>[], at: number): Promise<Done<T>[]> {
+async function runTogether<T, C extends WriteContext>(context: C, items: Item<T, C>[], at: number): Promise<Done<T>[]> {
   const { db, idempotency } = context
   const writes = items.map(({ position, build }) =>
     build({ ...context, now: at, idempotency: idempotency && { ...idempotency, position } }),
@@ -232,7 +232,7 @@ const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'i
 })
 
 /** The stored results of a key by position. @throws ApiError 400 when the key is that of another request */
-async function findStored(context: RequestContext, { key, fingerprint }: Idempotency): Promise<Map<number, Stored>> {
+async function findStored(context: WriteContext, { key, fingerprint }: Idempotency): Promise<Map<number, Stored>> {
   const { db, companyId, token, now } = context
   const values = { companyId, tokenId: token.id, idempotencyKey: key, expiredAt: now - IDEMPOTENCY_TTL_MS }
   const [, , rows] = await db.writeIdempotent(storedResults(values))
@@ -248,7 +248,7 @@ const storedOnly = prepare((p: Placeholders<'companyId' | 'tokenId' | 'now' | 'r
  * Stores the response of a change that happened outside of the database, or of a request without one; returns the stored
  * response of an earlier request with the same key. Without a key nothing is stored.
  */
-export async function storeResponse<T>(context: RequestContext, response: T): Promise<T> {
+export async function storeResponse<T>(context: WriteContext, response: T): Promise<T> {
   if (!context.idempotency) return response
   const { requestId, ...values } = writerOf(context)
   const statements = [storedOnly({ ...values, response: JSON.stringify(response) })] as const
@@ -256,7 +256,7 @@ export async function storeResponse<T>(context: RequestContext, response: T): Pr
 }
 
 /** The stored response of an earlier request with the same key, for changes outside of the database. */
-export async function findResponse<T>(context: RequestContext): Promise<T | undefined> {
+export async function findResponse<T>(context: WriteContext): Promise<T | undefined> {
   const { idempotency } = context
   const stored = idempotency ? (await findStored(context, idempotency)).get(0) : undefined
   if (!idempotency || !stored) return undefined

@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
-import type { FoundPage, PageStart } from '../api/paging.ts'
 import { LruCache } from '../http/cache.ts'
+import type { CursorPlace } from '../http/cursor.ts'
 import type { Database, Filled, Placeholders } from './client.ts'
 
 /** An order of a list; elements that are equal in it are ordered by id. */
@@ -25,6 +25,21 @@ export type Source = { index: string; condition: SQL } | { ids: (limit: SQL) => 
  * which only a list by `updated_at` needs.
  */
 export type KeysetValues = Placeholders<'companyId' | 'limit', 'offset' | 'key' | 'id' | 'sequence'>
+
+/** Where a page begins: after `offset` elements, or after a cursor's place. */
+export interface PageStart {
+  limit: number
+  offset: number
+  /** As the list's own queries wrote it; null of a page by number. */
+  after: CursorPlace | null
+}
+
+/** A page, and the place of its last element when more follow. `total` is null behind a cursor, which has it. */
+export interface FoundPage<T> {
+  rows: T[]
+  total: number | null
+  next: CursorPlace | null
+}
 
 /** A list in the order of a key. */
 export interface Keyset {

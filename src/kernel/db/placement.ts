@@ -1,9 +1,8 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { DATABASE_BINDING } from '../api/contract.ts'
 import { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
+import { DATABASE_BINDING } from './binding.ts'
 import {
-  type CompanyContext,
   type Database,
   type DatabaseOptions,
   openDatabase,
@@ -12,6 +11,7 @@ import {
   type Statements,
   statement,
 } from './client.ts'
+import type { CompanyContext } from './context.ts'
 import { databaseMessage } from './failures.ts'
 import { companies } from './schema.ts'
 

@@ -1,6 +1,6 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
-import type { AppEnv } from '../api/context.ts'
+import type { DatabaseUse } from '../db/client.ts'
 import { verifySchema } from '../db/migrations.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
@@ -12,6 +12,12 @@ import type { Remote } from './protocol.ts'
 import { rateLimited } from './refusals.ts'
 import { TokenGate } from './token-gate.ts'
 import { findToken, hashToken, LAST_USED_EVERY_MS, touchToken } from './tokens.ts'
+
+/** Hono's types of what the middleware before this one sets, and of what this one sets. */
+interface GateEnv {
+  Bindings: Env
+  Variables: { requestId: string; receivedAt: number; databaseUse: DatabaseUse; usage: RequestUsage }
+}
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
 
@@ -29,7 +35,7 @@ const READS = ['GET', 'HEAD']
  * Sets the request's token and its usage of the token's limits, by one call to the token's Durable Object; the last use is
  * written after the response. A read begins beside that call where the isolate knows the token and the primary is near.
  */
-export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
+export const authenticate: MiddlewareHandler<GateEnv> = async (c, next) => {
   const { env } = c
   const now = c.get('receivedAt')
   const header = c.req.header('authorization')
@@ -85,7 +91,7 @@ function dropGate(hash: string): void {
 }
 
 /** The token's object, which is made near the first caller, and the directory for when it fails. */
-function connect(c: Context<AppEnv>, hash: string): Remote {
+function connect(c: Context<GateEnv>, hash: string): Remote {
   const { env } = c
   const objects = env.RATE_LIMITER
   const hint = hintOf(c.req.raw.cf)

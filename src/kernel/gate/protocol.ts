@@ -1,6 +1,6 @@
 import type { Mark, Seen } from './freshness.ts'
 import type { Token } from './tokens.ts'
-import type { Demand, Rest, Use, Verdict } from './window.ts'
+import type { DatabaseRest, Demand, HourOfUsage, Rest, Use, Verdict } from './window.ts'
 
 // What isolates and the object of a token send each other.
 
@@ -62,4 +62,29 @@ export interface Remote {
 export interface Admission extends Pick<Entered, 'token' | 'verdict' | 'mark' | 'settledAt' | 'isTouchDue'> {
   /** The number of a write, and null of one that the object does not know of. */
   write?: number | null
+}
+
+/** Answers for one token: see `kernel/gate/limiter.ts`. */
+interface RateLimiter extends Rpc.DurableObjectBranded {
+  enter(entry: Entry): Promise<Entered | Closed>
+  take(demand: Demand): Verdict
+  report(report: Report): Rest
+  forget(): void
+  usage(): HourOfUsage[]
+  ping(): void
+}
+
+/** Counts the database time of one company: see `kernel/gate/company-limiter.ts`. */
+interface CompanyLimiter extends Rpc.DurableObjectBranded {
+  report(databaseMs: number): DatabaseRest
+  ping(): void
+}
+
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      RATE_LIMITER: DurableObjectNamespace<RateLimiter>
+      COMPANY_LIMITER: DurableObjectNamespace<CompanyLimiter>
+    }
+  }
 }

@@ -1,6 +1,7 @@
 import type { Env } from '../../env.ts'
 import type { Role } from '../../kernel/api/contract.ts'
-import type { CompanyContext, Database } from '../../kernel/db/client.ts'
+import type { Database } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 
 /** Who sends a request to the administration API. */
 export interface Caller {
@@ -42,4 +43,10 @@ export interface AdminContext extends CompanyContext {
   env: Env
   /** Work that continues after the response. */
   waitUntil: (work: Promise<unknown>) => void
+}
+
+declare module 'hono' {
+  interface ContextVariableMap {
+    admin: AdminContext
+  }
 }

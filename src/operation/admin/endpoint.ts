@@ -1,5 +1,4 @@
 import type { MiddlewareHandler } from 'hono'
-import { collectAdminEntries } from '../../kernel/api/audit.ts'
 import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
 import {
@@ -11,6 +10,7 @@ import {
   validate,
   validated,
 } from '../../kernel/api/endpoint.ts'
+import { collectAdminEntries } from '../../kernel/db/audit.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
 import { DIRECTORY, databaseFor, directoryFor } from '../../kernel/db/placement.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
@@ -59,6 +59,7 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
     const { caller, company } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
     const database = company?.database ?? DIRECTORY
     const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
+    c.set('companyId', companyId)
     c.set('admin', {
       requestId,
       now: c.get('receivedAt'),

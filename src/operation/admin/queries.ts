@@ -1,5 +1,6 @@
 import { sql } from 'drizzle-orm'
-import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
 import type { CursorPlace } from '../../kernel/http/cursor.ts'

@@ -1,4 +1,4 @@
-import type { CompanyContext } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log } from '../../kernel/http/log.ts'
 import { MARKS, type Marks } from './format.ts'

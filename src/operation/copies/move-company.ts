@@ -1,11 +1,14 @@
-import type { Administrator, Env, MoveProblem, MoveResult } from '../../env.ts'
-import { type CompanyContext, openDatabase } from '../../kernel/db/client.ts'
+import type { Env } from '../../env.ts'
+import type { Administrator } from '../../kernel/db/audit.ts'
+import { openDatabase } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'
 import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, databaseNames, openCompany } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/log.ts'
 import { BEGINNING, type Move, MoveError, type MoveState, stepMove } from './move.ts'
 import { deleteMove, endGuard, findMove } from './move-queries.ts'
+import type { MoveProblem, MoveResult } from './protocol.ts'
 import { isAway } from './switch-queries.ts'
 
 /**

@@ -1,5 +1,6 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm, type Statements, statement } from '../../kernel/db/client.ts'
+import { orm, type Statements, statement } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { freeSlot } from '../../kernel/db/placement.ts'
 import { companies, companyGuards, moves } from '../../kernel/db/schema.ts'
 import { columnsOf, named, tableOf } from '../../kernel/db/tables.ts'

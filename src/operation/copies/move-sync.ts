@@ -1,4 +1,4 @@
-import type { CompanyContext } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'
 import type { Row, Value } from './format.ts'
 import { clearLog, findKeys, isAmong, measureLog, putRows, readLog, removeKeys } from './move-queries.ts'

@@ -1,5 +1,6 @@
-import type { Administrator } from '../../env.ts'
-import type { CompanyContext, Database } from '../../kernel/db/client.ts'
+import type { Administrator } from '../../kernel/db/audit.ts'
+import type { Database } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log } from '../../kernel/http/log.ts'
 import type { Row, Value } from './format.ts'
 import {

@@ -1,5 +1,6 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, type Database, orm } from '../../kernel/db/client.ts'
+import { type Database, orm } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes, companies } from '../../kernel/db/schema.ts'
 import { columnsOf, named, tableOf } from '../../kernel/db/tables.ts'
 import type { Line, Row, Value } from './format.ts'

@@ -1,6 +1,7 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm } from '../../kernel/db/client.ts'
+import { orm } from '../../kernel/db/client.ts'
 import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { freeSlot, isHere } from '../../kernel/db/placement.ts'
 import { recountOf } from '../../kernel/db/quota.ts'
 import {

@@ -1,5 +1,5 @@
-import type { RestoreProblem, RestoreProgress } from '../../env.ts'
 import { BackupError, type BackupName, type Line, type Manifest, planRestore, type Row } from './format.ts'
+import type { RestoreProblem, RestoreProgress } from './protocol.ts'
 import { countRows, isEmpty, readCompany } from './queries.ts'
 import { insertLines, openForRestore, updateLines } from './restore-queries.ts'
 import { beginSettlement, findKnownMarks, type SettleContext, type Settlement, stepSettlement } from './settle.ts'

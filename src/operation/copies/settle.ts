@@ -1,10 +1,10 @@
-import type { AccountingCheck } from '../../env.ts'
-import type { CompanyContext } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/objects.ts'
 import { MARKS, type Marks, type Row } from './format.ts'
 import { readKnownMarks } from './marks.ts'
+import type { AccountingCheck } from './protocol.ts'
 import { addUnknownObjects, endTokens, raiseMarks, removeChanges } from './restore-queries.ts'
 import { listBackups, readManifest } from './store.ts'
 

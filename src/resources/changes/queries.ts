@@ -1,5 +1,6 @@
 import { sql } from 'drizzle-orm'
-import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes, companies } from '../../kernel/db/schema.ts'
 import type { Change, ChangeType } from './contract.ts'
 import { presentChange } from './present.ts'

@@ -1,8 +1,8 @@
 import { eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import type { FoundPage, PageStart } from '../../kernel/api/paging.ts'
 import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import { clientColumns, jsonRow } from '../../kernel/db/columns.ts'
+import type { FoundPage, PageStart } from '../../kernel/db/keyset.ts'
 import {
   DELETED,
   type Flag,

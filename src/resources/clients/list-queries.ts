@@ -1,8 +1,8 @@
 import { desc, eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import type { FoundPage, PageStart } from '../../kernel/api/paging.ts'
 import { OWN_SLOT, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
 import { clientColumns, jsonRow } from '../../kernel/db/columns.ts'
+import type { FoundPage, PageStart } from '../../kernel/db/keyset.ts'
 import { OFFSET_MAX, pageOfSpan, spanOfPage, totalOfCounted } from '../../kernel/db/paging.ts'
 import { clientBlocks, clientSearchCounts, clients, companies } from '../../kernel/db/schema.ts'
 import {

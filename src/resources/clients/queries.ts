@@ -1,8 +1,9 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { type Actor, auditEntry } from '../../kernel/api/audit.ts'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
+import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
+import { orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
 import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import {
   failWhen,
   isOtherVersion,

@@ -1,9 +1,10 @@
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
-import type { CompanyContext } from '../../kernel/db/client.ts'
+import type { DeploymentStorage } from '../../kernel/api/context.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { integrations } from '../../kernel/db/schema.ts'
 import { CredentialsError, decryptCredentials } from '../../kernel/gate/credentials.ts'
-import { type AddressPolicy, addressPolicy } from '../../kernel/http/address.ts'
+import type { AddressPolicy } from '../../kernel/http/address.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { unusable } from '../../kernel/http/errors.ts'
 import { log } from '../../kernel/http/log.ts'
@@ -47,7 +48,7 @@ interface StorageContext extends Pick<CompanyContext, 'companyId'> {
   now: number
   credentialsKey: string
   addresses: AddressPolicy
-  deploymentStorage: () => FileStorage | null
+  deploymentStorage: DeploymentStorage | null
 }
 
 /**
@@ -55,8 +56,8 @@ interface StorageContext extends Pick<CompanyContext, 'companyId'> {
  * @throws ApiError 409 when the row cannot be read
  */
 export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
-  if (!row) return context.deploymentStorage()
-  const { companyId, now, credentialsKey, addresses } = context
+  const { companyId, now, credentialsKey, addresses, deploymentStorage } = context
+  if (!row) return deploymentStorage && openDeploymentStorage(deploymentStorage, addresses, now)
   try {
     const { bucket: name, region, addressing } = Settings.parse(JSON.parse(row.settings))
     const keys = Credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))
@@ -81,31 +82,32 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
   }
 }
 
-/**
- * The deployment's own R2: read, listed and deleted through its binding, and presigned with account-level S3 keys, since
- * a binding cannot presign; null without such keys. In development presigned URLs have the host of `requestUrl`, through
- * `relay.ts`.
- */
-export function deploymentStorage(env: Env, requestUrl: string, now: number): FileStorage | null {
+/** Null without S3 keys. In development presigned URLs have the host of `requestUrl`, through `relay.ts`. */
+export function deploymentStorage(env: Env, requestUrl: string): DeploymentStorage | null {
   const isRelayed = env.STORAGE_RELAY === 'development'
   const endpoint = isRelayed ? new URL(LOCAL_S3, requestUrl).href : env.STORAGE_ENDPOINT
   const { STORAGE_BUCKET: name, STORAGE_ACCESS_KEY_ID: accessKeyId, STORAGE_SECRET_ACCESS_KEY: secretAccessKey } = env
   if (!endpoint || !name || !accessKeyId || !secretAccessKey) return null
   const region = env.STORAGE_REGION || 'auto'
-  const keys = { accessKeyId, secretAccessKey, addresses: addressPolicy(env) }
-  const s3 = s3Storage({ endpoint, name, region, addressing: 'path', ...keys }, now)
+  return { bucket: env.FILES, endpoint, name, region, accessKeyId, secretAccessKey, isRelayed }
+}
+
+/** Reads, lists and deletes through the binding, and presigns with the keys, since a binding cannot presign. */
+function openDeploymentStorage(settings: DeploymentStorage, addresses: AddressPolicy, now: number): FileStorage {
+  const { bucket, isRelayed, ...signed } = settings
+  const s3 = s3Storage({ ...signed, addressing: 'path', addresses }, now)
   const relayed = (url: string) => (isRelayed ? url.replace(LOCAL_S3, RELAY) : url)
 
   return {
     presignPut: async (...upload) => relayed(await s3.presignPut(...upload)),
     presignGet: async (...download) => relayed(await s3.presignGet(...download)),
     async head(key) {
-      const object = await callTwice(() => env.FILES.head(key))
+      const object = await callTwice(() => bucket.head(key))
       return object && { ...toFile(object), contentType: object.httpMetadata?.contentType ?? null }
     },
-    delete: (key) => callTwice(() => env.FILES.delete(key)),
+    delete: (key) => callTwice(() => bucket.delete(key)),
     async list(prefix, cursor) {
-      const page = await callTwice(() => env.FILES.list({ prefix, ...(cursor !== undefined && { cursor }) }))
+      const page = await callTwice(() => bucket.list({ prefix, ...(cursor !== undefined && { cursor }) }))
       return { files: page.objects.map(toFile), cursor: page.truncated ? page.cursor : null }
     },
   }

@@ -1,6 +1,7 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import { objectOfThread } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { emailThreadSegments, emailThreads } from '../../kernel/db/schema.ts'
 import { parseObject } from './objects.ts'
 

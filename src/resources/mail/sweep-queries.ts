@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm } from '../../kernel/db/client.ts'
+import { orm } from '../../kernel/db/client.ts'
 import { insertJsonRows } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isSettled } from '../../kernel/db/placement.ts'
 import { emailThreadObjects, emailThreadSegments, emailThreads, IN_OBJECT } from '../../kernel/db/schema.ts'
 import { WRITING_MS } from './object-queries.ts'

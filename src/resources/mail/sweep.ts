@@ -1,4 +1,5 @@
-import { type CompanyContext, openDatabase } from '../../kernel/db/client.ts'
+import { openDatabase } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
 import { objectKey, putObject, sumOf } from './objects.ts'

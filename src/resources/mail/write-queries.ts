@@ -1,6 +1,6 @@
 import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { actorOf, auditEntry } from '../../kernel/api/audit.ts'
 import type { RequestContext } from '../../kernel/api/context.ts'
+import { actorOf, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
 import { assignments, insertRow, type RowOf } from '../../kernel/db/columns.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'

@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { type Actor, auditEntry } from '../../kernel/api/audit.ts'
 import type { RequestContext } from '../../kernel/api/context.ts'
+import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
 import {
   assignments,

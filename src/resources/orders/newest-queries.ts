@@ -1,6 +1,7 @@
 import { and, count, desc, eq, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
 import { projectColumns } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { perVariant } from '../../kernel/db/keyset.ts'
 import { OFFSET_MAX, pageOfSpan, spanOfPage } from '../../kernel/db/paging.ts'
 import { companies, orderCounts, orders } from '../../kernel/db/schema.ts'

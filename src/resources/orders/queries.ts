@@ -1,5 +1,5 @@
 import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm, type Placeholders, prepare, type Results } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepare, type Results } from '../../kernel/db/client.ts'
 import {
   artworkColumns,
   clientColumns,
@@ -11,6 +11,7 @@ import {
   statusColumns,
   taxColumns,
 } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type AccountingRow, accountingColumns, accountingSource } from '../../kernel/db/outbox.ts'
 import {
   artworks,

@@ -1,9 +1,10 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import type { Env, RestoreResult } from '../../../src/env.ts'
+import type { Env } from '../../../src/env.ts'
 import type { CompanyBackup } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/format.ts'
 import { FULL_TEXT } from '../../../src/operation/copies/move-tables.ts'
+import type { RestoreResult } from '../../../src/operation/copies/protocol.ts'
 import { sql } from '../../support/app.ts'
 
 export type Rows = Record<string, Record<string, unknown>[]>

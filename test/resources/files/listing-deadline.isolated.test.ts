@@ -2,8 +2,6 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { RequestContext } from '../../../src/kernel/api/context.ts'
 import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { listOrderFiles } from '../../../src/resources/files/listing.ts'
-import type { FilePage } from '../../../src/resources/files/s3.ts'
-import type { FileStorage } from '../../../src/resources/files/storage.ts'
 import { drive } from '../../faults/run.ts'
 
 // In a file of its own, which has no objects: a timer that one of them sets meanwhile would run outside of it.
@@ -19,13 +17,14 @@ describe('the deadline of a listing', () => {
   async function listSlowly(pageMs: number[], wait: (ms: number) => Promise<void> = waitFor) {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
     const startedAt = Date.now()
-    const pages = pageMs.map((ms, n): [number, FilePage] => [
-      ms,
-      { files: [{ key: `orders/1/1/${n}`, sizeBytes: 1, changedAt: 0 }], cursor: String(n) },
-    ])
-    const storage: Pick<FileStorage, 'list'> = {
+    const uploaded = new Date(0)
+    const pages = pageMs.map((ms, n) => {
+      const objects = [{ key: `orders/1/1/${n}`, size: 1, uploaded }]
+      return { ms, page: { objects, truncated: true, cursor: String(n) } }
+    })
+    const bucket = {
       list: async () => {
-        const [ms, page] = pages.shift() ?? [0, { files: [], cursor: null }]
+        const { ms, page } = pages.shift() ?? { ms: 0, page: { objects: [], truncated: false } }
         await wait(ms)
         return page
       },
@@ -35,7 +34,7 @@ describe('the deadline of a listing', () => {
       requestId: 'r',
       companyId: 900_001,
       db,
-      deploymentStorage: () => storage,
+      deploymentStorage: { bucket },
     } as unknown as RequestContext
     const listing = await drive(listOrderFiles(context, 1, undefined))
     return { names: listing?.files.map(({ key }) => key), truncated: listing?.truncated, ms: Date.now() - startedAt }

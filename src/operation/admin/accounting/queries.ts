@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { adminEntry } from '../../../kernel/api/audit.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { accountingConnections, accountingOutbox, clients } from '../../../kernel/db/schema.ts'

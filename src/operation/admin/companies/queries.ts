@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { adminEntry } from '../../../kernel/api/audit.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
 import { openDatabase, orm } from '../../../kernel/db/client.ts'
 import { bindingOf, DIRECTORY, placementColumns, syncDirectory } from '../../../kernel/db/placement.ts'
 import { storedBytes } from '../../../kernel/db/quota.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { adminEntry } from '../../../kernel/api/audit.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
 import { openDatabase, orm, startUse } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { bindingOf, DIRECTORY, databaseNames, freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'

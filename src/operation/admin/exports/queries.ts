@@ -1,7 +1,8 @@
 import { and, eq, gt, inArray, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
-import { adminEntry } from '../../../kernel/api/audit.ts'
-import { type CompanyContext, orm } from '../../../kernel/db/client.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
+import { orm } from '../../../kernel/db/client.ts'
+import type { CompanyContext } from '../../../kernel/db/context.ts'
 import {
   artworks,
   catalogItems,

@@ -1,6 +1,7 @@
 import { getTableColumns, sql } from 'drizzle-orm'
-import { type CompanyContext, orm } from '../../../kernel/db/client.ts'
+import { orm } from '../../../kernel/db/client.ts'
 import { objectOfThread } from '../../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { emailThreadSegments, emailThreads } from '../../../kernel/db/schema.ts'
 
 /** Of one page: so many threads, and as many stored bytes. A thread with more is a page alone. */

@@ -1,5 +1,5 @@
 import { and, eq, lt, sql } from 'drizzle-orm'
-import { adminEntry } from '../../../kernel/api/audit.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { imports } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { adminEntry } from '../../../kernel/api/audit.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { accountingConnections, integrations } from '../../../kernel/db/schema.ts'
 import type { IntegrationsFile } from '../../copies/seed/integrations-file.ts'

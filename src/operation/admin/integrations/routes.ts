@@ -122,7 +122,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
       return await withDeadline((async () => object.check(companyId))(), BUDGET_MS.handler / 2)
     }
     if (row.kind === 'storage') {
-      const opened = { companyId, requestId, now, credentialsKey, addresses, deploymentStorage: () => null }
+      const opened = { companyId, requestId, now, credentialsKey, addresses, deploymentStorage: null }
       const storage = await openStorage(opened, row)
       await storage?.list(companyPrefix(companyId))
       return { ok: true, message: 'The storage lists the files of the company.' }

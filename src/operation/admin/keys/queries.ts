@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { adminEntry, collectAdminEntries } from '../../../kernel/api/audit.ts'
+import { adminEntry, collectAdminEntries } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { isPresent, isSettled } from '../../../kernel/db/placement.ts'
 import { accountingConnections, integrations, moves, webhookEndpoints } from '../../../kernel/db/schema.ts'

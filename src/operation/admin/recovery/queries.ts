@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { adminEntry } from '../../../kernel/api/audit.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { isHere, openEach } from '../../../kernel/db/placement.ts'
 import { companies } from '../../../kernel/db/schema.ts'

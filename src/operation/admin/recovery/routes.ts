@@ -1,6 +1,6 @@
-import type { RestoreProblem } from '../../../env.ts'
 import { readCursor, writeCursor } from '../../../kernel/http/cursor.ts'
 import { ApiError, type ErrorKind } from '../../../kernel/http/errors.ts'
+import type { RestoreProblem } from '../../copies/protocol.ts'
 import { revokeAgain } from '../../copies/settle.ts'
 import { listBackups } from '../../copies/store.ts'
 import type { AdminContext } from '../context.ts'

@@ -1,4 +1,4 @@
-import type { CompanyContext } from '../../../kernel/db/client.ts'
+import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { decryptCredentials, encryptCredentials, usesFirstKey } from '../../../kernel/gate/credentials.ts'
 import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'

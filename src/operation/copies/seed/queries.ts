@@ -1,7 +1,8 @@
 import { eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
-import { type CompanyContext, orm } from '../../../kernel/db/client.ts'
+import { orm } from '../../../kernel/db/client.ts'
 import { insertJsonRows, insertRow } from '../../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'
 import {
   clients,

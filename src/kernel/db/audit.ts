@@ -1,16 +1,26 @@
 import { type SQL, sql } from 'drizzle-orm'
-import type { Administrator, Env } from '../../env.ts'
+import type { Env } from '../../env.ts'
 import { openDatabase, type Placeholders, statement } from '../db/client.ts'
 import { insertRow } from '../db/columns.ts'
 import { bindingOf, DIRECTORY, directoryFor } from '../db/placement.ts'
 import { adminLog, auditLog } from '../db/schema.ts'
-import type { RequestContext } from './context.ts'
+import type { WriteContext } from './context.ts'
+
+/** Who changes something through the administration API. */
+export interface Administrator {
+  /** 0 of the whole deployment. */
+  companyId: number
+  caller: { actor: string }
+  address: string
+  requestId: string
+  now: number
+}
 
 /** A change that a token repeats on the same entity within this time is recorded once. */
 const AUDIT_INTERVAL_MS = 60_000
 
 /** Who changes something, and when. */
-export function actorOf({ companyId, token, requestId, now }: RequestContext) {
+export function actorOf({ companyId, token, requestId, now }: WriteContext) {
   return { companyId, tokenId: token.id, requestId, now }
 }
 

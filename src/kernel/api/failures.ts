@@ -1,0 +1,51 @@
+import type { Context } from 'hono'
+import { databaseText } from '../db/failures.ts'
+import { DeadlineError } from '../http/deadline.ts'
+import { ApiError, ERRORS, errorResponse } from '../http/errors.ts'
+import { log } from '../http/log.ts'
+import type { AppEnv } from './context.ts'
+
+/**
+ * The response for anything thrown. Every 5xx is logged with its cause: a `failure`, which is also counted, or the kind of
+ * the error.
+ */
+export function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: () => void): Response {
+  const requestId = c.get('requestId')
+  if (thrown instanceof ApiError) {
+    const error = afterWrites(thrown, c)
+    const { kind, message, cause } = error
+    const { status } = ERRORS[kind]
+    const logged = cause === undefined ? message : `${message} | ${cause}`
+    if (status >= 500) log(kind, { request_id: requestId, status, error: logged }, 'error')
+    return errorResponse(error)
+  }
+  log('failure', { request_id: requestId, status: 500, error: describe(thrown) }, 'error')
+  countFailure()
+  return errorResponse(
+    new ApiError('internal_error', { message: `Internal error: report the request id ${requestId}` }),
+  )
+}
+
+/**
+ * What asks for a repetition says that nothing was changed. Where something was, or may have been, by a method that may
+ * not be repeated, it is another error: one without `Retry-After`.
+ */
+function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
+  const { rowsWritten, openWrites } = c.get('databaseUse')
+  const isRepeatable = ['GET', 'HEAD', 'PUT'].includes(c.req.method)
+  const asks = error.kind === 'rate_limited' || (error.kind === 'unavailable' && 'Retry-After' in error.headers)
+  if (!asks || isRepeatable || rowsWritten + openWrites === 0) return error
+  const message =
+    'The request may have been carried out, or a part of it: send it again with the Idempotency-Key that it had; without one, first read what was changed'
+  return new ApiError('unavailable', { message, cause: [error.message, error.cause].filter(Boolean).join(' | ') })
+}
+
+/** What is logged of a failure: no message that may hold values, see {@link databaseText}. */
+function describe(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return typeof thrown
+  const harmless = thrown instanceof DeadlineError ? thrown.message : databaseText(thrown)
+  // The stack begins with the message, whose own lines could look like frames.
+  const stack = (thrown.stack ?? '').replace(thrown.message, '')
+  const frames = stack.split('\n').filter((line) => line.trimStart().startsWith('at '))
+  return [thrown.name, harmless, ...frames.slice(0, 6)].filter(Boolean).join(' | ')
+}

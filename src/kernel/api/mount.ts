@@ -1,0 +1,63 @@
+import type { MiddlewareHandler, NotFoundHandler } from 'hono'
+import type { Hono } from 'hono/tiny'
+import type { Env } from '../../env.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { ApiError, errorResponse } from '../http/errors.ts'
+import { joinOr } from '../http/messages.ts'
+import type { AppEnv } from './context.ts'
+import type { Contract } from './contract.ts'
+import { honoPath, NO_QUERY, type Route, validate } from './endpoint.ts'
+
+/** The contracts of an API, and their routes. */
+export interface Api {
+  contracts: readonly Contract[]
+  routes: readonly Route[]
+}
+
+/** Adds the routes of an API, and refuses every other method of their paths. */
+export function mount(api: Hono<AppEnv>, { contracts, routes }: Api): void {
+  for (const add of routes) add(api)
+  for (const [path, methods] of methodsByPath(contracts)) api.all(path, refuseMethod(methods))
+}
+
+export function refuseMethod(allowed: readonly string[]): MiddlewareHandler<AppEnv> {
+  const message = `The path does not support this method: use ${joinOr(allowed)}`
+  return () => {
+    throw new ApiError('method_not_allowed', { message, headers: { Allow: allowed.join(', ') } })
+  }
+}
+
+/** The methods of each path; HEAD wherever GET is. */
+function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
+  const paths = new Map<string, string[]>()
+  for (const contract of all) {
+    const path = honoPath(contract)
+    const methods = contract.method === 'GET' ? ['GET', 'HEAD'] : [contract.method]
+    paths.set(path, [...(paths.get(path) ?? []), ...methods])
+  }
+  return paths
+}
+
+/** The published description is a static asset; it needs no token. */
+export function serveDescription(api: Hono<AppEnv>, asset: string): void {
+  api.get('/openapi.json', validate('query', NO_QUERY), async (c) => {
+    c.set('operation', 'openapi')
+    return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
+  })
+  api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
+}
+
+const ROUTE_NOT_FOUND = 'Route not found: /api/v1/openapi.json describes every route'
+
+/** The reference page and its files are static assets, served through the Worker so that they have its headers. */
+export const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
+  const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
+  const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
+  return asset && asset.status !== 404 ? asset : errorResponse(new ApiError('not_found', { message: ROUTE_NOT_FOUND }))
+}
+
+async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
+  const asset = await withDeadline(ASSETS.fetch(request), BUDGET_MS.assets)
+  // Headers cannot be set on a fetched response.
+  return new Response(asset.body, asset)
+}
