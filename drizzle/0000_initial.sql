@@ -1,4 +1,3 @@
--- Reviewed by hand: WITHOUT ROWID where rows are small, so that a company's rows lie together under their key.
 CREATE TABLE `accounting_connections` (
 	`company_id` integer PRIMARY KEY NOT NULL,
 	`remote_account` text NOT NULL,
@@ -16,10 +15,11 @@ CREATE TABLE `accounting_links` (
 	`sync_token` text,
 	`customer_id` text,
 	`synced_at` integer,
+	`stored_bytes` integer GENERATED ALWAYS AS (20 + (coalesce(octet_length(external_id), 0) + coalesce(octet_length(sync_token), 0) + coalesce(octet_length(customer_id), 0)) * 9 / 8) VIRTUAL,
 	PRIMARY KEY(`company_id`, `order_id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`order_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE TABLE `accounting_outbox` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
@@ -35,6 +35,7 @@ CREATE TABLE `accounting_outbox` (
 	`last_error` text,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
+	`stored_bytes` integer GENERATED ALWAYS AS (iif(state = 'done', 0, 90 + (coalesce(octet_length(operation), 0) + coalesce(octet_length(state), 0) + coalesce(octet_length(request_id), 0) + coalesce(octet_length(request_body), 0) + coalesce(octet_length(last_error), 0)) * 17 / 16)) VIRTUAL,
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`order_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "accounting_outbox_operation" CHECK("accounting_outbox"."operation" IN ('create', 'update', 'delete')),
@@ -44,6 +45,20 @@ CREATE TABLE `accounting_outbox` (
 CREATE INDEX `accounting_outbox_due` ON `accounting_outbox` (`company_id`,`next_attempt_at`,`id`,`order_id`) WHERE "accounting_outbox"."state" IN ('pending', 'sent');--> statement-breakpoint
 CREATE INDEX `accounting_outbox_of_order` ON `accounting_outbox` (`company_id`,`order_id`,`state`,`id`) WHERE "accounting_outbox"."state" <> 'done';--> statement-breakpoint
 CREATE INDEX `accounting_outbox_done` ON `accounting_outbox` (`updated_at`) WHERE "accounting_outbox"."state" = 'done';--> statement-breakpoint
+CREATE TABLE `admin_log` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`company_id` integer,
+	`actor` text NOT NULL,
+	`action` text NOT NULL,
+	`entity_id` text NOT NULL,
+	`address` text NOT NULL,
+	`request_id` text NOT NULL,
+	`at` integer NOT NULL,
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE INDEX `admin_log_company` ON `admin_log` (`company_id`,`id`);--> statement-breakpoint
+CREATE INDEX `admin_log_at` ON `admin_log` (`at`);--> statement-breakpoint
 CREATE TABLE `api_tokens` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`company_id` integer NOT NULL,
@@ -51,6 +66,7 @@ CREATE TABLE `api_tokens` (
 	`name` text NOT NULL,
 	`permissions` text NOT NULL,
 	`created_at` integer NOT NULL,
+	`created_by` text,
 	`last_used_at` integer,
 	`expires_at` integer,
 	`revoked_at` integer,
@@ -69,6 +85,7 @@ CREATE TABLE `artworks` (
 	`colors` text DEFAULT '[]' NOT NULL,
 	`preview_url` text,
 	`status` text,
+	`stored_bytes` integer GENERATED ALWAYS AS (52 + (coalesce(octet_length(name), 0) + coalesce(octet_length(print_method), 0) + coalesce(octet_length(placements), 0) + coalesce(octet_length(colors), 0) + coalesce(octet_length(preview_url), 0) + coalesce(octet_length(status), 0)) * 17 / 16) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`project_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
@@ -84,10 +101,12 @@ CREATE TABLE `audit_log` (
 	`action` text NOT NULL,
 	`entity_id` text NOT NULL,
 	`at` integer NOT NULL,
+	`stored_bytes` integer GENERATED ALWAYS AS (75 + octet_length(request_id) * 13 / 12 + 2 * (coalesce(octet_length(action), 0) + coalesce(octet_length(entity_id), 0))) VIRTUAL,
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
 CREATE INDEX `audit_log_of_entity` ON `audit_log` (`company_id`,`entity_id`,`action`,`token_id`,`at`);--> statement-breakpoint
+CREATE INDEX `audit_log_company` ON `audit_log` (`company_id`,`id`);--> statement-breakpoint
 CREATE INDEX `audit_log_at` ON `audit_log` (`at`);--> statement-breakpoint
 CREATE TABLE `catalog_items` (
 	`company_id` integer NOT NULL,
@@ -97,6 +116,8 @@ CREATE TABLE `catalog_items` (
 	`price_cents` integer,
 	`deleted` integer DEFAULT false NOT NULL,
 	`search_text` text NOT NULL,
+	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(title), 0) + coalesce(octet_length(description), 0) + coalesce(octet_length(search_text), 0)) VIRTUAL,
+	`stored_bytes` integer GENERATED ALWAYS AS (32 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + iif(deleted, 0, 48 + 17 * (length(search_text)) / 2 + 5 * min(length(search_text), 60) / 2)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
@@ -112,7 +133,7 @@ CREATE TABLE `changes` (
 	`previous_updated_at` integer,
 	PRIMARY KEY(`company_id`, `sequence`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE INDEX `changes_at` ON `changes` (`at`);--> statement-breakpoint
 CREATE TABLE `client_blocks` (
@@ -122,7 +143,7 @@ CREATE TABLE `client_blocks` (
 	`version` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `block`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE TABLE `client_search_counts` (
 	`company_id` integer NOT NULL,
@@ -131,7 +152,7 @@ CREATE TABLE `client_search_counts` (
 	`counted_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `search`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE TABLE `clients` (
 	`company_id` integer NOT NULL,
@@ -159,9 +180,11 @@ CREATE TABLE `clients` (
 	`accounting_customer_linked` integer DEFAULT false NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
+	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(company_name), 0) + coalesce(octet_length(first_name), 0) + coalesce(octet_length(last_name), 0) + coalesce(octet_length(email), 0) + coalesce(octet_length(website), 0) + coalesce(octet_length(phone), 0) + coalesce(octet_length(company_name_key), 0) + coalesce(octet_length(first_name_key), 0) + coalesce(octet_length(last_name_key), 0) + coalesce(octet_length(email_key), 0) + coalesce(octet_length(phone_key), 0) + coalesce(octet_length(phone_digits), 0) + coalesce(octet_length(tax_exempt_reason), 0) + coalesce(octet_length(external_id), 0) + coalesce(octet_length(accounting_customer_id), 0)) VIRTUAL,
+	`stored_bytes` integer GENERATED ALWAYS AS (225 + iif(text_bytes > 950, max(text_bytes, 4550), (text_bytes) * 9 / 8) + (coalesce(octet_length(email_key), 0) + coalesce(octet_length(external_id), 0)) * 5 / 4 + 17 * (length(company_name_key)) / 2 + 5 * min(length(company_name_key), 60) / 2 + iif(deleted, 0, 3 * length(search_text) + 7 * min(length(search_text), 200) / 5 + 11 * min(length(search_text), 150) / 10)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE INDEX `clients_email` ON `clients` (`company_id`,`email_key`,`deleted`,`id`);--> statement-breakpoint
 CREATE INDEX `clients_live` ON `clients` (`company_id`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
@@ -174,9 +197,13 @@ CREATE UNIQUE INDEX `clients_external_id` ON `clients` (`company_id`,`external_i
 CREATE TABLE `companies` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`slot` integer NOT NULL,
+	`database` text,
+	`database_slot` integer,
 	`name` text NOT NULL,
 	`accounting_sync_enabled` integer DEFAULT false NOT NULL,
 	`suspended` integer DEFAULT false NOT NULL,
+	`deliveries_paused` integer DEFAULT false NOT NULL,
+	`backed_up_at` integer,
 	`client_count` integer DEFAULT 0 NOT NULL,
 	`order_count` integer DEFAULT 0 NOT NULL,
 	`last_client_id` integer DEFAULT 0 NOT NULL,
@@ -188,12 +215,45 @@ CREATE TABLE `companies` (
 	`mail_bytes` integer DEFAULT 0 NOT NULL,
 	`mail_quota_bytes` integer DEFAULT 2147483648 NOT NULL,
 	`mail_bytes_checked` integer DEFAULT 0 NOT NULL,
+	`stored_bytes` integer DEFAULT 0 NOT NULL,
+	`storage_quota_bytes` integer DEFAULT 2147483648 NOT NULL,
+	`stored_bytes_checked` integer DEFAULT 0 NOT NULL,
+	`audit_counted` integer DEFAULT 0 NOT NULL,
+	`recounted_at` integer DEFAULT 0,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	CONSTRAINT "companies_slot" CHECK("companies"."slot" BETWEEN 0 AND 1023)
 );
 --> statement-breakpoint
-CREATE UNIQUE INDEX `companies_slot_unique` ON `companies` (`slot`);--> statement-breakpoint
+CREATE UNIQUE INDEX `companies_slot_unique` ON `companies` (`slot`) WHERE "companies"."database" IS NULL;--> statement-breakpoint
+CREATE UNIQUE INDEX `companies_elsewhere` ON `companies` (`database`,`database_slot`) WHERE "companies"."database" IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `company_guards` (
+	`company_id` integer PRIMARY KEY NOT NULL,
+	`state` text NOT NULL,
+	`destination` text NOT NULL,
+	`slot` integer NOT NULL,
+	`audit_id` integer DEFAULT 0 NOT NULL,
+	`frozen_at` integer,
+	CONSTRAINT "company_guards_state" CHECK("company_guards"."state" IN ('copying', 'frozen', 'away', 'open'))
+);
+--> statement-breakpoint
+CREATE TABLE `email_thread_objects` (
+	`id` text PRIMARY KEY NOT NULL,
+	`company_id` integer NOT NULL,
+	`content_hash` text NOT NULL,
+	`bytes` integer NOT NULL,
+	`segments` text NOT NULL,
+	`state` text DEFAULT 'writing' NOT NULL,
+	`thread_id` text,
+	`remove_at` integer,
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`thread_id`) REFERENCES `email_threads`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE INDEX `email_thread_objects_company` ON `email_thread_objects` (`company_id`,`id`);--> statement-breakpoint
+CREATE UNIQUE INDEX `email_thread_objects_thread` ON `email_thread_objects` (`thread_id`) WHERE thread_id IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `email_thread_objects_removal` ON `email_thread_objects` (`remove_at`) WHERE remove_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `email_thread_objects_writing` ON `email_thread_objects` (`company_id`) WHERE state = 'writing';--> statement-breakpoint
 CREATE TABLE `email_thread_segments` (
 	`thread_id` text NOT NULL,
 	`field` text NOT NULL,
@@ -233,12 +293,15 @@ CREATE TABLE `email_threads` (
 	`content_bytes` integer DEFAULT 0 NOT NULL,
 	`revision` integer NOT NULL,
 	`content_revision` integer NOT NULL,
+	`content_used_at` integer DEFAULT 0 NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	`deleted` integer DEFAULT false NOT NULL,
+	`stored_bytes` integer GENERATED ALWAYS AS (410 + 16 * octet_length(account_email) / 5 + 21 * octet_length(legacy_thread_id) / 10) VIRTUAL,
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
+CREATE INDEX `email_threads_unused` ON `email_threads` (`content_used_at`);--> statement-breakpoint
 CREATE UNIQUE INDEX `email_threads_identity` ON `email_threads` (`company_id`,`legacy_thread_id`,`account_email`);--> statement-breakpoint
 CREATE INDEX `email_threads_of_account` ON `email_threads` (`company_id`,`account_email`,`created_at`,`id`);--> statement-breakpoint
 CREATE TABLE `idempotency_keys` (
@@ -249,11 +312,23 @@ CREATE TABLE `idempotency_keys` (
 	`fingerprint` text NOT NULL,
 	`result` text,
 	`created_at` integer NOT NULL,
+	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(key), 0) + coalesce(octet_length(fingerprint), 0) + coalesce(octet_length(result), 0)) VIRTUAL,
+	`stored_bytes` integer GENERATED ALWAYS AS (58 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + octet_length(key)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `token_id`, `key`, `position`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
 CREATE INDEX `idempotency_keys_created` ON `idempotency_keys` (`created_at`);--> statement-breakpoint
+CREATE TABLE `imports` (
+	`company_id` integer NOT NULL,
+	`hash` text NOT NULL,
+	`parts` integer NOT NULL,
+	`next_part` integer NOT NULL,
+	`updated_at` integer NOT NULL,
+	PRIMARY KEY(`company_id`, `hash`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
 CREATE TABLE `integrations` (
 	`company_id` integer NOT NULL,
 	`kind` text NOT NULL,
@@ -264,7 +339,7 @@ CREATE TABLE `integrations` (
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `kind`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE INDEX `integrations_accounting` ON `integrations` (`company_id`,`updated_at`) WHERE "integrations"."kind" = 'accounting_sync' AND "integrations"."enabled" = 1;--> statement-breakpoint
 CREATE TABLE `invoice_items` (
@@ -284,6 +359,8 @@ CREATE TABLE `invoice_items` (
 	`position` integer DEFAULT 0 NOT NULL,
 	`deleted` integer DEFAULT false NOT NULL,
 	`search_text` text NOT NULL,
+	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(title), 0) + coalesce(octet_length(description), 0) + coalesce(octet_length(supplier), 0) + coalesce(octet_length(style), 0) + coalesce(octet_length(color), 0) + coalesce(octet_length(size), 0) + coalesce(octet_length(sku), 0) + coalesce(octet_length(search_text), 0)) VIRTUAL,
+	`stored_bytes` integer GENERATED ALWAYS AS (62 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + iif(deleted, 0, 48 + 17 * (min(length(search_text), length(title) + 201)) / 2 + 5 * min(min(length(search_text), length(title) + 201), 60) / 2)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`invoice_id`) REFERENCES `invoices`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
@@ -305,6 +382,7 @@ CREATE TABLE `invoices` (
 	`deleted` integer DEFAULT false NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
+	`stored_bytes` integer GENERATED ALWAYS AS (100 + octet_length(number) + iif(coalesce(octet_length(number), 0) + coalesce(octet_length(tax_exempt_reason), 0) > 950, max(coalesce(octet_length(number), 0) + coalesce(octet_length(tax_exempt_reason), 0), 4550), (coalesce(octet_length(number), 0) + coalesce(octet_length(tax_exempt_reason), 0)) * 9 / 8)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`project_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
@@ -312,10 +390,38 @@ CREATE TABLE `invoices` (
 	CONSTRAINT "invoices_discount" CHECK("invoices"."discount_hundredths" >= 0),
 	CONSTRAINT "invoices_discount_amount_type" CHECK("invoices"."discount_amount_type" IN ('percentage', 'fixed_amount')),
 	CONSTRAINT "invoices_discount_type" CHECK("invoices"."discount_type" IN ('before_tax', 'after_tax'))
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE UNIQUE INDEX `invoices_of_order` ON `invoices` (`company_id`,`project_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `invoices_number` ON `invoices` (`company_id`,`number`);--> statement-breakpoint
+CREATE TABLE `members` (
+	`company_id` integer NOT NULL,
+	`email` text NOT NULL,
+	`role` text NOT NULL,
+	`created_at` integer NOT NULL,
+	PRIMARY KEY(`company_id`, `email`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE INDEX `members_email` ON `members` (`email`,`company_id`);--> statement-breakpoint
+CREATE TABLE `move_log` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`company_id` integer NOT NULL,
+	`table_name` text NOT NULL,
+	`key` text NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `move_log_company` ON `move_log` (`company_id`,`table_name`,`id`);--> statement-breakpoint
+CREATE TABLE `moves` (
+	`company_id` integer PRIMARY KEY NOT NULL,
+	`source` text NOT NULL,
+	`destination` text NOT NULL,
+	`state` text NOT NULL,
+	`started_at` integer NOT NULL,
+	`updated_at` integer NOT NULL,
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
 CREATE TABLE `order_counts` (
 	`company_id` integer NOT NULL,
 	`client_id` integer NOT NULL,
@@ -324,7 +430,7 @@ CREATE TABLE `order_counts` (
 	`count` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `client_id`, `status_id`, `created_date`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE INDEX `order_counts_by_day` ON `order_counts` (`company_id`,`created_date`,`count`) WHERE "order_counts"."created_date" > '';--> statement-breakpoint
 CREATE TABLE `order_statuses` (
@@ -338,7 +444,7 @@ CREATE TABLE `order_statuses` (
 	`deleted` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE INDEX `order_statuses_default` ON `order_statuses` (`company_id`,`position`,`id`) WHERE "order_statuses"."is_default" = 1 AND "order_statuses"."deleted" = 0;--> statement-breakpoint
 CREATE TABLE `orders` (
@@ -359,6 +465,8 @@ CREATE TABLE `orders` (
 	`version` integer DEFAULT 1 NOT NULL,
 	`title_key` text DEFAULT '' NOT NULL,
 	`number_key` text DEFAULT '' NOT NULL,
+	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(title), 0) + coalesce(octet_length(description), 0) + coalesce(octet_length(start_date), 0) + coalesce(octet_length(deadline), 0) + coalesce(octet_length(client_notes), 0) + coalesce(octet_length(created_date), 0) + coalesce(octet_length(external_id), 0) + coalesce(octet_length(title_key), 0) + coalesce(octet_length(number_key), 0)) VIRTUAL,
+	`stored_bytes` integer GENERATED ALWAYS AS (337 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + (coalesce(octet_length(external_id), 0)) * 5 / 4 + 17 * (length(title_key) + length(number_key)) / 2 + 5 * min(length(title_key) + length(number_key), 60) / 2) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`client_id`) REFERENCES `clients`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
@@ -385,10 +493,11 @@ CREATE TABLE `payments` (
 	`method` text,
 	`paid_at` text,
 	`note` text,
+	`stored_bytes` integer GENERATED ALWAYS AS (31 + iif(coalesce(octet_length(method), 0) + coalesce(octet_length(paid_at), 0) + coalesce(octet_length(note), 0) > 950, max(coalesce(octet_length(method), 0) + coalesce(octet_length(paid_at), 0) + coalesce(octet_length(note), 0), 4550), (coalesce(octet_length(method), 0) + coalesce(octet_length(paid_at), 0) + coalesce(octet_length(note), 0)) * 9 / 8)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `invoice_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`invoice_id`) REFERENCES `invoices`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE UNIQUE INDEX `payments_id` ON `payments` (`company_id`,`id`);--> statement-breakpoint
 CREATE TABLE `taxes` (
@@ -400,7 +509,7 @@ CREATE TABLE `taxes` (
 	`deleted` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE TABLE `thread_context_links` (
 	`company_id` integer NOT NULL,
@@ -409,7 +518,7 @@ CREATE TABLE `thread_context_links` (
 	`thread_id` text NOT NULL,
 	PRIMARY KEY(`company_id`, `entity`, `entity_id`, `thread_id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE INDEX `thread_context_links_of_thread` ON `thread_context_links` (`company_id`,`thread_id`);--> statement-breakpoint
 CREATE TABLE `thread_contexts` (
@@ -426,6 +535,8 @@ CREATE TABLE `thread_contexts` (
 	`participants_data` text,
 	`fetched_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
+	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(thread_id), 0) + coalesce(octet_length(legacy_thread_id), 0) + coalesce(octet_length(sender_email), 0) + coalesce(octet_length(client_id), 0) + coalesce(octet_length(client_data), 0) + coalesce(octet_length(clients_data), 0) + coalesce(octet_length(orders_data), 0) + coalesce(octet_length(selected_order_id), 0) + coalesce(octet_length(participant_emails), 0) + coalesce(octet_length(participants_data), 0)) VIRTUAL,
+	`stored_bytes` integer GENERATED ALWAYS AS (70 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + coalesce(octet_length(thread_id), 0) + coalesce(octet_length(legacy_thread_id), 0) + (max(json_array_length(iif(json_valid(clients_data), clients_data, '[]')), client_id IS NOT NULL) + json_array_length(iif(json_valid(orders_data), orders_data, '[]'))) * (36 + 11 * octet_length(thread_id) / 5)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `thread_id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "thread_contexts_json" CHECK(json_valid("thread_contexts"."client_data") AND json_valid("thread_contexts"."clients_data") AND json_valid("thread_contexts"."orders_data") AND json_valid("thread_contexts"."participant_emails") AND json_valid("thread_contexts"."participants_data") AND json_type("thread_contexts"."client_data") = 'object')
@@ -442,10 +553,11 @@ CREATE TABLE `webhook_deliveries` (
 	`first_attempt_at` integer,
 	`next_attempt_at` integer,
 	`last_error` text,
+	`stored_bytes` integer GENERATED ALWAYS AS (54 + 2 * (coalesce(octet_length(endpoint_id), 0) + coalesce(octet_length(type), 0) + coalesce(octet_length(entity_id), 0)) + (coalesce(octet_length(last_error), 0)) * 9 / 8) VIRTUAL,
 	PRIMARY KEY(`company_id`, `endpoint_id`, `type`, `entity_id`, `sequence`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`endpoint_id`) REFERENCES `webhook_endpoints`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
 --> statement-breakpoint
 CREATE INDEX `webhook_deliveries_due` ON `webhook_deliveries` (`company_id`,`endpoint_id`,`next_attempt_at`) WHERE "webhook_deliveries"."next_attempt_at" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `webhook_endpoints` (
@@ -459,8 +571,839 @@ CREATE TABLE `webhook_endpoints` (
 	`position` integer NOT NULL,
 	`replay_position` integer,
 	`replay_end` integer,
+	`initial_failures` integer,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
+);
+--> statement-breakpoint
+-- Written by hand from here on: drizzle-kit knows neither full-text tables nor triggers.
+-- Text comes folded from the application (src/kernel/db/search.ts), so the tokenizer compares as it is. A rowid is
+-- `(slot << 53) | id`: a company's rows are one range of rowids, so that a search never walks another company's hits.
+-- BEGIN and END in capitals and no CASE in triggers: the remote splitter needs both.
+CREATE VIRTUAL TABLE clients_fts USING fts5(text, digits, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+-- Trigrams cannot find one or two characters. These are the tokens `SLOTxHEXxBLOCK` of every one and two characters of a
+-- client; a block is 4,096 ids. A row of the vocabulary is the number of clients of one company's block that hold them.
+CREATE VIRTUAL TABLE clients_grams USING fts5(grams, content='', contentless_delete=1, detail='none', tokenize='ascii');
+--> statement-breakpoint
+CREATE VIRTUAL TABLE clients_grams_counts USING fts5vocab('clients_grams', 'row');
+--> statement-breakpoint
+-- `spaced` has U+001E around every character, so that its trigrams are one (`^A^`) and two (`A^B`) characters of the text.
+CREATE VIRTUAL TABLE catalog_items_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+CREATE VIRTUAL TABLE invoice_items_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+-- An order is found by its title and invoice number, or by its client's name: a changed name is written once, not once
+-- for each order. Deleted orders and clients stay in.
+CREATE VIRTUAL TABLE orders_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+CREATE VIRTUAL TABLE client_names_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+CREATE TRIGGER clients_delete_flag AFTER UPDATE OF deleted ON clients WHEN old.deleted <> new.deleted BEGIN
+  UPDATE companies SET client_count = client_count + old.deleted - new.deleted WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_search AFTER UPDATE ON clients
+WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits OR old.deleted <> new.deleted BEGIN
+  UPDATE client_blocks SET live = live + old.deleted - new.deleted, version = version + 1
+    WHERE company_id = new.company_id AND block = new.id >> 12;
+  DELETE FROM clients_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+  DELETE FROM clients_grams WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+  INSERT INTO clients_fts (rowid, text, digits)
+    SELECT (slot << 53) | new.id, new.search_text, new.phone_digits FROM companies WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO clients_grams (rowid, grams)
+    SELECT (slot << 53) | new.id, (
+      SELECT group_concat(slot || 'x' || hex(substr(text, key + 1, 1)) || block || slot || 'x' || hex(substr(text, key + 1, 2)) || block, '')
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, new.search_text || char(31) || new.phone_digits AS text, printf('x%013d ', new.id >> 12) AS block
+      FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_name AFTER UPDATE OF company_name_key ON clients WHEN old.company_name_key <> new.company_name_key BEGIN
+  DELETE FROM client_names_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id);
+  INSERT INTO client_names_fts (rowid, text, spaced)
+    SELECT (slot << 53) | new.id, new.company_name_key, (
+      SELECT char(30) || group_concat(substr(new.company_name_key, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.company_name_key))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_search AFTER UPDATE OF title_key, number_key ON orders
+WHEN old.title_key <> new.title_key OR old.number_key <> new.number_key BEGIN
+  DELETE FROM orders_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id);
+  INSERT INTO orders_fts (rowid, text, spaced)
+    SELECT (slot << 53) | new.id, text, (
+      SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, new.title_key || char(31) || new.number_key AS text FROM companies WHERE id = new.company_id LIMIT 1);
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_recount AFTER UPDATE OF deleted, client_id, order_status_id, created_date ON orders
+WHEN old.deleted <> new.deleted OR old.client_id <> new.client_id OR old.order_status_id IS NOT new.order_status_id
+  OR old.created_date <> new.created_date BEGIN
+  UPDATE companies SET order_count = order_count + old.deleted - new.deleted
+    WHERE id = new.company_id AND old.deleted <> new.deleted;
+  UPDATE order_counts SET count = count - 1 WHERE company_id = old.company_id AND old.deleted = 0
+    AND status_id = coalesce(old.order_status_id, 0)
+    AND (client_id, created_date) IN (VALUES (0, old.created_date), (0, ''), (old.client_id, ''));
+  INSERT INTO order_counts (company_id, client_id, status_id, created_date, count)
+    SELECT new.company_id, client, coalesce(new.order_status_id, 0), day, 1
+    FROM (SELECT 0 AS client, new.created_date AS day UNION ALL SELECT 0, '' UNION ALL SELECT new.client_id, '')
+    WHERE new.deleted = 0
+    ON CONFLICT DO UPDATE SET count = count + 1;
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_insert AFTER INSERT ON catalog_items BEGIN
+  INSERT INTO catalog_items_fts (rowid, text, spaced)
+    SELECT (slot << 53) | new.id, new.search_text, (
+      SELECT char(30) || group_concat(substr(new.search_text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.search_text))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id AND new.deleted = 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_search AFTER UPDATE OF search_text, deleted ON catalog_items
+WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
+  DELETE FROM catalog_items_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+  INSERT INTO catalog_items_fts (rowid, text, spaced)
+    SELECT (slot << 53) | new.id, new.search_text, (
+      SELECT char(30) || group_concat(substr(new.search_text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.search_text))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id AND new.deleted = 0;
+END;
+--> statement-breakpoint
+-- Triggers count a company's stored bytes of email threads: segments, and texts in the row.
+CREATE TRIGGER email_thread_segments_insert AFTER INSERT ON email_thread_segments BEGIN
+  UPDATE companies SET mail_bytes = mail_bytes + octet_length(new.data)
+    WHERE id = (SELECT company_id FROM email_threads WHERE id = new.thread_id);
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_segments_update AFTER UPDATE OF data ON email_thread_segments BEGIN
+  UPDATE companies SET mail_bytes = mail_bytes + octet_length(new.data) - octet_length(old.data)
+    WHERE id = (SELECT company_id FROM email_threads WHERE id = new.thread_id);
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_segments_delete AFTER DELETE ON email_thread_segments BEGIN
+  UPDATE companies SET mail_bytes = mail_bytes - octet_length(old.data)
+    WHERE id = (SELECT company_id FROM email_threads WHERE id = old.thread_id);
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_threads_insert AFTER INSERT ON email_threads BEGIN
+  UPDATE companies SET mail_bytes = mail_bytes + new.text_bytes WHERE id = new.company_id AND new.text_bytes > 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_threads_update AFTER UPDATE OF mail_thread_id, subject, snippet, mail_history_id ON email_threads
+WHEN new.text_bytes <> old.text_bytes BEGIN
+  UPDATE companies SET mail_bytes = mail_bytes + new.text_bytes - old.text_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_threads_delete AFTER DELETE ON email_threads BEGIN
+  UPDATE companies SET mail_bytes = mail_bytes - old.text_bytes WHERE id = old.company_id AND old.text_bytes > 0;
+END;
+--> statement-breakpoint
+-- A write of email threads ends with this check, which undoes its whole batch.
+CREATE TRIGGER companies_mail_quota BEFORE UPDATE OF mail_bytes_checked ON companies
+WHEN new.mail_bytes > new.mail_quota_bytes AND new.mail_bytes > old.mail_bytes_checked BEGIN
+  SELECT RAISE(ABORT, 'mail quota exceeded');
+END;
+--> statement-breakpoint
+-- A sync that changes nothing but the time of the sync is no change. Texts in segments (`@`) may have changed.
+CREATE TRIGGER email_threads_change AFTER UPDATE OF revision ON email_threads
+WHEN new.content_revision <> old.content_revision OR new.deleted <> old.deleted
+  OR new.mail_thread_id IS NOT old.mail_thread_id OR new.subject IS NOT old.subject
+  OR new.snippet IS NOT old.snippet OR new.mail_history_id IS NOT old.mail_history_id
+  OR new.first_message_at IS NOT old.first_message_at OR new.last_message_at IS NOT old.last_message_at
+  OR (new.revision <> old.revision AND '@' IN (coalesce(new.mail_thread_id, ''), coalesce(new.subject, ''),
+    coalesce(new.snippet, ''), coalesce(new.mail_history_id, ''))) BEGIN
+  UPDATE companies SET last_change = last_change + 1 WHERE id = new.company_id;
+  INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
+    SELECT id, last_change, 'email_threads', new.id, iif(new.deleted, 'delete', 'update'), new.revision, CAST(unixepoch('subsec') * 1000 AS INTEGER), old.updated_at
+    FROM companies WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+-- UNION removes what is named twice: OR IGNORE would not, since an upsert's own conflict clause takes its place.
+CREATE TRIGGER thread_contexts_insert AFTER INSERT ON thread_contexts BEGIN
+  INSERT INTO thread_context_links (company_id, entity, entity_id, thread_id)
+    SELECT new.company_id, 'order', CAST(id AS INTEGER), new.thread_id
+      FROM (SELECT iif(type = 'object', value ->> '$.id', value) AS id
+        FROM json_each(iif(json_type(new.orders_data) = 'array', new.orders_data, json_array(json(new.orders_data)))))
+      WHERE CAST(id AS INTEGER) > 0
+    UNION SELECT new.company_id, 'client', CAST(id AS INTEGER), new.thread_id
+      FROM (SELECT new.client_id AS id UNION ALL SELECT iif(type = 'object', value ->> '$.id', value)
+        FROM json_each(iif(json_type(new.clients_data) = 'array', new.clients_data, json_array(json(new.clients_data)))))
+      WHERE CAST(id AS INTEGER) > 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER thread_contexts_update AFTER UPDATE OF client_id, clients_data, orders_data ON thread_contexts BEGIN
+  DELETE FROM thread_context_links WHERE company_id = old.company_id AND thread_id = old.thread_id;
+  INSERT INTO thread_context_links (company_id, entity, entity_id, thread_id)
+    SELECT new.company_id, 'order', CAST(id AS INTEGER), new.thread_id
+      FROM (SELECT iif(type = 'object', value ->> '$.id', value) AS id
+        FROM json_each(iif(json_type(new.orders_data) = 'array', new.orders_data, json_array(json(new.orders_data)))))
+      WHERE CAST(id AS INTEGER) > 0
+    UNION SELECT new.company_id, 'client', CAST(id AS INTEGER), new.thread_id
+      FROM (SELECT new.client_id AS id UNION ALL SELECT iif(type = 'object', value ->> '$.id', value)
+        FROM json_each(iif(json_type(new.clients_data) = 'array', new.clients_data, json_array(json(new.clients_data)))))
+      WHERE CAST(id AS INTEGER) > 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER thread_contexts_delete AFTER DELETE ON thread_contexts BEGIN
+  DELETE FROM thread_context_links WHERE company_id = old.company_id AND thread_id = old.thread_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_objects_insert AFTER INSERT ON email_thread_objects WHEN new.thread_id IS NOT NULL BEGIN
+  UPDATE companies SET mail_bytes = mail_bytes + new.bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_objects_update AFTER UPDATE OF thread_id ON email_thread_objects
+WHEN (new.thread_id IS NULL) <> (old.thread_id IS NULL) BEGIN
+  UPDATE companies SET mail_bytes = mail_bytes + iif(new.thread_id IS NULL, -new.bytes, new.bytes) WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_objects_delete AFTER DELETE ON email_thread_objects WHEN old.thread_id IS NOT NULL BEGIN
+  UPDATE companies SET mail_bytes = mail_bytes - old.bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+-- While a company is copied, its changed rows are logged. While it is frozen, and where it no longer is, every write is
+-- refused: one that comes late, from a Worker that does not know of the move yet, is neither lost nor done twice. All of
+-- them look into company_guards alone, which is nearly always empty. `open` is a state of the move itself.
+CREATE TRIGGER integrations_moving_insert BEFORE INSERT ON integrations
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'integrations', json_array(new.kind));
+END;
+--> statement-breakpoint
+CREATE TRIGGER integrations_moving_update BEFORE UPDATE ON integrations
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'integrations', json_array(new.kind));
+END;
+--> statement-breakpoint
+CREATE TRIGGER integrations_moving_delete BEFORE DELETE ON integrations
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'integrations', json_array(old.kind));
+END;
+--> statement-breakpoint
+CREATE TRIGGER order_statuses_moving_insert BEFORE INSERT ON order_statuses
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'order_statuses', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER order_statuses_moving_update BEFORE UPDATE ON order_statuses
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'order_statuses', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER order_statuses_moving_delete BEFORE DELETE ON order_statuses
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'order_statuses', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER taxes_moving_insert BEFORE INSERT ON taxes
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'taxes', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER taxes_moving_update BEFORE UPDATE ON taxes
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'taxes', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER taxes_moving_delete BEFORE DELETE ON taxes
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'taxes', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_moving_insert BEFORE INSERT ON clients
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'clients', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_moving_update BEFORE UPDATE ON clients
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'clients', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_moving_delete BEFORE DELETE ON clients
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'clients', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_moving_insert BEFORE INSERT ON orders
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'orders', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_moving_update BEFORE UPDATE ON orders
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'orders', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_moving_delete BEFORE DELETE ON orders
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'orders', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoices_moving_insert BEFORE INSERT ON invoices
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'invoices', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoices_moving_update BEFORE UPDATE ON invoices
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'invoices', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoices_moving_delete BEFORE DELETE ON invoices
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'invoices', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_moving_insert BEFORE INSERT ON invoice_items
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'invoice_items', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_moving_update BEFORE UPDATE ON invoice_items
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'invoice_items', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_moving_delete BEFORE DELETE ON invoice_items
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'invoice_items', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER payments_moving_insert BEFORE INSERT ON payments
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'payments', json_array(new.invoice_id, new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER payments_moving_update BEFORE UPDATE ON payments
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'payments', json_array(new.invoice_id, new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER payments_moving_delete BEFORE DELETE ON payments
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'payments', json_array(old.invoice_id, old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER artworks_moving_insert BEFORE INSERT ON artworks
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'artworks', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER artworks_moving_update BEFORE UPDATE ON artworks
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'artworks', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER artworks_moving_delete BEFORE DELETE ON artworks
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'artworks', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_connections_moving_insert BEFORE INSERT ON accounting_connections
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'accounting_connections', json_array());
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_connections_moving_update BEFORE UPDATE ON accounting_connections
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'accounting_connections', json_array());
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_connections_moving_delete BEFORE DELETE ON accounting_connections
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'accounting_connections', json_array());
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_links_moving_insert BEFORE INSERT ON accounting_links
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'accounting_links', json_array(new.order_id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_links_moving_update BEFORE UPDATE ON accounting_links
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'accounting_links', json_array(new.order_id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_links_moving_delete BEFORE DELETE ON accounting_links
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'accounting_links', json_array(old.order_id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_threads_moving_insert BEFORE INSERT ON email_threads
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'email_threads', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_threads_moving_update BEFORE UPDATE ON email_threads
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'email_threads', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_threads_moving_delete BEFORE DELETE ON email_threads
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'email_threads', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_segments_moving_insert BEFORE INSERT ON email_thread_segments
+WHEN EXISTS (SELECT 1 FROM company_guards) AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = new.thread_id) AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = new.thread_id) AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES ((SELECT company_id FROM email_threads WHERE id = new.thread_id), 'email_thread_segments', json_array(new.thread_id, new.field, new.position));
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_segments_moving_update BEFORE UPDATE ON email_thread_segments
+WHEN EXISTS (SELECT 1 FROM company_guards) AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = new.thread_id) AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = new.thread_id) AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES ((SELECT company_id FROM email_threads WHERE id = new.thread_id), 'email_thread_segments', json_array(new.thread_id, new.field, new.position));
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_segments_moving_delete BEFORE DELETE ON email_thread_segments
+WHEN EXISTS (SELECT 1 FROM company_guards) AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = old.thread_id) AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = old.thread_id) AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES ((SELECT company_id FROM email_threads WHERE id = old.thread_id), 'email_thread_segments', json_array(old.thread_id, old.field, old.position));
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_objects_moving_insert BEFORE INSERT ON email_thread_objects
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'email_thread_objects', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_objects_moving_update BEFORE UPDATE ON email_thread_objects
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'email_thread_objects', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_objects_moving_delete BEFORE DELETE ON email_thread_objects
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'email_thread_objects', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER thread_contexts_moving_insert BEFORE INSERT ON thread_contexts
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'thread_contexts', json_array(new.thread_id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER thread_contexts_moving_update BEFORE UPDATE ON thread_contexts
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'thread_contexts', json_array(new.thread_id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER thread_contexts_moving_delete BEFORE DELETE ON thread_contexts
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'thread_contexts', json_array(old.thread_id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_moving_insert BEFORE INSERT ON catalog_items
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'catalog_items', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_moving_update BEFORE UPDATE ON catalog_items
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'catalog_items', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_moving_delete BEFORE DELETE ON catalog_items
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'catalog_items', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_endpoints_moving_insert BEFORE INSERT ON webhook_endpoints
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'webhook_endpoints', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_endpoints_moving_update BEFORE UPDATE ON webhook_endpoints
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'webhook_endpoints', json_array(new.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_endpoints_moving_delete BEFORE DELETE ON webhook_endpoints
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'webhook_endpoints', json_array(old.id));
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_deliveries_moving_insert BEFORE INSERT ON webhook_deliveries
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'webhook_deliveries', json_array(new.endpoint_id, new.type, new.entity_id, new.sequence));
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_deliveries_moving_update BEFORE UPDATE ON webhook_deliveries
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'webhook_deliveries', json_array(new.endpoint_id, new.type, new.entity_id, new.sequence));
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_deliveries_moving_delete BEFORE DELETE ON webhook_deliveries
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'webhook_deliveries', json_array(old.endpoint_id, old.type, old.entity_id, old.sequence));
+END;
+--> statement-breakpoint
+CREATE TRIGGER idempotency_keys_moving_insert BEFORE INSERT ON idempotency_keys
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'idempotency_keys', json_array(new.token_id, new.key, new.position));
+END;
+--> statement-breakpoint
+CREATE TRIGGER idempotency_keys_moving_update BEFORE UPDATE ON idempotency_keys
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'idempotency_keys', json_array(new.token_id, new.key, new.position));
+END;
+--> statement-breakpoint
+CREATE TRIGGER idempotency_keys_moving_delete BEFORE DELETE ON idempotency_keys
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state IN ('copying', 'frozen')) BEGIN
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'idempotency_keys', json_array(old.token_id, old.key, old.position));
+END;
+--> statement-breakpoint
+CREATE TRIGGER imports_moving_insert BEFORE INSERT ON imports
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'imports', json_array(new.hash));
+END;
+--> statement-breakpoint
+CREATE TRIGGER imports_moving_update BEFORE UPDATE ON imports
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'imports', json_array(new.hash));
+END;
+--> statement-breakpoint
+CREATE TRIGGER imports_moving_delete BEFORE DELETE ON imports
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
+  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
+  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'imports', json_array(old.hash));
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_outbox_moving_insert BEFORE INSERT ON accounting_outbox
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
+  SELECT RAISE(ABORT, 'company is moving');
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_outbox_moving_update BEFORE UPDATE ON accounting_outbox
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
+  SELECT RAISE(ABORT, 'company is moving');
+END;
+--> statement-breakpoint
+CREATE TRIGGER audit_log_moving_insert BEFORE INSERT ON audit_log
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
+  SELECT RAISE(ABORT, 'company is moving');
+END;
+--> statement-breakpoint
+CREATE TRIGGER audit_log_moving_update BEFORE UPDATE ON audit_log
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
+  SELECT RAISE(ABORT, 'company is moving');
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_uploads_moving_insert BEFORE INSERT ON email_thread_uploads
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
+  SELECT RAISE(ABORT, 'company is moving');
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_thread_uploads_moving_update BEFORE UPDATE ON email_thread_uploads
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
+  SELECT RAISE(ABORT, 'company is moving');
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_insert AFTER INSERT ON invoice_items BEGIN
+  INSERT INTO invoice_items_fts (rowid, text, spaced)
+    SELECT (slot << 53) | new.id, text, (
+      SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, substr(new.search_text, 1, 1400) AS text FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_search AFTER UPDATE OF search_text, deleted ON invoice_items
+WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
+  DELETE FROM invoice_items_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+  INSERT INTO invoice_items_fts (rowid, text, spaced)
+    SELECT (slot << 53) | new.id, text, (
+      SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, substr(new.search_text, 1, 1400) AS text FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN
+  UPDATE companies SET client_count = client_count + 1 - new.deleted, last_client_id = max(last_client_id, new.id),
+      last_change = last_change + 1, stored_bytes = stored_bytes + new.stored_bytes
+    WHERE id = new.company_id;
+  INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
+    SELECT id, last_change, 'clients', new.id, iif(new.deleted, 'delete', 'create'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), NULL
+    FROM companies WHERE id = new.company_id;
+  INSERT INTO client_blocks (company_id, block, live, version) VALUES (new.company_id, new.id >> 12, 1 - new.deleted, 1)
+    ON CONFLICT DO UPDATE SET live = live + 1 - new.deleted, version = version + 1;
+  INSERT INTO clients_fts (rowid, text, digits)
+    SELECT (slot << 53) | new.id, new.search_text, new.phone_digits FROM companies WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO clients_grams (rowid, grams)
+    SELECT (slot << 53) | new.id, (
+      SELECT group_concat(slot || 'x' || hex(substr(text, key + 1, 1)) || block || slot || 'x' || hex(substr(text, key + 1, 2)) || block, '')
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, new.search_text || char(31) || new.phone_digits AS text, printf('x%013d ', new.id >> 12) AS block
+      FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
+  INSERT INTO client_names_fts (rowid, text, spaced)
+    SELECT (slot << 53) | new.id, new.company_name_key, (
+      SELECT char(30) || group_concat(substr(new.company_name_key, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.company_name_key))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_insert AFTER INSERT ON orders BEGIN
+  UPDATE companies SET order_count = order_count + 1 - new.deleted, last_order_id = max(last_order_id, new.id),
+      last_change = last_change + 1, stored_bytes = stored_bytes + new.stored_bytes
+    WHERE id = new.company_id;
+  INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
+    SELECT id, last_change, 'orders', new.id, iif(new.deleted, 'delete', 'create'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), NULL
+    FROM companies WHERE id = new.company_id;
+  INSERT INTO order_counts (company_id, client_id, status_id, created_date, count)
+    SELECT new.company_id, client, coalesce(new.order_status_id, 0), day, 1
+    FROM (SELECT 0 AS client, new.created_date AS day UNION ALL SELECT 0, '' UNION ALL SELECT new.client_id, '')
+    WHERE new.deleted = 0
+    ON CONFLICT DO UPDATE SET count = count + 1;
+  INSERT INTO orders_fts (rowid, text, spaced)
+    SELECT (slot << 53) | new.id, text, (
+      SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, new.title_key || char(31) || new.number_key AS text FROM companies WHERE id = new.company_id LIMIT 1);
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_threads_create AFTER INSERT ON email_threads BEGIN
+  UPDATE companies SET last_change = last_change + 1, stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+  INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
+    SELECT id, last_change, 'email_threads', new.id, iif(new.deleted, 'delete', 'create'), new.revision, CAST(unixepoch('subsec') * 1000 AS INTEGER), NULL
+    FROM companies WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_change AFTER UPDATE OF version ON clients WHEN new.version <> old.version BEGIN
+  UPDATE companies SET last_change = last_change + 1,
+      stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+  INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
+    SELECT id, last_change, 'clients', new.id, iif(new.deleted, 'delete', 'update'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), old.updated_at
+    FROM companies WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_change AFTER UPDATE OF version ON orders WHEN new.version <> old.version BEGIN
+  UPDATE companies SET last_change = last_change + 1,
+      stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+  INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
+    SELECT id, last_change, 'orders', new.id, iif(new.deleted, 'delete', 'update'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), old.updated_at
+    FROM companies WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoices_insert AFTER INSERT ON invoices BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes,
+      last_invoice_id = max(last_invoice_id, new.id), last_invoice_number = iif(
+      new.number NOT GLOB '*[^0-9]*' AND length(new.number) BETWEEN 1 AND 15,
+      max(last_invoice_number, CAST(new.number AS INTEGER)), last_invoice_number)
+    WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER payments_insert AFTER INSERT ON payments BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes, last_payment_id = max(last_payment_id, new.id) WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_stored_update AFTER UPDATE ON clients WHEN new.version = old.version AND new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_stored_delete AFTER DELETE ON clients BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_stored_update AFTER UPDATE ON orders WHEN new.version = old.version AND new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_stored_delete AFTER DELETE ON orders BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoices_stored_update AFTER UPDATE ON invoices WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoices_stored_delete AFTER DELETE ON invoices BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_stored_insert AFTER INSERT ON invoice_items BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_stored_update AFTER UPDATE ON invoice_items WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_stored_delete AFTER DELETE ON invoice_items BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER payments_stored_update AFTER UPDATE ON payments WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER payments_stored_delete AFTER DELETE ON payments BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER artworks_stored_insert AFTER INSERT ON artworks BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER artworks_stored_update AFTER UPDATE ON artworks WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER artworks_stored_delete AFTER DELETE ON artworks BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_stored_insert AFTER INSERT ON catalog_items BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_stored_update AFTER UPDATE ON catalog_items WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_stored_delete AFTER DELETE ON catalog_items BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER thread_contexts_stored_insert AFTER INSERT ON thread_contexts BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER thread_contexts_stored_update AFTER UPDATE ON thread_contexts WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER thread_contexts_stored_delete AFTER DELETE ON thread_contexts BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_threads_stored_update AFTER UPDATE ON email_threads WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER email_threads_stored_delete AFTER DELETE ON email_threads BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_outbox_stored_insert AFTER INSERT ON accounting_outbox WHEN new.stored_bytes > 0 BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_outbox_stored_update AFTER UPDATE ON accounting_outbox WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_outbox_stored_delete AFTER DELETE ON accounting_outbox WHEN old.stored_bytes > 0 BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_links_stored_insert AFTER INSERT ON accounting_links BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_links_stored_update AFTER UPDATE ON accounting_links WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounting_links_stored_delete AFTER DELETE ON accounting_links BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_deliveries_stored_insert AFTER INSERT ON webhook_deliveries BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_deliveries_stored_update AFTER UPDATE ON webhook_deliveries WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_deliveries_stored_delete AFTER DELETE ON webhook_deliveries BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER companies_moving_update BEFORE UPDATE OF name, suspended, accounting_sync_enabled, deliveries_paused, mail_quota_bytes, storage_quota_bytes,
+  last_client_id, last_order_id, last_invoice_id, last_invoice_number, last_payment_id, last_change ON companies
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.id AND (state = 'frozen' OR state = 'away'
+  AND (new.accounting_sync_enabled <> old.accounting_sync_enabled OR new.deliveries_paused <> old.deliveries_paused
+    OR new.mail_quota_bytes <> old.mail_quota_bytes
+    OR new.storage_quota_bytes <> old.storage_quota_bytes))) BEGIN
+  SELECT RAISE(ABORT, 'company is moving');
+END;
+--> statement-breakpoint
+-- Entries of the audit log and idempotent results are counted by the batch that writes them (src/kernel/db/quota.ts) and the sweep
+-- that removes them; only while a company is copied into this database each is counted by itself.
+CREATE TRIGGER audit_log_stored_insert AFTER INSERT ON audit_log
+WHEN EXISTS (SELECT 1 FROM companies WHERE id = new.company_id AND last_change >= 4503599627370496) BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes, audit_counted = new.id WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER idempotency_keys_stored_insert AFTER INSERT ON idempotency_keys
+WHEN EXISTS (SELECT 1 FROM companies WHERE id = new.company_id AND last_change >= 4503599627370496) BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER idempotency_keys_stored_update AFTER UPDATE ON idempotency_keys
+WHEN EXISTS (SELECT 1 FROM companies WHERE id = new.company_id AND last_change >= 4503599627370496) AND new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER idempotency_keys_stored_delete AFTER DELETE ON idempotency_keys
+WHEN EXISTS (SELECT 1 FROM companies WHERE id = old.company_id AND last_change >= 4503599627370496) BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;

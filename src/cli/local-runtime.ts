@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { parse as parseToml } from 'smol-toml'
 import * as z from 'zod/mini'
-import { DATABASE_BINDING } from '../kernel/db/binding.ts'
+import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { areKeys, MALFORMED_KEY } from '../kernel/gate/credentials.ts'
 import { CommandError, warn } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
@@ -153,6 +153,9 @@ export function describeLog(line: string): string {
   }
 }
 
+const OLD_STATE =
+  'The local data was made by a version before the first release: delete its directory (.wrangler/state), or name another with --state.'
+
 /** The table in which wrangler records migrations. */
 const RECORDS = `CREATE TABLE IF NOT EXISTS d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE,
   applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`
@@ -162,6 +165,7 @@ export async function applyMigrations(db: Pick<D1Database, 'prepare' | 'batch'>)
   await db.prepare(RECORDS).run()
   const { results } = await db.prepare('SELECT name FROM d1_migrations').all<{ name: string }>()
   const applied = new Set(results.map(({ name }) => name))
+  if (applied.has(BEFORE_RELEASE)) throw new CommandError(OLD_STATE)
   const names = readdirSync(`${PROJECT_ROOT}drizzle`).filter((name) => name.endsWith('.sql') && !applied.has(name))
   for (const name of names.sort()) {
     const statements = readFileSync(`${PROJECT_ROOT}drizzle/${name}`, 'utf8').split('--> statement-breakpoint')

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import * as z from 'zod/mini'
-import { DATABASE_BINDING } from '../kernel/db/binding.ts'
+import { DATABASE_BINDING } from '../kernel/db/names.ts'
 import { CommandError } from './command.ts'
 
 /** An id is nothing but zeros until its resource is made; then it is read as null. */

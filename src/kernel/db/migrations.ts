@@ -4,11 +4,12 @@ import { ApiError } from '../http/errors.ts'
 import { log } from '../http/log.ts'
 import { openDatabase, orm } from './client.ts'
 import { databaseMessage } from './failures.ts'
+import { BEFORE_RELEASE } from './names.ts'
 
 /** The migrations that this code needs: drizzle-kit adds each to its journal. */
 const NEEDED = journal.entries.map(({ tag }) => `${tag}.sql`)
 
-/** The applied migrations, newest first and joined by commas: the last release compares the text with its newest. */
+/** The applied migrations, newest first and joined by commas. */
 export const appliedMigrations = sql<string | null>`(SELECT group_concat(name)
   FROM (SELECT name FROM d1_migrations ORDER BY name DESC))`.as('applied_migrations')
 
@@ -33,12 +34,11 @@ export function verifySchema(applied: string | null): void {
 /** How a schema differs from what the code needs: with missing migrations it is older, with unknown ones newer. */
 export function compareSchema(applied: string | null) {
   const names = applied?.split(',') ?? []
-  // An object of the last release tells the newest name alone.
-  const isNewestAlone = names.length === 1 && names.some((name) => name >= (NEEDED.at(-1) ?? ''))
+  const isBeforeRelease = names.includes(BEFORE_RELEASE)
   return {
     applied: names[0] ?? null,
     needed: NEEDED.at(-1) ?? '',
-    missing: isNewestAlone ? [] : NEEDED.filter((name) => !names.includes(name)),
+    missing: NEEDED.filter((name) => isBeforeRelease || !names.includes(name)),
     unknown: names.filter((name) => !NEEDED.includes(name)),
   }
 }
@@ -73,7 +73,9 @@ export function isMissing(error: unknown): boolean {
 function outdated(applied: string | null, now = Date.now()): ApiError {
   if (now - loggedAt >= LOG_EVERY_MS) {
     loggedAt = now
-    const advice = 'The database is older than this release: run npm run migrate, or roll the release back.'
+    const advice = applied?.includes(BEFORE_RELEASE)
+      ? 'The database was made by a version before the first release: begin with a new one.'
+      : 'The database is older than this release: run npm run migrate, or roll the release back.'
     log('schema_outdated', { ...compareSchema(applied), advice }, 'error')
   }
   return new ApiError('unavailable', {

@@ -1,7 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
-import { DATABASE_BINDING } from './binding.ts'
 import {
   type Database,
   type DatabaseOptions,
@@ -13,6 +12,7 @@ import {
 } from './client.ts'
 import type { CompanyContext } from './context.ts'
 import { databaseMessage } from './failures.ts'
+import { DATABASE_BINDING } from './names.ts'
 import { companies } from './schema.ts'
 
 /**

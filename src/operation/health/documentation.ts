@@ -15,8 +15,8 @@ export const documentation = {
           schema: {
             status: 'ok',
             ms: 12,
-            applied: '0006_placement.sql',
-            needed: '0006_placement.sql',
+            applied: '0000_initial.sql',
+            needed: '0000_initial.sql',
             missing: [],
             unknown: [],
           },

@@ -12,9 +12,6 @@ const sources = import.meta.glob<string>(['../../../src/**/*.ts', '../../../driz
   eager: true,
 })
 
-/** Applied migrations do not change. From left to right this is what it should be. */
-const APPLIED = /^(0001_search_and_counts|0003_changes)\.sql: slot << 53 \| (new|old)\.id$/
-
 const STARTS_SQL = /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|VALUES|AND|OR|WHERE|BETWEEN|CAST|\()/
 /** Stands for `${…}`. */
 const VALUE = '?'
@@ -139,10 +136,8 @@ function breachesOf(path: string, text: string): string[] {
 describe('raw SQL', () => {
   it('has parentheses between bitwise operators, and casts what it shifts or joins', () => {
     expect(Object.keys(sources).length).toBeGreaterThan(200)
-    const found = Object.entries(sources).flatMap(([path, text]) => breachesOf(path, text))
-    expect(found.filter((breach) => !APPLIED.test(breach))).toEqual([])
-    // The applied migrations are read, and in them what there is.
-    expect(found.length).toBeGreaterThan(10)
+    expect(Object.keys(sources)).toContain('../../../drizzle/0000_initial.sql')
+    expect(Object.entries(sources).flatMap(([path, text]) => breachesOf(path, text))).toEqual([])
   })
 
   /** As a source file; `$[…]` is an interpolation. */

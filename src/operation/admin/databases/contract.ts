@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { component, dateTime, defineContract, id, idText, trimmed } from '../../../kernel/api/contract.ts'
-import { DATABASE_BINDING } from '../../../kernel/db/binding.ts'
+import { DATABASE_BINDING } from '../../../kernel/db/names.ts'
 
 /** The ids that a seed may use. */
 const MAX_ID = 2 ** 48

@@ -1,2 +1,0 @@
-/** The name of a database's binding. */
-export const DATABASE_BINDING = /^DB(_[A-Z0-9_]{1,40})?$/
