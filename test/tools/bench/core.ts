@@ -51,7 +51,7 @@ type Measured = Record<Loaded, Figures>
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-'))
   try {
-    const script = buildWorker(join(directory, 'build'))
+    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
     const floorScript = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
     const sides: Side[] = []
     for (const size of SIZES) sides.push(await prepare(size, floorScript, directory))

@@ -76,7 +76,7 @@ export function column(value: number): string {
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-mail-memory-'))
   try {
-    await measureMemory(buildWorker(join(directory, 'build')), directory)
+    await measureMemory(buildWorker(join(directory, 'build'), 'no-company-limit.js'), directory)
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }

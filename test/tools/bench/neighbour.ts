@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { styleText } from 'node:util'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { dataVersion } from '../harness/rows.ts'
@@ -88,15 +88,12 @@ interface Sent {
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-'))
   try {
-    const script = buildWorker(join(directory, 'build'))
-    const wrapper = join(dirname(script), 'slow-database.js')
-    copyFileSync(join(import.meta.dirname, 'slow-database.js'), wrapper)
+    const script = buildWorker(join(directory, 'build'), 'slow-database.js')
     const { cached, sides } = await prepare()
     const served = async <T>(work: (api: Running) => Promise<T>) => {
       const state = join(directory, 'state')
       cpSync(cached, state, { recursive: true })
-      const modules = [wrapper, script].map((path) => ({ type: 'ESModule' as const, path }))
-      const api = await startApi(script, state, { modules })
+      const api = await startApi(script, state)
       try {
         return await work(api)
       } finally {

@@ -34,7 +34,7 @@ export async function run(): Promise<void> {
   try {
     // Whatever is searched for, supplier_b finds these; its own search knows no style number of supplier_a.
     await setFaults(suppliers.b, { body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
-    const script = buildWorker(join(directory, 'build'))
+    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
     const floorScript = readFileSync(join(import.meta.dirname, 'floor-products.js'), 'utf8')
     const state = join(directory, 'state')
     const tokens = await prepare(floorScript, state, suppliers)

@@ -87,7 +87,7 @@ const LISTS: Record<string, { company: 'large' | 'small'; paths: [name: string, 
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-shapes-'))
   try {
-    const script = buildWorker(join(directory, 'build'))
+    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
     const { cached, tokens } = await prepare()
     const measured = new Map<string, { first: number[]; rounds: Figures[] }>()
     for (let round = 0; round < ROUNDS; round++) {

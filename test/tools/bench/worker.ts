@@ -1,20 +1,27 @@
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 
 const ROOT = join(import.meta.dirname, '../../..')
 const DATABASE_ID = 'bench'
+const MAIN = 'index.js'
 
 /** The API's key in benchmarks, for integrations that they store. */
 export const CREDENTIALS_KEY = btoa('0123456789abcdef0123456789abcdef')
 
-/** Builds the Worker as it is deployed, minified. */
-export function buildWorker(directory: string): string {
+/**
+ * Builds the Worker as it is deployed, minified.
+ *
+ * @param wrapper a module of this folder that exports the Worker with changes
+ */
+export function buildWorker(directory: string, wrapper?: string): string {
   execFileSync('wrangler', ['deploy', '--dry-run', '--env', 'production', '--outdir', directory], {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
-  return join(directory, 'index.js')
+  if (wrapper === undefined) return join(directory, MAIN)
+  copyFileSync(join(import.meta.dirname, wrapper), join(directory, wrapper))
+  return join(directory, wrapper)
 }
 
 type Settings = Partial<Parameters<typeof convertV4MiniflareOptions>[0]>
@@ -27,13 +34,13 @@ export interface ApiSettings {
   r2Buckets?: Record<string, { id: string; s3Credentials: { accessKeyId: string; secretAccessKey: string } }>
   ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 60 } }>
   handleStructuredLogs?: (log: { message: string }) => void
-  modules?: { type: 'ESModule'; path: string }[]
 }
 
 /** The built API on the data of a state directory, in a runtime of its own. */
 export function startApi(scriptPath: string, stateDir: string, settings: ApiSettings = {}): Promise<Running> {
+  const paths = [...new Set([scriptPath, join(dirname(scriptPath), MAIN)])]
   return start(stateDir, {
-    modules: [{ type: 'ESModule', path: scriptPath }],
+    modules: paths.map((path) => ({ type: 'ESModule' as const, path })),
     modulesRoot: '/',
     compatibilityFlags: ['nodejs_compat'],
     kvNamespaces: ['CACHE'],

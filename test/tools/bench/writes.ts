@@ -1,6 +1,6 @@
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { fillCompany } from './company.ts'
 import { median } from './load.ts'
@@ -270,12 +270,9 @@ export async function run(): Promise<void> {
     const floor = await startFloor(join(directory, 'floor'))
     running.push(floor)
     let databaseMs = 0
-    const script = buildWorker(join(directory, 'build'))
-    const wrapper = join(dirname(script), 'held-database.js')
-    copyFileSync(join(import.meta.dirname, 'held-database.js'), wrapper)
+    const script = buildWorker(join(directory, 'build'), 'held-database.js')
     let heldMs = 0
     const api = await startApi(script, state, {
-      modules: [wrapper, script].map((path) => ({ type: 'ESModule', path })),
       handleStructuredLogs: ({ message }) => {
         const line = /^\{.*\}$/.test(message) ? JSON.parse(message) : {}
         if (line.event === 'request') databaseMs = line.database_ms

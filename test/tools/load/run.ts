@@ -56,7 +56,7 @@ export async function runLoad(settings: Settings): Promise<Report> {
   const { clients, threads, say = () => {} } = settings
   const directory = await mkdtemp(join(tmpdir(), 'crm-load-'))
   try {
-    const script = buildWorker(join(directory, 'build'))
+    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
     const state = join(directory, 'state')
     const tokens = await prepareState(state, clients, settings.tokens)
     say(`a company of ${clients} clients and ${2 * clients} orders, ${threads} threads, ${tokens.length} tokens`)
