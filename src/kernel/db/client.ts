@@ -39,6 +39,8 @@ export interface Filled<Result> {
 
 type FilledBatch<T extends readonly Query[]> = { -readonly [K in keyof T]: Filled<T[K]['_']['result']> }
 
+type FilledNamed<T extends Record<string, Query>> = { -readonly [K in keyof T]: Filled<T[K]['_']['result']> }
+
 type Statement = Query | Filled<unknown>
 export type Statements = readonly [Statement, ...Statement[]]
 type ResultOf<S> = S extends Filled<infer R> ? R : S extends Query ? S['_']['result'] : never
@@ -60,27 +62,35 @@ export const orm = drizzle({ prepare: () => undefined } as unknown as D1Database
 const MAX_TEXTS = 200
 
 /**
- * Prepares the statements of a batch. Their texts are built once per isolate: building them costs more than the rest of a
- * small read.
+ * Prepares the statements of a write by their names, in the order in which they run. Their texts are built once per
+ * isolate: building them costs more than the rest of a small read.
  *
  * @param build gets a placeholder for each given value; called once for each set of given values
  * @returns binds values; an undefined value is not given
  */
-export function prepareBatch<P extends Placeholders<never>, const T extends readonly [Query, ...Query[]]>(
+export function prepareNamed<P extends Placeholders<never>, const T extends Record<string, Query>>(
   build: (placeholders: P) => T,
-): (values: ValuesOf<P>) => FilledBatch<T> {
-  const texts = new LruCache<string, Prepared[]>({ maxWeight: MAX_TEXTS })
+): (values: ValuesOf<P>) => FilledNamed<T> {
+  const texts = new LruCache<string, [name: string, Prepared][]>({ maxWeight: MAX_TEXTS })
   return (values: Record<string, Value | undefined>) => {
     const names = Object.keys(values).filter((name) => values[name] !== undefined)
     const shape = names.join()
-    let batch = texts.get(shape)
-    if (!batch) {
+    let named = texts.get(shape)
+    if (!named) {
       const placeholders = Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as P
-      batch = build(placeholders).map((query) => query.prepare())
-      texts.set(shape, batch)
+      named = Object.entries(build(placeholders)).map(([name, query]) => [name, query.prepare()])
+      texts.set(shape, named)
     }
-    return batch.map((prepared) => ({ prepared, values })) as FilledBatch<T>
+    return Object.fromEntries(named.map(([name, prepared]) => [name, { prepared, values }])) as FilledNamed<T>
   }
+}
+
+/** {@link prepareNamed} of a batch whose statements have no names. */
+export function prepareBatch<P extends Placeholders<never>, const T extends readonly [Query, ...Query[]]>(
+  build: (placeholders: P) => T,
+): (values: ValuesOf<P>) => FilledBatch<T> {
+  const named = prepareNamed((placeholders: P) => ({ ...build(placeholders) }) as unknown as Record<string, Query>)
+  return (values) => Object.values(named(values)) as FilledBatch<T>
 }
 
 /** {@link prepareBatch} of one statement. */

@@ -1,7 +1,7 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { ApiError, conflict, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import { orm, type Placeholders, prepare, prepareBatch, type Statements } from './client.ts'
+import { type Filled, orm, type Placeholders, prepare, prepareBatch, type Statements } from './client.ts'
 import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
 import { databaseMessage } from './failures.ts'
@@ -23,11 +23,11 @@ export function writerOf(context: WriteContext) {
  * a whole on the stored one.
  */
 export interface Write<T> {
-  statements: Statements
-  /** The place of the {@link resultStatement}; the last where it is left out. */
-  result?: number
-  /** The place of the statement that returns a row when it writes an accounting event. */
-  event?: number
+  /**
+   * In the order in which they run. `result` is the {@link resultStatement}; `event` returns a row when it writes an
+   * accounting event.
+   */
+  statements: { result: Filled<unknown>; event?: Filled<unknown>; [name: string]: Filled<unknown> | undefined }
   /** Whether it leaves the same when it runs twice. */
   isIdempotent?: boolean
   /** Whether it only deletes: then no quota refuses it. */
@@ -172,21 +172,21 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
   )
   const canRunTwice = idempotency !== null || writes.every((write) => write.isIdempotent)
   const run = canRunTwice ? db.writeIdempotent : db.write
-  const [first, ...others] = writes.flatMap(({ statements }) => statements)
-  if (!first) return []
+  const named = writes.flatMap(({ statements }, index) =>
+    Object.entries(statements).flatMap(([name, statement]) => (statement ? [{ index, name, statement }] : [])),
+  )
   const count = writes.every(({ isDeletion }) => isDeletion) ? countDeletion : checkQuota
   const { companyId, tokenId, idempotencyKey } = writerOf(context)
   const counted = count({ companyId, tokenId, now: at, idempotencyKey })
-  const results = (await run<Statements>([first, ...others, counted])) as readonly unknown[][]
-  let start = 0
-  let hasEvent = false
+  const statements = [...named.map(({ statement }) => statement), counted] as unknown as Statements
+  const results = (await run(statements)) as readonly { result: string | null }[][]
+  const rowsOf = (index: number, name: string) =>
+    results[named.findIndex((each) => each.index === index && each.name === name)]
   const done = writes.map((write, index) => {
-    const rows = results.slice(start, start + write.statements.length)
-    start += rows.length
-    hasEvent ||= write.event !== undefined && (rows[write.event]?.length ?? 0) > 0
-    const [row] = (rows.at(write.result ?? -1) ?? []) as { result: string | null }[]
-    return { position: items[index]?.position ?? 0, at, ...readResult(write, row?.result ?? null) }
+    const result = rowsOf(index, 'result')?.[0]?.result ?? null
+    return { position: items[index]?.position ?? 0, at, ...readResult(write, result) }
   })
+  const hasEvent = writes.some((_, index) => (rowsOf(index, 'event') ?? []).length > 0)
   if (hasEvent) context.deliverAccounting()
   context.announceChange()
   return done
@@ -251,7 +251,7 @@ const storedOnly = prepare((p: Placeholders<'companyId' | 'tokenId' | 'now' | 'r
 export async function storeResponse<T>(context: WriteContext, response: T): Promise<T> {
   if (!context.idempotency) return response
   const { requestId, ...values } = writerOf(context)
-  const statements = [storedOnly({ ...values, response: JSON.stringify(response) })] as const
+  const statements = { result: storedOnly({ ...values, response: JSON.stringify(response) }) }
   return runWrite(context, { statements, read: (result) => JSON.parse(result ?? 'null') as T })
 }
 

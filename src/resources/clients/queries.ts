@@ -1,7 +1,7 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
-import { orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import {
@@ -37,18 +37,18 @@ type Change = Placeholders<Actor, Column | KeyName>
 
 const client = jsonRow(clientColumns)
 
-const creation = prepareBatch((p: Change) => {
+const creation = prepareNamed((p: Change) => {
   const created = sql`(SELECT last_client_id FROM companies WHERE id = ${p.companyId})`
   const isCreated = sql`${clients.company_id} = ${p.companyId} AND ${clients.id} = ${created}`
-  return [
-    insertRow(
+  return {
+    client: insertRow(
       clients,
       { ...p, company_id: p.companyId, id: sql`last_client_id + 1`, created_at: p.now, updated_at: p.now },
       sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`,
     ),
-    auditEntry(p, 'client.create', created),
-    resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isCreated}`),
-  ]
+    audit: auditEntry(p, 'client.create', created),
+    result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isCreated}`),
+  }
 })
 
 /** The creation of a client. */
@@ -62,18 +62,18 @@ function decodeCreated(result: string | null): ClientRow {
   return client.decode(result)
 }
 
-const change = prepareBatch((p: Change & Key) => {
+const change = prepareNamed((p: Change & Key) => {
   const id = sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`
   const values = assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
   // After the change, the email may name another client, or none: the changed one is the feed's newest.
   const isChanged = sql`changes() > 0 AND ${clients.company_id} = ${p.companyId}
     AND ${clients.id} = (SELECT entity_id FROM changes WHERE company_id = ${p.companyId}
       AND sequence = (SELECT last_change FROM companies WHERE id = ${p.companyId}))`
-  return [
-    auditEntry(p, 'client.update', id, sql`EXISTS ${id}`),
-    orm.update(clients).set(values).where(isClient(p)),
-    resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
-  ]
+  return {
+    audit: auditEntry(p, 'client.update', id, sql`EXISTS ${id}`),
+    client: orm.update(clients).set(values).where(isClient(p)),
+    result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
+  }
 })
 
 const versionGuard = prepare((p: Key & Placeholders<'versions'>) =>
@@ -89,7 +89,7 @@ export function changeOf(context: RequestContext, key: ClientKey, fields: Client
   const versions = versionsOf(context.ifMatch)
   const statements = change({ ...writerOf(context), ...columnValues(fields), ...named })
   return {
-    statements: versions === null ? statements : [versionGuard({ ...named, versions }), ...statements],
+    statements: versions === null ? statements : { guard: versionGuard({ ...named, versions }), ...statements },
     // After a change of the email or of `deleted`, the same email may name another client: such a write is not retried.
     isIdempotent: 'id' in key && versions === null,
     isDeletion: fields.deleted === true && Object.keys(fields).length === 1,
@@ -111,19 +111,19 @@ const DEFAULTS = {
 } satisfies Required<Omit<WholeClient, 'company_name'>>
 
 /** The key's placeholder is `externalId`, since a change may set the column `external_id`. */
-const replacement = prepareBatch((p: Change & Record<'externalId', Placeholder>) => {
+const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>) => {
   const created = { id: sql`last_client_id + 1`, external_id: p.externalId, created_at: p.now, updated_at: p.now }
   const ofCompany = sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`
   const replaced = assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
-  return [
-    insertRow(clients, { ...p, company_id: p.companyId, ...created }, ofCompany).onConflictDoUpdate({
+  return {
+    client: insertRow(clients, { ...p, company_id: p.companyId, ...created }, ofCompany).onConflictDoUpdate({
       target: [clients.company_id, clients.external_id],
       targetWhere: sql`external_id IS NOT NULL`,
       set: replaced,
     }),
-    auditEntry(p, 'client.write', sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`),
-    resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isClient(p)}`),
-  ]
+    audit: auditEntry(p, 'client.write', sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`),
+    result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isClient(p)}`),
+  }
 })
 
 type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
@@ -139,22 +139,18 @@ const absenceGuard = prepare((p: ExternalKey) =>
 )
 
 /** The creation of the client with this external id, or the replacement of all of its fields. */
-export function replacementOf(context: RequestContext, externalId: string, fields: WholeClient): Write<ClientRow> {
+export function replacementOf(context: RequestContext, externalId: string, sent: WholeClient): Write<ClientRow> {
   const { companyId, ifMatch, ifNoneMatch } = context
   const key = { companyId, externalId }
   const known = etagsOf(ifNoneMatch)
   if (ifNoneMatch !== null && known !== '*') throw invalid([{ path: 'If-None-Match', message: 'must be `*`' }])
-  const guards = [
-    ...(ifMatch === null ? [] : [matchGuard({ ...key, versions: versionsOf(ifMatch) ?? undefined })]),
-    ...(known === '*' ? [absenceGuard(key)] : []),
-  ]
-  const [upsert, ...others] = replacement({
-    ...writerOf(context),
-    ...columnValues({ ...DEFAULTS, ...fields }),
-    externalId,
-  })
-  const [first = upsert, ...statements] = [...guards, upsert, ...others]
-  return { statements: [first, ...statements], isIdempotent: guards.length === 0, read: decodeCreated }
+  const guards = {
+    ...(ifMatch !== null && { match: matchGuard({ ...key, versions: versionsOf(ifMatch) ?? undefined }) }),
+    ...(known === '*' && { absence: absenceGuard(key) }),
+  }
+  const fields = columnValues({ ...DEFAULTS, ...sent })
+  const statements = { ...guards, ...replacement({ ...writerOf(context), ...fields, externalId }) }
+  return { statements, isIdempotent: Object.keys(guards).length === 0, read: decodeCreated }
 }
 
 function keyValues(key: ClientKey) {

@@ -1,7 +1,7 @@
 import { and, eq, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
-import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { integrations, orders } from '../../kernel/db/schema.ts'
@@ -23,10 +23,10 @@ export async function findStorage({ db, companyId }: CompanyContext, orderId: nu
 
 type Deletion = Placeholders<Actor | 'key' | 'response', KeyName>
 
-const deletionRecord = prepareBatch((p: Deletion) => [
-  auditEntry(p, 'file.delete', sql`${p.key}`),
-  resultStatement(p, sql`${p.response}`),
-])
+const deletionRecord = prepareNamed((p: Deletion) => ({
+  audit: auditEntry(p, 'file.delete', sql`${p.key}`),
+  result: resultStatement(p, sql`${p.response}`),
+}))
 
 /**
  * Records in the audit that a file was deleted, and the response under its `Idempotency-Key`: afterwards, since a storage

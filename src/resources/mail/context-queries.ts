@@ -1,7 +1,7 @@
 import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, actorOf, auditEntry } from '../../kernel/db/audit.ts'
-import { orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
@@ -152,14 +152,14 @@ export async function replaceThreadContext(context: RequestContext, legacyThread
 
 const MESSAGES: Record<string, string> = { thread_id: 'is the thread_id of a context with another legacy id' }
 
-const deletion = prepareBatch((p: Which & Placeholders<Actor, KeyName>) => {
+const deletion = prepareNamed((p: Which & Placeholders<Actor, KeyName>) => {
   const isFound = sql`EXISTS (SELECT 1 FROM ${threadContexts} WHERE ${hasLegacyId(p)} AND ${isTied()})`
   const members = COLUMNS.map((name) => sql.raw(`'${name}', ${name}`))
-  return [
-    resultStatement(p, sql`SELECT json_object(${sql.join(members, sql`, `)}) FROM ${selectNewest(p)}`),
-    auditEntry(p, 'thread_context.delete', sql`${p.legacyThreadId}`, isFound),
-    orm.delete(threadContexts).where(sql`${hasLegacyId(p)} AND ${isFound}`),
-  ]
+  return {
+    result: resultStatement(p, sql`SELECT json_object(${sql.join(members, sql`, `)}) FROM ${selectNewest(p)}`),
+    audit: auditEntry(p, 'thread_context.delete', sql`${p.legacyThreadId}`, isFound),
+    contexts: orm.delete(threadContexts).where(sql`${hasLegacyId(p)} AND ${isFound}`),
+  }
 })
 
 /** The deletion of every context with a legacy id. Its result is the one that was found by it, undefined where none was. */
@@ -169,7 +169,6 @@ export function contextDeletionOf(
 ): Write<ThreadContextRow | undefined> {
   return {
     statements: deletion({ ...writerOf(context), legacyThreadId }),
-    result: 0,
     isDeletion: true,
     read: (result) => (result === null ? undefined : JSON.parse(result)),
   }

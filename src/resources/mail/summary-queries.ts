@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
-import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepareBatch, prepareNamed } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { emailThreads } from '../../kernel/db/schema.ts'
@@ -97,14 +97,19 @@ export async function listThreads(
   return { rows: shown, next: last ? [last.created_at, last.id] : null }
 }
 
-const deletion = prepareBatch((p: Placeholders<Actor | Key, KeyName>) => {
+const deletion = prepareNamed((p: Placeholders<Actor | Key, KeyName>) => {
   const threadId = sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)})`
   const values = { deleted: true, updated_at: sql`${p.now}`, revision: sql`${emailThreads.revision} + 1` }
-  return [
-    auditEntry(p, 'email_thread.delete', threadId, sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isLive(p)})`),
-    orm.update(emailThreads).set(values).where(isLive(p)),
-    resultStatement(p, sql`SELECT ${summary} FROM ${emailThreads} WHERE ${isThread(p)} AND changes() > 0`),
-  ]
+  return {
+    audit: auditEntry(
+      p,
+      'email_thread.delete',
+      threadId,
+      sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isLive(p)})`,
+    ),
+    thread: orm.update(emailThreads).set(values).where(isLive(p)),
+    result: resultStatement(p, sql`SELECT ${summary} FROM ${emailThreads} WHERE ${isThread(p)} AND changes() > 0`),
+  }
 })
 
 /** The soft deletion of a thread, which keeps its content. Its result is undefined when there is none, or it is deleted. */

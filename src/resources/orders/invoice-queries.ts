@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
-import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import {
   assignments,
   insertRow,
@@ -49,7 +49,7 @@ const LINE = Object.fromEntries(
 )
 const ITEM_ID = sql`item.value ->> 'id'`
 
-const replacement = prepareBatch((p: Change & Placeholders<'items'>) => {
+const replacement = prepareNamed((p: Change & Placeholders<'items'>) => {
   const items = sql`json_each(${p.items}) AS item`
   const isOfInvoice = sql`invoice_items.company_id = ${p.companyId} AND invoice_items.invoice_id = ${invoiceOf(p)}
     AND invoice_items.deleted = 0`
@@ -64,15 +64,15 @@ const replacement = prepareBatch((p: Change & Placeholders<'items'>) => {
   const isDifferent = sql`${list(columns)} IS NOT ${list(Object.values(line))}`
   const stored = sql`SELECT ${LISTS.invoice_items.row} AS line FROM ${invoiceItems} WHERE ${isOfInvoice}
     ORDER BY ${invoiceItems.position}, ${invoiceItems.id}`
-  return [
-    orm.update(invoiceItems).set({ deleted: sql`1` }).where(sql`${isOfInvoice} AND ${left} AND ${isAllowed}`),
-    orm
+  return {
+    removed: orm.update(invoiceItems).set({ deleted: sql`1` }).where(sql`${isOfInvoice} AND ${left} AND ${isAllowed}`),
+    changed: orm
       .update(invoiceItems)
       .set(assignments(invoiceItems, line))
       // With a limit it is read once and indexed, not parsed again for each line of the invoice.
       .from(sql`(SELECT key, value, ${ITEM_ID} AS id FROM ${items} WHERE ${ITEM_ID} IS NOT NULL LIMIT -1) AS item`)
       .where(sql`${isOfInvoice} AND invoice_items.id = item.id AND ${isDifferent} AND ${isAllowed}`),
-    insertRow(
+    added: insertRow(
       invoiceItems,
       {
         ...line,
@@ -82,15 +82,15 @@ const replacement = prepareBatch((p: Change & Placeholders<'items'>) => {
       },
       sql`FROM ${items} WHERE ${ITEM_ID} IS NULL AND ${isAllowed}`,
     ),
-    changeOrder(p, isAllowed),
-    accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
-    auditEntry(p, 'invoice_items.write', sql`${p.orderId}`, isAllowed),
-    resultStatement(
+    order: changeOrder(p, isAllowed),
+    event: accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
+    audit: auditEntry(p, 'invoice_items.write', sql`${p.orderId}`, isAllowed),
+    result: resultStatement(
       p,
       sql`SELECT json_array(json((${changedJson(p)})), json((SELECT json_group_array(json(line)) FROM (${stored}))),
         json((SELECT json_group_array(key) FROM (${unknown}))))`,
     ),
-  ]
+  }
 })
 
 type Lines = { change: ChangedRow; items: RowOf<typeof itemColumns>[] }
@@ -108,7 +108,6 @@ export function replacementOf(context: RequestContext, orderId: number, items: N
   }))
   return guarded(context, orderId, {
     statements: replacement({ ...writerOf(context), orderId, items: JSON.stringify(lines) }),
-    event: 4,
     read: (result) => {
       const [change, stored, unknown]: [unknown[] | null, unknown[][], number[]] = JSON.parse(result ?? '[null]')
       const changed = { change: decodeOfInvoice(change), items: stored.map(LISTS.invoice_items.decode) }
@@ -133,20 +132,20 @@ const paymentJson = (p: Change, paymentId: SQL) => sql`SELECT json_array(json(($
   json((SELECT ${PAYMENT.row} FROM ${payments}
     WHERE company_id = ${p.companyId} AND invoice_id = ${invoiceOf(p)} AND ${payments.id} = ${paymentId})))`
 
-const creation = prepareBatch((p: Change & Placeholders<'amount_cents' | 'method' | 'paid_at' | 'note'>) => {
+const creation = prepareNamed((p: Change & Placeholders<'amount_cents' | 'method' | 'paid_at' | 'note'>) => {
   const isAllowed = sql`${isLive(p)} AND EXISTS ${invoiceOf(p)}`
   const lastId = sql`(SELECT last_payment_id FROM companies WHERE id = ${p.companyId})`
-  return [
-    insertRow(
+  return {
+    payment: insertRow(
       payments,
       { ...p, company_id: p.companyId, id: sql`last_payment_id + 1`, invoice_id: invoiceOf(p) },
       sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId} AND ${isAllowed}`,
     ),
-    changeOrder(p, isAllowed),
-    accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
-    auditEntry(p, 'payment.create', lastId, isAllowed),
-    resultStatement(p, paymentJson(p, lastId)),
-  ]
+    order: changeOrder(p, isAllowed),
+    event: accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
+    audit: auditEntry(p, 'payment.create', lastId, isAllowed),
+    result: resultStatement(p, paymentJson(p, lastId)),
+  }
 })
 
 type Paid = { change: ChangedRow; payment: RowOf<typeof paymentColumns> }
@@ -164,31 +163,28 @@ export function paymentOf(context: RequestContext, orderId: number, body: NewPay
   const values = { amount_cents: toHundredths(amount), method, paid_at, note }
   return guarded(context, orderId, {
     statements: creation({ ...writerOf(context), ...values, orderId }),
-    event: 2,
     read: decodePaid,
   })
 }
 
-const deletion = prepareBatch((p: Change & Placeholders<'paymentId'>) => {
+const deletion = prepareNamed((p: Change & Placeholders<'paymentId'>) => {
   const isPayment = sql`company_id = ${p.companyId} AND invoice_id = ${invoiceOf(p)} AND id = ${p.paymentId}`
   const isAllowed = sql`${isLive(p)} AND EXISTS (SELECT 1 FROM payments WHERE ${isPayment})`
-  return [
-    changeOrder(p, isAllowed),
-    accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
-    auditEntry(p, 'payment.delete', sql`${p.paymentId}`, isAllowed),
-    resultStatement(p, paymentJson(p, sql`${p.paymentId}`)),
-    orm.delete(payments).where(sql`${isPayment} AND ${isLive(p)}`),
-  ]
+  return {
+    order: changeOrder(p, isAllowed),
+    event: accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
+    audit: auditEntry(p, 'payment.delete', sql`${p.paymentId}`, isAllowed),
+    // Before the deletion, so that it still has the payment.
+    result: resultStatement(p, paymentJson(p, sql`${p.paymentId}`)),
+    payment: orm.delete(payments).where(sql`${isPayment} AND ${isLive(p)}`),
+  }
 })
 
 /** The removal of a payment from an order's invoice. Reading its result throws an ApiError 404. */
 export function paymentRemovalOf(context: RequestContext, orderId: number, paymentId: number): Write<Paid> {
   return guarded(context, orderId, {
     statements: deletion({ ...writerOf(context), orderId, paymentId }),
-    event: 1,
     isDeletion: true,
-    // Before the deletion, so that it still has the payment.
-    result: -2,
     read: (result) => {
       const { change, payment } = decodePaid(result)
       return { change: { ...change, paymentsCents: [...change.paymentsCents, -payment.amount_cents] }, payment }

@@ -2,7 +2,7 @@ import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoDate } from '../../kernel/api/contract.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
-import { orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import {
   failWhen,
@@ -32,7 +32,7 @@ import { toHundredths } from './totals.ts'
 
 type Column = keyof ReturnType<typeof columnValues>
 
-const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column | KeyName>) => {
+const creation = prepareNamed((p: Placeholders<Actor | 'created_date', Column | KeyName>) => {
   const { companyId, client_id } = p
   const checks = referenceChecks(p)
   const isValid = allOf(checks)
@@ -47,10 +47,10 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column | 
     WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
   const ofClient = (column: SQL) =>
     sql`(SELECT ${column} FROM clients WHERE company_id = ${companyId} AND id = ${client_id})`
-  return [
-    insertRow(orders, { order_status_id: defaultStatus, ...values, id: sql`last_order_id + 1` }, fromCounters),
-    orm.update(companies).set(numbered).where(counters),
-    insertRow(
+  return {
+    order: insertRow(orders, { order_status_id: defaultStatus, ...values, id: sql`last_order_id + 1` }, fromCounters),
+    numbers: orm.update(companies).set(numbered).where(counters),
+    invoice: insertRow(
       invoices,
       {
         // What the request does not send is the client's; a client's reason belongs to the client's exemption.
@@ -63,13 +63,13 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column | 
       },
       fromCounters,
     ),
-    accountingEvent(p, 'create', orderId, isValid),
-    auditEntry(p, 'order.create', orderId, isValid),
-    resultStatement(
+    event: accountingEvent(p, 'create', orderId, isValid),
+    audit: auditEntry(p, 'order.create', orderId, isValid),
+    result: resultStatement(
       p,
       sql`json_array(${outcomesOf(checks)}, json((${newOrderJson({ companyId, orderId })} WHERE ${isValid})))`,
     ),
-  ]
+  }
 })
 
 /**
@@ -81,7 +81,6 @@ export function creationOf(context: RequestContext, body: NewOrder): Write<Order
   const values = { ...writerOf(context), ...columnValues(body), created_date: isoDate(context.now) }
   return {
     statements: creation(values),
-    event: 3,
     read: (result) => {
       const [outcomes, order]: [Outcomes, NewOrderJson | null] = JSON.parse(result ?? '[{},null]')
       assertPassed(outcomes)
@@ -93,22 +92,22 @@ export function creationOf(context: RequestContext, body: NewOrder): Write<Order
 
 type Update = Placeholders<Actor | 'orderId', Column | KeyName>
 
-const update = prepareBatch((p: Update) => {
+const update = prepareNamed((p: Update) => {
   const checks = { ...referenceChecks(p), ...discountCheck(p) }
   const isAllowed = sql`${allOf(checks)} AND ${isLive(p)}`
   const values = { ...p, updated_at: p.now, version: NEXT_VERSION }
   const invoice = sql`${isInvoice(p)} AND ${isAllowed}`
   const order = sql`${isOrder(p)} AND ${isAllowed}`
-  return [
-    orm
+  return {
+    invoice: orm
       .update(invoices)
       .set(assignments(invoices, { ...p, updated_at: p.now }))
       .where(invoice),
-    orm.update(orders).set(assignments(orders, values)).where(order),
-    accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
-    auditEntry(p, 'order.update', sql`${p.orderId}`, isAllowed),
-    resultStatement(p, changedJson(p, { outcomes: outcomesOf(checks) })),
-  ]
+    order: orm.update(orders).set(assignments(orders, values)).where(order),
+    event: accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
+    audit: auditEntry(p, 'order.update', sql`${p.orderId}`, isAllowed),
+    result: resultStatement(p, changedJson(p, { outcomes: outcomesOf(checks) })),
+  }
 })
 
 /**
@@ -118,11 +117,10 @@ const update = prepareBatch((p: Update) => {
  */
 export function changeOf(context: RequestContext, orderId: number, body: OrderFields): Write<ChangedRow | undefined> {
   const columns = columnValues(body)
-  const [invoice, ...others] = update({ ...writerOf(context), ...columns, orderId })
+  const { invoice, ...others } = update({ ...writerOf(context), ...columns, orderId })
   const changesInvoice = Object.entries(columns).some(([name, value]) => value !== undefined && name in invoices)
   return guarded(context, orderId, {
-    statements: changesInvoice ? [invoice, ...others] : others,
-    event: changesInvoice ? 2 : 1,
+    statements: changesInvoice ? { invoice, ...others } : others,
     isIdempotent: true,
     read: (result) => {
       const row = result === null ? undefined : decodeChange(result)
@@ -132,26 +130,25 @@ export function changeOf(context: RequestContext, orderId: number, body: OrderFi
   })
 }
 
-const deletion = prepareBatch((p: Placeholders<Actor | 'orderId', KeyName>) => {
+const deletion = prepareNamed((p: Placeholders<Actor | 'orderId', KeyName>) => {
   const values = { updated_at: p.now, deleted: sql`1` }
   const invoice = sql`${isInvoice(p)} AND ${isLive(p)}`
-  return [
-    accountingEvent(p, 'delete', sql`${p.orderId}`, isLive(p)),
-    auditEntry(p, 'order.delete', sql`${p.orderId}`, isLive(p)),
-    orm.update(invoices).set(assignments(invoices, values)).where(invoice),
-    orm
+  return {
+    event: accountingEvent(p, 'delete', sql`${p.orderId}`, isLive(p)),
+    audit: auditEntry(p, 'order.delete', sql`${p.orderId}`, isLive(p)),
+    invoice: orm.update(invoices).set(assignments(invoices, values)).where(invoice),
+    order: orm
       .update(orders)
       .set(assignments(orders, { ...values, version: NEXT_VERSION }))
       .where(isOrder(p)),
-    resultStatement(p, sql`${changedJson(p, { isDeleted: true })} AND changes() > 0`),
-  ]
+    result: resultStatement(p, sql`${changedJson(p, { isDeleted: true })} AND changes() > 0`),
+  }
 })
 
 /** The deletion of an order. Its result is undefined when the order does not exist or is already deleted. */
 export function deletionOf(context: RequestContext, orderId: number): Write<ChangedRow | undefined> {
   return guarded(context, orderId, {
     statements: deletion({ ...writerOf(context), orderId }),
-    event: 0,
     isDeletion: true,
     read: (result) => (result === null ? undefined : decodeChange(result)),
   })
@@ -167,12 +164,7 @@ export function guarded<T>(context: RequestContext, orderId: number, write: Writ
   if (versions === null) return write
   const guard = versionGuard({ companyId: context.companyId, orderId, versions })
   // Written once, the version is another.
-  return {
-    ...write,
-    statements: [guard, ...write.statements],
-    ...(write.event !== undefined && { event: write.event + 1 }),
-    isIdempotent: false,
-  }
+  return { ...write, statements: { guard, ...write.statements }, isIdempotent: false }
 }
 
 export const NEXT_VERSION = sql`version + 1`
