@@ -72,7 +72,8 @@ export class MemoryBudget {
     lease.bytes = bytes
     if (bytes > 0) this.#holding.add(lease)
     else this.#holding.delete(lease)
-    if (this.#usedBytes <= this.#limitBytes || (this.#over === lease && bytes === 0)) this.#over = null
+    // All leases but one fit within the limit, so that its release ends the excess.
+    if (this.#usedBytes <= this.#limitBytes) this.#over = null
     else if (isGrowth) this.#over = lease
   }
 

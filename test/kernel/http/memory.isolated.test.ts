@@ -64,6 +64,21 @@ describe('the memory budget', () => {
     expect(granted).toEqual(['older', 'other'])
   })
 
+  it('lets no second lease exceed the limit when another one is released beside the first', async () => {
+    const budget = new MemoryBudget(100)
+    const [small, over, next] = Array.from({ length: 3 }, () => budget.open())
+    await small?.resize(10)
+    await over?.resize(150)
+    small?.release()
+    const granted: string[] = []
+    if (next) watch(granted, 'next', next, 10)
+    await vi.advanceTimersByTimeAsync(100)
+    expect([granted, budget.usedBytes]).toEqual([[], 150])
+    over?.release()
+    await vi.advanceTimersByTimeAsync(100)
+    expect([granted, budget.usedBytes]).toEqual([['next'], 10])
+  })
+
   it('finishes every one of many leases that grow step by step', async () => {
     const budget = new MemoryBudget(100)
     const done: number[] = []
