@@ -5,6 +5,7 @@ import { CREDENTIALS } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { linesOf } from '../../support/log.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
 let company: TestCompany
@@ -72,6 +73,18 @@ describe('an integration', () => {
     const { body } = await as('POST', path('supplier_b/test'))
     expect(body).toEqual({ ok: false, message: 'the credentials were rejected' })
     expect((await as('POST', path('supplier_a/test'))).status).toBe(404)
+  })
+
+  it('is tested with a line in the log only where the failure is none of the supplier’s', async () => {
+    await as('PUT', path('supplier_b'), { ...supplier(), credentials: { ...CREDENTIALS, api_key: 'wrong' } })
+    const test = async () => {
+      const { body, headers } = await as('POST', path('supplier_b/test'))
+      expect(body.ok).toBe(false)
+      return linesOf(headers.get('x-request-id')).map(({ event }) => event)
+    }
+    expect(await test()).not.toContain('integration_test_failed')
+    await sql("UPDATE integrations SET credentials = 'v1.0.x' WHERE company_id = ? AND kind = 'supplier_b'", company.id)
+    expect(await test()).toContain('integration_test_failed')
   })
 
   it('of storage lists the company’s files', async () => {

@@ -129,7 +129,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
     }
     const supplier: Supplier | undefined = Object.values(suppliers).find(({ name }) => name === row.kind)
     const lookup = supplier?.adapter.search(TEST_STYLE).lookups[0]
-    if (!supplier || !lookup) return { ok: false, message: 'The supplier is unknown.' }
+    if (!lookup) return { ok: false, message: 'The supplier is unknown.' }
     const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
     const connection = { baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS, onCallsLeft: () => {} }
     await lookup.fetch(connection)
