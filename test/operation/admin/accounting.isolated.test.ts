@@ -2,6 +2,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
 import { migrate, sql, sqlIn } from '../../support/app.ts'
+import { insert } from '../../support/rows.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
 let shop: Shop
@@ -132,5 +133,17 @@ describe('a client', () => {
     expect(row).toMatchObject({ accounting_customer_id: '58', accounting_customer_linked: 1 })
     expect((await as('PUT', `/clients/${other.clientId}/accounting-customer`, { customer_id: '58' })).status).toBe(404)
     expect((await as('PUT', path, { customer_id: 'a b' })).status).toBe(400)
+  })
+
+  it('has the events of its own orders sent again, not of those that another company has by their ids', async () => {
+    const orderId = await shop.makeOrder()
+    await giveUp(shop, orderId, 'parked')
+    const linked = (await shop.call('POST', '/clients', { company_name: 'Beta' })).body.client.id
+    const theirs = { company_id: other.company.id, created_at: 0, updated_at: 0 }
+    await insert('clients', { ...theirs, id: linked, company_name: 'Gamma', company_name_key: 'GAMMA' })
+    await insert('orders', { ...theirs, id: orderId, title: 'T', client_id: linked, created_date: '2026-01-31' })
+    const { body } = await as('PUT', `/clients/${linked}/accounting-customer`, { customer_id: '58' })
+    expect(body.retried).toBe(0)
+    expect((await eventOf(shop, orderId))?.state).toBe('parked')
   })
 })

@@ -213,6 +213,18 @@ describe('the export of a company', () => {
     expect(response.body.email_thread).toMatchObject(body)
   })
 
+  it('is read to its end where the content of a thread is lost', async () => {
+    const company = await mintCompany()
+    for (const id of ['aa', 'bb']) {
+      await company.call('PUT', `/mail/email-threads/${id}`, { account_email: 'a@b.example', messages: [{ id }] })
+    }
+    const lost = "SELECT id FROM email_threads WHERE company_id = ? AND legacy_thread_id = 'aa'"
+    await sql(`DELETE FROM email_thread_segments WHERE thread_id IN (${lost})`, company.id)
+    const { threads } = await readExport(await readAll(company.id))
+    const messages = threads.map((text) => JSON.parse(text).messages)
+    expect(messages).toEqual([undefined, [{ id: 'bb' }]])
+  })
+
   it('goes on in further requests behind the last line', async () => {
     const { id } = await mintCompany()
     await sql(

@@ -25,3 +25,18 @@ it('an import says after each part which one is next, and refuses one that is se
   expect(await send(4)).toBe(null)
   expect(await read()).toBe(null)
 })
+
+it('an import takes parts of up to 1,000 rows', async () => {
+  const id = 1_000 + freshId()
+  const send = (rows: number) => {
+    const clients = Array.from({ length: rows }, (_, at) => ({ id: at + 1, company_name: `Client ${at}` }))
+    const file = { company: { id, name: 'Large' }, clients }
+    return adminCall('POST', `/companies/${id}/imports`, { hash: 'a'.repeat(64), part: 1, parts: 1, check: true, file })
+  }
+  expect((await send(1_000)).body.counts).toEqual({ clients: 1_000 })
+  const { status, body } = await send(1_001)
+  expect([status, body.error.details.issues]).toEqual([
+    400,
+    [expect.objectContaining({ path: 'file', message: 'must have at most 1000 rows, not 1001' })],
+  ])
+})
