@@ -1,8 +1,10 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Env } from '../../../src/env.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { type Demand, type Verdict, WINDOW_MS } from '../../../src/kernel/gate/window.ts'
+import type { Env } from '../../../src/env.ts'
+import type { Remote, Report } from '../../../src/kernel/gate/protocol.ts'
+import { TokenGate } from '../../../src/kernel/gate/token-gate.ts'
+import { type Demand, type Rest, type Verdict, WINDOW_MS } from '../../../src/kernel/gate/window.ts'
 import { call, migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
@@ -217,6 +219,27 @@ describe('a limiter that fails', () => {
     state.fails = true
     const responses = await Promise.all(Array.from({ length: 20 }, get))
     expect(responses.filter(({ status }) => status === 404)).toHaveLength(9)
+  })
+
+  it('hears again of a write whose body took long, and is not called for that while it fails', async () => {
+    const announce = async (answer: () => Rest) => {
+      const reports: Report[] = []
+      const report = async (each: Report) => {
+        reports.push(each)
+        return answer()
+      }
+      const gate = new TokenGate()
+      const remote = { requestId: 'r', report, keepAlive: () => undefined } as Partial<Remote> as Remote
+      const areKnown = [await gate.renew(remote, 'DB', 7), await gate.renew(remote, 'DB', 7)]
+      return { areKnown, announced: reports.map(({ read }) => read) }
+    }
+    const announced = { database: 'DB', bookmark: null, renewed: 7 }
+    const rest = { remaining: 1, resetAt: Date.now() + 60_000, databaseMs: 1 }
+    expect(await announce(() => rest)).toEqual({ areKnown: [true, true], announced: [announced, announced] })
+    const fail = () => {
+      throw new Error('overloaded')
+    }
+    expect(await announce(fail)).toEqual({ areKnown: [false, false], announced: [announced] })
   })
 
   it('does not lift a refusal', async () => {

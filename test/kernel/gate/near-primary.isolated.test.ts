@@ -1,9 +1,10 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { Env } from '../../../src/env.ts'
 import { hintOf } from '../../../src/kernel/gate/authenticate.ts'
-import { isPrimaryNear, recordDistance } from '../../../src/kernel/gate/distances.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import type { Env } from '../../../src/env.ts'
+import { isPrimaryNear, recordDistance } from '../../../src/kernel/gate/distances.ts'
+import { freshThreadId, MAILBOX, noise, threadPath } from '../../resources/mail/support.ts'
 import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
@@ -136,6 +137,18 @@ describe('a read near the primary', () => {
     expect(response.status).toBe(status)
     expect(response.body.data).toBeUndefined()
     if (status === 401) expect(response.headers.get('www-authenticate')).toContain('invalid_token')
+  })
+
+  it('does not go on to the storage when the call refuses it', async () => {
+    const { token, bindings } = await open()
+    const thread = { account_email: MAILBOX, messages: [{ text: noise(2_000_000) }] }
+    const id = freshThreadId()
+    expect((await send(request(token, 'PUT', threadPath(id), thread), { env: bindings })).status).toBe(200)
+    const get = async () =>
+      (await measureHops(request(token, 'GET', threadPath(id, MAILBOX)), bindings)).hops.map(({ name }) => name)
+    expect(await get()).toContain('FILES.get')
+    await useUp(token)
+    expect(await get()).not.toContain('FILES.get')
   })
 
   it('is not refused for what its token was before', async () => {

@@ -3,19 +3,11 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { moveFor } from '../../../../src/operation/copies/move-company.ts'
 import { Shop } from '../../../delivery/accounting/shop.ts'
-import { adminCall, operatorOf } from '../../../support/admin.ts'
-import {
-  freshId,
-  type Home,
-  migrate,
-  mintCompany,
-  request,
-  sql,
-  sqlIn,
-  type TestCompany,
-} from '../../../support/app.ts'
+import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, operatorOf } from '../../../support/admin.ts'
+import { freshId, type Home, migrate, mintCompany, request, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { measureHops } from '../../../support/hops.ts'
 import { insert } from '../../../support/rows.ts'
+import { wrapBindings } from '../../../support/wrap-bindings.ts'
 import { sessionsOf } from './support.ts'
 
 beforeAll(migrate)
@@ -56,6 +48,23 @@ describe('a token whose company has moved', () => {
       const names = hops.map(({ name }) => name).filter((name) => name.endsWith('.batch'))
       expect([home, ...new Set(names)]).toEqual([home, `${home}.batch`])
     }
+  })
+
+  it('is sent there as soon as its data is, while the old rows are yet to be removed', async () => {
+    await company.call('POST', '/clients', client('before'))
+    const operator = { authorization: `Bearer ${ADMIN_TOKEN}` }
+    let forgets = 0
+    for (let step = ''; step !== 'remove'; ) {
+      const sent = adminRequest('POST', `/companies/${company.id}/move`, { database: 'DB_TWO' }, operator)
+      const watched = wrapBindings(env, (name, work) => {
+        if (name === 'RATE_LIMITER.forget') forgets++
+        return work()
+      })
+      step = (await adminSend(sent, watched)).body.step
+    }
+    expect(forgets).toBe(1)
+    const { hops } = await measureHops(request(company.token, 'GET', '/clients'))
+    expect(hops.map(({ name }) => name)).not.toContain('DB.batch')
   })
 
   it('reads its own writes, also where a client sends the bookmark of the old database', async () => {
