@@ -6,6 +6,8 @@ import { fail, makeUpdate, openAccount } from './adapter-support.ts'
 import { INVOICE_POST, makeLine, makeOrder, REALM, World } from './support.ts'
 
 const TOKEN = '^POST /oauth2'
+/** What the system sends with 200. */
+const INVOICE = JSON.stringify({ Invoice: { Id: '1', SyncToken: '0', TotalAmt: 123.41 } })
 
 describe('a failed call', () => {
   it.each([
@@ -16,6 +18,7 @@ describe('a failed call', () => {
     ['a response cut short', { cutAfterBytes: 20 }, 'transient'],
     ['a response that is not JSON', { status: 200, body: 'ok' }, 'transient'],
     ['a response without the invoice', { status: 200, body: '{}' }, 'transient'],
+    ['300 with an invoice', { status: 300, body: INVOICE }, 'transient'],
     ['429', { ...SPOILT.throttled }, 'throttle'],
     ['throttling in XML', { ...SPOILT.throttledXml }, 'throttle'],
     ['a token that is refused twice', { ...SPOILT.tokenExpired, times: 2 }, 'token'],

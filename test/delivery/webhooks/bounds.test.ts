@@ -1,7 +1,10 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { MAX_INITIAL_FAILURES } from '../../../src/delivery/webhooks/deliver-changes.ts'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { addressPolicy } from '../../../src/kernel/http/address.ts'
+import { look } from '../../../src/simulators/steer.ts'
+import { deliverChanges, MAX_INITIAL_FAILURES } from '../../../src/delivery/webhooks/deliver-changes.ts'
 import { DELIVERIES_PER_SECOND, HostPace } from '../../../src/delivery/webhooks/host-pace.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
 import { call, migrate, mintCompany, sql } from '../../support/app.ts'
@@ -96,6 +99,27 @@ describe('deliveries to one host', () => {
     // 21 deliveries: the last one begins 2 s after the first.
     expect(Date.now() - start).toBeGreaterThanOrEqual(1_990)
     for (const receiver of receivers) expect(await receiver.lines()).toHaveLength(7)
+  })
+})
+
+describe('a run', () => {
+  afterEach(() => void vi.useRealTimers())
+
+  it('starts no delivery once its time is over, and one that has time left does', async () => {
+    await Subscriber.open({ home: 'DB' })
+    const subscriber = await Subscriber.open({ home: 'DB' })
+    const { endpointId, ...receiver } = await subscriber.subscribe()
+    await createClients(subscriber, 1)
+    const context = { companyId: subscriber.company.id, db: openDatabase(env.DB), endpointId }
+    const means = { credentialsKey: env.CREDENTIALS_KEY, addresses: addressPolicy(env), pace: new HostPace() }
+    const now = Date.now()
+    vi.useFakeTimers({ toFake: ['Date'], now })
+    const run = async (endMs: number) => {
+      await deliverChanges({ ...context, ...means }, endMs)
+      return (await look(receiver.url)).calls.length
+    }
+    expect(await run(now)).toBe(0)
+    expect(await run(now + 1)).toBe(1)
   })
 })
 

@@ -1,9 +1,10 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { sweep } from '../../../src/delivery/accounting/delivery.ts'
-import type { Env } from '../../../src/env.ts'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
+import type { Env } from '../../../src/env.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { insert } from '../../support/rows.ts'
 
 beforeAll(migrate)
 
@@ -44,6 +45,23 @@ describe('the removal of old rows', () => {
     )
     await removeExpiredRows(env.DB, NOW)
     expect(await sql('SELECT count(*) AS n FROM audit_log')).toEqual([{ n: 10 }])
+  })
+
+  it('leaves accounting events that are not delivered, and those that were in the last 7 days', async () => {
+    const { id } = await mintCompany()
+    const key = { company_id: id, id: 1, created_at: 0, updated_at: 0 }
+    await insert('clients', { ...key, company_name: 'Acme', company_name_key: 'ACME' })
+    await insert('orders', { ...key, title: 'Shirts', client_id: 1, created_date: '2026-01-31' })
+    const [kept, old] = [NOW - 7 * DAY_MS, NOW - 7 * DAY_MS - 1]
+    const events = [['done', kept], ...['done', 'pending', 'sent', 'parked', 'dead'].map((state) => [state, old])]
+    await sql(
+      `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+       SELECT ?1, 1, 'update', value ->> 0, 0, 0, value ->> 1 FROM json_each(?2)`,
+      ...[id, JSON.stringify(events)],
+    )
+    await removeExpiredRows(env.DB, NOW)
+    const left = await sql('SELECT state, updated_at AS at FROM accounting_outbox WHERE company_id = ? ORDER BY id', id)
+    expect(left.map(({ state, at }) => [state, at])).toEqual(events.toSpliced(1, 1))
   })
 
   it('is bounded in statements, and removes in one sweep what 200 tokens may write until the next', async () => {

@@ -1,5 +1,7 @@
+import { createExecutionContext } from 'cloudflare:test'
 import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { app } from '../../../src/app.ts'
 import committed from '../../../src/site/reference/openapi.json'
 import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
 import { expectConforms } from '../../support/conformance.ts'
@@ -41,6 +43,19 @@ describe('the service publishes', () => {
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toMatch(type)
     expect((await response.text()).includes(text)).toBe(true)
+  })
+
+  it.each([
+    ['GET', '/page', 200],
+    ['HEAD', '/page', 200],
+    ['POST', '/page', 404],
+    ['DELETE', '/', 404],
+    ['GET', '/api/page', 404],
+    ['GET', '/admin/page', 404],
+  ])('files only, never in the place of the API: %s %s', async (method, path, status) => {
+    const ASSETS = { fetch: async () => new Response('A file.') } as unknown as Fetcher
+    const sent = new Request(ORIGIN + path, { method })
+    expect((await app.fetch(sent, { ...env, ASSETS }, createExecutionContext())).status).toBe(status)
   })
 })
 

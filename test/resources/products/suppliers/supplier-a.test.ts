@@ -3,6 +3,7 @@ import { describe, expect, inject, it, onTestFinished, vi } from 'vitest'
 import * as z from 'zod'
 import {
   defaultNamespace,
+  readEnvelope,
   supplierA,
   supplierAVariantSchema,
 } from '../../../../src/resources/products/suppliers/supplier-a.ts'
@@ -276,6 +277,12 @@ describe('supplier_a', () => {
       ...UNAVAILABLE,
       message: expect.stringMatching(/charset/),
     })
+  })
+
+  it('reads up to 10,000 rows of a response', () => {
+    const rowsOf = (count: number) => readEnvelope(envelope(row('').repeat(count))).rows
+    expect(rowsOf(10_000)).toHaveLength(10_000)
+    expect(() => rowsOf(10_001)).toThrow('too many rows')
   })
 
   it('times out', async () => {
