@@ -1,8 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { sweep } from '../../../src/delivery/accounting/delivery.ts'
-import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
 import type { Env } from '../../../src/env.ts'
+import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 

@@ -1,9 +1,9 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
 import { manifestKey } from '../../../src/operation/copies/format.ts'
-import { backUp, wipe } from '../copies/support.ts'
 import { adminCall } from '../../support/admin.ts'
 import { migrate, mintCompany } from '../../support/app.ts'
+import { backUp, wipe } from '../copies/support.ts'
 
 beforeAll(migrate)
 

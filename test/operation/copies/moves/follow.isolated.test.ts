@@ -4,7 +4,16 @@ import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { moveFor } from '../../../../src/operation/copies/move-company.ts'
 import { Shop } from '../../../delivery/accounting/shop.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, operatorOf } from '../../../support/admin.ts'
-import { freshId, type Home, migrate, mintCompany, request, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
+import {
+  freshId,
+  type Home,
+  migrate,
+  mintCompany,
+  request,
+  sql,
+  sqlIn,
+  type TestCompany,
+} from '../../../support/app.ts'
 import { measureHops } from '../../../support/hops.ts'
 import { insert } from '../../../support/rows.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
