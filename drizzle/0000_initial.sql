@@ -1407,3 +1407,6 @@ CREATE TRIGGER idempotency_keys_stored_delete AFTER DELETE ON idempotency_keys
 WHEN EXISTS (SELECT 1 FROM companies WHERE id = old.company_id AND last_change >= 4503599627370496) BEGIN
   UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
 END;
+--> statement-breakpoint
+-- The last step of every migration, for databases that have rows by then.
+PRAGMA optimize;
