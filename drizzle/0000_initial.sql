@@ -1,3 +1,4 @@
+-- Reviewed by hand: WITHOUT ROWID where rows are small, so that a company's rows lie together under their key.
 CREATE TABLE `accounting_connections` (
 	`company_id` integer PRIMARY KEY NOT NULL,
 	`remote_account` text NOT NULL,
@@ -19,7 +20,7 @@ CREATE TABLE `accounting_links` (
 	PRIMARY KEY(`company_id`, `order_id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`order_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `accounting_outbox` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
@@ -133,7 +134,7 @@ CREATE TABLE `changes` (
 	`previous_updated_at` integer,
 	PRIMARY KEY(`company_id`, `sequence`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `changes_at` ON `changes` (`at`);--> statement-breakpoint
 CREATE TABLE `client_blocks` (
@@ -143,7 +144,7 @@ CREATE TABLE `client_blocks` (
 	`version` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `block`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `client_search_counts` (
 	`company_id` integer NOT NULL,
@@ -152,7 +153,7 @@ CREATE TABLE `client_search_counts` (
 	`counted_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `search`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `clients` (
 	`company_id` integer NOT NULL,
@@ -184,7 +185,7 @@ CREATE TABLE `clients` (
 	`stored_bytes` integer GENERATED ALWAYS AS (225 + iif(text_bytes > 950, max(text_bytes, 4550), (text_bytes) * 9 / 8) + (coalesce(octet_length(email_key), 0) + coalesce(octet_length(external_id), 0)) * 5 / 4 + 17 * (length(company_name_key)) / 2 + 5 * min(length(company_name_key), 60) / 2 + iif(deleted, 0, 3 * length(search_text) + 7 * min(length(search_text), 200) / 5 + 11 * min(length(search_text), 150) / 10)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `clients_email` ON `clients` (`company_id`,`email_key`,`deleted`,`id`);--> statement-breakpoint
 CREATE INDEX `clients_live` ON `clients` (`company_id`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
@@ -327,7 +328,7 @@ CREATE TABLE `imports` (
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `hash`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `integrations` (
 	`company_id` integer NOT NULL,
@@ -339,7 +340,7 @@ CREATE TABLE `integrations` (
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `kind`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `integrations_accounting` ON `integrations` (`company_id`,`updated_at`) WHERE "integrations"."kind" = 'accounting_sync' AND "integrations"."enabled" = 1;--> statement-breakpoint
 CREATE TABLE `invoice_items` (
@@ -390,7 +391,7 @@ CREATE TABLE `invoices` (
 	CONSTRAINT "invoices_discount" CHECK("invoices"."discount_hundredths" >= 0),
 	CONSTRAINT "invoices_discount_amount_type" CHECK("invoices"."discount_amount_type" IN ('percentage', 'fixed_amount')),
 	CONSTRAINT "invoices_discount_type" CHECK("invoices"."discount_type" IN ('before_tax', 'after_tax'))
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `invoices_of_order` ON `invoices` (`company_id`,`project_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `invoices_number` ON `invoices` (`company_id`,`number`);--> statement-breakpoint
@@ -401,7 +402,7 @@ CREATE TABLE `members` (
 	`created_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `email`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `members_email` ON `members` (`email`,`company_id`);--> statement-breakpoint
 CREATE TABLE `move_log` (
@@ -430,7 +431,7 @@ CREATE TABLE `order_counts` (
 	`count` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `client_id`, `status_id`, `created_date`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `order_counts_by_day` ON `order_counts` (`company_id`,`created_date`,`count`) WHERE "order_counts"."created_date" > '';--> statement-breakpoint
 CREATE TABLE `order_statuses` (
@@ -444,7 +445,7 @@ CREATE TABLE `order_statuses` (
 	`deleted` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `order_statuses_default` ON `order_statuses` (`company_id`,`position`,`id`) WHERE "order_statuses"."is_default" = 1 AND "order_statuses"."deleted" = 0;--> statement-breakpoint
 CREATE TABLE `orders` (
@@ -497,7 +498,7 @@ CREATE TABLE `payments` (
 	PRIMARY KEY(`company_id`, `invoice_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`invoice_id`) REFERENCES `invoices`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `payments_id` ON `payments` (`company_id`,`id`);--> statement-breakpoint
 CREATE TABLE `taxes` (
@@ -509,7 +510,7 @@ CREATE TABLE `taxes` (
 	`deleted` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `thread_context_links` (
 	`company_id` integer NOT NULL,
@@ -518,7 +519,7 @@ CREATE TABLE `thread_context_links` (
 	`thread_id` text NOT NULL,
 	PRIMARY KEY(`company_id`, `entity`, `entity_id`, `thread_id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `thread_context_links_of_thread` ON `thread_context_links` (`company_id`,`thread_id`);--> statement-breakpoint
 CREATE TABLE `thread_contexts` (
@@ -557,7 +558,7 @@ CREATE TABLE `webhook_deliveries` (
 	PRIMARY KEY(`company_id`, `endpoint_id`, `type`, `entity_id`, `sequence`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`endpoint_id`) REFERENCES `webhook_endpoints`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `webhook_deliveries_due` ON `webhook_deliveries` (`company_id`,`endpoint_id`,`next_attempt_at`) WHERE "webhook_deliveries"."next_attempt_at" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `webhook_endpoints` (
@@ -576,7 +577,7 @@ CREATE TABLE `webhook_endpoints` (
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 -- Written by hand from here on: drizzle-kit knows neither full-text tables nor triggers.
 -- Text comes folded from the application (src/kernel/db/search.ts), so the tokenizer compares as it is. A rowid is

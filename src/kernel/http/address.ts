@@ -1,3 +1,4 @@
+import ipaddr from 'ipaddr.js'
 import * as z from 'zod/mini'
 import { LruCache } from './cache.ts'
 import { callOutside, OutboundError, type OutboundRequest, type OutboundResponse } from './outbound.ts'
@@ -32,48 +33,19 @@ export class ResolverError extends Error {
   override readonly name = 'ResolverError'
 }
 
-/** IPv4 networks that are not public (IANA's special-purpose registry), and the metadata address of a cloud. */
-const RESERVED_IPV4 = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '168.63.129.16/32',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.0.2.0/24',
-  '192.88.99.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '198.51.100.0/24',
-  '203.0.113.0/24',
-  '224.0.0.0/3',
-].map((network) => {
-  const [address = '', length] = network.split('/')
-  const size = 2 ** (32 - Number(length))
-  const first = ipv4Number(address)
-  return { first, end: first + size }
-})
+/** The metadata and DNS address of a cloud, among the public ones. */
+const CLOUD = '168.63.129.16'
+const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
 
 /**
- * Whether an address is a public one: IPv4 in decimal notation, or IPv6. Of IPv6 only global unicast (2000::/3) without
- * its special networks: forms that embed an IPv4 address (mapped, NAT64, Teredo, 6to4) are none.
+ * Whether an address is a public one: IPv4 in decimal notation, or IPv6 of global unicast (2000::/3) outside of IANA's
+ * special-purpose networks, among them every form that embeds an IPv4 address.
  */
 export function isPublicAddress(address: string): boolean {
-  if (/^\d{1,3}(\.\d{1,3}){3}$/.test(address)) {
-    const number = ipv4Number(address)
-    return RESERVED_IPV4.every(({ first, end }) => number < first || number >= end)
-  }
-  const [first = 0, second = 0] = parseIpv6(address.toLowerCase()) ?? []
-  const isGlobal = first >= 0x2000 && first < 0x4000
-  const isProtocol = first === 0x2001 && (second < 0x200 || second === 0xdb8)
-  const isDocumentation = first === 0x3fff && second < 0x1000
-  return isGlobal && !isProtocol && !isDocumentation && first !== 0x2002
-}
-
-function ipv4Number(address: string): number {
-  return address.split('.').reduce((number, part) => number * 256 + Number(part), 0)
+  if (!ipaddr.IPv4.isValidFourPartDecimal(address) && !ipaddr.IPv6.isValid(address)) return false
+  const parsed = ipaddr.parse(address)
+  const isGlobal = parsed instanceof ipaddr.IPv4 ? address !== CLOUD : parsed.match(GLOBAL_UNICAST)
+  return isGlobal && parsed.range() === 'unicast'
 }
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
@@ -195,12 +167,5 @@ async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA')
 
 /** The eight groups of an IPv6 address, or null. */
 export function parseIpv6(text: string): number[] | null {
-  if (!/^[0-9a-f:.]+$/.test(text)) return null
-  const hostname = URL.parse(`http://[${text}]`)?.hostname
-  if (!hostname) return null
-  // Normalized: hexadecimal groups only, without leading zeros, with at most one `::`.
-  const halves = hostname.slice(1, -1).split('::')
-  const [before = [], after = []] = halves.map((half) => half.split(':').filter(Boolean))
-  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
-  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
+  return ipaddr.IPv6.isValid(text) ? ipaddr.IPv6.parse(text).parts : null
 }

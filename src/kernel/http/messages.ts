@@ -1,3 +1,4 @@
+import { distance } from 'fastest-levenshtein'
 import * as z from 'zod/mini'
 
 z.config({ customError: describeIssue })
@@ -109,8 +110,10 @@ function similarity(sent: string, name: string): number {
   const [a, b] = [lettersOf(sent), lettersOf(name)]
   if (a === b) return 3
   const allowed = Math.min(2, Math.floor(Math.min(a.length, b.length) / 4))
-  const distance = Math.abs(a.length - b.length) <= allowed ? editDistance(a, b) : Number.POSITIVE_INFINITY
-  if (distance <= allowed) return 3 - distance / 3
+  // Exchanged letters, as in `form` for `from`, are one slip.
+  const countSlips = () => (sorted(a) === sorted(b) ? 1 : distance(a, b))
+  const slips = Math.abs(a.length - b.length) <= allowed ? countSlips() : Number.POSITIVE_INFINITY
+  if (slips <= allowed) return 3 - slips / 3
   const [words, others] = [wordsOf(sent), wordsOf(name)]
   const [fewer, more] = words.size < others.size ? [words, others] : [others, words]
   const isPart = fewer.isSubsetOf(more) && fewer.size * 2 >= more.size
@@ -124,26 +127,8 @@ const wordsOf = (name: string) =>
       .toLowerCase()
       .match(/[a-z\d]+/g),
   )
+const sorted = (letters: string) => [...letters].sort().join()
 const lettersOf = (name: string) => name.toLowerCase().replaceAll(/[^a-z\d]/g, '')
-
-/** Insertions, deletions, substitutions and exchanges of neighbours that turn one text into the other. */
-function editDistance(a: string, b: string): number {
-  let before: number[] = []
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j)
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const at = (cells: number[], k: number) => cells[k] ?? 0
-      const changed = at(last, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      const isExchange = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
-      const exchanged = isExchange ? at(before, j - 2) + 1 : changed
-      row.push(Math.min(at(last, j) + 1, at(row, j - 1) + 1, changed, exchanged))
-    }
-    before = last
-    last = row
-  }
-  return last[b.length] ?? 0
-}
 
 /** A size for people: bytes below 1 MiB, else MiB with at most 2 decimals. */
 export function describeBytes(bytes: number): string {
