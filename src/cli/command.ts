@@ -1,6 +1,8 @@
 import { resolve } from 'node:path'
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 import type * as z from 'zod/mini'
+// Has Zod report what is wrong in words.
+import '../kernel/http/messages.ts'
 
 /** The types of the Workers runtime that shared modules name. All of its types would clash with those of Node. */
 declare global {

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose'
+import { createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
 import { ROLES, type Role } from '../../kernel/api/contract.ts'
@@ -125,11 +125,15 @@ function operatorsOf({ OPERATORS = '' }: Env): string[] {
     .filter(Boolean)
 }
 
-/** The signing keys by issuer: an hour, or until a key is met that is not among them. */
-const keySets = new LruCache<string, { keys: JSONWebKeySet; readAt: number }>({ maxWeight: 10, ttlMs: 3_600_000 })
-/** Keys that are missing are looked for this often at most. */
-const REFRESH_MS = 30_000
+/** The signing keys by issuer: kept for an hour, or until a key is met that is not among them. */
+const keySets = new LruCache<string, ReturnType<typeof createRemoteJWKSet>>({ maxWeight: 10 })
 const KEYS_MS = 5_000
+const KEYS_CACHE = {
+  cacheMaxAge: 3_600_000,
+  cooldownDuration: 30_000,
+  timeoutDuration: KEYS_MS,
+  [customFetch]: fetchKeys,
+}
 const KEYS_MAX_BYTES = 65_536
 const ASSERTION_MAX_CHARACTERS = 16_384
 
@@ -148,19 +152,16 @@ async function verifyAssertion(token: string, env: Env): Promise<string | { prob
   const { ACCESS_ISSUER, ACCESS_AUDIENCE } = env
   if (!ACCESS_ISSUER || !ACCESS_AUDIENCE) return { problem: 'access_not_configured' }
   if (token.length > ASSERTION_MAX_CHARACTERS) return { problem: 'too_long' }
-  const verify = async (keys: JSONWebKeySet) =>
-    jwtVerify(token, createLocalJWKSet(keys), {
+  const keys =
+    keySets.get(ACCESS_ISSUER) ?? createRemoteJWKSet(new URL(`${ACCESS_ISSUER}/cdn-cgi/access/certs`), KEYS_CACHE)
+  keySets.set(ACCESS_ISSUER, keys)
+  try {
+    const { payload } = await jwtVerify(token, keys, {
       issuer: ACCESS_ISSUER,
       audience: ACCESS_AUDIENCE,
       algorithms: ['RS256', 'ES256'],
       requiredClaims: ['exp', 'iat', 'email'],
       clockTolerance: 5,
-    })
-  try {
-    const known = await readKeys(ACCESS_ISSUER, Number.POSITIVE_INFINITY)
-    const { payload } = await verify(known).catch(async (error: unknown) => {
-      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
-      return verify(await readKeys(ACCESS_ISSUER, REFRESH_MS))
     })
     const { success, data } = claims.safeParse(payload)
     return success ? data.email.toLowerCase() : { problem: 'no_email' }
@@ -170,20 +171,14 @@ async function verifyAssertion(token: string, env: Env): Promise<string | { prob
   }
 }
 
-/** @param maxAgeMs of keys that need not be read again. @throws ApiError 503 */
-async function readKeys(issuer: string, maxAgeMs: number): Promise<JSONWebKeySet> {
-  const now = Date.now()
-  const cached = keySets.get(issuer)
-  if (cached && now - cached.readAt < maxAgeMs) return cached.keys
-  const url = `${issuer}/cdn-cgi/access/certs`
+/** @throws ApiError 503 when the keys cannot be read */
+async function fetchKeys(url: string): Promise<Response> {
   try {
     const text = await callOutside({ url, method: 'GET', headers: {} }, KEYS_MS, async ({ status, readText }) => {
       if (status !== 200) throw new Error(`status ${status}`)
       return readText(KEYS_MAX_BYTES)
     })
-    const keys = keySet.parse(JSON.parse(text)) as JSONWebKeySet
-    keySets.set(issuer, { keys, readAt: now })
-    return keys
+    return Response.json(keySet.parse(JSON.parse(text)))
   } catch (error) {
     throw new ApiError('unavailable', {
       message: 'The keys of the sign-in service cannot be read: retry',
