@@ -16,7 +16,7 @@ export { RateLimiter } from './kernel/gate/limiter.ts'
 export { CompanyBackup } from './operation/copies/company-backup.ts'
 export { FailureCounter } from './operation/health/failures.ts'
 
-const settle = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
+const outcomeOf = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
 
 export default {
   fetch: app.fetch,
@@ -24,12 +24,12 @@ export default {
     await requireSchema(env.DB)
     // One database that fails does not keep the companies of the others waiting.
     const results = [
-      await settle(logGauges(env, scheduledTime)),
-      await settle(sweepWebhooks(env, scheduledTime)),
-      await settle(sweep(env, scheduledTime)),
-      await settle(sweepBackups(env, scheduledTime)),
-      await settle(forEachDatabase(env, (_, name) => collectAdminEntries(env, name))),
-      await settle(forEachDatabase(env, (binding) => sweepMailContents(binding, env.FILES, scheduledTime))),
+      await outcomeOf(logGauges(env, scheduledTime)),
+      await outcomeOf(sweepWebhooks(env, scheduledTime)),
+      await outcomeOf(sweep(env, scheduledTime)),
+      await outcomeOf(sweepBackups(env, scheduledTime)),
+      await outcomeOf(forEachDatabase(env, (_, name) => collectAdminEntries(env, name))),
+      await outcomeOf(forEachDatabase(env, (binding) => sweepMailContents(binding, env.FILES, scheduledTime))),
     ]
     const failed = results.find(({ status }) => status === 'rejected')
     if (failed?.status === 'rejected') throw failed.reason

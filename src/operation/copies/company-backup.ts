@@ -6,13 +6,13 @@ import { forEachDatabase, openCompany, type PlacedContext, syncDirectory, thaw }
 import { log } from '../../kernel/http/log.ts'
 import { type BackupState, beginBackup, removeOldBackups, stepBackup } from './back-up.ts'
 import { BackupError } from './format.ts'
-import { saveMarks } from './marks.ts'
 import { moveFor } from './move-company.ts'
 import type { MoveResult, RecoveryProgress, RestoreResult } from './protocol.ts'
 import { recordBackup } from './queries.ts'
+import { beginReconciliation, type Reconciliation, stepReconciliation } from './reconcile.ts'
 import { beginRestore, type RestoreContext, type RestoreState, stepRestore } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
-import { beginSettlement, type Settlement, stepSettlement } from './settle.ts'
+import { saveSequences } from './sequences.ts'
 
 /** One run starts no step after so long; a run of its own continues. */
 const RUN_MS = 20_000
@@ -102,14 +102,14 @@ export class CompanyBackup extends CompanyObject {
     const { kv } = this.ctx.storage
     const context = await this.open(companyId)
     const endMs = Date.now() + CALL_MS
-    const stored = kv.get<{ run: string; settlement: Settlement }>('recovery')
-    let settlement = stored?.run === run ? stored.settlement : beginSettlement(null)
-    while (settlement.left.length > 0 && Date.now() < endMs) {
-      settlement = await stepSettlement(context, settlement, Date.now())
-      kv.put('recovery', { run, settlement })
+    const stored = kv.get<{ run: string; reconciliation: Reconciliation }>('recovery')
+    let reconciliation = stored?.run === run ? stored.reconciliation : beginReconciliation(null)
+    while (reconciliation.left.length > 0 && Date.now() < endMs) {
+      reconciliation = await stepReconciliation(context, reconciliation, Date.now())
+      kv.put('recovery', { run, reconciliation })
     }
-    const { left, marks, accounting } = settlement
-    return { done: left.length === 0, marks, accounting }
+    const { left, sequences, accounting } = reconciliation
+    return { done: left.length === 0, sequences, accounting }
   }
 
   /** Moves the company to another database, step by step as {@link restore}; one call after the other. */
@@ -140,13 +140,13 @@ export class CompanyBackup extends CompanyObject {
   }
 }
 
-/** What the cron trigger runs: keeps the marks of all companies, and starts the backups of those that wait for one. */
+/** What the cron trigger runs: keeps the sequences of all companies, and starts the backups of those that wait for one. */
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (binding) => {
     const context = { companyId: 0, db: openDatabase(binding) }
     const [[thawed]] = await context.db.writeIdempotent([thaw(nowMs)])
     if (thawed) log('move_interrupted', { company_id: thawed.company_id }, 'error')
-    await saveMarks(context, env.BACKUPS)
+    await saveSequences(context, env.BACKUPS)
     const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
     await Promise.all(
       companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, companyId, 'backup', context.db.primaryRegion())),

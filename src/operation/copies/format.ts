@@ -7,7 +7,7 @@ import * as z from 'zod/mini'
  * The objects of the bucket:
  *   backups/COMPANY/manifests/TIME-KIND.json     written last: a backup without it does not exist     35 days and more
  *   backups/COMPANY/parts/TIME/NNNNN.ndjson.gz   rows, one `Line` of JSON each                        as its manifest
- *   marks.json                                   the highest ids of every company                     for ever
+ *   sequences.json                               highest assigned ids of every company                kept
  */
 
 /** A value as D1 returns it. */
@@ -149,7 +149,7 @@ export function planRestore(backups: readonly BackupName[], untilMs: number): Ba
 }
 
 /** What a company has given out: the ids behind these are its next ones. */
-export const MARKS = [
+export const SEQUENCES = [
   'last_client_id',
   'last_order_id',
   'last_invoice_id',
@@ -158,4 +158,4 @@ export const MARKS = [
   'last_change',
 ] as const
 
-export type Marks = Record<(typeof MARKS)[number], number>
+export type Sequences = Record<(typeof SEQUENCES)[number], number>

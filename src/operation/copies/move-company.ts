@@ -8,8 +8,8 @@ import { bindingOf, databaseNames, openCompany } from '../../kernel/db/placement
 import { log } from '../../kernel/http/log.ts'
 import { BEGINNING, type Move, MoveError, type MoveState, stepMove } from './move.ts'
 import { deleteMove, endGuard, findMove } from './move-queries.ts'
+import { isAway } from './ownership-queries.ts'
 import type { MoveProblem, MoveResult } from './protocol.ts'
-import { isAway } from './switch-queries.ts'
 
 /**
  * Moves a company to another database, or back to the one that it is being moved from, for some time. The state is in the

@@ -3,8 +3,8 @@ import { databaseMessage } from '../../kernel/db/failures.ts'
 import type { Row, Value } from './format.ts'
 import { clearLog, findKeys, isAmong, measureLog, putRows, readLog, removeKeys } from './move-queries.ts'
 import { CHANGES, MOVED, type MovedTable } from './move-tables.ts'
+import { type Compared, readCompared, readEnds, readNewestChange } from './ownership-queries.ts'
 import { readPages } from './queries.ts'
-import { type Compared, readCompared, readEnds, readNewestChange } from './switch-queries.ts'
 
 /** The databases have different rows, and not because somebody has just written them. */
 export class DifferenceError extends Error {

@@ -20,7 +20,6 @@ import {
 } from './move-queries.ts'
 import { COMPARED, catchUp, compareEnds, comparePage, DifferenceError, withParents } from './move-sync.ts'
 import { AUDIT, CHANGES, EVENTS, MOVED, type MovedTable } from './move-tables.ts'
-import { ofCompany, readCompany, readPage, readPages } from './queries.ts'
 import {
   closeDestination,
   closeSource,
@@ -29,7 +28,8 @@ import {
   removeOldChanges,
   removeRows,
   setPlacement,
-} from './switch-queries.ts'
+} from './ownership-queries.ts'
+import { ofCompany, readCompany, readPage, readPages } from './queries.ts'
 
 /**
  * A move copies a company while it is written: triggers of the old database log the keys of changed rows, which are

@@ -28,7 +28,7 @@ export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message
 export interface RecoveryProgress {
   done: boolean
   /** What it has given out by now, by the column of `companies`. */
-  marks: Record<
+  sequences: Record<
     'last_client_id' | 'last_order_id' | 'last_invoice_id' | 'last_invoice_number' | 'last_payment_id' | 'last_change',
     number
   >

@@ -13,7 +13,7 @@ import {
   webhookEndpoints,
 } from '../../kernel/db/schema.ts'
 import { named, tableOf } from '../../kernel/db/tables.ts'
-import { type Line, MARKS, type Marks, type Row } from './format.ts'
+import { type Line, type Row, SEQUENCES, type Sequences } from './format.ts'
 import { databaseOf } from './queries.ts'
 import type { Unit } from './tables.ts'
 
@@ -106,17 +106,17 @@ function chunksOf(lines: readonly Line[]): Line[][] {
   return chunks
 }
 
-/** The marks of every company of a database: at most 1,024, the places in its full-text tables. */
-export async function listMarks({ db }: CompanyContext): Promise<(Marks & { id: number })[]> {
+/** The sequences of every company of a database: at most 1,024, the places in its full-text tables. */
+export async function listSequences({ db }: CompanyContext): Promise<(Sequences & { id: number })[]> {
   const { id } = companies
   const [rows] = await db.read([
     orm
-      .select({ id, ...Object.fromEntries(MARKS.map((name) => [name, companies[name]])) })
+      .select({ id, ...Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]])) })
       .from(companies)
       .where(isHere)
       .orderBy(id),
   ])
-  return rows as (Marks & { id: number })[]
+  return rows as (Sequences & { id: number })[]
 }
 
 /** Companies whose last backup began before a time, those that wait longest first. */
@@ -190,8 +190,12 @@ export async function removeChanges({ companyId, db }: CompanyContext): Promise<
  * Raises what the company gives out past what is known, and begins its feed anew behind it: every cursor has expired, and
  * webhook endpoints get what changes from now on. With a `company`, sets what else its row has.
  */
-export async function raiseMarks({ companyId, db }: CompanyContext, marks: Marks, company: Row | null): Promise<Marks> {
-  const raised = MARKS.map((name) => [name, sql`max(${companies[name]}, ${marks[name]})`])
+export async function raiseSequences(
+  { companyId, db }: CompanyContext,
+  sequences: Sequences,
+  company: Row | null,
+): Promise<Sequences> {
+  const raised = SEQUENCES.map((name) => [name, sql`max(${companies[name]}, ${sequences[name]})`])
   const isCompany = sql`id = ${companyId}`
   const isOf = sql`company_id = ${companyId}`
   const [, , , , [row]] = await db.writeIdempotent([
@@ -207,13 +211,13 @@ export async function raiseMarks({ companyId, db }: CompanyContext, marks: Marks
       })
       .where(isOf),
     orm
-      .select(Object.fromEntries(MARKS.map((name) => [name, companies[name]])))
+      .select(Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]])))
       .from(companies)
       .where(isCompany),
     ...(company ? [orm.update(companies).set(settings(company)).where(isCompany)] : []),
     recountOf(companyId, Date.now()),
   ])
-  return row as Marks
+  return row as Sequences
 }
 
 function settings(company: Row) {

@@ -1,12 +1,18 @@
 import { BackupError, type BackupName, type Line, type Manifest, planRestore, type Row } from './format.ts'
 import type { RestoreProblem, RestoreProgress } from './protocol.ts'
 import { countRows, isEmpty, readCompany } from './queries.ts'
+import {
+  beginReconciliation,
+  findKnownSequences,
+  type ReconcileContext,
+  type Reconciliation,
+  stepReconciliation,
+} from './reconcile.ts'
 import { insertLines, openForRestore, updateLines } from './restore-queries.ts'
-import { beginSettlement, findKnownMarks, type SettleContext, type Settlement, stepSettlement } from './settle.ts'
 import { listBackups, readManifest, readPart } from './store.ts'
 import { TABLES, UNITS, type Unit } from './tables.ts'
 
-export interface RestoreContext extends SettleContext {
+export interface RestoreContext extends ReconcileContext {
   manifests: Map<string, Manifest>
   /** Its place in the full-text tables, as the directory knows it; null where that has no such company. */
   slot: number | null
@@ -25,7 +31,7 @@ export interface RestoreState {
   unit: number
   backup: number
   part: number | null
-  settlement: Settlement | null
+  reconciliation: Reconciliation | null
   rows: number
   /** Found when all parts are restored: what follows may add rows of its own. */
   differences: RestoreProgress['differences']
@@ -44,7 +50,7 @@ export async function beginRestore(context: RestoreContext, untilMs: number): Pr
   }
   const { company, counts } = await manifestOf(context, newest)
   // The end of the restore reads them again: a damaged manifest behind the restored ones must be found before anything changes.
-  await findKnownMarks(context)
+  await findKnownSequences(context)
   const check = { backup: 0, part: 0 }
   return {
     check,
@@ -55,7 +61,7 @@ export async function beginRestore(context: RestoreContext, untilMs: number): Pr
     unit: 0,
     backup: 0,
     part: null,
-    settlement: null,
+    reconciliation: null,
     rows: 0,
     differences: [],
   }
@@ -73,10 +79,14 @@ export async function stepRestore(context: RestoreContext, state: RestoreState, 
     const next = await restorePart(context, state, unit)
     return { state: next, progress: progressOf(next, unit.name) }
   }
-  const differences = state.settlement ? state.differences : await findDifferences(context, state.counts)
-  const settlement = await stepSettlement(context, state.settlement ?? beginSettlement(state.company), nowMs)
-  const next = { ...state, settlement, differences }
-  const [phase] = settlement.left
+  const differences = state.reconciliation ? state.differences : await findDifferences(context, state.counts)
+  const reconciliation = await stepReconciliation(
+    context,
+    state.reconciliation ?? beginReconciliation(state.company),
+    nowMs,
+  )
+  const next = { ...state, reconciliation, differences }
+  const [phase] = reconciliation.left
   if (phase) return { state: next, progress: progressOf(next, phase) }
   return { state: next, progress: { ...progressOf(next, 'done'), done: true, differences } }
 }
@@ -115,7 +125,7 @@ function progressOf(state: RestoreState, step: string): RestoreProgress {
     step,
     rows: state.rows,
     differences: [],
-    accounting: state.settlement?.accounting ?? 'none',
+    accounting: state.reconciliation?.accounting ?? 'none',
   }
 }
 

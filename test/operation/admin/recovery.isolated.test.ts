@@ -161,7 +161,7 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
       company.id,
     )
     logLines.length = 0
-    // Marks are written again when those of any company have risen.
+    // Sequences are written again when those of any company have risen.
     await mintCompany({ home })
     await sweepMarks()
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_set_back', company_id: company.id }))

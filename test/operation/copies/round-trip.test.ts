@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { MARKS, type Marks } from '../../../src/operation/copies/format.ts'
+import { SEQUENCES, type Sequences } from '../../../src/operation/copies/format.ts'
 import { noise } from '../../resources/mail/support.ts'
 import { call, migrate, mintToken, sql, type TestCompany } from '../../support/app.ts'
 import { insertion } from '../../support/rows.ts'
@@ -120,7 +120,7 @@ function comparable(rows: Rows): Rows {
     ...rows,
     companies: omit(
       'companies',
-      ...MARKS,
+      ...SEQUENCES,
       'slot',
       'deliveries_paused',
       'backed_up_at',
@@ -145,8 +145,8 @@ function comparable(rows: Rows): Rows {
   }
 }
 
-async function marksOf(companyId: number): Promise<Marks> {
-  const [row] = await sql<Marks>(`SELECT ${MARKS} FROM companies WHERE id = ?`, companyId)
+async function marksOf(companyId: number): Promise<Sequences> {
+  const [row] = await sql<Sequences>(`SELECT ${SEQUENCES} FROM companies WHERE id = ?`, companyId)
   return row ?? expect.fail('no company')
 }
 

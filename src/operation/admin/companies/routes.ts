@@ -4,7 +4,7 @@ import { isoTime, withIsoTimes } from '../../../kernel/api/contract.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
 import { notFound } from '../../../kernel/http/errors.ts'
 import { adminRoute } from '../endpoint.ts'
-import { forgetCompany } from '../gates.ts'
+import { invalidateCompany } from '../invalidate-tokens.ts'
 import { openAdminPage } from '../paging.ts'
 import * as contract from './contract.ts'
 import { type CompanyChange, listCompanies, listUsedTokens, readCompany, updateCompany } from './queries.ts'
@@ -29,7 +29,7 @@ export const routes = [
   adminRoute(contract.updateCompany, async ({ body }, context) => {
     const row = await updateCompany(context, body as CompanyChange)
     if (!row) throw notFound('Company')
-    if (body.suspended !== undefined) await forgetCompany(context)
+    if (body.suspended !== undefined) await invalidateCompany(context)
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
       context.waitUntil(startDelivery(context.env, row.id, context.db.primaryRegion()))

@@ -6,7 +6,7 @@ import { joinOr } from '../../../kernel/http/messages.ts'
 import type { MoveProblem } from '../../copies/protocol.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
-import { forgetCompany } from '../gates.ts'
+import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
 import { createCompany, listDatabases, listMoves } from './queries.ts'
 
@@ -61,7 +61,7 @@ export const routes = [
       throw new ApiError('conflict', { message: result.message ?? PROBLEMS[result.problem] })
     }
     const isPlaced = before !== database && result.step === 'remove'
-    if (isPlaced) await forgetCompany(context)
+    if (isPlaced) await invalidateCompany(context)
     return result
   }),
 ]

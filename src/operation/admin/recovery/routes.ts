@@ -1,11 +1,11 @@
 import { readCursor, writeCursor } from '../../../kernel/http/cursor.ts'
 import { ApiError, type ErrorKind } from '../../../kernel/http/errors.ts'
 import type { RestoreProblem } from '../../copies/protocol.ts'
-import { revokeAgain } from '../../copies/settle.ts'
+import { revokeAgain } from '../../copies/reconcile.ts'
 import { listBackups } from '../../copies/store.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
-import { forgetCompany } from '../gates.ts'
+import { invalidateCompany } from '../invalidate-tokens.ts'
 import { cursorScope } from '../paging.ts'
 import * as contract from './contract.ts'
 import { beginRecovery, findNextCompany, recordRestore } from './queries.ts'
@@ -37,7 +37,7 @@ export const routes = [
       throw new ApiError(kind, { message: result.message ?? message })
     }
     const { begun, ...progress } = result
-    if (progress.done) await forgetCompany(context, 0)
+    if (progress.done) await invalidateCompany(context, 0)
     if (begun || progress.done) {
       await recordRestore(context, begun ? 'company.restore' : 'company.restored', progress.backup)
     }
@@ -82,9 +82,9 @@ async function recover(context: AdminContext, place: Place | null) {
     return { tokens_revoked: revoked, next: await companyBehind(context, run, 0) }
   }
   const objects = env.COMPANY_BACKUP
-  const { done, marks, accounting } = await objects.get(objects.idFromName(String(at))).recover(at, run)
+  const { done, sequences, accounting } = await objects.get(objects.idFromName(String(at))).recover(at, run)
   if (!done) return { next: place }
-  return { company: { id: at, ...marks, accounting }, next: await companyBehind(context, run, at) }
+  return { company: { id: at, ...sequences, accounting }, next: await companyBehind(context, run, at) }
 }
 
 async function companyBehind(context: AdminContext, run: string, id: number): Promise<Place | null> {

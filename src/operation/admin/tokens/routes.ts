@@ -7,7 +7,7 @@ import { ApiError, invalid, notFound } from '../../../kernel/http/errors.ts'
 import { log, nameOf } from '../../../kernel/http/log.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
-import { forgetTokens } from '../gates.ts'
+import { invalidateTokens } from '../invalidate-tokens.ts'
 import { openAdminPage } from '../paging.ts'
 import * as contract from './contract.ts'
 import { createToken, findToken, listTokens, replaceToken, revokeToken, type TokenRow } from './queries.ts'
@@ -95,7 +95,7 @@ function readExpiry(text: string | null, { now }: AdminContext): number | null {
 
 /** The token's object exists once the token was used. */
 async function forget(context: AdminContext, { token_hash, last_used_at }: TokenRow) {
-  if (last_used_at !== null) await forgetTokens(context, [token_hash])
+  if (last_used_at !== null) await invalidateTokens(context, [token_hash])
 }
 
 /** How long the end of a token is kept outside of the database: longer than a database can be restored to. */

@@ -2,10 +2,10 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/objects.ts'
-import { MARKS, type Marks, type Row } from './format.ts'
-import { readKnownMarks } from './marks.ts'
+import { type Row, SEQUENCES, type Sequences } from './format.ts'
 import type { AccountingCheck } from './protocol.ts'
-import { addUnknownObjects, endTokens, raiseMarks, removeChanges } from './restore-queries.ts'
+import { addUnknownObjects, endTokens, raiseSequences, removeChanges } from './restore-queries.ts'
+import { readKnownSequences } from './sequences.ts'
 import { listBackups, readManifest } from './store.ts'
 
 /**
@@ -23,9 +23,9 @@ const REVOKED = 'revoked/'
 const REVOKED_AT_ONCE = 100
 
 /** What remains to be done after rows were restored, or after the whole database was set back. */
-export interface Settlement {
+export interface Reconciliation {
   left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
-  marks: Marks
+  sequences: Sequences
   cursor: string | null
   accounting: AccountingCheck
   /** The row of `companies` of the backup; null where there is one in the database. */
@@ -37,7 +37,7 @@ export interface RevokedContext extends CompanyContext {
   cache: KVNamespace
 }
 
-export interface SettleContext extends RevokedContext {
+export interface ReconcileContext extends RevokedContext {
   /** Of the backups. */
   bucket: R2Bucket
   /** The deployment's own files. */
@@ -46,9 +46,9 @@ export interface SettleContext extends RevokedContext {
   findLastNumber: (ceiling: number) => Promise<number | 'none' | 'failed'>
 }
 
-export function beginSettlement(company: Row | null): Settlement {
-  const marks = Object.fromEntries(MARKS.map((name) => [name, Number(company?.[name] ?? 0)])) as Marks
-  const left: Settlement['left'] = [
+export function beginReconciliation(company: Row | null): Reconciliation {
+  const sequences = Object.fromEntries(SEQUENCES.map((name) => [name, Number(company?.[name] ?? 0)])) as Sequences
+  const left: Reconciliation['left'] = [
     'known',
     'files',
     'mail',
@@ -57,19 +57,23 @@ export function beginSettlement(company: Row | null): Settlement {
     'feed',
     'raise',
   ]
-  return { left, marks, cursor: null, accounting: 'none', company }
+  return { left, sequences, cursor: null, accounting: 'none', company }
 }
 
 /** Does one step. A step that is repeated does the same. @returns the state after it; nothing is `left` at the end */
-export async function stepSettlement(context: SettleContext, state: Settlement, nowMs: number): Promise<Settlement> {
+export async function stepReconciliation(
+  context: ReconcileContext,
+  state: Reconciliation,
+  nowMs: number,
+): Promise<Reconciliation> {
   const [phase, ...left] = state.left
   switch (phase) {
     case 'known':
-      return { ...state, left, marks: highest(state.marks, await findKnownMarks(context)) }
+      return { ...state, left, sequences: highest(state.sequences, await findKnownSequences(context)) }
     case 'files': {
       const { last_order_id, cursor } = await findOrdersWithFiles(context, state.cursor)
-      const marks = highest(state.marks, { last_order_id })
-      return { ...state, marks, cursor, left: cursor === null ? left : state.left }
+      const sequences = highest(state.sequences, { last_order_id })
+      return { ...state, sequences, cursor, left: cursor === null ? left : state.left }
     }
     case 'mail': {
       const cursor = await releaseUnknownMail(context, state.cursor, nowMs)
@@ -78,9 +82,9 @@ export async function stepSettlement(context: SettleContext, state: Settlement, 
     case 'accounting': {
       const { accounting, last_invoice_number } = await askAccounting(
         context,
-        state.marks.last_invoice_number + NUMBER_SPAN,
+        state.sequences.last_invoice_number + NUMBER_SPAN,
       )
-      return { ...state, left, accounting, marks: highest(state.marks, { last_invoice_number }) }
+      return { ...state, left, accounting, sequences: highest(state.sequences, { last_invoice_number }) }
     }
     case 'tokens': {
       const { cursor } = await revokeAgain(context, state.cursor, nowMs)
@@ -89,29 +93,29 @@ export async function stepSettlement(context: SettleContext, state: Settlement, 
     case 'feed':
       return (await removeChanges(context)) ? { ...state, left } : state
     case 'raise': {
-      const marks = { ...state.marks, last_change: state.marks.last_change + FEED_MARGIN }
-      return { ...state, left, marks: await raiseMarks(context, marks, state.company) }
+      const sequences = { ...state.sequences, last_change: state.sequences.last_change + FEED_MARGIN }
+      return { ...state, left, sequences: await raiseSequences(context, sequences, state.company) }
     }
     default:
       return state
   }
 }
 
-function highest(marks: Marks, others: Partial<Marks>): Marks {
-  return Object.fromEntries(MARKS.map((name) => [name, Math.max(marks[name], others[name] ?? 0)])) as Marks
+function highest(sequences: Sequences, others: Partial<Sequences>): Sequences {
+  return Object.fromEntries(SEQUENCES.map((name) => [name, Math.max(sequences[name], others[name] ?? 0)])) as Sequences
 }
 
-/** What the bucket has of the company: the marks that the sweep writes, and its newest backup. */
-export async function findKnownMarks({ companyId, bucket }: SettleContext): Promise<Partial<Marks>> {
-  const known = (await readKnownMarks(bucket))[companyId]
+/** What the bucket has of the company: the sequences that the sweep writes, and its newest backup. */
+export async function findKnownSequences({ companyId, bucket }: ReconcileContext): Promise<Partial<Sequences>> {
+  const known = (await readKnownSequences(bucket))[companyId]
   const newest = (await listBackups({ bucket, companyId })).at(-1)
   const company = newest ? (await readManifest({ bucket, companyId }, newest)).company : {}
-  const ofBackup = Object.fromEntries(MARKS.map((name) => [name, Number(company[name] ?? 0)])) as Marks
+  const ofBackup = Object.fromEntries(SEQUENCES.map((name) => [name, Number(company[name] ?? 0)])) as Sequences
   return highest(ofBackup, known ?? {})
 }
 
 /** The highest order with a file, on one page of the listing. A company's own storage is not looked at. */
-async function findOrdersWithFiles({ companyId, files }: SettleContext, cursor: string | null) {
+async function findOrdersWithFiles({ companyId, files }: ReconcileContext, cursor: string | null) {
   const prefix = companyPrefix(companyId)
   const page = await withDeadline(
     files.list({ prefix, delimiter: '/', ...(cursor !== null && { cursor }) }),
@@ -123,7 +127,7 @@ async function findOrdersWithFiles({ companyId, files }: SettleContext, cursor: 
 }
 
 /** Gives the objects of one page of mail contents that the database does not know to the sweep, as if replaced now. */
-async function releaseUnknownMail({ companyId, db, files }: SettleContext, cursor: string | null, nowMs: number) {
+async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cursor: string | null, nowMs: number) {
   const options = { prefix: `mail/${companyId}/`, ...(cursor !== null && { cursor }) }
   const page = await withDeadline(files.list(options), BUDGET_MS.storage)
   const objects = page.objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size }))
@@ -131,7 +135,7 @@ async function releaseUnknownMail({ companyId, db, files }: SettleContext, curso
   return page.truncated ? page.cursor : null
 }
 
-async function askAccounting({ findLastNumber }: SettleContext, ceiling: number) {
+async function askAccounting({ findLastNumber }: ReconcileContext, ceiling: number) {
   const found = await findLastNumber(ceiling)
   if (typeof found === 'string') return { accounting: found, last_invoice_number: 0 }
   return { accounting: 'read' as const, last_invoice_number: found }

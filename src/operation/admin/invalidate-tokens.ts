@@ -16,8 +16,8 @@ const FORGOTTEN_MAX = 500
  *
  * @param sinceMs tokens last used before are left out; 0 after a restore, whose rows say when they were used until then
  */
-export async function forgetCompany(context: AdminContext, sinceMs = context.now - USED_MS): Promise<void> {
-  await forgetTokens(context, await listUsedTokens(context, sinceMs, FORGOTTEN_MAX))
+export async function invalidateCompany(context: AdminContext, sinceMs = context.now - USED_MS): Promise<void> {
+  await invalidateTokens(context, await listUsedTokens(context, sinceMs, FORGOTTEN_MAX))
 }
 
 /**
@@ -26,7 +26,7 @@ export async function forgetCompany(context: AdminContext, sinceMs = context.now
  *
  * @param hashes of tokens that were used: the call must not be the first one, which would make the object near the operator
  */
-export async function forgetTokens(context: AdminContext, hashes: readonly string[]): Promise<void> {
+export async function invalidateTokens(context: AdminContext, hashes: readonly string[]): Promise<void> {
   const { env, requestId, waitUntil } = context
   const { RATE_LIMITER } = env
   const left = [...hashes]
