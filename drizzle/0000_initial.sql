@@ -137,24 +137,6 @@ CREATE TABLE `changes` (
 ) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `changes_at` ON `changes` (`at`);--> statement-breakpoint
-CREATE TABLE `client_blocks` (
-	`company_id` integer NOT NULL,
-	`block` integer NOT NULL,
-	`live` integer NOT NULL,
-	`version` integer NOT NULL,
-	PRIMARY KEY(`company_id`, `block`),
-	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
---> statement-breakpoint
-CREATE TABLE `client_search_counts` (
-	`company_id` integer NOT NULL,
-	`search` text NOT NULL,
-	`counts` text NOT NULL,
-	`counted_at` integer NOT NULL,
-	PRIMARY KEY(`company_id`, `search`),
-	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
---> statement-breakpoint
 CREATE TABLE `clients` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -182,7 +164,7 @@ CREATE TABLE `clients` (
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(company_name), 0) + coalesce(octet_length(first_name), 0) + coalesce(octet_length(last_name), 0) + coalesce(octet_length(email), 0) + coalesce(octet_length(website), 0) + coalesce(octet_length(phone), 0) + coalesce(octet_length(company_name_key), 0) + coalesce(octet_length(first_name_key), 0) + coalesce(octet_length(last_name_key), 0) + coalesce(octet_length(email_key), 0) + coalesce(octet_length(phone_key), 0) + coalesce(octet_length(phone_digits), 0) + coalesce(octet_length(tax_exempt_reason), 0) + coalesce(octet_length(external_id), 0) + coalesce(octet_length(accounting_customer_id), 0)) VIRTUAL,
-	`stored_bytes` integer GENERATED ALWAYS AS (225 + iif(text_bytes > 950, max(text_bytes, 4550), (text_bytes) * 9 / 8) + (coalesce(octet_length(email_key), 0) + coalesce(octet_length(external_id), 0)) * 5 / 4 + 17 * (length(company_name_key)) / 2 + 5 * min(length(company_name_key), 60) / 2 + iif(deleted, 0, 3 * length(search_text) + 7 * min(length(search_text), 200) / 5 + 11 * min(length(search_text), 150) / 10)) VIRTUAL,
+	`stored_bytes` integer GENERATED ALWAYS AS (225 + iif(text_bytes > 950, max(text_bytes, 4550), (text_bytes) * 9 / 8) + (coalesce(octet_length(email_key), 0) + coalesce(octet_length(external_id), 0)) * 5 / 4 + 17 * (length(company_name_key)) / 2 + 5 * min(length(company_name_key), 60) / 2 + iif(deleted, 0, 6 * (length(search_text) + length(phone_digits)) + 4 * min(length(search_text) + length(phone_digits), 110))) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
@@ -423,17 +405,6 @@ CREATE TABLE `moves` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
-CREATE TABLE `order_counts` (
-	`company_id` integer NOT NULL,
-	`client_id` integer NOT NULL,
-	`status_id` integer NOT NULL,
-	`created_date` text NOT NULL,
-	`count` integer NOT NULL,
-	PRIMARY KEY(`company_id`, `client_id`, `status_id`, `created_date`),
-	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
---> statement-breakpoint
-CREATE INDEX `order_counts_by_day` ON `order_counts` (`company_id`,`created_date`,`count`) WHERE "order_counts"."created_date" > '';--> statement-breakpoint
 CREATE TABLE `order_statuses` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -583,15 +554,9 @@ CREATE TABLE `webhook_endpoints` (
 -- Text comes folded from the application (src/kernel/db/search.ts), so the tokenizer compares as it is. A rowid is
 -- `(slot << 53) | id`: a company's rows are one range of rowids, so that a search never walks another company's hits.
 -- BEGIN and END in capitals and no CASE in triggers: the remote splitter needs both.
-CREATE VIRTUAL TABLE clients_fts USING fts5(text, digits, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
---> statement-breakpoint
--- Trigrams cannot find one or two characters. These are the tokens `SLOTxHEXxBLOCK` of every one and two characters of a
--- client; a block is 4,096 ids. A row of the vocabulary is the number of clients of one company's block that hold them.
-CREATE VIRTUAL TABLE clients_grams USING fts5(grams, content='', contentless_delete=1, detail='none', tokenize='ascii');
---> statement-breakpoint
-CREATE VIRTUAL TABLE clients_grams_counts USING fts5vocab('clients_grams', 'row');
---> statement-breakpoint
 -- `spaced` has U+001E around every character, so that its trigrams are one (`^A^`) and two (`A^B`) characters of the text.
+CREATE VIRTUAL TABLE clients_fts USING fts5(text, digits, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
 CREATE VIRTUAL TABLE catalog_items_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
 --> statement-breakpoint
 CREATE VIRTUAL TABLE invoice_items_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
@@ -608,18 +573,13 @@ END;
 --> statement-breakpoint
 CREATE TRIGGER clients_search AFTER UPDATE ON clients
 WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits OR old.deleted <> new.deleted BEGIN
-  UPDATE client_blocks SET live = live + old.deleted - new.deleted, version = version + 1
-    WHERE company_id = new.company_id AND block = new.id >> 12;
   DELETE FROM clients_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
-  DELETE FROM clients_grams WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
-  INSERT INTO clients_fts (rowid, text, digits)
-    SELECT (slot << 53) | new.id, new.search_text, new.phone_digits FROM companies WHERE id = new.company_id AND new.deleted = 0;
-  INSERT INTO clients_grams (rowid, grams)
-    SELECT (slot << 53) | new.id, (
-      SELECT group_concat(slot || 'x' || hex(substr(text, key + 1, 1)) || block || slot || 'x' || hex(substr(text, key + 1, 2)) || block, '')
+  INSERT INTO clients_fts (rowid, text, digits, spaced)
+    SELECT (slot << 53) | new.id, new.search_text, new.phone_digits, (
+      SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
-    FROM (SELECT slot, new.search_text || char(31) || new.phone_digits AS text, printf('x%013d ', new.id >> 12) AS block
-      FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
+    FROM (SELECT slot, new.search_text || char(31) || new.phone_digits AS text FROM companies
+      WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
 END;
 --> statement-breakpoint
 CREATE TRIGGER clients_name AFTER UPDATE OF company_name_key ON clients WHEN old.company_name_key <> new.company_name_key BEGIN
@@ -641,19 +601,8 @@ WHEN old.title_key <> new.title_key OR old.number_key <> new.number_key BEGIN
     FROM (SELECT slot, new.title_key || char(31) || new.number_key AS text FROM companies WHERE id = new.company_id LIMIT 1);
 END;
 --> statement-breakpoint
-CREATE TRIGGER orders_recount AFTER UPDATE OF deleted, client_id, order_status_id, created_date ON orders
-WHEN old.deleted <> new.deleted OR old.client_id <> new.client_id OR old.order_status_id IS NOT new.order_status_id
-  OR old.created_date <> new.created_date BEGIN
-  UPDATE companies SET order_count = order_count + old.deleted - new.deleted
-    WHERE id = new.company_id AND old.deleted <> new.deleted;
-  UPDATE order_counts SET count = count - 1 WHERE company_id = old.company_id AND old.deleted = 0
-    AND status_id = coalesce(old.order_status_id, 0)
-    AND (client_id, created_date) IN (VALUES (0, old.created_date), (0, ''), (old.client_id, ''));
-  INSERT INTO order_counts (company_id, client_id, status_id, created_date, count)
-    SELECT new.company_id, client, coalesce(new.order_status_id, 0), day, 1
-    FROM (SELECT 0 AS client, new.created_date AS day UNION ALL SELECT 0, '' UNION ALL SELECT new.client_id, '')
-    WHERE new.deleted = 0
-    ON CONFLICT DO UPDATE SET count = count + 1;
+CREATE TRIGGER orders_delete_flag AFTER UPDATE OF deleted ON orders WHEN old.deleted <> new.deleted BEGIN
+  UPDATE companies SET order_count = order_count + old.deleted - new.deleted WHERE id = new.company_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER catalog_items_insert AFTER INSERT ON catalog_items BEGIN
@@ -1183,16 +1132,12 @@ CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN
   INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
     SELECT id, last_change, 'clients', new.id, iif(new.deleted, 'delete', 'create'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), NULL
     FROM companies WHERE id = new.company_id;
-  INSERT INTO client_blocks (company_id, block, live, version) VALUES (new.company_id, new.id >> 12, 1 - new.deleted, 1)
-    ON CONFLICT DO UPDATE SET live = live + 1 - new.deleted, version = version + 1;
-  INSERT INTO clients_fts (rowid, text, digits)
-    SELECT (slot << 53) | new.id, new.search_text, new.phone_digits FROM companies WHERE id = new.company_id AND new.deleted = 0;
-  INSERT INTO clients_grams (rowid, grams)
-    SELECT (slot << 53) | new.id, (
-      SELECT group_concat(slot || 'x' || hex(substr(text, key + 1, 1)) || block || slot || 'x' || hex(substr(text, key + 1, 2)) || block, '')
+  INSERT INTO clients_fts (rowid, text, digits, spaced)
+    SELECT (slot << 53) | new.id, new.search_text, new.phone_digits, (
+      SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
-    FROM (SELECT slot, new.search_text || char(31) || new.phone_digits AS text, printf('x%013d ', new.id >> 12) AS block
-      FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
+    FROM (SELECT slot, new.search_text || char(31) || new.phone_digits AS text FROM companies
+      WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
   INSERT INTO client_names_fts (rowid, text, spaced)
     SELECT (slot << 53) | new.id, new.company_name_key, (
       SELECT char(30) || group_concat(substr(new.company_name_key, key + 1, 1), char(30)) || char(30)
@@ -1207,11 +1152,6 @@ CREATE TRIGGER orders_insert AFTER INSERT ON orders BEGIN
   INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
     SELECT id, last_change, 'orders', new.id, iif(new.deleted, 'delete', 'create'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), NULL
     FROM companies WHERE id = new.company_id;
-  INSERT INTO order_counts (company_id, client_id, status_id, created_date, count)
-    SELECT new.company_id, client, coalesce(new.order_status_id, 0), day, 1
-    FROM (SELECT 0 AS client, new.created_date AS day UNION ALL SELECT 0, '' UNION ALL SELECT new.client_id, '')
-    WHERE new.deleted = 0
-    ON CONFLICT DO UPDATE SET count = count + 1;
   INSERT INTO orders_fts (rowid, text, spaced)
     SELECT (slot << 53) | new.id, text, (
       SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)

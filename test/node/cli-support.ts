@@ -112,7 +112,6 @@ const TABLES = [
   'thread_contexts',
   'integrations',
   'api_tokens',
-  'order_counts',
 ]
 
 /** All rows that a seed or a token command can change, of one company or of all. */

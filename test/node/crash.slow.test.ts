@@ -85,7 +85,7 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
     ],
     ['a gap in the sequence of the feed', 'UPDATE companies SET last_change = last_change + 1', [/ids and number/]],
     ['a wrong count', 'UPDATE companies SET client_count = client_count - 1', [/^the counts/]],
-    ['a wrong count of a day', 'UPDATE order_counts SET count = count + 1', [/^the order counts/]],
+    ['a wrong count of orders', 'UPDATE companies SET order_count = order_count + 1', [/^the counts/]],
     ['a lost segment', `DELETE FROM ${newest('email_thread_segments')}`, [/^the content of thread/]],
     [
       'an object of mail that no row names',

@@ -81,7 +81,7 @@ function* readDatabase(path: string, place: string): Generator<Text> {
     const tables = database.prepare(`SELECT name FROM sqlite_master WHERE type = 'table'`).all()
     for (const { name } of tables) {
       // A virtual table's values are stored in others.
-      if (/_fts|_grams/.test(String(name))) continue
+      if (/_fts/.test(String(name))) continue
       const rows = database.prepare(`SELECT * FROM "${name}"`).all()
       const values = rows.flatMap((row) => Object.values(row).map(toText))
       yield { place: `${place} ${name}`, latin1: values.join('\n') }

@@ -30,7 +30,7 @@ export async function fillQuota(companyId: number, bytes = 1): Promise<void> {
 export async function countRows(companyId: number): Promise<Record<string, number>> {
   const tables = await sql<{ name: string }>(
     `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'
-      AND name NOT IN ('api_tokens', 'client_search_counts')`,
+      AND name <> 'api_tokens'`,
   )
   const entries = tables.map(async ({ name }) => {
     const [row] = await sql<{ n: number }>(`SELECT count(*) AS n FROM ${name} WHERE company_id = ?`, companyId)

@@ -127,13 +127,12 @@ export async function giveIntegrations({ id, home }: FilledCompany): Promise<voi
 type Rows = Record<string, Record<string, unknown>[]>
 
 /**
- * Everything that the database has of some companies, except indexes and what every request leaves: last use, the audit
- * and cached counts.
+ * Everything that the database has of some companies, except indexes and what every request leaves: last use and the
+ * audit.
  */
 export async function dump(companyIds: readonly number[]): Promise<Rows> {
   const tables = await sql<{ name: string; sql: string }>(
     `SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '%\\_fts%' ESCAPE '\\'
-       AND name NOT LIKE 'clients\\_grams%' ESCAPE '\\' AND name <> 'client_search_counts'
        AND name NOT LIKE '\\_cf%' ESCAPE '\\' AND name NOT LIKE 'd1\\_%' ESCAPE '\\' AND name <> 'audit_log' ORDER BY name`,
   )
   const ids = JSON.stringify(companyIds)

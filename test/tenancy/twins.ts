@@ -173,10 +173,6 @@ function rowsFor(word: string, kind: Kind): [table: string, row: Row][] {
     ['imports', { hash: 'f'.repeat(64), parts: 9, next_part: 1 + factor, updated_at: factor }],
     ['audit_log', { token_id: factor, request_id: word, action: `${word}.update`, entity_id: '1', at: LONG_AGO }],
     ['admin_log', { actor: 'operator', action: 'x', entity_id: word, address: '::1', request_id: word, at: LONG_AGO }],
-    ...(isOwn ? [] : ['TE', 'E', 'TEE']).map((search): [string, Row] => [
-      'client_search_counts',
-      { search, counts: '[[0,3,900]]', counted_at: NEVER },
-    ]),
   ]
 
   function item(id: number, invoice_id: number): Row {

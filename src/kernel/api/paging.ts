@@ -1,4 +1,4 @@
-import type { FoundPage } from '../db/keyset.ts'
+import type { FoundPage } from '../db/lists.ts'
 import { type CursorPlace, readCursor, writeCursor } from '../http/cursor.ts'
 import { invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'

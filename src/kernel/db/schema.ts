@@ -189,31 +189,6 @@ export const clients = sqliteTable(
   ],
 )
 
-/** Clients that are not deleted, by blocks of 4,096 ids. Triggers count them; a change of a searched field raises `version`. */
-export const clientBlocks = sqliteTable(
-  'client_blocks',
-  {
-    company_id: companyId(),
-    block: integer().notNull(),
-    live: integer().notNull(),
-    version: integer().notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.company_id, t.block] })],
-)
-
-/** Cached counts of searches with many hits: JSON `[[block, version, hits], …]`. A count of another version is not read. */
-export const clientSearchCounts = sqliteTable(
-  'client_search_counts',
-  {
-    company_id: companyId(),
-    /** The folded search text. */
-    search: text().notNull(),
-    counts: text().notNull(),
-    counted_at: integer().notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.company_id, t.search] })],
-)
-
 export const orders = sqliteTable(
   'orders',
   {
@@ -254,25 +229,6 @@ export const orders = sqliteTable(
     index('orders_deleted_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
     index('orders_deleted_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
     uniqueIndex('orders_external_id').on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
-  ],
-)
-
-/**
- * Orders that are not deleted, counted by triggers for each status (0: none): of all clients (`client_id` 0) by day and on
- * all days (`created_date` empty), and of each client on all days.
- */
-export const orderCounts = sqliteTable(
-  'order_counts',
-  {
-    company_id: companyId(),
-    client_id: integer().notNull(),
-    status_id: integer().notNull(),
-    created_date: text().notNull(),
-    count: integer().notNull(),
-  },
-  (t) => [
-    primaryKey({ columns: [t.company_id, t.client_id, t.status_id, t.created_date] }),
-    index('order_counts_by_day').on(t.company_id, t.created_date, t.count).where(sql`${t.created_date} > ''`),
   ],
 )
 

@@ -1,5 +1,4 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
-import type { Placeholders } from './client.ts'
 
 /** FTS5's trigram tokenizer finds no shorter text. */
 const TRIGRAM_LENGTH = 3
@@ -64,48 +63,23 @@ export function substringMatch(folded: string): string {
   return isIndexable(folded) ? `text : ${phrase(folded)}` : firstTrigram(folded)
 }
 
-/** A search of clients, as the indexes take it. */
+/** A search of clients: an FTS5 expression, and the same as texts that a row contains. */
 export interface ClientSearch {
+  match: string
   folded: string
   /** The digits that a phone number's must contain, where it may be one. */
   digits?: string
-  /** An expression for `clients_fts`; null for a shorter text, which is looked up in `clients_grams`. */
-  match: string | null
 }
 
-/**
- * Matches a substring of `text` or, for a phone number of three digits or more, of `digits`. Shorter texts are looked up
- * in the grams of both.
- */
+/** Matches a substring of `text` or, for a phone number of three digits or more, of `digits`; `spaced` has both. */
 export function clientSearch(q: string): ClientSearch {
   const folded = fold(q)
-  if (!isIndexable(folded)) return { folded, digits: folded, match: null }
+  const match = substringMatch(folded)
+  if (!isIndexable(folded)) return { match, folded, digits: folded }
   const mayBePhone = /^[\d\s()+\-./]+$/.test(folded)
   const digits = mayBePhone ? digitsOf(folded) : ''
-  const inText = `text : ${phrase(folded)}`
-  if (!isIndexable(digits)) return { folded, match: inText }
-  return { folded, digits, match: `(${inText}) OR (digits : ${phrase(digits)})` }
-}
-
-/** What a token of `clients_grams` has between the company's slot and a block of ids. */
-export function gramOf(folded: string): string {
-  const hex = Array.from(new TextEncoder().encode(folded), (byte) => byte.toString(16).padStart(2, '0')).join('')
-  return `x${hex}x`
-}
-
-/** The prefix of a token of `clients_grams`, before its block of ids (see {@link gramBlock}). */
-export function gramPrefix({ slot, gram }: Placeholders<never, 'slot' | 'gram'>): SQL {
-  return sql`CAST(${slot} AS INTEGER) || ${gram}`
-}
-
-/** A block of ids as the suffix of a token of `clients_grams`: of fixed length, so that tokens sort by block. */
-export function gramBlock(block: SQL): SQL {
-  return sql`printf('%013d', ${block})`
-}
-
-/** The block at the end of a token of `clients_grams`. */
-export function blockOfGram(term: SQL): SQL {
-  return sql`CAST(substr(${term}, -13) AS INTEGER)`
+  if (!isIndexable(digits)) return { match, folded }
+  return { match: `(${match}) OR (digits : ${phrase(digits)})`, folded, digits }
 }
 
 /**

@@ -43,8 +43,11 @@ const unlessDeleted = (bytes: string) => `iif(deleted, 0, ${bytes})`
 const elements = (column: string) => `json_array_length(iif(json_valid(${column}), ${column}, '[]'))`
 const LINKS = `(max(${elements('clients_data')}, client_id IS NOT NULL) + ${elements('orders_data')})`
 
+/** What a client is found by. Long texts repeat trigrams that the index has. */
+const CLIENT_TEXT = 'length(search_text) + length(phone_digits)'
+
 export const STORED_BYTES = {
-  clients: `225 + ${inTree('text_bytes')} + (${octets('email_key', 'external_id')}) * 5 / 4 + ${trigrams('length(company_name_key)')} + ${unlessDeleted('3 * length(search_text) + 7 * min(length(search_text), 200) / 5 + 11 * min(length(search_text), 150) / 10')}`,
+  clients: `225 + ${inTree('text_bytes')} + (${octets('email_key', 'external_id')}) * 5 / 4 + ${trigrams('length(company_name_key)')} + ${unlessDeleted(`6 * (${CLIENT_TEXT}) + 4 * min(${CLIENT_TEXT}, 110)`)}`,
   orders: `337 + ${IN_TABLE} + (${octets('external_id')}) * 5 / 4 + ${trigrams('length(title_key) + length(number_key)')}`,
   invoices: `100 + octet_length(number) + ${inTree(octets('number', 'tax_exempt_reason'))}`,
   invoice_items: `62 + ${IN_TABLE} + ${unlessDeleted(`48 + ${trigrams('min(length(search_text), length(title) + 201)')}`)}`,

@@ -47,10 +47,7 @@ export const NOT_MOVED = {
   members: 'In the directory.',
   admin_log: 'In the directory.',
   moves: 'In the directory.',
-  client_blocks: 'Written by triggers.',
-  order_counts: 'Written by triggers.',
   thread_context_links: 'Written by triggers.',
-  client_search_counts: 'A cache.',
   email_thread_uploads: 'Requests under way, which are refused and begin anew.',
   company_guards: 'Of each database.',
   move_log: 'Of each database.',
@@ -58,21 +55,17 @@ export const NOT_MOVED = {
 
 /** What a company's rows are removed from, each table before those that it refers to. */
 export const REMOVED: readonly MovedTable[] = [
-  { table: 'client_search_counts', key: ['search'] },
   { table: 'email_thread_uploads', key: ['id', 'field', 'position'] },
   AUDIT,
   CHANGES,
   { ...EVENTS, where: '1' },
   ...MOVED.toReversed(),
   { table: 'thread_context_links', key: ['entity', 'entity_id', 'thread_id'] },
-  { table: 'client_blocks', key: ['block'] },
-  { table: 'order_counts', key: ['client_id', 'status_id', 'created_date'] },
 ]
 
 /** Their rows have no trigger that removes them: they are found by the company's place. */
 export const FULL_TEXT = [
   'clients_fts',
-  'clients_grams',
   'client_names_fts',
   'orders_fts',
   'catalog_items_fts',

@@ -62,8 +62,6 @@ export async function readNewestChange({ companyId, db }: CompanyContext): Promi
 
 /** What is compared in the end beside the numbers of rows: rows that triggers write, and those with other ids. */
 const SUMS: [table: string, sum: string, where: string][] = [
-  ['order_counts', 'sum(count * (client_id % 997 + 1))', 'count > 0'],
-  ['client_blocks', 'sum(live * (block % 997 + 1))', 'live > 0'],
   ['thread_context_links', 'sum(entity_id % 1000003)', '1'],
   [
     'accounting_outbox',

@@ -126,10 +126,7 @@ export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'ad
 /** Tables without a part of a backup, and what becomes of them. */
 export const NOT_BACKED_UP = {
   companies: 'The row is in the manifest. Its counts come from the triggers, its last ids are raised.',
-  client_blocks: 'Written by triggers.',
-  order_counts: 'Written by triggers.',
   thread_context_links: 'Written by triggers.',
-  client_search_counts: 'A cache.',
   changes: 'The feed begins anew, so that every reader copies the lists again.',
   webhook_deliveries: 'They refer to the feed.',
   idempotency_keys: 'Results of requests whose effects may be lost.',

@@ -41,7 +41,7 @@ describe.skipIf(inject('recordsRelease'))('the statements of the last release', 
     await migrateTo(release.migration)
     const tables = await sql<{ name: string }>(
       `SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'sqlite_%'
-         AND name NOT LIKE '%\\_fts\\_%' ESCAPE '\\' AND name NOT LIKE '%\\_grams\\_%' ESCAPE '\\' AND name NOT LIKE '\\_cf%' ESCAPE '\\' AND name <> 'd1_migrations'`,
+         AND name NOT LIKE '%\\_fts\\_%' ESCAPE '\\' AND name NOT LIKE '\\_cf%' ESCAPE '\\' AND name <> 'd1_migrations'`,
     )
     const unused = tables.filter(({ name }) => !release.texts.some((one) => one.includes(name)))
     // `every-statement.ts` moves no company.

@@ -61,14 +61,12 @@ const TABLES = [
   'thread_contexts',
   'thread_context_links',
   'email_threads',
-  'order_counts',
 ]
 
 async function readRows(companyId: number) {
   const entries = TABLES.map(async (table) => {
     const column = table === 'companies' ? 'id' : 'company_id'
-    const condition = table === 'order_counts' ? 'count > 0' : '1'
-    const rows = await sql(`SELECT * FROM ${table} WHERE ${column} = ? AND ${condition}`, companyId)
+    const rows = await sql(`SELECT * FROM ${table} WHERE ${column} = ?`, companyId)
     // Threads are cut into other segments, which have other sizes.
     const own = { [column]: 0, slot: 0, last_change: 0, mail_bytes: 0, mail_bytes_checked: 0, content_used_at: 0 }
     const counted = { stored_bytes: 0, stored_bytes_checked: 0, audit_counted: 0, recounted_at: 0 }

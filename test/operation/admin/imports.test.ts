@@ -23,7 +23,6 @@ const TABLES = [
   'catalog_items',
   'thread_contexts',
   'integrations',
-  'order_counts',
 ]
 
 /** All rows of a company that a file can change. */

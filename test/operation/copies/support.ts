@@ -49,7 +49,7 @@ export async function restore(companyId: number, until: string): Promise<Restore
 /** Tables with rows of companies, but for those that full-text search keeps. */
 async function listTables(): Promise<string[]> {
   const rows = await sql<{ name: string }>(
-    `SELECT m.name FROM sqlite_master AS m WHERE m.type = 'table' AND m.name NOT LIKE '%_fts%' AND m.name NOT LIKE '%_grams%'
+    `SELECT m.name FROM sqlite_master AS m WHERE m.type = 'table' AND m.name NOT LIKE '%_fts%'
        AND m.name NOT LIKE 'sqlite%' AND m.name NOT LIKE '_cf%' AND m.name NOT LIKE 'd1_%' ORDER BY 1`,
   )
   return rows.map(({ name }) => name)
@@ -84,8 +84,8 @@ export async function hitsOf(companyId: number, table: string, text: string): Pr
 
 /** Parents come behind what refers to them. */
 const DELETED = [
-  'accounting_links accounting_outbox accounting_connections payments artworks invoice_items invoices order_counts orders',
-  'client_blocks client_search_counts clients thread_context_links thread_contexts email_thread_segments',
+  'accounting_links accounting_outbox accounting_connections payments artworks invoice_items invoices orders',
+  'clients thread_context_links thread_contexts email_thread_segments',
   'email_thread_objects email_threads email_thread_uploads webhook_deliveries webhook_endpoints changes audit_log admin_log idempotency_keys imports members',
   'integrations catalog_items taxes order_statuses api_tokens',
 ].flatMap((names) => names.split(' '))

@@ -2,8 +2,8 @@ import { beforeAll, expect, it } from 'vitest'
 import { migrate, mintCompany, sqlIn, type TestCompany } from '../../support/app.ts'
 
 /*
- * A search with 1,000 hits and more counts them by blocks of rowids, which begin with the company's slot. So the company
- * in slot 0, with other clients under the same ids, stands beside two whose slot is another.
+ * The rowids of a full-text table begin with the company's slot. So the company in slot 0, with other clients under the
+ * same ids, stands beside two whose slot is another.
  */
 const HITS = 1_200
 const GAP = 7
@@ -48,7 +48,6 @@ it.each(['canson', 'cans', 'a', 'on'])(
   async (q) => {
     const newest = idsOf(HITS).reverse()
     for (const company of companies) {
-      // Once counted, and once from cached counts.
       for (const page of [1, 6, 12, 13, 12, 1]) {
         const expected = { total: HITS, ids: newest.slice((page - 1) * 100, page * 100) }
         expect(await listOf(company, q, page), `page ${page}`).toEqual(expected)

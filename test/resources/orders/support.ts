@@ -44,7 +44,7 @@ export async function addArtwork(company: TestCompany, orderId: number, fields: 
   return insert('artworks', { company_id: company.id, id: freshRowId(), project_id: orderId, name: 'Crest', ...fields })
 }
 
-const TABLES = ['companies', 'clients', 'orders', 'order_counts', 'invoices', 'audit_log']
+const TABLES = ['companies', 'clients', 'orders', 'invoices', 'audit_log']
 
 /** The rows of a query in both databases: a company may be in either. */
 export const rowsOf = async (query: string) => [...(await sqlIn('DB', query)), ...(await sqlIn('DB_TWO', query))]

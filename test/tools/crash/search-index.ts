@@ -10,16 +10,13 @@ const spaced = (text: string) =>
 
 const ORDER_TEXT = '(title_key || char(31) || number_key)'
 
-const GRAM_TEXT = '(search_text || char(31) || phone_digits)'
-const gram = (length: number) =>
-  `slot || 'x' || hex(substr(${GRAM_TEXT}, key + 1, ${length})) || printf('x%013d ', t.id >> 12)`
+const CLIENT_TEXT = '(search_text || char(31) || phone_digits)'
 
 /** Where the text of each full-text table comes from. */
 const SOURCES: Record<string, { columns: string; source: string; table: string; hasDeleted?: true }> = {
-  clients_fts: { columns: 'text, digits', source: 'search_text, phone_digits', table: 'clients' },
-  clients_grams: {
-    columns: 'grams',
-    source: `(SELECT group_concat(${gram(1)} || ${gram(2)}, '') FROM ${charactersOf(GRAM_TEXT)})`,
+  clients_fts: {
+    columns: 'text, digits, spaced',
+    source: `search_text, phone_digits, ${spaced(CLIENT_TEXT)}`,
     table: 'clients',
   },
   catalog_items_fts: {

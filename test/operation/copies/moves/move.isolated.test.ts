@@ -79,16 +79,14 @@ function dyingAt(failing: number, isCarriedOut: boolean): Env {
 
 /** What a company's own database has of it, but for what a move leaves out or numbers anew. */
 async function contents(home: Home) {
-  const left = new Set<string>([
-    ...Object.keys(NOT_MOVED).filter((name) => !/^(order_counts|thread_context_links)$/.test(name)),
-  ])
+  const left = new Set<string>([...Object.keys(NOT_MOVED).filter((name) => name !== 'thread_context_links')])
   const tables = await sqlIn<{ name: string }>(
     home,
     `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND name NOT LIKE '%fts%'`,
   )
   const rows: Record<string, unknown[]> = {}
   for (const { name } of tables.filter((each) => !left.has(each.name))) {
-    const where = name === 'accounting_outbox' ? "state <> 'done'" : name === 'order_counts' ? 'count > 0' : '1'
+    const where = name === 'accounting_outbox' ? "state <> 'done'" : '1'
     const found = await sqlIn(
       home,
       `SELECT * FROM ${name} WHERE company_id = ? AND ${where} ORDER BY 1, 2, 3`,
@@ -237,7 +235,7 @@ describe('a move', () => {
       clients: 'UPDATE clients SET version = version + 1 WHERE company_id = ?',
       email_thread_segments: `UPDATE email_thread_segments SET data = substr(data, 1, ${middle} - 1) || '#' || substr(data, ${middle} + 1) WHERE ${ofThread}`,
       payments: 'DELETE FROM payments WHERE company_id = ?',
-      order_counts: 'UPDATE order_counts SET count = count + 1 WHERE company_id = ?',
+      thread_context_links: 'UPDATE thread_context_links SET entity_id = entity_id + 1 WHERE company_id = ?',
     }
     const waiting = Object.values(planted)
     logLines.length = 0
