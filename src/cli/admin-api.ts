@@ -15,7 +15,7 @@ type InputOf<T> = T extends z.ZodMiniType ? z.input<T> : undefined
 type Texts = Record<string, string | number | boolean | undefined>
 
 /** What a contract's request consists of. */
-interface Request<C extends Contract> {
+export interface RequestOf<C extends Contract> {
   params?: Texts
   query?: Texts
   body?: InputOf<C['body']>
@@ -62,14 +62,14 @@ export interface AdminApi {
    *
    * @throws AdminError for an error response, CommandError when there is no service of this kind at the address
    */
-  call<C extends Contract>(contract: C, request?: Request<C>): Promise<ResponseBody<C>>
+  call<C extends Contract>(contract: C, request?: RequestOf<C>): Promise<ResponseBody<C>>
   /** The same, for a response that is not JSON. */
-  open<C extends Contract>(contract: C, request?: Request<C>): Promise<Response>
+  open<C extends Contract>(contract: C, request?: RequestOf<C>): Promise<Response>
   /** The elements of a list, page after page. */
-  list<C extends Contract>(contract: C, request?: Request<C>): AsyncGenerator<Element<C>>
+  list<C extends Contract>(contract: C, request?: RequestOf<C>): AsyncGenerator<Element<C>>
 }
 
-type Element<C extends Contract> = ResponseBody<C> extends { data: (infer T)[] } ? T : never
+export type Element<C extends Contract> = ResponseBody<C> extends { data: (infer T)[] } ? T : never
 
 export function openAdminApi(service: Service): AdminApi {
   const open: AdminApi['open'] = (contract, request = {}) => send(service, contract, request)
@@ -85,7 +85,7 @@ export function openAdminApi(service: Service): AdminApi {
   return {
     open,
     call,
-    async *list<C extends Contract>(contract: C, request: Request<C> = {}) {
+    async *list<C extends Contract>(contract: C, request: RequestOf<C> = {}) {
       for (let cursor: string | undefined, hasMore = true; hasMore; ) {
         const query = { per_page: 100, ...request.query, ...(cursor !== undefined && { cursor }) }
         const page = listPage.parse(await call(contract, { ...request, query }))
@@ -102,7 +102,7 @@ const listPage = z.object({
   pagination: z.object({ next_cursor: z.nullable(z.string()) }),
 })
 
-async function send(service: Service, contract: Contract, request: Request<Contract>): Promise<Response> {
+async function send(service: Service, contract: Contract, request: RequestOf<Contract>): Promise<Response> {
   const url = new URL(`${service.url}/admin/v1${fillIn(contract.path, request.params)}`)
   for (const [name, value] of Object.entries(request.query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, String(value))

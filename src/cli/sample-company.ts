@@ -7,9 +7,6 @@ import { putIntegration } from '../operation/admin/integrations/contract.ts'
 import { putMember } from '../operation/admin/members/contract.ts'
 import { ACTIVE_TOKENS_MAX, createToken, listTokens, revokeToken } from '../operation/admin/tokens/contract.ts'
 import type { SeedFile, SeedInput } from '../operation/copies/seed/file.ts'
-import { CREDENTIALS as ACCOUNTING, startAccounting } from '../simulators/accounting.ts'
-import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
-import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
 import { importSeed } from './import.ts'
 import { checkSeed } from './seed-file.ts'
@@ -41,21 +38,6 @@ export function readSampleSeed(now: number): SeedInput {
   const movedMs = Math.floor((now - latest) / DAY_MS) * DAY_MS
   const moved = text.replaceAll(DATE, (date) => isoDate(Date.parse(date) + movedMs))
   return JSON.parse(moved)
-}
-
-export type Simulators = Awaited<ReturnType<typeof startSimulators>>
-
-/** Starts simulators of the suppliers and the accounting system, with the integrations of a company that uses them. */
-export async function startSimulators() {
-  const [supplierA, supplierB, accounting] = await Promise.all([startSupplierA(), startSupplierB(), startAccounting()])
-  return {
-    integrations: {
-      supplier_a: { base_url: supplierA.url + ENDPOINT_PATH, credentials: { ...SUPPLIER_A } },
-      supplier_b: { base_url: supplierB.url, credentials: { ...SUPPLIER_B } },
-      accounting_sync: { base_url: accounting.url, credentials: { ...ACCOUNTING } },
-    },
-    close: async () => void (await Promise.all([supplierA.close(), supplierB.close(), accounting.close()])),
-  }
 }
 
 /** A request to print; with a body it is a POST. */

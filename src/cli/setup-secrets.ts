@@ -101,7 +101,7 @@ export async function putSecrets(
     // https://developers.cloudflare.com/changelog/post/2026-06-03-bulk-secrets-api/
     const headers = { 'content-type': 'application/merge-patch+json' }
     await account.change(z.unknown(), 'PATCH', `${path}/secrets-bulk`, { body: { secrets }, headers })
-    if (!account.isDryRun) print(`secrets ${missing.map(([name]) => name).join(', ')}: put`)
+    account.report(`secrets ${missing.map(([name]) => name).join(', ')}`, 'put')
   }
   if (!given.STORAGE_ACCESS_KEY_ID && !has('STORAGE_ACCESS_KEY_ID')) {
     warn(
@@ -117,5 +117,5 @@ async function createWorker(account: Account, path: string): Promise<void> {
   const module = new Blob(['export default { fetch() {} }'], { type: 'application/javascript+module' })
   body.set('worker.js', module, 'worker.js')
   await account.change(z.unknown(), 'PUT', path, { body })
-  if (!account.isDryRun) print(`Worker ${path.split('/').at(-1)}: created empty`)
+  account.report(`Worker ${path.split('/').at(-1)}`, 'created empty')
 }

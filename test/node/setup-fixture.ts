@@ -4,8 +4,8 @@ import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished, vi } from 'vitest'
+import type { SetupOptions } from '../../src/cli/setup.ts'
 import { openAccount } from '../../src/cli/setup-account.ts'
-import type { SetupOptions } from '../../src/cli/setup-options.ts'
 import { setUp } from '../../src/cli/setup-resources.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
 
