@@ -13,43 +13,57 @@ import {
 } from './command.ts'
 import { type Connection, connect, type Target, target } from './target.ts'
 
-/** Arguments that are named as the contract's parameters and fields are sent as those. */
-interface Call<C extends Contract, A extends Arguments> {
+/** One action as data. Arguments with the names of the contract's parameters and fields are sent as those. */
+interface Row<C extends Contract, A extends Arguments> {
   contract: C
   arguments: A
-  /** Finds the company of what the command line only names by its id. */
+  /** Finds the company of what the command line only names by an id that is unique in the deployment. */
   find?: Finder
+  /** @returns why the arguments do not fit together */
+  check?: (values: Values<A>) => string | false
   /** The error where the service responds 404, with `{name}` for an argument. */
   missing?: string
 }
 
-interface Request<C extends Contract, A extends Arguments> extends Call<C, A> {
-  /** @returns why the arguments do not fit together */
-  check?: (values: Values<A>) => string | false
-  print: (response: ResponseBody<C>, values: Values<A>, service: Connection) => string
+type InputOf<T> = T extends z.ZodMiniType ? z.input<T> : object
+type Names<C extends Contract> = keyof (InputOf<C['params']> & InputOf<C['query']> & InputOf<C['body']>) | 'target'
+
+/** The arguments that a contract takes: all are among its parameters and fields, and fields have their types. */
+type Fitting<C extends Contract, A extends Arguments> = {
+  [K in keyof A]: K extends keyof InputOf<C['body']>
+    ? Argument<InputOf<C['body']>[K] | undefined>
+    : K extends Names<C>
+      ? A[K]
+      : never
 }
 
+interface Finder {
+  /** A list that takes an `id`. */
+  contract: Contract
+  /** The argument that has the id. */
+  by: string
+  /** The error where there is none, with `{name}` for an argument. */
+  missing: string
+}
+
+type Printer<C extends Contract, A extends Arguments> = (
+  response: ResponseBody<C>,
+  values: Values<A>,
+  service: Connection,
+) => string
+
 /** An action that sends one request and prints its response. */
-export function request<C extends Contract, A extends Arguments>(row: Request<C, A>): Command {
-  const { contract, find } = row
-  return withTarget(row.arguments, async (values, to) => {
-    const refusal = row.check?.(values)
-    if (refusal) throw new CommandError(refusal)
-    const isChange = contract.method === 'PATCH'
-    if (isChange && toRequest(contract, values).body === undefined)
-      throw new CommandError('There is nothing to change.')
-    await using service = await connect(to)
-    const found = find ? await findOne(service, find, values) : {}
-    const response = await service
-      .call(contract, toRequest(contract, { ...values, ...found }))
-      .catch(explain(row, values))
-    print(row.print(response, values, service))
+export function request<C extends Contract, A extends Arguments>(
+  row: Row<C, A> & { arguments: Fitting<C, A>; print: Printer<C, A> },
+): Command {
+  return toCommand(row, async (service, request, values) => {
+    print(row.print(await service.call(row.contract, request), values, service))
   })
 }
 
 type Cell = string | number | boolean | null | readonly (string | number)[]
 
-interface Listing<C extends Contract, A extends Arguments> extends Call<C, A> {
+interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
   /** The columns by their headings: a field of an element, or what is computed of it. */
   columns: Record<string, keyof Element<C> | ((element: Element<C>) => Cell)>
   /** How many elements are printed at most. */
@@ -61,71 +75,87 @@ interface Listing<C extends Contract, A extends Arguments> extends Call<C, A> {
 }
 
 /** An action that prints a list as a table. */
-export function listing<C extends Contract, A extends Arguments>(row: Listing<C, A>): Command {
-  const { contract, columns, find, limit = Number.POSITIVE_INFINITY } = row
-  return withTarget(row.arguments, async (values, to) => {
-    await using service = await connect(to)
-    const found = find ? await findOne(service, find, values) : {}
-    const elements = service.list(contract, toRequest(contract, { ...values, ...found }))
-    const { shown, hasMore } = await collect(elements, limit).catch(explain(row, values))
-    const toCell = (element: Element<C>, column: (typeof columns)[string]) =>
-      typeof column === 'function' ? column(element) : (element[column] as Cell)
-    const rows = shown.map((element) => Object.values(columns).map((column) => toCell(element, column)))
-    print(rows.length === 0 && row.empty ? row.empty : formatTable(Object.keys(columns), rows))
+export function listing<C extends Contract, A extends Arguments>(
+  row: Listing<C, A> & { arguments: Fitting<C, A> },
+): Command {
+  const { contract, columns, limit, empty, summary } = row
+  return toCommand(row, async (service, request, values) => {
+    const { shown, hasMore } = await collect(service.list(contract, request), limit)
+    const rows = shown.map((element) =>
+      Object.values(columns).map((column) =>
+        typeof column === 'function' ? column(element) : (element[column] as Cell),
+      ),
+    )
+    print(rows.length === 0 && empty ? empty : formatTable(Object.keys(columns), rows))
     if (hasMore) print('… and more.')
-    const summary = row.summary?.(shown, values)
-    if (summary) print(summary)
+    const end = summary?.(shown, values)
+    if (end) print(end)
   })
 }
 
-/** An action of several requests. */
+/**
+ * An action of several requests.
+ *
+ * @param check refuses arguments before there is a connection
+ */
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
+  check?: (values: Values<A>) => void,
 ): Command {
-  return withTarget(described, async (values, to) => {
-    await using service = await connect(to)
+  const all: A & Arguments = { ...described, target: described.target ?? target() }
+  return command(all, async (values) => {
+    check?.(values)
+    await using service = await connect(hasTarget.parse(values).target)
     await run(service, values)
   })
 }
 
 const hasTarget = z.object({ target: z.custom<Target>() })
 
-/** The arguments with a target, by default one that exists, as their last. */
-function withTarget<A extends Arguments>(described: A, run: (values: Values<A>, to: Target) => Promise<void>): Command {
-  const all: A & Arguments = { ...described, target: described.target ?? target() }
-  return command(all, (values) => run(values, hasTarget.parse(values).target))
+function toCommand<C extends Contract, A extends Arguments>(
+  row: Row<C, A>,
+  run: (service: Connection, request: RequestOf<C>, values: Values<A>) => Promise<void>,
+): Command {
+  const { contract, find, check } = row
+  const prepare = (values: Values<A>) => {
+    const refusal = check?.(values)
+    if (refusal) throw new CommandError(refusal)
+    toRequest(contract, values)
+  }
+  return operation(
+    row.arguments,
+    async (service, values) => {
+      try {
+        const company = find && { company_id: await findCompany(service, find, values) }
+        await run(service, toRequest(contract, { ...values, ...company }), values)
+      } catch (error) {
+        throw explain(error, row, values)
+      }
+    },
+    prepare,
+  )
 }
 
 /** The request of a contract, of the values that have the names of its parameters and fields. */
 function toRequest<C extends Contract>({ path, method }: C, values: Record<string, unknown>): RequestOf<C> {
   const given = Object.entries(values).filter(([name, value]) => name !== 'target' && value !== undefined)
   const isParameter = ([name]: [string, unknown]) => path.includes(`{${name}}`)
-  const fields = Object.fromEntries(given.filter((each) => !isParameter(each)))
-  const rest = method === 'GET' ? { query: fields } : { body: fields }
+  const fields = given.filter((each) => !isParameter(each))
+  if (method === 'PATCH' && fields.length === 0) throw new CommandError('There is nothing to change.')
   // The service validates them.
-  const request: object = { params: Object.fromEntries(given.filter(isParameter)), ...(!isEmpty(fields) && rest) }
+  const request: object = {
+    params: Object.fromEntries(given.filter(isParameter)),
+    ...(fields.length > 0 && { [method === 'GET' ? 'query' : 'body']: Object.fromEntries(fields) }),
+  }
   return request
 }
 
-function isEmpty(fields: object): boolean {
-  return Object.keys(fields).length === 0
-}
+const ofCompany = z.looseObject({ company_id: z.number() })
 
-/** How to find the company of an id that is unique in the deployment. */
-export interface Finder {
-  contract: Contract
-  /** The argument that has the id. */
-  by: string
-  /** The error where there is none, with `{name}` for an argument. */
-  missing: string
-}
-
-const found = z.looseObject({ company_id: z.number() })
-
-async function findOne(service: AdminApi, { contract, by, missing }: Finder, values: Record<string, unknown>) {
+async function findCompany(service: AdminApi, { contract, by, missing }: Finder, values: Record<string, unknown>) {
   for await (const element of service.list(contract, { query: { id: String(values[by]) } })) {
-    return { company_id: found.parse(element).company_id }
+    return ofCompany.parse(element).company_id
   }
   throw new CommandError(fillIn(missing, values))
 }
@@ -134,23 +164,24 @@ function fillIn(text: string, values: Record<string, unknown>): string {
   return text.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
 }
 
-/** For `catch`: an error response in the words of the command line. */
-function explain(row: Call<Contract, Arguments>, values: Record<string, unknown>) {
-  return (error: unknown): never => {
-    if (!(error instanceof AdminError)) throw error
-    if (error.status === 404 && row.missing) throw new CommandError(fillIn(row.missing, values))
-    const [issue] = error.issues
-    const argument = issue && row.arguments[issue.path]
-    if (!argument) throw error
-    // An address may hold a secret.
-    const value = String(values[issue.path])
-    const sent = value.includes('://') ? '' : `, not '${value}'`
-    throw new CommandError(`${nameOf(argument)} ${issue.message}${sent}.`)
-  }
+/** An error response in the words of the command line. */
+function explain(
+  error: unknown,
+  row: Pick<Row<Contract, Arguments>, 'arguments' | 'missing'>,
+  values: Record<string, unknown>,
+): unknown {
+  if (!(error instanceof AdminError)) return error
+  if (error.status === 404 && row.missing) return new CommandError(fillIn(row.missing, values))
+  const [issue] = error.issues
+  const argument = issue && row.arguments[issue.path]
+  if (!argument) return error
+  // An address may hold a secret.
+  const value = String(values[issue.path])
+  return new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
 }
 
 /** The first elements. */
-export async function collect<T>(elements: AsyncIterable<T>, limit: number): Promise<{ shown: T[]; hasMore: boolean }> {
+export async function collect<T>(elements: AsyncIterable<T>, limit = Number.POSITIVE_INFINITY) {
   const shown: T[] = []
   for await (const element of elements) {
     if (shown.length === limit) return { shown, hasMore: true }

@@ -114,21 +114,19 @@ async function listExamples(url: string, token: string, sample: SeedFile | null)
   const clientId = thread?.client_id ?? (await findFirst('clients'))
   const orderId = thread?.selected_order_id ?? (await findFirst('orders'))
   const legacyThreadId = thread?.legacy_thread_id
-  const body = { fileName: 'logo.png', contentType: 'image/png', size: 48_211 }
-  return [
-    ...(clientId ? [{ resource: 'client', path: `/clients/${clientId}` }] : []),
-    ...(orderId ? [{ resource: 'order', path: `/orders/${orderId}` }] : []),
-    ...(legacyThreadId ? [{ resource: 'mail thread', path: `/mail/threads/${legacyThreadId}` }] : []),
-    ...(orderId
-      ? [
-          {
-            resource: 'file',
-            path: `/orders/${orderId}/files/presign`,
-            body: { ...body, legacyThreadId: legacyThreadId ?? 'example' },
-          },
-        ]
-      : []),
+  const body = {
+    fileName: 'logo.png',
+    contentType: 'image/png',
+    size: 48_211,
+    legacyThreadId: legacyThreadId ?? 'example',
+  }
+  const examples = [
+    clientId && { resource: 'client', path: `/clients/${clientId}` },
+    orderId && { resource: 'order', path: `/orders/${orderId}` },
+    legacyThreadId && { resource: 'mail thread', path: `/mail/threads/${legacyThreadId}` },
+    orderId && { resource: 'file', path: `/orders/${orderId}/files/presign`, body },
   ]
+  return examples.filter((example) => typeof example === 'object' && example !== null)
 }
 
 const firstPage = z.object({ data: z.array(z.object({ id: z.number() })) })

@@ -71,8 +71,7 @@ export async function putSecrets(
   hasData: boolean,
 ): Promise<void> {
   const path = `workers/scripts/${worker}`
-  const names = z.array(z.object({ name: z.string() }))
-  const present = await account.find(names, `${path}/secrets`)
+  const present = await account.find(z.array(z.object({ name: z.string() })), `${path}/secrets`)
   const has = (name: string) => present?.some((secret) => secret.name === name) ?? false
 
   const wanted = { ...given }
