@@ -1,10 +1,19 @@
 import * as z from 'zod/mini'
 import corsRules from '../resources/files/cors-rules.json' with { type: 'json' }
 import { CommandError, print } from './command.ts'
-import type { SetupOptions } from './setup.ts'
 import type { Account } from './setup-account.ts'
 import { type ConfigKey, readEnvironment, writeConfig } from './setup-config.ts'
-import { putSecrets } from './setup-secrets.ts'
+import { putSecrets, type Secrets } from './setup-secrets.ts'
+
+/** What the command line asks for. */
+export interface SetupOptions {
+  env: string
+  config: string
+  location: string | null
+  jurisdiction: string | null
+  domains: string[]
+  secrets: Secrets
+}
 
 /** Where the resources are to be. */
 type Location = Pick<SetupOptions, 'location' | 'jurisdiction'>

@@ -15,7 +15,7 @@ const SECRETS = {
   STORAGE_ACCESS_KEY_ID: /^\S+$/,
   STORAGE_SECRET_ACCESS_KEY: /^\S+$/,
 }
-type Secrets = Partial<Record<keyof typeof SECRETS, string>>
+export type Secrets = Partial<Record<keyof typeof SECRETS, string>>
 
 const GENERATED = {
   CREDENTIALS_KEY: () => randomBytes(32).toString('base64'),

@@ -66,9 +66,6 @@ const ARGUMENTS = {
   config: { ...optional('--config FILE', TEXT), isUnlisted: true as const },
 }
 
-/** What the command line asks for. */
-export type SetupOptions = ReturnType<typeof readOptions>
-
 /** @throws CommandError for a missing, unknown or malformed option or secret */
 export function readOptions(args: string[], prefix = 'npm run setup --') {
   const { at, ...rest } = readArguments(args, prefix, ARGUMENTS)
