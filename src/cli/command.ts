@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
-import type * as z from 'zod/mini'
-// Has Zod report what is wrong in words.
+import * as z from 'zod/mini'
+// Sets the messages of every schema.
 import '../kernel/http/messages.ts'
 
 /** The types of the Workers runtime that shared modules name. All of its types would clash with those of Node. */
@@ -15,44 +15,121 @@ export class CommandError extends Error {
   override name = 'CommandError'
 }
 
-export const TEXT = { type: 'string' } as const
-export const FLAG = { type: 'boolean' } as const
+/** A word of the command line: of an option with its name, else of a positional argument. */
+export interface Given {
+  name: string
+  text: string
+}
+
+/** One argument of a command, as data. */
+export interface Argument<T> {
+  /** `ID`, `--name NAME`, `--check` or `ID | --all`, in brackets where it may be left out; '' where it is constant. */
+  usage: string
+  /** The error where it is left out, instead of a general one. */
+  missing?: string
+  /** Whether only the help names it. */
+  isUnlisted?: true
+  /** @throws CommandError when the words do not fit */
+  read: (given: Given[]) => T
+}
+export type Arguments = Record<string, Argument<unknown>>
+export type Values<A extends Arguments> = { [K in keyof A]: A[K] extends Argument<infer T> ? T : never }
+
+/** Any text, for {@link required} and {@link optional}. */
+export const TEXT = z.string()
+
+export function required<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T> {
+  return { usage, read: (given) => readValue(schema, given.at(-1)) }
+}
+
+export function optional<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T | undefined> {
+  return { usage: `[${usage}]`, read: (given) => (given.length === 0 ? undefined : readValue(schema, given.at(-1))) }
+}
+
+export function repeated<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T[]> {
+  return { usage: `[${usage}]`, read: (given) => given.map((each) => readValue(schema, each)) }
+}
+
+export function flag(name: string): Argument<boolean> {
+  return { usage: `[${name}]`, read: (given) => given.length > 0 }
+}
+
+/** Two flags of which at most one is given: true for the first. */
+export function either(on: string, off: string): Argument<boolean | undefined> {
+  return {
+    usage: `[${on} | ${off}]`,
+    read: (given) => {
+      const names = new Set(given.map(({ name }) => name))
+      if (names.size > 1) throw new CommandError(`Options '${on}' and '${off}' cannot be used together.`)
+      return names.size === 0 ? undefined : names.has(on)
+    },
+  }
+}
+
+/** A value that the command itself gives to its request. */
+export function always<T>(value: T): Argument<T> {
+  return { usage: '', read: () => value }
+}
+
+function readValue<T>(schema: z.ZodMiniType<T>, { name, text }: Given = { name: '', text: '' }): T {
+  const { success, data, error } = schema.safeParse(text)
+  if (success) return data
+  throw new CommandError(`${name} ${error.issues[0]?.message}, not '${text}'.`)
+}
+
+function usageOf(prefix: string, described: Arguments): string {
+  const listed = Object.values(described).filter(({ isUnlisted }) => !isUnlisted)
+  return [prefix, ...listed.map(({ usage }) => usage)].filter(Boolean).join(' ')
+}
 
 /**
  * Reads a command line strictly.
  *
- * @param usage shown after the error
- * @param positionals how many arguments that are not options there must be
+ * @param prefix what stands before the arguments in the usage that follows an error
  * @throws CommandError for an unknown option, a missing or blank value, or a wrong number of arguments
  */
-export function readCommandLine<const Options extends ParseArgsOptionsConfig>(
-  args: string[],
-  usage: string,
-  options: Options,
-  { min, max } = { min: 0, max: 0 },
-) {
+export function readArguments<A extends Arguments>(args: string[], prefix: string, described: A): Values<A> {
+  const given = splitWords(args, prefix, described)
+  return Object.fromEntries(given.map(([key, { read }, words]) => [key, read(words)])) as Values<A>
+}
+
+/** The words of each argument. */
+function splitWords(args: string[], prefix: string, described: Arguments) {
   try {
-    const parsed = parseArgs({ args, options, allowPositionals: true })
-    for (const [name, value] of Object.entries(parsed.values)) {
-      const isBlank = [value].flat().some((text) => typeof text === 'string' && text.trim() === '')
-      if (isBlank) throw new Error(`Option '--${name}' requires a value`)
+    const options: ParseArgsOptionsConfig = {}
+    for (const { usage } of Object.values(described)) {
+      for (const [, name = '', value] of usage.matchAll(/--([a-z-]+)( [^\s|])?/g)) {
+        options[name] = { type: value === undefined ? 'boolean' : 'string', multiple: true }
+      }
     }
-    const { length, [max]: surplus } = parsed.positionals
-    if (surplus !== undefined) throw new Error(`Unexpected argument '${surplus}'`)
-    if (length < min) throw new Error('Missing argument')
-    return parsed
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
+    const wordsOf = (name: string): Given[] =>
+      [values[name.slice(2)] ?? []].flat().map((v) => ({ name, text: String(v) }))
+    const given = Object.entries(described).map(([key, argument]) => {
+      const { usage, missing } = argument
+      const options = usage.match(/--[a-z-]+/g) ?? []
+      const isPositional = /^\[?[A-Z]/.test(usage)
+      const place = isPositional ? positionals.splice(0, 1) : []
+      const words = [...place.map((text) => ({ name: nameOf(argument), text })), ...options.flatMap(wordsOf)]
+      const blank = words.find(({ name, text }) => name.startsWith('--') && text.trim() === '')
+      if (blank) throw new Error(`Option '${blank.name}' requires a value`)
+      const isMissing = words.length === 0 && !/^(\[|$)/.test(usage)
+      const general = isPositional ? 'Missing argument' : `Option '${options[0]}' is required`
+      if (isMissing) throw new Error(missing ?? general)
+      return [key, argument, words] as const
+    })
+    if (positionals[0] !== undefined) throw new Error(`Unexpected argument '${positionals[0]}'`)
+    return given
   } catch (error) {
     // Node explains an unknown or ambiguous option in further sentences.
     const [message] = error instanceof Error ? error.message.split(/\.?(?: To specify|\n)/) : []
-    throw new CommandError(`${message}. Usage: ${usage}`)
+    throw new CommandError(`${message}. Usage: ${usageOf(prefix, described)}`)
   }
 }
 
-/** @throws CommandError when the text of an option or argument does not fit the schema */
-export function readValue<T>(schema: z.ZodMiniType<T>, text: string, name: string): T {
-  const { success, data, error } = schema.safeParse(text)
-  if (success) return data
-  throw new CommandError(`${name} ${error.issues[0]?.message}, not '${text}'.`)
+/** The name of an argument in messages: `--name`, or `ID`. */
+export function nameOf({ usage }: Argument<unknown>): string {
+  return /[\w-]+/.exec(usage)?.[0] ?? ''
 }
 
 /** Resolves a path against the directory in which `npm run` was called. */
@@ -69,33 +146,50 @@ export function warn(text: string): void {
   process.stderr.write(`${text}\n`)
 }
 
-/** Lines of aligned columns under their headings. */
-export function formatTable(headings: string[], rows: (string | number)[][]): string {
-  const lines = [headings, ...rows].map((row) => row.map(String))
-  const widths = headings.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)))
-  const align = (cells: string[]) => cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')
-  return lines.map((cells) => align(cells).trimEnd()).join('\n')
+/** A command, or an action of one. */
+export interface Command {
+  arguments: Arguments
+  run: (args: string[], prefix: string) => Promise<void>
 }
 
-/** A date-time of the API without its last digits. */
-export function shortTime(time: string | null, characters = '2026-01-31T12:00'.length): string {
-  return time === null ? '-' : `${time.slice(0, characters)}Z`
+export function command<A extends Arguments>(described: A, run: (values: Values<A>) => Promise<void>): Command {
+  return { arguments: described, run: (args, prefix) => run(readArguments(args, prefix, described)) }
 }
 
-/** Text of somebody else in one line. */
-export function toLine(text: string): string {
-  return text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
+/** Runs a command. @param help its description, with every option */
+export function runCommand(name: string, help: string, { arguments: described, run }: Command): Promise<void> {
+  const prefix = `npm run ${name} --`
+  return runMain(`${usageOf(prefix, described)}\n\n${help}`, (args) => run(args, prefix))
+}
+
+/** Runs the action that the command line names. */
+export function runActions(name: string, help: string, actions: Record<string, Command>): Promise<void> {
+  const prefix = `npm run ${name} --`
+  const usages = Object.entries(actions).map(([action, each]) => usageOf(`${prefix} ${action}`, each.arguments))
+  return runMain(`${usages.join('\n')}\n\n${help}`, async (args) => {
+    const action = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
+    const isMissing = args[0] === undefined || args[0].startsWith('-')
+    const problem = isMissing ? 'Missing action.' : `Unknown action '${args[0]}'.`
+    if (!actions[action]) throw new CommandError(`${problem} Usage: ${listActions(prefix, actions)}`)
+    await actions[action].run(args.toSpliced(args.indexOf(action), 1), `${prefix} ${action}`)
+  })
+}
+
+/** The actions with their positional arguments, where that fits a line. */
+function listActions(prefix: string, actions: Record<string, Command>): string {
+  const places = ({ arguments: described }: Command) =>
+    Object.fromEntries(Object.entries(described).filter(([, { usage }]) => /^[A-Z]/.test(usage)))
+  const full = Object.entries(actions)
+    .map(([name, each]) => usageOf(name, places(each)))
+    .join(' | ')
+  return `${prefix} ${full.length > 100 ? Object.keys(actions).join(' | ') : full}`
 }
 
 /** The reader of the output, such as `head`, has read enough. */
 const isClosedPipe = (error: unknown) => error instanceof Error && 'code' in error && error.code === 'EPIPE'
 
-/**
- * Runs a command, or prints its help. A failure becomes one line on standard error and exit code 1.
- *
- * @param help names every option of the command
- */
-export async function runCommand(help: string, main: (args: string[]) => Promise<void>): Promise<void> {
+/** Runs a command, or prints its help. A failure becomes one line on standard error and exit code 1. */
+async function runMain(help: string, main: (args: string[]) => Promise<void>): Promise<void> {
   const args = process.argv.slice(2)
   process.stdout.on('error', (error) => {
     if (!isClosedPipe(error)) throw error
@@ -120,15 +214,4 @@ function refuseTaken(help: string): void {
     if (process.env[`npm_config_${name.replaceAll('-', '_')}`] === undefined) continue
     throw new CommandError(`npm has taken '${option}' for itself: write \`--\` before the options.`)
   }
-}
-
-/** Runs the action of a command that the command line names, with the other arguments. */
-export function runActions(usage: string, help: string, actions: Record<string, (args: string[]) => Promise<void>>) {
-  return runCommand(help, async (args) => {
-    const name = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
-    const isMissing = args[0] === undefined || args[0].startsWith('-')
-    const problem = isMissing ? 'Missing action. ' : `Unknown action '${args[0]}'. `
-    if (!actions[name]) throw new CommandError(`${problem}Usage: ${usage}`)
-    await actions[name](args.toSpliced(args.indexOf(name), 1))
-  })
 }

@@ -2,37 +2,36 @@ import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CommandError, print, readCommandLine, runCommand, TEXT } from './command.ts'
+import * as z from 'zod/mini'
+import { type Simulators, startSimulators } from '../simulators/start.ts'
+import { CommandError, command, optional, print, runCommand, TEXT } from './command.ts'
 import { describeLog, readDevVars, startRuntime } from './local-runtime.ts'
-import { type Example, OWNER, prepareSample, type Sample, type Simulators, startSimulators } from './sample-company.ts'
+import { type Example, OWNER, prepareSample, type Sample } from './sample-company.ts'
 import { findFreePort } from './start-dev.ts'
 import { type Claim, claimState, isRunning, readState } from './state.ts'
 import { spawnWrangler } from './wrangler.ts'
 
-const USAGE = 'npm run dev [-- --port N] [--state DIR]'
-const HELP = `${USAGE}
-
-Prepares the local database, loads a sample company when it is empty, prints the address and a token, and serves, with
+const HELP = `Prepares the local database, loads a sample company when it is empty, prints the address and a token, and serves, with
 simulators of the suppliers and the accounting system.
 
   --port N     the port on 127.0.0.1, by default 8787
   --state DIR  where the data is kept, by default .wrangler/state`
+const PORT = 'must be a whole number from 1 to 65535'
+const port = z
+  .pipe(z.string().check(z.regex(/^\d{1,5}$/, PORT)), z.transform(Number))
+  .check(z.refine((number) => number >= 1 && number <= 65_535, PORT))
+const ARGUMENTS = { port: optional('--port N', port), state: optional('--state DIR', TEXT) }
 const STOP_MS = 5_000
 const PARENT_CHECK_MS = 500
 /** More often than deployed, so that waits are short in development. */
 const SCHEDULE_MS = 60_000
 
-await runCommand(HELP, async (args) => {
-  const { values } = readCommandLine(args, USAGE, { port: TEXT, state: TEXT })
-  const { port = '8787' } = values
-  if (!/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65_535) {
-    throw new CommandError(`--port must be a whole number from 1 to 65535, not '${port}'.`)
-  }
-  await findFreePort(Number(port)).catch(({ code }: NodeJS.ErrnoException) => {
+const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
+  await findFreePort(port).catch(({ code }: NodeJS.ErrnoException) => {
     const problem = code === 'EADDRINUSE' ? 'is in use' : `cannot be used (${code})`
-    throw new CommandError(`Port ${Number(port)} ${problem}: choose another with --port N.`)
+    throw new CommandError(`Port ${port} ${problem}: choose another with --port N.`)
   })
-  const state = readState(values.state, true)
+  const state = readState(directory, true)
   const claim = await claimState(state)
   if ('url' in claim) {
     throw new CommandError(`${claim.url} serves this data already: choose another place with --state DIR.`)
@@ -40,7 +39,7 @@ await runCommand(HELP, async (args) => {
   try {
     const stop = listenForStop()
     const [simulators] = await Promise.all([startSimulators(), migrate(state)])
-    await serve(Number(port), state, simulators.integrations, claim, stop).finally(simulators.close)
+    await serve(port, state, simulators.integrations, claim, stop).finally(simulators.close)
   } finally {
     claim.release()
   }
@@ -145,3 +144,5 @@ function onNpmEnd(callback: () => void): void {
     callback()
   }, PARENT_CHECK_MS).unref()
 }
+
+await runCommand('dev', HELP, dev)

@@ -93,8 +93,8 @@ function readConfiguration() {
       ...bindings.kv_namespaces.map((each) => [each.binding, { type: 'kv' as const, id: each.id }] as const),
       ...bindings.r2_buckets.map((each) => [each.binding, { type: 'r2' as const, name: each.bucket_name }] as const),
       ...bindings.ratelimits.map(
-        (each) =>
-          [each.name, { type: 'rate-limit' as const, namespace: each.namespace_id, simple: each.simple }] as const,
+        ({ name, namespace_id: namespace, simple }) =>
+          [name, { type: 'rate-limit' as const, namespace, simple }] as const,
       ),
       ...objects.map(
         ([binding, exportName]) => [binding, { type: 'durable-object' as const, worker: name, exportName }] as const,

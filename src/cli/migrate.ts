@@ -1,34 +1,35 @@
 import { mkdirSync } from 'node:fs'
-import { CommandError, print, readCommandLine, resolvePath, runCommand, TEXT } from './command.ts'
-import { checkEnvironment, listDatabases } from './setup-config.ts'
+import { CommandError, command, optional, print, runCommand, TEXT } from './command.ts'
+import { configPath, listDatabases } from './setup-config.ts'
 import { readState } from './state.ts'
-import { PROJECT_ROOT, runWrangler } from './wrangler.ts'
+import { runWrangler } from './wrangler.ts'
 
-const USAGE = 'npm run migrate [-- --env NAME | --state DIR]'
-const HELP = `${USAGE}
-
-Applies the migrations of drizzle/ that a database lacks, in their order, to every database of the environment. The
+const ARGUMENTS = {
+  env: optional('--env NAME', TEXT),
+  state: optional('--state DIR', TEXT),
+  config: optional('--config FILE', TEXT),
+}
+const HELP = `Applies the migrations of drizzle/ that a database lacks, in their order, to every database of the environment. The
 only command that changes the schema of a deployed database: run it before the Worker that needs it is deployed.
 
   --env NAME     the deployed database of this environment of wrangler.toml
   --state DIR    the local database in this directory, by default .wrangler/state
   --config FILE  another wrangler.toml`
 
-await runCommand(HELP, async (args) => {
-  const { values } = readCommandLine(args, USAGE, { env: TEXT, state: TEXT, config: TEXT })
-  const { env, state } = values
+const migrate = command(ARGUMENTS, async ({ env, state, config: file }) => {
   if (env !== undefined && state !== undefined) {
     throw new CommandError("Options '--env' and '--state' cannot be used together.")
   }
-  const config = values.config === undefined ? `${PROJECT_ROOT}wrangler.toml` : resolvePath(values.config)
-  if (env !== undefined) checkEnvironment(config, env)
-  const place = env === undefined ? ['--local', '--persist-to', makeState(state)] : ['--remote', '--env', env]
+  const config = configPath(file)
+  const databases = listDatabases(config, env)
+  const where = env === undefined ? ['--local', '--persist-to', makeState(state)] : ['--remote', '--env', env]
   // The directory comes last: by its schema a Worker knows that it may work.
-  for (const name of listDatabases(config, env).reverse()) {
-    const output = await runWrangler(['d1', 'migrations', 'apply', name, ...place, '--config', config])
+  for (const name of databases.reverse()) {
+    const output = await runWrangler(['d1', 'migrations', 'apply', name, ...where, '--config', config])
     // Where it was cut off it says neither, whatever its exit code.
-    if (!/No migrations to apply|✅/.test(output))
+    if (!/No migrations to apply|✅/.test(output)) {
       throw new CommandError('wrangler did not say that it has applied them: run it again.')
+    }
     print(output.trim())
   }
 })
@@ -38,3 +39,5 @@ function makeState(directory?: string): string {
   mkdirSync(state, { recursive: true })
   return state
 }
+
+await runCommand('migrate', HELP, migrate)

@@ -7,9 +7,6 @@ import { putIntegration } from '../operation/admin/integrations/contract.ts'
 import { putMember } from '../operation/admin/members/contract.ts'
 import { ACTIVE_TOKENS_MAX, createToken, listTokens, revokeToken } from '../operation/admin/tokens/contract.ts'
 import type { SeedFile, SeedInput } from '../operation/copies/seed/file.ts'
-import { CREDENTIALS as ACCOUNTING, startAccounting } from '../simulators/accounting.ts'
-import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
-import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
 import { importSeed } from './import.ts'
 import { checkSeed } from './seed-file.ts'
@@ -41,21 +38,6 @@ export function readSampleSeed(now: number): SeedInput {
   const movedMs = Math.floor((now - latest) / DAY_MS) * DAY_MS
   const moved = text.replaceAll(DATE, (date) => isoDate(Date.parse(date) + movedMs))
   return JSON.parse(moved)
-}
-
-export type Simulators = Awaited<ReturnType<typeof startSimulators>>
-
-/** Starts simulators of the suppliers and the accounting system, with the integrations of a company that uses them. */
-export async function startSimulators() {
-  const [supplierA, supplierB, accounting] = await Promise.all([startSupplierA(), startSupplierB(), startAccounting()])
-  return {
-    integrations: {
-      supplier_a: { base_url: supplierA.url + ENDPOINT_PATH, credentials: { ...SUPPLIER_A } },
-      supplier_b: { base_url: supplierB.url, credentials: { ...SUPPLIER_B } },
-      accounting_sync: { base_url: accounting.url, credentials: { ...ACCOUNTING } },
-    },
-    close: async () => void (await Promise.all([supplierA.close(), supplierB.close(), accounting.close()])),
-  }
 }
 
 /** A request to print; with a body it is a POST. */
@@ -132,21 +114,19 @@ async function listExamples(url: string, token: string, sample: SeedFile | null)
   const clientId = thread?.client_id ?? (await findFirst('clients'))
   const orderId = thread?.selected_order_id ?? (await findFirst('orders'))
   const legacyThreadId = thread?.legacy_thread_id
-  const body = { fileName: 'logo.png', contentType: 'image/png', size: 48_211 }
-  return [
-    ...(clientId ? [{ resource: 'client', path: `/clients/${clientId}` }] : []),
-    ...(orderId ? [{ resource: 'order', path: `/orders/${orderId}` }] : []),
-    ...(legacyThreadId ? [{ resource: 'mail thread', path: `/mail/threads/${legacyThreadId}` }] : []),
-    ...(orderId
-      ? [
-          {
-            resource: 'file',
-            path: `/orders/${orderId}/files/presign`,
-            body: { ...body, legacyThreadId: legacyThreadId ?? 'example' },
-          },
-        ]
-      : []),
+  const body = {
+    fileName: 'logo.png',
+    contentType: 'image/png',
+    size: 48_211,
+    legacyThreadId: legacyThreadId ?? 'example',
+  }
+  const examples = [
+    clientId && { resource: 'client', path: `/clients/${clientId}` },
+    orderId && { resource: 'order', path: `/orders/${orderId}` },
+    legacyThreadId && { resource: 'mail thread', path: `/mail/threads/${legacyThreadId}` },
+    orderId && { resource: 'file', path: `/orders/${orderId}/files/presign`, body },
   ]
+  return examples.filter((example) => typeof example === 'object' && example !== null)
 }
 
 const firstPage = z.object({ data: z.array(z.object({ id: z.number() })) })

@@ -18,22 +18,13 @@ interface Call {
 }
 
 /** The API of one account. Paths are below the account, without a slash at their start. */
-export interface Account {
-  id: string
-  isDryRun: boolean
-  /** What a path has, or null when there is nothing. */
-  find: <T>(schema: z.ZodMiniType<T>, path: string, headers?: Record<string, string>) => Promise<T | null>
-  /** All pages of a list. */
-  list: <T>(schema: z.ZodMiniType<T>, path: string) => Promise<T[]>
-  /** Changes something; a dry run prints the call instead and gets null. */
-  change: <T>(schema: z.ZodMiniType<T>, method: 'POST' | 'PUT' | 'PATCH', path: string, call: Call) => Promise<T | null>
-}
+export type Account = ReturnType<typeof openAccount>
 
 /**
  * @param isDryRun reads, but changes nothing, and prints each call; without credentials, as if the account were empty
  * @throws CommandError when the variables that name and open the account are absent or malformed
  */
-export function openAccount(isDryRun: boolean, env = process.env): Account {
+export function openAccount(isDryRun: boolean, env = process.env) {
   const { CLOUDFLARE_ACCOUNT_ID, CLOUDFLARE_API_TOKEN: token } = env
   // wrangler reads the same variables.
   const { CLOUDFLARE_API_BASE_URL: baseUrl = 'https://api.cloudflare.com/client/v4' } = env
@@ -77,12 +68,14 @@ export function openAccount(isDryRun: boolean, env = process.env): Account {
   return {
     id,
     isDryRun,
-    async find(schema, path, headers = {}) {
+    /** What a path has, or null when there is nothing. */
+    async find<T>(schema: z.ZodMiniType<T>, path: string, headers = {}): Promise<T | null> {
       const { status, result } = await request('GET', path, { headers })
       return status === 404 ? null : schema.parse(result)
     },
-    async list(schema, path) {
-      const rows = []
+    /** All pages of a list. */
+    async list<T>(schema: z.ZodMiniType<T>, path: string): Promise<T[]> {
+      const rows: T[] = []
       for (let page = 1; ; page++) {
         const { status, errors, result } = await request('GET', `${path}?page=${page}&per_page=${PAGE_SIZE}`)
         const [{ message, code } = { message: 'not found', code: status }] = errors
@@ -93,9 +86,14 @@ export function openAccount(isDryRun: boolean, env = process.env): Account {
         if (found.length < PAGE_SIZE) return rows
       }
     },
-    async change(schema, method, path, call) {
+    /** Changes something; a dry run prints the call instead and gets null. */
+    async change<T>(schema: z.ZodMiniType<T>, method: string, path: string, call: Call): Promise<T | null> {
       const { result } = await request(method, path, call)
       return isDryRun ? null : schema.parse(result)
+    },
+    /** Prints what became of a resource. A dry run has printed its calls instead. */
+    report(what: string, outcome: string) {
+      if (outcome === 'exists' || !isDryRun) print(`${what}: ${outcome}`)
     },
   }
 }

@@ -1,7 +1,9 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { parse } from 'smol-toml'
 import * as z from 'zod/mini'
 import { DATABASE_BINDING } from '../kernel/db/names.ts'
-import { CommandError } from './command.ts'
+import { CommandError, resolvePath } from './command.ts'
+import { PROJECT_ROOT } from './wrangler.ts'
 
 /** An id is nothing but zeros until its resource is made; then it is read as null. */
 const id = z.pipe(
@@ -9,44 +11,40 @@ const id = z.pipe(
   z.transform((text) => (/^[0-]+$/.test(text) ? null : text)),
 )
 
-/** What wrangler reads of an environment, as far as it names resources. */
-const environment = z.object({
+/** What names resources: an environment, or the top level for development. */
+const resources = z.object({
   /** The Worker's. */
-  name: z.string(),
+  name: z.optional(z.string()),
   d1_databases: z.array(z.object({ binding: z.string(), database_name: z.string(), database_id: id })),
   kv_namespaces: z.array(z.object({ binding: z.string(), id })),
   r2_buckets: z.array(
     z.object({ binding: z.string(), bucket_name: z.string(), jurisdiction: z._default(z.nullable(z.string()), null) }),
   ),
 })
+const configuration = z.looseObject({ name: z.string(), env: z.record(z.string(), z.unknown()) })
 
-/** @throws CommandError when a wrangler.toml or its environment is absent */
-export function checkEnvironment(file: string, env: string): void {
+/** The path of `--config`, by default that of this repository. */
+export function configPath(given: string | undefined): string {
+  return given === undefined ? `${PROJECT_ROOT}wrangler.toml` : resolvePath(given)
+}
+
+/** @throws CommandError when a wrangler.toml or its environment is absent, or a binding lacks its name or id */
+export function readEnvironment(file: string, env?: string) {
   if (!existsSync(file)) throw new CommandError(`There is no file '${file}'.`)
-  const names = Array.from(readFileSync(file, 'utf8').matchAll(/^\[env\.([\w-]+)\]$/gm), ([, name]) => name)
-  if (!names.includes(env)) throw new CommandError(`--env must be one of ${names.join(', ')}, not '${env}'.`)
+  const config = configuration.parse(parse(readFileSync(file, 'utf8')))
+  const names = Object.keys(config.env)
+  if (env !== undefined && !names.includes(env)) {
+    throw new CommandError(`--env must be one of ${names.join(', ')}, not '${env}'.`)
+  }
+  const { success, data, error } = resources.safeParse(env === undefined ? config : config.env[env])
+  if (!success) throw new CommandError(`wrangler.toml, env.${env}: ${z.prettifyError(error)}`)
+  return { ...data, name: data.name ?? `${config.name}-${env}` }
 }
 
 /** The bindings of an environment's databases, the directory's first; of the local ones without an environment. */
 export function listDatabases(file: string, env?: string): string[] {
-  const header = env === undefined ? '[[d1_databases]]' : `[[env.${env}.d1_databases]]`
-  const sections = readFileSync(file, 'utf8').split(/^(?=\[)/m)
-  const names = sections
-    .filter((section) => section.startsWith(header))
-    .flatMap((section) => /^binding\s*=\s*"(\w+)"/m.exec(section)?.[1] ?? [])
+  const names = readEnvironment(file, env).d1_databases.map(({ binding }) => binding)
   return names.filter((name) => DATABASE_BINDING.test(name)).sort()
-}
-
-/** @throws CommandError when a binding lacks its name or id */
-export async function readEnvironment(file: string, env: string): Promise<z.output<typeof environment>> {
-  checkEnvironment(file, env)
-  // It takes two seconds to load.
-  const { unstable_readConfig } = await import('wrangler')
-  const { success, data, error } = environment.safeParse(
-    unstable_readConfig({ config: file, env }, { hideWarnings: true }),
-  )
-  if (success) return data
-  throw new CommandError(`wrangler.toml, env.${env}: ${z.prettifyError(error)}`)
 }
 
 /** A key of a wrangler.toml: `[[env.production.d1_databases]]` with `binding = "DB"`, or the table `[env.production]`. */
@@ -66,19 +64,6 @@ export function writeConfig(file: string, where: ConfigKey, value: string): bool
   return true
 }
 
-/** What follows `name =` in a line; undefined in any other line. */
-function valueIn(line: string, name: string): string | undefined {
-  const rest = line.startsWith(name) ? line.slice(name.length).trimStart() : ''
-  return rest.startsWith('=') ? rest.slice(1).trimStart() : undefined
-}
-
-/** The comment at the end of a line, with the space before it. */
-function commentIn(line: string): string {
-  const tail = line.slice(line.lastIndexOf('"') + 1)
-  const at = tail.search(/\s#/)
-  return at === -1 ? '' : tail.slice(tail.slice(0, at).trimEnd().length)
-}
-
 /**
  * Sets one key in the text of a wrangler.toml and leaves all else as it is, comments too.
  *
@@ -87,21 +72,20 @@ function commentIn(line: string): string {
  */
 export function setKey(text: string, { table, binding, key }: ConfigKey, value: string): string {
   const header = binding === undefined ? `[${table}]` : `[[${table}]]`
-  const lines = text.split('\n')
+  const marker = binding === undefined ? /^.*\n/ : new RegExp(`^binding *= *"${binding}".*\n`, 'm')
+  const sections = text.split(/^(?=\[)/m)
+  const at = sections.findIndex((section) => section.startsWith(`${header}\n`) && marker.test(section))
+  const section = sections[at] ?? ''
+  // The value may hold any `#` that stands before its last quotation mark.
+  const present = new RegExp(`^${key} *= *(.*?)( *\t*#[^"\n]*)?$`, 'm').exec(section)
   const line = `${key} = ${value}`
-  for (let start = lines.indexOf(header); start !== -1; start = lines.indexOf(header, start + 1)) {
-    const length = lines.slice(start + 1).findIndex((each) => each.startsWith('['))
-    const end = length === -1 ? lines.length : start + 1 + length
-    const find = (name: string, first = '') =>
-      lines.findIndex((each, at) => at > start && at < end && valueIn(each, name)?.startsWith(first))
-    const marker = binding === undefined ? start : find('binding', `"${binding}"`)
-    if (marker === -1) continue
-    const present = find(key)
-    const before = lines[present] ?? ''
-    if (before.lastIndexOf('[') > before.lastIndexOf(']')) break // a list of several lines
-    const comment = commentIn(before)
-    return lines.toSpliced(present === -1 ? marker + 1 : present, present === -1 ? 0 : 1, line + comment).join('\n')
+  const isOpenList = (present?.[1] ?? '').lastIndexOf('[') > (present?.[1] ?? '').lastIndexOf(']')
+  if (at === -1 || isOpenList) {
+    const where = binding === undefined ? header : `${header} with binding = "${binding}"`
+    throw new CommandError(`wrangler.toml has no ${where} that can be changed: write ${line} there yourself.`)
   }
-  const place = binding === undefined ? header : `${header} with binding = "${binding}"`
-  throw new CommandError(`wrangler.toml has no ${place} that can be changed: write ${line} there yourself.`)
+  const changed = present
+    ? section.replace(present[0], () => line + (present[2] ?? ''))
+    : section.replace(marker, (before) => `${before}${line}\n`)
+  return sections.with(at, changed).join('')
 }

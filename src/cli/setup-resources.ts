@@ -3,10 +3,20 @@ import corsRules from '../resources/files/cors-rules.json' with { type: 'json' }
 import { CommandError, print } from './command.ts'
 import type { Account } from './setup-account.ts'
 import { type ConfigKey, readEnvironment, writeConfig } from './setup-config.ts'
-import type { SetupOptions } from './setup-options.ts'
-import { putSecrets } from './setup-secrets.ts'
+import { putSecrets, type Secrets } from './setup-secrets.ts'
 
-type Place = Pick<SetupOptions, 'location' | 'jurisdiction'>
+/** What the command line asks for. */
+export interface SetupOptions {
+  env: string
+  config: string
+  location: string | null
+  jurisdiction: string | null
+  domains: string[]
+  secrets: Secrets
+}
+
+/** Where the resources are to be. */
+type Location = Pick<SetupOptions, 'location' | 'jurisdiction'>
 
 /**
  * Makes what an environment of wrangler.toml names and the account lacks, and writes its ids there. What exists is not
@@ -16,7 +26,7 @@ type Place = Pick<SetupOptions, 'location' | 'jurisdiction'>
  */
 export async function setUp(account: Account, options: SetupOptions): Promise<void> {
   const { config, env, jurisdiction, domains } = options
-  const named = await readEnvironment(config, env)
+  const named = readEnvironment(config, env)
   const moved = named.r2_buckets.find((bucket) => bucket.jurisdiction !== null && bucket.jurisdiction !== jurisdiction)
   if (moved) throw new CommandError(`wrangler.toml: ${moved.bucket_name} is in jurisdiction ${moved.jurisdiction}.`)
   const write = (where: ConfigKey, value: string) => {
@@ -37,7 +47,7 @@ export async function setUp(account: Account, options: SetupOptions): Promise<vo
     write({ table: `env.${env}.d1_databases`, binding, key: 'database_id' }, `"${id}"`)
   }
   for (const { binding, id } of named.kv_namespaces) {
-    const made = await ensureNamespace(account, { title: `${named.name}-${binding.toLowerCase()}`, id }, options)
+    const made = await ensureNamespace(account, { name: `${named.name}-${binding.toLowerCase()}`, id }, options)
     write({ table: `env.${env}.kv_namespaces`, binding, key: 'id' }, `"${made}"`)
   }
   for (const { binding, bucket_name: name } of named.r2_buckets) {
@@ -56,11 +66,17 @@ export async function setUp(account: Account, options: SetupOptions): Promise<vo
 const jurisdictionField = z.optional(z.nullable(z.string()))
 
 /** @throws CommandError when something exists, but in another jurisdiction, which cannot be changed */
-function checkJurisdiction(what: string, found: string | null | undefined, { jurisdiction }: Place): void {
+function checkJurisdiction(what: string, found: string | null | undefined, { jurisdiction }: Location): void {
   const actual = found && found !== 'default' ? found : null
   if (actual === jurisdiction) return
   const where = actual === null ? 'in no jurisdiction' : `in jurisdiction ${actual}`
   throw new CommandError(`The ${what} exists ${where}, which cannot be changed. Nothing more was done.`)
+}
+
+/** What wrangler.toml knows of a resource. */
+interface Known {
+  name: string
+  id: string | null
 }
 
 /** https://developers.cloudflare.com/api/resources/d1/subresources/database/ */
@@ -72,12 +88,8 @@ const d1Database = z.object({
   read_replication: z.optional(z.nullable(z.object({ mode: z.string() }))),
 })
 
-async function ensureDatabase(
-  account: Account,
-  { name, id }: { name: string; id: string | null },
-  place: Place,
-  mayDiffer: boolean,
-) {
+/** @param mayDiffer whether it may be in a jurisdiction of its own */
+async function ensureDatabase(account: Account, { name, id }: Known, at: Location, mayDiffer: boolean) {
   const what = `D1 database ${name}`
   const listed = id === null ? await account.list(d1Database, 'd1/database') : []
   const known = id ?? listed.find((database) => database.name === name)?.uuid
@@ -85,18 +97,18 @@ async function ensureDatabase(
   if (id !== null && found?.name !== name) {
     throw new CommandError(`wrangler.toml: database_id ${id} is ${found ? found.name : 'no database'}, not ${name}.`)
   }
-  if (found && !mayDiffer) checkJurisdiction(what, found.jurisdiction, place)
-  const { location, jurisdiction } = place
+  if (found && !mayDiffer) checkJurisdiction(what, found.jurisdiction, at)
+  const { location, jurisdiction } = at
   const body = { name, ...(jurisdiction === null ? { primary_location_hint: location } : { jurisdiction }) }
   const database = found ?? (await account.change(d1Database, 'POST', 'd1/database', { body }))
   const uuid = database?.uuid ?? 'DATABASE_ID'
-  report(account, what, found !== null)
+  account.report(what, found ? 'exists' : 'created')
   // Whether replicas stay in a jurisdiction is not documented.
   const isFree = (found?.jurisdiction ?? jurisdiction) === null
   if (isFree && database?.read_replication?.mode !== 'auto') {
     const replication = { body: { read_replication: { mode: 'auto' } } }
     await account.change(z.unknown(), 'PATCH', `d1/database/${uuid}`, replication)
-    if (!account.isDryRun) print(`${what}: turned read replication on`)
+    account.report(what, 'turned read replication on')
   }
   return { id: uuid, tables: found?.num_tables ?? 0 }
 }
@@ -104,47 +116,40 @@ async function ensureDatabase(
 /** https://developers.cloudflare.com/api/resources/kv/subresources/namespaces/ */
 const kvNamespace = z.object({ id: z.string(), title: z.string(), jurisdiction: jurisdictionField })
 
-async function ensureNamespace(account: Account, { title, id }: { title: string; id: string | null }, place: Place) {
+async function ensureNamespace(account: Account, { name: title, id }: Known, at: Location) {
   const what = `KV namespace ${title}`
   const path = 'storage/kv/namespaces'
   const listed = id === null ? await account.list(kvNamespace, path) : []
-  const found =
-    id === null
-      ? (listed.find((namespace) => namespace.title === title) ?? null)
-      : await account.find(kvNamespace, `${path}/${id}`)
+  const known = id ?? listed.find((namespace) => namespace.title === title)?.id
+  const found = known === undefined ? null : await account.find(kvNamespace, `${path}/${known}`)
   if (id !== null && !found) throw new CommandError(`wrangler.toml: id ${id} is no KV namespace of this account.`)
-  if (found) checkJurisdiction(what, found.jurisdiction, place)
-  const { jurisdiction } = place
+  if (found) checkJurisdiction(what, found.jurisdiction, at)
+  const { jurisdiction } = at
   const body = { title, ...(jurisdiction !== null && { jurisdiction }) }
   const namespace = found ?? (await account.change(kvNamespace, 'POST', path, { body }))
-  report(account, what, found !== null)
+  account.report(what, found ? 'exists' : 'created')
   return namespace?.id ?? 'NAMESPACE_ID'
 }
 
 /** A bucket's name is its own in each jurisdiction, which this header names. */
-const jurisdictionHeader = ({ jurisdiction }: Pick<Place, 'jurisdiction'>): Record<string, string> =>
+const jurisdictionHeader = ({ jurisdiction }: Pick<Location, 'jurisdiction'>): Record<string, string> =>
   jurisdiction === null ? {} : { 'cf-r2-jurisdiction': jurisdiction }
 
 /** https://developers.cloudflare.com/api/resources/r2/subresources/buckets/ */
-async function ensureBucket(account: Account, name: string, place: Place): Promise<void> {
-  const headers = jurisdictionHeader(place)
+async function ensureBucket(account: Account, name: string, at: Location): Promise<void> {
+  const headers = jurisdictionHeader(at)
   const found = await account.find(z.object({ name: z.string() }), `r2/buckets/${name}`, headers)
-  const body = { name, ...(place.jurisdiction === null && { locationHint: place.location }) }
+  const body = { name, ...(at.jurisdiction === null && { locationHint: at.location }) }
   if (!found) await account.change(z.unknown(), 'POST', 'r2/buckets', { body, headers })
-  report(account, `R2 bucket ${name}`, found !== null)
+  account.report(`R2 bucket ${name}`, found ? 'exists' : 'created')
 }
 
 /** Browsers upload straight to the bucket. Rules that it has stay: they may be narrower. */
-async function ensureCorsRules(account: Account, bucket: string, place: Place): Promise<void> {
-  const headers = jurisdictionHeader(place)
+async function ensureCorsRules(account: Account, bucket: string, at: Location): Promise<void> {
+  const headers = jurisdictionHeader(at)
   const path = `r2/buckets/${bucket}/cors`
   const found = await account.find(z.object({ rules: z.optional(z.array(z.unknown())) }), path, headers)
   const hasRules = (found?.rules ?? []).length > 0
   if (!hasRules) await account.change(z.unknown(), 'PUT', path, { body: corsRules, headers })
-  report(account, `CORS rules of ${bucket}`, hasRules)
-}
-
-function report({ isDryRun }: Account, what: string, exists: boolean): void {
-  if (exists) print(`${what}: exists`)
-  else if (!isDryRun) print(`${what}: created`)
+  account.report(`CORS rules of ${bucket}`, hasRules ? 'exists' : 'created')
 }

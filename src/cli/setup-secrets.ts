@@ -15,7 +15,7 @@ const SECRETS = {
   STORAGE_ACCESS_KEY_ID: /^\S+$/,
   STORAGE_SECRET_ACCESS_KEY: /^\S+$/,
 }
-type Secrets = Partial<Record<keyof typeof SECRETS, string>>
+export type Secrets = Partial<Record<keyof typeof SECRETS, string>>
 
 const GENERATED = {
   CREDENTIALS_KEY: () => randomBytes(32).toString('base64'),
@@ -71,8 +71,7 @@ export async function putSecrets(
   hasData: boolean,
 ): Promise<void> {
   const path = `workers/scripts/${worker}`
-  const names = z.array(z.object({ name: z.string() }))
-  const present = await account.find(names, `${path}/secrets`)
+  const present = await account.find(z.array(z.object({ name: z.string() })), `${path}/secrets`)
   const has = (name: string) => present?.some((secret) => secret.name === name) ?? false
 
   const wanted = { ...given }
@@ -101,7 +100,7 @@ export async function putSecrets(
     // https://developers.cloudflare.com/changelog/post/2026-06-03-bulk-secrets-api/
     const headers = { 'content-type': 'application/merge-patch+json' }
     await account.change(z.unknown(), 'PATCH', `${path}/secrets-bulk`, { body: { secrets }, headers })
-    if (!account.isDryRun) print(`secrets ${missing.map(([name]) => name).join(', ')}: put`)
+    account.report(`secrets ${missing.map(([name]) => name).join(', ')}`, 'put')
   }
   if (!given.STORAGE_ACCESS_KEY_ID && !has('STORAGE_ACCESS_KEY_ID')) {
     warn(
@@ -117,5 +116,5 @@ async function createWorker(account: Account, path: string): Promise<void> {
   const module = new Blob(['export default { fetch() {} }'], { type: 'application/javascript+module' })
   body.set('worker.js', module, 'worker.js')
   await account.change(z.unknown(), 'PUT', path, { body })
-  if (!account.isDryRun) print(`Worker ${path.split('/').at(-1)}: created empty`)
+  account.report(`Worker ${path.split('/').at(-1)}`, 'created empty')
 }

@@ -1,21 +1,12 @@
 import * as z from 'zod/mini'
-import { idText, isoTime, trimmed } from '../kernel/api/contract.ts'
-import { isPermission, PERMISSIONS, type Permission } from '../kernel/gate/permissions.ts'
+import { idText } from '../kernel/api/contract.ts'
+import { PERMISSIONS } from '../kernel/gate/permissions.ts'
 import * as api from '../operation/admin/tokens/contract.ts'
-import { type AdminApi, whenMissing } from './admin-api.ts'
-import { CommandError, formatTable, print, readCommandLine, readValue, runActions, shortTime, TEXT } from './command.ts'
-import { connect, PLACE, readPlace } from './place.ts'
+import { CommandError, optional, print, required, runActions } from './command.ts'
+import { listing, operation, request, someOf, time } from './operator.ts'
+import { TARGET_HELP } from './target.ts'
 
-const PREFIX = 'npm run tokens --'
-const USAGE = {
-  create: `${PREFIX} create --company ID --name NAME [--permissions a,b] [--expires DATE] ${PLACE.usage}`,
-  list: `${PREFIX} list [--company ID] ${PLACE.usage}`,
-  rotate: `${PREFIX} rotate ID [--overlap TIME] ${PLACE.usage}`,
-  revoke: `${PREFIX} revoke ID ${PLACE.usage}`,
-}
-const HELP = `${Object.values(USAGE).join('\n')}
-
-'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times. 'rotate' prints
+const HELP = `'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times. 'rotate' prints
 the successor of one in the same way, and ends the old one. 'revoke' ends one, everywhere within 30 seconds.
 A company has at most ${api.ACTIVE_TOKENS_MAX} active tokens; 'list --company ID' counts them. Both tokens of a rotation count until the old
 one ends: with ${api.ACTIVE_TOKENS_MAX} of them use '--overlap 0s'.
@@ -26,22 +17,12 @@ one ends: with ${api.ACTIVE_TOKENS_MAX} of them use '--overlap 0s'.
   --expires DATE     the last day (2027-01-31, UTC), or a date-time with an offset; by default never
   --overlap TIME     how long the old token stays valid, such as 15m, 24h or 7d, the most; by default 24h
 
-${PLACE.help}
+${TARGET_HELP}
 
 Permissions:
   ${PERMISSIONS.join(', ')}`
-const HEADINGS = ['ID', 'COMPANY', 'NAME', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'PERMISSIONS']
+
 const DAY_MS = 86_400_000
-const ONE = { min: 1, max: 1 }
-
-/** A date lasts until its end in UTC. */
-const endOfDay = (date: string) => Date.parse(date) + DAY_MS
-const expiryTime = z.union(
-  [z.pipe(z.iso.date(), z.transform(endOfDay)), z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))],
-  'must be a date (2027-01-31) or a date-time with an offset',
-)
-const expiry = expiryTime.check(z.refine((end) => end > Date.now(), 'must be in the future'))
-
 const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 }
 const OVERLAP_MAX_SECONDS = 7 * UNITS.d
 const overlap = z
@@ -50,77 +31,56 @@ const overlap = z
     z.transform((text) => Number(text.slice(0, -1)) * UNITS[text.slice(-1) as keyof typeof UNITS]),
   )
   .check(z.refine((seconds) => seconds <= OVERLAP_MAX_SECONDS, 'must be at most 7d'))
+const expiry = time(DAY_MS, '2027-01-31').check(
+  z.refine((end) => Date.parse(end) > Date.now(), 'must be in the future'),
+)
 
-await runActions(`${PREFIX} create | list | rotate ID | revoke ID`, HELP, { create, list, rotate, revoke })
+const ID = required('ID', idText)
+const missing = 'There is no token {token_id}.'
+const find = { contract: api.listAllTokens, by: 'token_id', missing }
 
-async function create(args: string[]): Promise<void> {
-  const options = { ...PLACE.options, company: TEXT, name: TEXT, permissions: TEXT, expires: TEXT }
-  const { values } = readCommandLine(args, USAGE.create, options)
-  const { company, name, permissions, expires } = values
-  if (company === undefined) throw new CommandError(`Option '--company' is required. Usage: ${USAGE.create}`)
-  if (name === undefined) throw new CommandError(`Option '--name' is required. Usage: ${USAGE.create}`)
-  const company_id = readValue(idText, company, '--company')
-  const body = {
-    name: readValue(trimmed(255), name, '--name'),
-    permissions: readPermissions(permissions),
-    expires_at: expires === undefined ? null : isoTime(readValue(expiry, expires, '--expires')),
-  }
-  await using service = await connect(readPlace(values))
-  const request = { params: { company_id }, body }
-  const { token } = await service.call(api.createToken, request).catch(whenMissing(`There is no company ${company}.`))
-  print(token)
-}
-
-function readPermissions(text = PERMISSIONS.join()): Permission[] {
-  const names = text.split(',').map((part) => part.trim())
-  const unknown = names.find((name) => !isPermission(name))
-  if (unknown === undefined) return PERMISSIONS.filter((permission) => names.includes(permission))
-  throw new CommandError(`--permissions: '${unknown}' is none of ${PERMISSIONS.join(', ')}.`)
-}
-
-/** Prints a table of tokens, without the tokens themselves and their hashes. */
-async function list(args: string[]): Promise<void> {
-  const { values } = readCommandLine(args, USAGE.list, { ...PLACE.options, company: TEXT })
-  const { company } = values
-  const company_id = company === undefined ? undefined : readValue(idText, company, '--company')
-  await using service = await connect(readPlace(values))
-  const rows: (string | number)[][] = []
-  let active = 0
-  for await (const token of service.list(api.listAllTokens, { query: { company_id } })) {
-    const times = [token.created_at, token.last_used_at, token.expires_at].map((time) => shortTime(time))
-    const allowed = token.permissions.length === PERMISSIONS.length ? 'all' : token.permissions.join()
-    if (token.state === 'active') active++
-    rows.push([token.id, token.company_id, token.name, token.state, ...times, allowed])
-  }
-  print(formatTable(HEADINGS, rows))
-  if (company !== undefined) print(`${active} of at most ${api.ACTIVE_TOKENS_MAX} active tokens.`)
-}
-
-/** Prints the successor of a token. */
-async function rotate(args: string[]): Promise<void> {
-  const options = { ...PLACE.options, overlap: TEXT }
-  const { values, positionals } = readCommandLine(args, USAGE.rotate, options, ONE)
-  const id = readValue(idText, positionals[0] ?? '', 'ID')
-  const overlap_seconds = readValue(overlap, values.overlap ?? '24h', '--overlap')
-  await using service = await connect(readPlace(values))
-  const { company_id } = await findToken(service, id)
-  const request = { params: { company_id, token_id: id }, body: { overlap_seconds } }
-  const { token } = await service.call(api.rotateToken, request)
-  print(token)
-}
-
-async function revoke(args: string[]): Promise<void> {
-  const { values, positionals } = readCommandLine(args, USAGE.revoke, PLACE.options, ONE)
-  const id = readValue(idText, positionals[0] ?? '', 'ID')
-  await using service = await connect(readPlace(values))
-  const { company_id, name, revoked_at } = await findToken(service, id)
-  if (revoked_at !== null) return print(`Token ${id} (${name}) was revoked at ${revoked_at} already.`)
-  await service.call(api.revokeToken, { params: { company_id, token_id: id } })
-  print(`Revoked token ${id} (${name}).`)
-}
-
-/** A token of whichever company. */
-async function findToken(service: AdminApi, id: number) {
-  for await (const token of service.list(api.listAllTokens, { query: { id } })) return token
-  throw new CommandError(`There is no token ${id}.`)
-}
+await runActions('tokens', HELP, {
+  create: request({
+    contract: api.createToken,
+    arguments: {
+      company_id: required('--company ID', idText),
+      name: required('--name NAME', api.createToken.body.shape.name),
+      permissions: someOf('--permissions', PERMISSIONS),
+      expires_at: optional('--expires DATE', expiry),
+    },
+    missing: 'There is no company {company_id}.',
+    print: ({ token }) => token,
+  }),
+  list: listing({
+    contract: api.listAllTokens,
+    arguments: { company_id: optional('--company ID', idText) },
+    columns: {
+      ID: 'id',
+      COMPANY: 'company_id',
+      NAME: 'name',
+      STATE: 'state',
+      CREATED: 'created_at',
+      'LAST USED': 'last_used_at',
+      EXPIRES: 'expires_at',
+      PERMISSIONS: ({ permissions }) => (permissions.length === PERMISSIONS.length ? 'all' : permissions),
+    },
+    summary: (tokens, { company_id }) => {
+      const active = tokens.filter(({ state }) => state === 'active')
+      return company_id !== undefined && `${active.length} of at most ${api.ACTIVE_TOKENS_MAX} active tokens.`
+    },
+  }),
+  rotate: request({
+    contract: api.rotateToken,
+    find,
+    arguments: { token_id: ID, overlap_seconds: optional('--overlap TIME', overlap) },
+    print: ({ token }) => token,
+  }),
+  revoke: operation({ token_id: ID }, async (service, { token_id }) => {
+    for await (const { company_id, name, revoked_at } of service.list(api.listAllTokens, { query: { id: token_id } })) {
+      if (revoked_at !== null) return print(`Token ${token_id} (${name}) was revoked at ${revoked_at} already.`)
+      await service.call(api.revokeToken, { params: { company_id, token_id } })
+      return print(`Revoked token ${token_id} (${name}).`)
+    }
+    throw new CommandError(`There is no token ${token_id}.`)
+  }),
+})

@@ -177,7 +177,8 @@ describe('npm run accounting', () => {
   })
 
   it('links a client to a customer and sends its parked and dead events again', async () => {
-    const state = await servedState()
+    // Without --company there must be one company only.
+    const state = await servedState(await freshState())
     await runCommand('seed', await writeSeed(smallShop()), '--state', state)
     runSql(
       state,

@@ -6,9 +6,9 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { readPlace } from '../../src/cli/place.ts'
 import { findFreePort } from '../../src/cli/start-dev.ts'
 import { type Claim, claimState } from '../../src/cli/state.ts'
+import { readTarget } from '../../src/cli/target.ts'
 import { makeStateFolder } from './cli-support.ts'
 
 afterEach(() => void vi.unstubAllEnvs())
@@ -90,16 +90,16 @@ describe('the place of a command', () => {
   it('is a directory, or the service that an option or the environment names', async () => {
     const { state } = await makeState()
     vi.stubEnv('CRM_ADMIN_TOKEN', TOKEN)
-    expect(readPlace({})).toEqual({ state: expect.stringMatching(/\.wrangler\/state$/) })
-    expect(readPlace({ state })).toEqual({ state })
+    expect(readTarget({})).toEqual({ state: expect.stringMatching(/\.wrangler\/state$/) })
+    expect(readTarget({ state })).toEqual({ state })
     vi.stubEnv('CRM_API_URL', 'https://crm.example')
-    expect(readPlace({})).toEqual({ url: 'https://crm.example', token: TOKEN, headers: {} })
-    expect(readPlace({ state })).toEqual({ state })
-    expect(readPlace({ remote: 'http://127.0.0.1:8787/' })).toMatchObject({ url: 'http://127.0.0.1:8787' })
+    expect(readTarget({})).toEqual({ url: 'https://crm.example', token: TOKEN, headers: {} })
+    expect(readTarget({ state })).toEqual({ state })
+    expect(readTarget({ remote: 'http://127.0.0.1:8787/' })).toMatchObject({ url: 'http://127.0.0.1:8787' })
     vi.stubEnv('CF_ACCESS_CLIENT_ID', 'id')
     vi.stubEnv('CF_ACCESS_CLIENT_SECRET', 'secret')
     const headers = { 'cf-access-client-id': 'id', 'cf-access-client-secret': 'secret' }
-    expect(readPlace({})).toEqual({ url: 'https://crm.example', token: TOKEN, headers })
+    expect(readTarget({})).toEqual({ url: 'https://crm.example', token: TOKEN, headers })
   })
 
   it.each<[options: { remote: string; state?: string }, token: string, message: string]>([
@@ -115,6 +115,6 @@ describe('the place of a command', () => {
     ),
   ])('is refused for %j', (options, token, message) => {
     vi.stubEnv('CRM_ADMIN_TOKEN', token)
-    expect(() => readPlace(options)).toThrow(message)
+    expect(() => readTarget(options)).toThrow(message)
   })
 })

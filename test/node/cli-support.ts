@@ -39,9 +39,9 @@ export async function stateWithLookAlike(): Promise<string> {
   return state
 }
 
-/** The same, served until the end of the test: commands need no runtime of their own. */
-export async function servedState(): Promise<string> {
-  const state = await stateWithLookAlike()
+/** The same, or the given one, served until the end of the test: commands need no runtime of their own. */
+export async function servedState(given?: string): Promise<string> {
+  const state = given ?? (await stateWithLookAlike())
   const claim = await claimState(state)
   if ('url' in claim) throw new Error('It is served already.')
   const runtime = await startRuntime(state)

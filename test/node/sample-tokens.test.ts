@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { connect } from '../../src/cli/place.ts'
 import { replaceTokens } from '../../src/cli/sample-company.ts'
+import { connect } from '../../src/cli/target.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
 

@@ -1,7 +1,6 @@
 import dns from 'node:dns'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { checkSeed } from '../../src/cli/seed-file.ts'
-import { checkStorage } from '../../src/cli/seed-integrations.ts'
+import { checkSeed, checkStorage } from '../../src/cli/seed-file.ts'
 import { integrationsFile } from '../../src/operation/copies/seed/integrations-file.ts'
 import type { Simulator } from '../../src/simulators/kit.ts'
 import { startS3 } from '../../src/simulators/s3.ts'

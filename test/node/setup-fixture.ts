@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished, vi } from 'vitest'
 import { openAccount } from '../../src/cli/setup-account.ts'
-import type { SetupOptions } from '../../src/cli/setup-options.ts'
-import { setUp } from '../../src/cli/setup-resources.ts'
+import { type SetupOptions, setUp } from '../../src/cli/setup-resources.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
 
 /** An empty account, and a copy of wrangler.toml of its own. */
@@ -33,7 +32,10 @@ export function addDatabase(config: string): { binding: string; name: string } {
 }
 
 /** Runs setup in this process, and returns what it printed; an error has that too. */
-export async function setUpHere(api: AccountApi, given: Partial<SetupOptions> & { config: string }) {
+export async function setUpHere(
+  api: AccountApi,
+  given: Partial<SetupOptions> & { config: string; isDryRun?: boolean },
+) {
   const { isDryRun = false } = given
   const options = {
     env: 'production',

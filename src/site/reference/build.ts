@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { build } from 'esbuild'
-import { describeSeedFile } from '../../cli/seed-schema.ts'
 import { describeRetryRules } from '../../client/retry-rules.ts'
 import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
 import { contracts } from '../../resources/contracts.ts'
@@ -11,6 +10,7 @@ import { describeApi } from './document.ts'
 import { asObject } from './json.ts'
 import { writeLlmsText, writePostman } from './page/exports.ts'
 import { renderPage } from './page/page.ts'
+import { describeSeedFile } from './seed-schema.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 /** Installed beside the TypeScript 5 that it needs. */

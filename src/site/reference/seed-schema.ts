@@ -1,7 +1,7 @@
-import { seedFile } from '../operation/copies/seed/file.ts'
-import { credentialForms } from '../operation/copies/seed/integrations-file.ts'
-import { asObject } from '../site/reference/json.ts'
-import { SchemaWriter } from '../site/reference/schema.ts'
+import { seedFile } from '../../operation/copies/seed/file.ts'
+import { credentialForms } from '../../operation/copies/seed/integrations-file.ts'
+import { asObject } from './json.ts'
+import { SchemaWriter } from './schema.ts'
 
 /** The JSON Schema (2020-12) of a seed file, as JSON. */
 export function describeSeedFile(): string {

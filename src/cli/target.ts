@@ -1,29 +1,38 @@
 import { isLoopback } from '../kernel/http/address.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
-import { CommandError, TEXT } from './command.ts'
+import { type Argument, CommandError } from './command.ts'
 import { readDevVars, startRuntime } from './local-runtime.ts'
 import { claimState, readState } from './state.ts'
 
 /** What a command works on: the data in a local state directory, or a deployed service. */
-export type Place = { state: string } | Service
+export type Target = { state: string } | Service
 
-/** How a command line names it. */
-export const PLACE = {
-  options: { state: TEXT, remote: TEXT },
-  usage: '[--state DIR | --remote URL]',
-  help: `  --state DIR   the local data in this directory, by default .wrangler/state
+export const TARGET_HELP = `  --state DIR   the local data in this directory, by default .wrangler/state
   --remote URL  the service at this address, by default CRM_API_URL of the environment, where it is set;
-                CRM_ADMIN_TOKEN is the service's ADMIN_TOKEN`,
-}
+                CRM_ADMIN_TOKEN is the service's ADMIN_TOKEN`
 
 /**
+ * How a command line names its target.
+ *
  * @param mayBeNew whether the directory of `--state` may be absent
- * @throws CommandError when `--remote` and `--state` are both given, either is mistyped, or a service has no token
+ * @param words values of `--state` that are no directory
  */
-export function readPlace(
+export function target({ mayBeNew = false, words = [] as readonly string[] } = {}): Argument<Target> {
+  return {
+    usage: '[--state DIR | --remote URL]',
+    read: (given) => {
+      const find = (option: string) =>
+        given.findLast(({ name, text }) => name === option && !words.includes(text))?.text
+      return readTarget({ state: find('--state'), remote: find('--remote') }, mayBeNew)
+    },
+  }
+}
+
+/** @throws CommandError when `--remote` and `--state` are both given, either is mistyped, or a service has no token */
+export function readTarget(
   { state, remote }: { state?: string | undefined; remote?: string | undefined },
   mayBeNew = false,
-): Place {
+): Target {
   if (remote !== undefined && state !== undefined) {
     throw new CommandError("Options '--remote' and '--state' cannot be used together.")
   }
@@ -46,23 +55,23 @@ function readService(address: string, name: string): Service {
   return { url: url.origin, token, headers }
 }
 
-/** The administration API of a place, to be closed by `await using`. */
+/** The administration API of a target, to be closed by `await using`. */
 export interface Connection extends AdminApi, AsyncDisposable {
   /** When the service delivers what a command has made due, as the end of a sentence. */
   deliveries: string
 }
 
 /**
- * Connects to the service at a place. Of a state directory that is a running `dev`, else a runtime of this process. Only
- * locally the database's schema is brought up to date.
+ * Connects to the service of a target. Of a state directory that is a running `dev`, else a runtime of this process.
+ * Only locally the database's schema is brought up to date.
  */
-export async function connect(place: Place): Promise<Connection> {
-  if ('url' in place) return connection(place, 'at once.')
+export async function connect(to: Target): Promise<Connection> {
+  if ('url' in to) return connection(to, 'at once.')
   const { ADMIN_TOKEN: token } = readDevVars()
-  const claim = await claimState(place.state)
+  const claim = await claimState(to.state)
   if ('url' in claim) return connection({ url: claim.url, token }, 'at once.')
   try {
-    const runtime = await startRuntime(place.state)
+    const runtime = await startRuntime(to.state)
     return connection({ url: runtime.url, token }, "when 'npm run dev' runs on this data.", async () => {
       await runtime.close()
       claim.release()

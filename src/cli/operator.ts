@@ -1,0 +1,249 @@
+import * as z from 'zod/mini'
+import { type Contract, isoTime, type ResponseBody } from '../kernel/api/contract.ts'
+import { type AdminApi, AdminError, type Element, type RequestOf } from './admin-api.ts'
+import {
+  type Argument,
+  type Arguments,
+  type Command,
+  CommandError,
+  command,
+  nameOf,
+  print,
+  type Values,
+} from './command.ts'
+import { type Connection, connect, type Target, target } from './target.ts'
+
+/** One action as data. Arguments with the names of the contract's parameters and fields are sent as those. */
+interface Row<C extends Contract, A extends Arguments> {
+  contract: C
+  arguments: A
+  /** Finds the company of what the command line only names by an id that is unique in the deployment. */
+  find?: Finder
+  /** @returns why the arguments do not fit together */
+  check?: (values: Values<A>) => string | false
+  /** The error where the service responds 404, with `{name}` for an argument. */
+  missing?: string
+}
+
+type InputOf<T> = T extends z.ZodMiniType ? z.input<T> : object
+type Names<C extends Contract> = keyof (InputOf<C['params']> & InputOf<C['query']> & InputOf<C['body']>) | 'target'
+
+/** The arguments that a contract takes: all are among its parameters and fields, and fields have their types. */
+type Fitting<C extends Contract, A extends Arguments> = {
+  [K in keyof A]: K extends keyof InputOf<C['body']>
+    ? Argument<InputOf<C['body']>[K] | undefined>
+    : K extends Names<C>
+      ? A[K]
+      : never
+}
+
+interface Finder {
+  /** A list that takes an `id`. */
+  contract: Contract
+  /** The argument that has the id. */
+  by: string
+  /** The error where there is none, with `{name}` for an argument. */
+  missing: string
+}
+
+type Printer<C extends Contract, A extends Arguments> = (
+  response: ResponseBody<C>,
+  values: Values<A>,
+  service: Connection,
+) => string
+
+/** An action that sends one request and prints its response. */
+export function request<C extends Contract, A extends Arguments>(
+  row: Row<C, A> & { arguments: Fitting<C, A>; print: Printer<C, A> },
+): Command {
+  return toCommand(row, async (service, request, values) => {
+    print(row.print(await service.call(row.contract, request), values, service))
+  })
+}
+
+type Cell = string | number | boolean | null | readonly (string | number)[]
+
+interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
+  /** The columns by their headings: a field of an element, or what is computed of it. */
+  columns: Record<string, keyof Element<C> | ((element: Element<C>) => Cell)>
+  /** How many elements are printed at most. */
+  limit?: number
+  /** Printed instead of an empty table. */
+  empty?: string
+  /** Printed after the table. */
+  summary?: (elements: Element<C>[], values: Values<A>) => string | false
+}
+
+/** An action that prints a list as a table. */
+export function listing<C extends Contract, A extends Arguments>(
+  row: Listing<C, A> & { arguments: Fitting<C, A> },
+): Command {
+  const { contract, columns, limit, empty, summary } = row
+  return toCommand(row, async (service, request, values) => {
+    const { shown, hasMore } = await collect(service.list(contract, request), limit)
+    const rows = shown.map((element) =>
+      Object.values(columns).map((column) =>
+        typeof column === 'function' ? column(element) : (element[column] as Cell),
+      ),
+    )
+    print(rows.length === 0 && empty ? empty : formatTable(Object.keys(columns), rows))
+    if (hasMore) print('… and more.')
+    const end = summary?.(shown, values)
+    if (end) print(end)
+  })
+}
+
+/**
+ * An action of several requests.
+ *
+ * @param check refuses arguments before there is a connection
+ */
+export function operation<A extends Arguments>(
+  described: A,
+  run: (service: Connection, values: Values<A>) => Promise<void>,
+  check?: (values: Values<A>) => void,
+): Command {
+  const all: A & Arguments = { ...described, target: described.target ?? target() }
+  return command(all, async (values) => {
+    check?.(values)
+    await using service = await connect(hasTarget.parse(values).target)
+    await run(service, values)
+  })
+}
+
+const hasTarget = z.object({ target: z.custom<Target>() })
+
+function toCommand<C extends Contract, A extends Arguments>(
+  row: Row<C, A>,
+  run: (service: Connection, request: RequestOf<C>, values: Values<A>) => Promise<void>,
+): Command {
+  const { contract, find, check } = row
+  const prepare = (values: Values<A>) => {
+    const refusal = check?.(values)
+    if (refusal) throw new CommandError(refusal)
+    toRequest(contract, values)
+  }
+  return operation(
+    row.arguments,
+    async (service, values) => {
+      try {
+        const company = find && { company_id: await findCompany(service, find, values) }
+        await run(service, toRequest(contract, { ...values, ...company }), values)
+      } catch (error) {
+        throw explain(error, row, values)
+      }
+    },
+    prepare,
+  )
+}
+
+/** The request of a contract, of the values that have the names of its parameters and fields. */
+function toRequest<C extends Contract>({ path, method }: C, values: Record<string, unknown>): RequestOf<C> {
+  const given = Object.entries(values).filter(([name, value]) => name !== 'target' && value !== undefined)
+  const isParameter = ([name]: [string, unknown]) => path.includes(`{${name}}`)
+  const fields = given.filter((each) => !isParameter(each))
+  if (method === 'PATCH' && fields.length === 0) throw new CommandError('There is nothing to change.')
+  // The service validates them.
+  const request: object = {
+    params: Object.fromEntries(given.filter(isParameter)),
+    ...(fields.length > 0 && { [method === 'GET' ? 'query' : 'body']: Object.fromEntries(fields) }),
+  }
+  return request
+}
+
+const ofCompany = z.looseObject({ company_id: z.number() })
+
+async function findCompany(service: AdminApi, { contract, by, missing }: Finder, values: Record<string, unknown>) {
+  for await (const element of service.list(contract, { query: { id: String(values[by]) } })) {
+    return ofCompany.parse(element).company_id
+  }
+  throw new CommandError(fillIn(missing, values))
+}
+
+function fillIn(text: string, values: Record<string, unknown>): string {
+  return text.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
+}
+
+/** An error response in the words of the command line. */
+function explain(
+  error: unknown,
+  row: Pick<Row<Contract, Arguments>, 'arguments' | 'missing'>,
+  values: Record<string, unknown>,
+): unknown {
+  if (!(error instanceof AdminError)) return error
+  if (error.status === 404 && row.missing) return new CommandError(fillIn(row.missing, values))
+  const [issue] = error.issues
+  const argument = issue && row.arguments[issue.path]
+  if (!argument) return error
+  // An address may hold a secret.
+  const value = String(values[issue.path])
+  return new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
+}
+
+/** The first elements. */
+export async function collect<T>(elements: AsyncIterable<T>, limit = Number.POSITIVE_INFINITY) {
+  const shown: T[] = []
+  for await (const element of elements) {
+    if (shown.length === limit) return { shown, hasMore: true }
+    shown.push(element)
+  }
+  return { shown, hasMore: false }
+}
+
+/** Lines of aligned columns under their headings. Texts of somebody else and times are shortened to one line. */
+export function formatTable(headings: string[], rows: readonly (readonly Cell[])[]): string {
+  const lines = [headings, ...rows.map((cells) => cells.map(toText))]
+  const widths = headings.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)))
+  const align = (cells: string[]) => cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')
+  return lines.map((cells) => align(cells).trimEnd()).join('\n')
+}
+
+function toText(cell: Cell): string {
+  const text = cell === null ? '-' : toLine(String(cell))
+  return /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? shortTime(text) : text
+}
+
+/** A date-time of the API without its milliseconds. */
+export function shortTime(time: string): string {
+  return time.replace(/\.\d+Z$/, 'Z')
+}
+
+/** Text of somebody else in one line. */
+export function toLine(text: string): string {
+  return text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
+}
+
+/** A date-time, or `dateMs` after the beginning of a date in UTC, as the API takes it. */
+export function time(dateMs: number, example: string) {
+  const start = (date: string) => isoTime(Date.parse(date) + dateMs)
+  return z.union(
+    [
+      z.pipe(z.iso.date(), z.transform(start)),
+      z.pipe(
+        z.iso.datetime({ offset: true }),
+        z.transform((text) => isoTime(Date.parse(text))),
+      ),
+    ],
+    `must be a date (${example}) or a date-time with an offset`,
+  )
+}
+
+/** Some of the given names, by default all. */
+export function someOf<const T extends string>(option: string, names: readonly T[]): Argument<T[] | undefined> {
+  return {
+    usage: `[${option} a,b]`,
+    read: (given) => {
+      const chosen = given
+        .at(-1)
+        ?.text.split(',')
+        .map((part) => part.trim())
+      const unknown = chosen?.find((name) => !names.some((each) => each === name))
+      if (unknown === undefined) return chosen && names.filter((name) => chosen.includes(name))
+      throw new CommandError(`${option}: '${unknown}' is none of ${names.join(', ')}.`)
+    },
+  }
+}
+
+export function plural(count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`
+}
