@@ -194,7 +194,7 @@ async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA')
 }
 
 /** The eight groups of an IPv6 address, or null. */
-export function parseIpv6(text: string): number[] | null {
+function parseIpv6(text: string): number[] | null {
   if (!/^[0-9a-f:.]+$/.test(text)) return null
   const hostname = URL.parse(`http://[${text}]`)?.hostname
   if (!hostname) return null
@@ -203,4 +203,20 @@ export function parseIpv6(text: string): number[] | null {
   const [before = [], after = []] = halves.map((half) => half.split(':').filter(Boolean))
   const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
   return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
+}
+
+/**
+ * The networks whose addresses one caller may use freely, the smaller first: an IPv4 address itself (IPv4-mapped too), or
+ * the /64 of an IPv6 address (RFC 4291, section 2.2) and its /48, which one site may have (RFC 6177). Other text is
+ * returned as it is, truncated.
+ */
+export function networksOf(address: string): [network: string, ...site: string[]] {
+  const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
+  const groups = parseIpv6(text)
+  if (!groups) return [text]
+  const [high = 0, low = 0] = groups.slice(6)
+  const isMapped = groups.slice(0, 6).join() === '0,0,0,0,0,65535'
+  if (isMapped) return [[high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')]
+  const prefix = groups.slice(0, 4).map((group) => group.toString(16))
+  return [`${prefix.join(':')}::/64`, `${prefix.slice(0, 3).join(':')}::/48`]
 }

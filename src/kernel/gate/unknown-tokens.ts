@@ -1,5 +1,9 @@
-import { parseIpv6 } from '../http/address.ts'
+import type { Env } from '../../env.ts'
 import { LruCache } from '../http/cache.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import type { ApiError } from '../http/errors.ts'
+import { log, nameOf } from '../http/log.ts'
+import { rateLimited } from './refusals.ts'
 
 /** How long a network that sent too many unknown tokens is blocked: the window of the `AUTH_FAILURES` binding. */
 const BLOCK_MS = 60_000
@@ -40,18 +44,30 @@ export function delayLookup(networks: readonly string[], tokenHash: string, now:
   return 0
 }
 
-/**
- * The networks whose addresses one caller may use freely, the smaller first: an IPv4 address itself (IPv4-mapped too), or
- * the /64 of an IPv6 address (RFC 4291, section 2.2) and its /48, which one site may have (RFC 6177). Other text is
- * returned as it is, truncated.
- */
-export function networksOf(address: string): [network: string, ...site: string[]] {
-  const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
-  const groups = parseIpv6(text)
-  if (!groups) return [text]
-  const [high = 0, low = 0] = groups.slice(6)
-  const isMapped = groups.slice(0, 6).join() === '0,0,0,0,0,65535'
-  if (isMapped) return [[high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')]
-  const prefix = groups.slice(0, 4).map((group) => group.toString(16))
-  return [`${prefix.join(':')}::/64`, `${prefix.slice(0, 3).join(':')}::/48`]
+/** The 429 of an unknown token whose networks sent too many; null for the first ones. */
+export async function refuseUnknown(env: Env, networks: readonly string[], requestId: string, now: number) {
+  const exceeding = await countFailure(env, networks, requestId)
+  return exceeding.length > 0 ? tooManyUnknown(Math.max(...exceeding.map((each) => blockNetwork(each, now)))) : null
+}
+
+export function tooManyUnknown(delayMs: number): ApiError {
+  return rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')
+}
+
+/** Counts a failure in the networks of a caller. @returns those over their limit; none where the limiter itself fails */
+export async function countFailure(
+  { AUTH_FAILURES, AUTH_FAILURES_WIDE }: Env,
+  networks: readonly string[],
+  requestId: string,
+): Promise<string[]> {
+  const counts = networks.map(async (key, index) => {
+    try {
+      const failures = index === 0 ? AUTH_FAILURES : AUTH_FAILURES_WIDE
+      return (await withDeadline(failures.limit({ key }), BUDGET_MS.limiter)).success ? [] : [key]
+    } catch (error) {
+      log('auth_limiter_failed', { request_id: requestId, reason: nameOf(error) })
+      return []
+    }
+  })
+  return (await Promise.all(counts)).flat()
 }
