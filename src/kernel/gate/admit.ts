@@ -1,14 +1,11 @@
 import type { MiddlewareHandler } from 'hono'
-import type { Env } from '../../env.ts'
-import type { DatabaseUse } from '../db/client.ts'
 import { networksOf } from '../http/address.ts'
 import { LruCache } from '../http/cache.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
-import { locationHint } from '../http/location-hint.ts'
 import { refusalOf, refuseToken } from './refusals.ts'
-import { RequestUsage } from './request-usage.ts'
-import { TokenClient, TokenState } from './token-client.ts'
-import { hashToken, type Token, touchToken, usable } from './tokens.ts'
+import { type GateEnv, RequestUsage, TokenClient } from './token-request.ts'
+import { TokenState } from './token-state.ts'
+import { hashToken, touchToken } from './tokens.ts'
 import { delayLookup, refuseUnknown, tooManyUnknown } from './unknown-tokens.ts'
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
@@ -19,17 +16,6 @@ const REFUSALS = {
   wrong_form: 'The header Authorization must be Bearer, a space and the token of 64 hexadecimal characters',
   invalid_token: 'The token is unknown, revoked or expired: create another one in the developer settings',
 } as const
-
-interface GateEnv {
-  Bindings: Env
-  Variables: {
-    requestId: string
-    receivedAt: number
-    databaseUse: DatabaseUse
-    token?: Token | undefined
-    usage: RequestUsage
-  }
-}
 
 const states = new LruCache<string, TokenState>({ maxWeight: 10_000 })
 
@@ -45,25 +31,17 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   const hash = hashToken(secret)
   const state = states.get(hash) ?? new TokenState()
   const networks = networksOf(c.req.header('cf-connecting-ip') ?? 'unknown')
-  const isKnown = state.cached !== null && usable(state.cached.token, now) !== null
-  const delayMs = isKnown ? 0 : delayLookup(networks, hash, now)
+  const delayMs = state.lastToken(now) ? 0 : delayLookup(networks, hash, now)
   if (delayMs > 0) throw tooManyUnknown(delayMs)
 
   states.set(hash, state)
   const isWrite = !['GET', 'HEAD'].includes(c.req.method)
-  const caller = {
-    env: c.env,
-    requestId: c.get('requestId'),
-    use: c.get('databaseUse'),
-    locationHint: locationHint(c.req.raw.cf),
-    waitUntil: (work: Promise<unknown>) => c.executionCtx.waitUntil(work),
-  }
-  const client = new TokenClient(caller, hash, state)
+  const client = new TokenClient(c, hash, state)
   const admission = await client.admit(isWrite)
   if (admission.kind === 'unknown') {
     // Random tokens must not displace the others.
     states.delete(hash)
-    throw (await refuseUnknown(c.env, networks, caller.requestId, now)) ?? unauthenticated('invalid_token')
+    throw (await refuseUnknown(c.env, networks, c.get('requestId'), now)) ?? unauthenticated('invalid_token')
   }
   if (admission.kind === 'ended') throw unauthenticated('invalid_token')
   const { token, decision, isTouchDue } = admission
@@ -74,8 +52,7 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   if (refusal) c.res = errorResponse(refusal)
   else await next()
 
-  usage.setHeaders(c.res.headers)
-  usage.end(c.res.status)
+  usage.end(c.res)
   if (!isTouchDue) return
   const touched = touchToken(c.env.DB, token, now).then((databaseMs) => usage.charge(databaseMs))
   client.waitUntil(touched.catch(() => undefined))

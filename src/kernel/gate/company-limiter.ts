@@ -74,11 +74,3 @@ export class CompanyShare {
     else this.unsentMs += sentMs
   }
 }
-
-declare global {
-  namespace Cloudflare {
-    interface Env {
-      COMPANY_LIMITER: DurableObjectNamespace<CompanyLimiter>
-    }
-  }
-}

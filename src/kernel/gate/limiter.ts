@@ -2,12 +2,12 @@ import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { isCurrent } from '../db/migrations.ts'
 import { log, nameOf } from '../http/log.ts'
-import { CompanyShare } from './company-limiter.ts'
+import { type CompanyLimiter, CompanyShare } from './company-limiter.ts'
 import { ReadAfterWrite, type ReadConstraint, type Receipt, type Seen, type StoredWrites } from './read-after-write.ts'
 import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, usable } from './tokens.ts'
 import { addUsage, type Cost, count, type Decision, type HourOfUsage, type Usage, type Window } from './window.ts'
 
-/** An older token is looked up again behind the requests that still use it. */
+/** From this age on a token is looked up again behind the requests that still use it. */
 const REFRESH_AFTER_MS = 15_000
 /** A failed look-up is repeated this often while the token may still be used. */
 const RETRY_MS = 2_000
@@ -50,7 +50,10 @@ export interface Admitted {
 export type Admission = Admitted | { kind: 'unknown' } | { kind: 'outdated' } | { kind: 'ended'; ageMs: number }
 
 type Identity = Found & { at: number }
-type Stored = Window & { hours?: HourOfUsage[]; freshness?: StoredWrites; identity?: Identity }
+type Stored = Window & { hours?: HourOfUsage[]; freshness?: StoredWrites; identity?: Identity | undefined }
+
+/** A row of an earlier release does not say whether the token wrote. */
+const NOT_STORED: StoredWrites = { database: null, bookmark: null, isUnsettled: true }
 
 /**
  * Decides for one token, whose hash is the object's name, across all isolates: who it is, whether its limits allow a
@@ -59,16 +62,16 @@ type Stored = Window & { hours?: HourOfUsage[]; freshness?: StoredWrites; identi
  */
 export class RateLimiter extends DurableObject<Env> {
   private stored = this.ctx.storage.kv.get<Stored>('window')
-  private window: Window | undefined = this.stored && windowOf(this.stored)
+  private window: Window | undefined = this.stored
   private hours = this.stored?.hours ?? []
   private identity: Identity | undefined = this.stored?.identity
-  private readonly writes = openWrites(this.stored)
+  private readonly writes = new ReadAfterWrite(Date.now(), this.stored && (this.stored.freshness ?? NOT_STORED))
   private readonly company = new CompanyShare(this.env.COMPANY_LIMITER)
   private lookUp: Promise<void> | null = null
   private nextLookUpAt = 0
   private hasChanged = false
-  private lastCallAt = 0
-  private timer: ReturnType<typeof setTimeout> | null = null
+  private isFirst = true
+  private timer: ReturnType<typeof setTimeout> | undefined
 
   /** Rejects when the token cannot be looked up. */
   async admit(hash: string, { isWrite, ...report }: AdmitRequest): Promise<Admission> {
@@ -76,19 +79,18 @@ export class RateLimiter extends DurableObject<Env> {
     const now = Date.now()
     if (!identity) return { kind: 'outdated' }
     if (identity.token === undefined) return { kind: 'unknown' }
-    const ageMs = now - identity.at
+    const { applied, lastUsedAt, at } = identity
+    const ageMs = now - at
     const token = usable(identity.token, now)
     if (!token) return { kind: 'ended', ageMs }
 
     this.writes.follow(token.database, now)
-    const { applied, lastUsedAt } = identity
     const decision = this.count({ ...report, requests: 1 }, now)
-    const { allowed } = decision
-    const isTouchDue = allowed && now - lastUsedAt >= LAST_USED_EVERY_MS
+    const isTouchDue = decision.allowed && now - lastUsedAt >= LAST_USED_EVERY_MS
     if (isTouchDue) identity.lastUsedAt = now
     const constraint = isWrite ? 'primary' : this.writes.constraint()
-    const receipt = allowed ? this.writes.begin(now, isWrite) : undefined
-    this.keep(now, (isWrite && allowed) || report.seen?.mayCommit === true)
+    const receipt = decision.allowed ? this.writes.begin(now, isWrite) : undefined
+    this.keep()
     return { kind: 'admitted', token, ageMs, applied, decision, constraint, receipt, isTouchDue }
   }
 
@@ -96,7 +98,7 @@ export class RateLimiter extends DurableObject<Env> {
   take(cost: Cost & Report): Decision {
     const now = Date.now()
     const decision = this.count(cost, now)
-    this.keep(now, cost.begun !== undefined || cost.seen?.mayCommit === true)
+    this.keep()
     return decision
   }
 
@@ -108,10 +110,10 @@ export class RateLimiter extends DurableObject<Env> {
   forget(): void {
     this.identity = undefined
     this.lookUp = null
-    if (this.stored?.identity) this.store(Date.now(), 1, false)
+    if (this.stored?.identity) this.store(1, false)
   }
 
-  /** The usage of the last day by hour. */
+  /** Of the last day, by hour. */
   usage(): HourOfUsage[] {
     return this.hours
   }
@@ -181,56 +183,37 @@ export class RateLimiter extends DurableObject<Env> {
   }
 
   /** Stores the part that a crash must not lose, and the rest when the object is idle. */
-  private keep(now: number, isWrite: boolean): void {
-    const { window, stored } = this
-    const isFirst = this.lastCallAt === 0
-    this.lastCallAt = now
+  private keep(): void {
+    const { window, stored, isFirst } = this
+    this.isFirst = false
     if (!window) return
     const isOther = window.startedAt !== stored?.startedAt
     const isMore = window.count > (isOther ? 0 : stored.count)
     const isLarge = window.databaseMs - (isOther ? 0 : stored.databaseMs) >= LARGE_MS
-    const isUncovered = isWrite && (stored?.freshness?.unsettledUntil ?? 0) < now
+    const isUncovered = this.writes.toStored(false).isUnsettled && !stored?.freshness?.isUnsettled
     // The first row is exact: a seldom used token loses nothing by the eviction of its object.
-    if (isMore || isLarge || isUncovered) this.store(now, isFirst ? 1 : BLOCK, false)
-    if (this.hasChanged && this.timer === null) this.timer = setTimeout(() => this.storeWhenIdle(), IDLE_MS)
-  }
-
-  private storeWhenIdle(): void {
-    this.timer = null
-    const now = Date.now()
-    const idleMs = now - this.lastCallAt
-    if (idleMs < IDLE_MS) this.timer = setTimeout(() => this.storeWhenIdle(), IDLE_MS - idleMs)
-    else if (this.hasChanged) this.store(now, 1, true)
+    if (isMore || isLarge || isUncovered) this.store(isFirst ? 1 : BLOCK, false)
+    clearTimeout(this.timer)
+    if (this.hasChanged) this.timer = setTimeout(() => this.store(1, true), IDLE_MS)
   }
 
   /** @param block requests that the row counts from the present one on */
-  private store(now: number, block: number, isIdle: boolean): void {
+  private store(block: number, isIdle: boolean): void {
     const { window, hours, identity } = this
     if (!window) return
-    const freshness = this.writes.toStored(now, isIdle)
-    this.stored = { ...window, count: window.count + block - 1, hours, freshness, ...(identity && { identity }) }
+    const freshness = this.writes.toStored(isIdle)
+    this.stored = { ...window, count: window.count + block - 1, hours, freshness, identity }
     this.ctx.storage.kv.put('window', this.stored)
     // A row that counts ahead is replaced by an exact one later.
     this.hasChanged = block > 1
   }
 }
 
-/** The counts alone: the rest of a row has a life of its own. */
-function windowOf({ startedAt, count, databaseMs }: Stored): Window {
-  return { startedAt, count, databaseMs }
-}
-
-function openWrites(stored: Stored | undefined): ReadAfterWrite {
-  const now = Date.now()
-  // A row without this part does not say whether the token wrote.
-  const unknown = { database: null, bookmark: null, unsettledUntil: now }
-  return new ReadAfterWrite(now, stored ? (stored.freshness ?? unknown) : null)
-}
-
 declare global {
   namespace Cloudflare {
     interface Env {
       RATE_LIMITER: DurableObjectNamespace<RateLimiter>
+      COMPANY_LIMITER: DurableObjectNamespace<CompanyLimiter>
     }
   }
 }

@@ -2,8 +2,6 @@ import type { Version } from '../db/placement.ts'
 
 /** A write without a report has ended after this time: a slow body is announced again, see `RateLimiter.report`. */
 const LOST_AFTER_MS = 60_000
-/** One stored row covers the writes that begin within this time. */
-const COVERS_MS = 60_000
 /** More unsettled writes than this are followed as one. */
 const MAX_UNSETTLED = 1_000
 /** The number of writes that this instance does not know one by one. */
@@ -14,8 +12,8 @@ export interface StoredWrites {
   /** Whose bookmarks these are; null while unknown. */
   database: string | null
   bookmark: string | null
-  /** Writes that began until then may be unsettled; null if there are none. */
-  unsettledUntil: number | null
+  /** Whether a write may be unsettled, begun before this row or after it. */
+  isUnsettled: boolean
 }
 
 /** The part of a report that the object prescribes with its admission. */
@@ -62,13 +60,13 @@ export class ReadAfterWrite {
   /** When unsettled writes began, by number. */
   private readonly unsettled = new Map<number, number>()
   private nextNumber: number
-  private lastWriteAt = Number.NEGATIVE_INFINITY
+  /** Whether further writes need no stored row. */
+  private isWriting = false
 
-  constructor(now: number, stored: StoredWrites | null) {
+  constructor(now: number, stored?: StoredWrites) {
     this.database = stored?.database ?? null
     this.bookmark = stored?.bookmark ?? null
-    const until = stored?.unsettledUntil ?? null
-    if (until !== null) this.unsettled.set(UNKNOWN, Math.min(until, now))
+    if (stored?.isUnsettled) this.unsettled.set(UNKNOWN, now)
     // Higher than every number of an earlier instance.
     this.nextNumber = now * 1_000
   }
@@ -91,7 +89,7 @@ export class ReadAfterWrite {
 
   /** @param number of a write that was announced before */
   beginWrite(now: number, number = this.nextNumber++): number {
-    this.lastWriteAt = now
+    this.isWriting = true
     if (this.unsettled.size >= MAX_UNSETTLED) this.forgetNumbers(now)
     this.unsettled.set(number, now)
     return number
@@ -112,14 +110,9 @@ export class ReadAfterWrite {
   }
 
   /** @param isIdle whether the next write will store a row of its own */
-  toStored(now: number, isIdle: boolean): StoredWrites {
-    const isWriting = !isIdle && this.lastWriteAt > now - COVERS_MS
-    const latest = this.unsettled.size > 0 ? Math.max(...this.unsettled.values()) : null
-    return {
-      database: this.database,
-      bookmark: this.bookmark,
-      unsettledUntil: isWriting ? now + COVERS_MS : latest,
-    }
+  toStored(isIdle: boolean): StoredWrites {
+    if (isIdle) this.isWriting = false
+    return { database: this.database, bookmark: this.bookmark, isUnsettled: this.isWriting || this.unsettled.size > 0 }
   }
 
   private forgetNumbers(now: number): void {

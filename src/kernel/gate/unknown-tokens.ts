@@ -5,16 +5,16 @@ import type { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
 import { rateLimited } from './refusals.ts'
 
-/** How long a network that sent too many unknown tokens is blocked: the window of the `AUTH_FAILURES` binding. */
+/** A network with too many unknown tokens is blocked this long: the window of the `AUTH_FAILURES` binding. */
 const BLOCK_MS = 60_000
 
 /** A blocked network may look up one new token in this time, and one token that it retries. */
 const LOOKUP_INTERVAL_MS = 1_000
 
-/** With the next look-ups: of a token not refused before, and of one refused {@link LOOKUP_INTERVAL_MS} ago or earlier. */
+/** With the times of the next look-ups: of a token not refused before, and of one that is retried after its wait. */
 const blocks = new LruCache<string, { until: number; nextNewAt: number; nextRetryAt: number }>({ maxWeight: 10_000 })
 
-/** When tokens were refused without a look-up, by their hashes. Who tries random tokens has no reason to retry one. */
+/** When tokens were refused without a look-up, by hash. A caller who guesses has no reason to retry one. */
 const refusedAt = new LruCache<string, number>({ maxWeight: 10_000, ttlMs: BLOCK_MS })
 
 /** @returns how many milliseconds later the next token may be looked up */
@@ -25,8 +25,8 @@ export function blockNetwork(network: string, now: number): number {
 }
 
 /**
- * How many milliseconds a token that this isolate does not know must wait until it may be looked up. 0 uses up the turn
- * of each of the caller's `networks`. A valid token from a blocked network is thus accepted when it is retried, and cached from then on.
+ * The milliseconds until a token that this isolate does not know may be looked up; 0 uses up the turn of each of the
+ * caller's networks. A valid token from a blocked network is accepted when it is retried, and known from then on.
  */
 export function delayLookup(networks: readonly string[], tokenHash: string, now: number): number {
   const active = networks.flatMap((network) => blocks.get(network) ?? []).filter(({ until }) => now < until)

@@ -8,7 +8,7 @@ const SECOND = 1_000
 /** Bookmarks that sort as D1's do. */
 const bookmarkOf = (version: number) => String(version).padStart(8, '0')
 
-function open(stored: StoredWrites | null = null, now = START) {
+function open(stored?: StoredWrites, now = START) {
   const writes = new ReadAfterWrite(now, stored)
   writes.follow('DB', now)
   return writes
@@ -95,7 +95,7 @@ describe('the reads of a token that writes', () => {
       fc.property(steps, (life) => {
         let now = START
         let version = 0
-        let stored: StoredWrites | null = null
+        let stored: StoredWrites | undefined
         let writer = open()
         /** Writes under way or answered, and not reported: when they commit, and as which version. */
         let writes: { receipt: Receipt | undefined; endsAt: number; version: number | null }[] = []
@@ -114,7 +114,7 @@ describe('the reads of a token that writes', () => {
           if (step.kind === 'write') {
             const receipt = writer.begin(now, true)
             // As the object does: a row that does not cover the write is stored before it starts.
-            if ((stored?.unsettledUntil ?? 0) < now) stored = writer.toStored(now, false)
+            if (!stored?.isUnsettled) stored = writer.toStored(false)
             writes.push({ receipt, endsAt: now + step.lasts * SECOND, version: null })
           }
           if (step.kind === 'report') {
@@ -132,7 +132,7 @@ describe('the reads of a token that writes', () => {
             if (receipt && step.reports)
               writer.report({ database: 'DB', bookmark: bookmarkOf(version), ...receipt }, START)
           }
-          if (step.kind === 'evict') stored = writer.toStored(now, true)
+          if (step.kind === 'evict') stored = writer.toStored(true)
           if (step.kind === 'crash' || step.kind === 'evict') writer = open(stored, now)
         }
       }),
