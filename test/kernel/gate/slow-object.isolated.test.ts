@@ -133,6 +133,16 @@ describe('an object that is silent', () => {
     expect((await flood(1, 0)).statuses).toEqual({ 429: 1 })
   })
 
+  it('is called again after 5 s by one request, which waits for it no longer than 3 s', async () => {
+    const { flood, seen } = await open((work) => pause(2 * BUDGET_MS.silence).then(work))
+    await flood(1, 0)
+    vi.advanceTimersByTime(5_000)
+    const { statuses, endedMs } = await flood(20, 0)
+    expect(statuses).toEqual({ 404: 20 })
+    expect(endedMs).toBeLessThan(3_000)
+    expect(seen.calls).toBe(2)
+  })
+
   it.each([3, 50, 150])('gives no second allowance behind its first %i answers', async (answers) => {
     const { flood } = await open((work, call) => pause(call < answers ? 100 : 2 * BUDGET_MS.silence).then(work))
     expect((await flood(330, 20)).statuses).toEqual({ 404: LIMIT, 429: 30 })
