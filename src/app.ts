@@ -2,16 +2,13 @@ import type { Context, MiddlewareHandler } from 'hono'
 import { Hono } from 'hono/tiny'
 import { startDelivery } from './delivery/accounting/delivery.ts'
 import { startWebhooks } from './delivery/webhooks/delivery.ts'
-import type { Env } from './env.ts'
 import type { AppEnv } from './kernel/api/context.ts'
 import { NO_QUERY, validate } from './kernel/api/endpoint.ts'
 import { toResponse } from './kernel/api/failures.ts'
 import { type Api, mount, refuseMethod, serveAsset, serveDescription } from './kernel/api/mount.ts'
-import { type Database, type DatabaseUse, startUse } from './kernel/db/client.ts'
-import { databaseFor, directoryFor } from './kernel/db/placement.ts'
-import { authenticate } from './kernel/gate/authenticate.ts'
-import { type RequestUsage, rateLimit, refuseToken } from './kernel/gate/middleware.ts'
-import type { Token } from './kernel/gate/tokens.ts'
+import { startUse } from './kernel/db/client.ts'
+import { directoryFor } from './kernel/db/placement.ts'
+import { admit } from './kernel/gate/admit.ts'
 import { addressPolicy, isLoopback } from './kernel/http/address.ts'
 import { ApiError, errorResponse } from './kernel/http/errors.ts'
 import { log } from './kernel/http/log.ts'
@@ -50,8 +47,8 @@ export function createApp({ contracts, routes }: Api, administration: Api): Hono
 
   const api = new Hono<AppEnv>({ strict: false })
   serveDescription(api, 'openapi.json')
-  // Errors are caught again behind the limit, so that their responses have the limit's headers too.
-  api.use(authenticate, openContext, rateLimit, catchErrors, refuseSuspended)
+  // Errors are caught again behind the gate, so that their responses have the headers of the limits too.
+  api.use(admit, openContext, catchErrors)
   mount(api, { contracts, routes })
   app.route('/api/v1', api)
 
@@ -152,16 +149,7 @@ const catchErrors: Middleware = async (c, next) => {
 const respondTo = (thrown: unknown, c: Context<AppEnv>) =>
   toResponse(thrown, c, () => countFailure(c.executionCtx, c.get('requestId')))
 
-const refuseSuspended: Middleware = async (c, next) => {
-  const context = c.get('context')
-  // A token that is only assumed refuses nothing.
-  if (context.token.suspended) context.token = await c.get('usage').admitted()
-  const refusal = refuseToken(context.token, undefined)
-  if (refusal) throw refusal
-  await next()
-}
-
-/** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `authenticate`. */
+/** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `admit`. */
 const openContext: Middleware = async (c, next) => {
   const { env } = c
   const now = c.get('receivedAt')
@@ -169,9 +157,8 @@ const openContext: Middleware = async (c, next) => {
   const usage = c.get('usage')
   const { token } = usage
   const { companyId } = token
-  c.set('token', token)
   const use = c.get('databaseUse')
-  const db = openDatabase(env, usage, c.req.header('x-bookmark'), use)
+  const db = usage.openDatabase(env, c.req.header('x-bookmark'), use)
   c.set('context', {
     requestId: c.get('requestId'),
     now,
@@ -200,44 +187,6 @@ const openContext: Middleware = async (c, next) => {
   const { headers } = c.res
   if (bookmark) headers.set('X-Bookmark', bookmark)
   headers.set('Server-Timing', `db;dur=${db.waitedMs()}`)
-}
-
-/**
- * The database of the request's company. While the request runs beside the call of its token's object, its reads wait for
- * that call too, and are repeated where the company was moved meanwhile.
- */
-function openDatabase(env: Env, usage: RequestUsage, sent: string | undefined, use: DatabaseUse): Database {
-  const open = ({ companyId, database, companySlot: slot }: Token) => {
-    const mark = usage.freshness(sent)
-    const opened = databaseFor(
-      env,
-      { companyId, database, slot },
-      { ...(mark !== 'primary' && { bookmark: mark }), meter: usage, use, onMoved: () => usage.forget() },
-    )
-    usage.open(opened.bookmark)
-    return opened
-  }
-  const assumed = usage.token
-  let db = open(assumed)
-  if (!usage.isAssumed) return db
-
-  const settle = async () => {
-    const { database } = await usage.admitted()
-    if (database !== assumed.database) db = open(usage.token)
-    return db
-  }
-  return {
-    read: async (queries) => {
-      const first = db
-      const [values, settled] = await Promise.all([first.read(queries), settle()])
-      return settled === first ? values : settled.read(queries)
-    },
-    write: async (queries) => (await settle()).write(queries),
-    writeIdempotent: async (queries) => (await settle()).writeIdempotent(queries),
-    bookmark: () => db.bookmark(),
-    primaryRegion: () => db.primaryRegion(),
-    waitedMs: () => db.waitedMs(),
-  }
 }
 
 export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]

@@ -286,7 +286,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     imports(
       /^(hono|@hono)(\/|$)/,
       allowed(
-        /^(app|kernel\/(http\/\w+|api\/(context|endpoint|failures|mount)|gate\/(authenticate|middleware))|resources\/files\/relay|operation\/admin\/endpoint)\.ts$/,
+        /^(app|kernel\/(http\/\w+|api\/(context|endpoint|failures|mount)|gate\/(admit|token-request))|resources\/files\/relay|operation\/admin\/endpoint)\.ts$/,
       ),
     ),
     { 'resources/clients/routes.ts': "import { Hono } from 'hono'" },

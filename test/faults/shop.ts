@@ -3,9 +3,9 @@ import { inject } from 'vitest'
 import type { Env } from '../../src/env.ts'
 import { fold, searchText } from '../../src/kernel/db/search.ts'
 import { encryptCredentials } from '../../src/kernel/gate/credentials.ts'
-import type { Closed, Entered, Entry } from '../../src/kernel/gate/protocol.ts'
+import type { Admission, AdmitRequest } from '../../src/kernel/gate/limiter.ts'
 import { findToken } from '../../src/kernel/gate/tokens.ts'
-import type { Rest } from '../../src/kernel/gate/window.ts'
+import type { Remaining } from '../../src/kernel/gate/window.ts'
 import { exampleClient } from '../../src/resources/clients/documentation.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
@@ -41,16 +41,16 @@ export const BINDINGS: Env = {
   ...env,
   ...({
     RATE_LIMITER: namespaceOf({
-      enter: async ({ hash, isWrite }: Entry): Promise<Entered | Closed> => {
+      admit: async (hash: string, { isWrite }: AdmitRequest): Promise<Admission> => {
         const { token, applied } = await findToken(env.DB, hash)
         if (!token) return { kind: 'unknown' }
-        const known = { token, applied, ageMs: 0, lookUpMs: 0, isTouchDue: true }
+        const known = { token, applied, ageMs: 0, isTouchDue: true }
         return {
-          kind: 'entered',
+          kind: 'admitted',
           ...known,
-          verdict: { ...rest(), allowed: true },
-          mark: null,
-          ...(isWrite && { write: 1 }),
+          decision: { ...rest(), allowed: true },
+          constraint: null,
+          ...(isWrite && { receipt: { writes: [1] } }),
         }
       },
       take: async () => ({ ...rest(), allowed: true }),
@@ -67,7 +67,7 @@ function namespaceOf(stub: object) {
   return { idFromName: (name: string) => name, get: () => stub }
 }
 
-function rest(): Rest {
+function rest(): Remaining {
   return { remaining: 299, resetAt: Date.now() + 60_000, databaseMs: 15_000 }
 }
 

@@ -6,7 +6,7 @@ import { wrapBindings } from './wrap-bindings.ts'
 
 /** One wait for the network, and after how many waits of the same request it could begin. */
 export interface Hop {
-  /** Such as `DB.batch`, `RATE_LIMITER.enter`, `CACHE.get`, `FILES.list`, `fetch`. */
+  /** Such as `DB.batch`, `RATE_LIMITER.admit`, `CACHE.get`, `FILES.list`, `fetch`. */
   name: string
   /** 1 for what begins without waiting for another. */
   depth: number

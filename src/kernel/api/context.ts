@@ -1,8 +1,7 @@
 import type { Env } from '../../env.ts'
 import type { Database, DatabaseUse } from '../db/client.ts'
 import type { WriteContext } from '../db/context.ts'
-import type { RequestUsage } from '../gate/middleware.ts'
-import type { Permission } from '../gate/permissions.ts'
+import type { RequestUsage } from '../gate/token-request.ts'
 import type { Token } from '../gate/tokens.ts'
 import type { AddressPolicy } from '../http/address.ts'
 import type { Lease } from '../http/memory.ts'
@@ -51,11 +50,9 @@ export interface AppEnv {
     /** When the request arrived, in milliseconds since the epoch. */
     receivedAt: number
     databaseUse: DatabaseUse
-    token?: Token
+    token?: Token | undefined
     context: RequestContext
     usage: RequestUsage
-    /** What the route requires of the token. */
-    required?: Permission
     /** The memory for large bodies that the request uses. */
     lease: Lease
     /** What the endpoint's `prefetch` reads. */

@@ -3,8 +3,8 @@ import { zValidator } from '@hono/zod-validator'
 import type { Context, Hono, MiddlewareHandler } from 'hono'
 import * as z from 'zod/mini'
 import { runWrite, type Write } from '../db/idempotency.ts'
-import { refuseToken } from '../gate/middleware.ts'
 import type { Permission } from '../gate/permissions.ts'
+import { refuseToken } from '../gate/refusals.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from '../http/body.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
@@ -29,8 +29,6 @@ export interface Extras {
   lease: Lease
   /** Ends when the endpoint's `prefetch` has ended, where it began one. */
   prefetched: Promise<void> | undefined
-  /** Whether the request is admitted: a handler may run beside the call that says so. */
-  isAdmitted: () => Promise<boolean>
   /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
   version?: number
   /** A list sets it to that of the page that follows: the response gets its `Link`. */
@@ -69,7 +67,6 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
       const extras: Extras = {
         lease: c.get('lease'),
         prefetched: c.get('prefetched'),
-        isAdmitted: () => c.get('usage').isAdmitted(),
       }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
       const { version } = extras
@@ -178,20 +175,14 @@ export function honoPath(contract: Contract): string {
 
 /** @throws ApiError 403 */
 export function requirePermission({ token }: RequestContext, permission: Permission): void {
-  const refusal = refuseToken({ ...token, suspended: false }, permission)
+  const refusal = refuseToken(token, permission)
   if (refusal) throw refusal
 }
 
 function permit({ operationId, permission }: Contract): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     c.set('operation', operationId)
-    if (permission !== null) {
-      const context = c.get('context')
-      c.set('required', permission)
-      // A token that is only assumed refuses nothing.
-      if (!context.token.permissions.has(permission)) context.token = await c.get('usage').admitted()
-      requirePermission(context, permission)
-    }
+    if (permission !== null) requirePermission(c.get('context'), permission)
     await next()
   }
 }
@@ -202,10 +193,10 @@ const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
   try {
     await next()
   } finally {
-    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('usage').isAdmitted())
+    const isSent = lease.isStreaming && c.req.method !== 'HEAD'
     if (!isSent) {
       lease.release()
-      // A discarded response must be ended here.
+      // Nothing else ends the body of a response to HEAD.
       if (lease.isStreaming) await c.res.body?.cancel()
     }
   }

@@ -2,123 +2,118 @@ import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { isCurrent } from '../db/migrations.ts'
 import { log, nameOf } from '../http/log.ts'
-import { CompanyShare } from './company-limiter.ts'
-import { Freshness, type StoredFreshness } from './freshness.ts'
-import type { Closed, Entered, Entry, Report } from './protocol.ts'
-import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, usable } from './tokens.ts'
-import { addUsage, count, type Demand, type HourOfUsage, type Rest, type Verdict, type Window } from './window.ts'
+import { type CompanyLimiter, CompanyShare } from './company-limiter.ts'
+import { ReadAfterWrite, type ReadConstraint, type Receipt, type Seen, type StoredWrites } from './read-after-write.ts'
+import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, usable } from './tokens.ts'
+import { addUsage, type Cost, count, type Decision, type HourOfUsage, type Usage, type Window } from './window.ts'
 
-/** From this age on a token is looked up again beside the requests that still use it. */
+/** From this age on a token is looked up again behind the requests that still use it. */
 const REFRESH_AFTER_MS = 15_000
-/** How often a look-up that failed is repeated while the token may still be used. */
+/** A failed look-up is repeated this often while the token may still be used. */
 const RETRY_MS = 2_000
-
-/** One stored row counts so many requests before they arrive: a crash may lose them, and never gives them twice. */
+/** One stored row counts this many requests ahead: a crash may lose them, and never gives them twice. */
 const BLOCK = 20
 /** Database time that is stored at once. */
 const LARGE_MS = 1_500
-/** After so long without a call the exact state is stored: sooner than an idle object is evicted. */
+/** The exact state is stored after this time without a call: sooner than an idle object is evicted. */
 const IDLE_MS = 5_000
 
-/** The token as it was looked up. */
-interface Identity extends Found {
-  at: number
+/** The usage that an isolate reports, and the newest version that its requests have seen. */
+export interface Report extends Usage {
+  seen?: Seen
+  /** The number of a write that begins only now, long after it was admitted. */
+  begun?: number
 }
 
-type Stored = Window & {
-  hours?: HourOfUsage[]
-  freshness?: StoredFreshness
-  identity?: Identity
+export interface AdmitRequest extends Report {
+  /** Whether it may change something. */
+  isWrite: boolean
 }
+
+/** An allowed or rate-limited request of a valid token. */
+export interface Admitted {
+  kind: 'admitted'
+  token: Token
+  /** How long ago the look-up of the token began. */
+  ageMs: number
+  /** The migrations of the directory. */
+  applied: string | null
+  decision: Decision
+  constraint: ReadConstraint
+  /** Goes with the report of a write, or of a read whose bookmark settles a lost write. */
+  receipt?: Receipt | undefined
+  /** Whether the last use of the token is to be written. */
+  isTouchDue: boolean
+}
+
+/** `outdated` means that the schema is older than the object's code, `ended` that the token is revoked or expired. */
+export type Admission = Admitted | { kind: 'unknown' } | { kind: 'outdated' } | { kind: 'ended'; ageMs: number }
+
+type Identity = Found & { at: number }
+type Stored = Window & { hours?: HourOfUsage[]; freshness?: StoredWrites; identity?: Identity | undefined }
+
+/** A row of an earlier release does not say whether the token wrote. */
+const NOT_STORED: StoredWrites = { database: null, bookmark: null, isUnsettled: true }
 
 /**
- * Answers for one token, across all isolates and near its callers: who it is, whether its limits allow a request, and how
- * fresh a read must be. The object's name is the token's hash. It counts a request before the response leaves, and stores
- * one row for each {@link BLOCK} of them: no crash gives a second allowance. Of an unknown token it stores nothing.
+ * Decides for one token, whose hash is the object's name, across all isolates: who it is, whether its limits allow a
+ * request, and where its reads may run. Requests are counted before their responses leave; a crash gives no second
+ * allowance. An unknown token stores nothing.
  */
 export class RateLimiter extends DurableObject<Env> {
   private stored = this.ctx.storage.kv.get<Stored>('window')
-  private window: Window | undefined = this.stored && windowOf(this.stored)
+  private window: Window | undefined = this.stored
   private hours = this.stored?.hours ?? []
   private identity: Identity | undefined = this.stored?.identity
-  private freshness: Freshness | undefined
+  private readonly writes = new ReadAfterWrite(Date.now(), this.stored && (this.stored.freshness ?? NOT_STORED))
   private readonly company = new CompanyShare(this.env.COMPANY_LIMITER)
   private lookUp: Promise<void> | null = null
-  /** Changes when a look-up under way is of no use any more. */
-  private epoch = 0
   private nextLookUpAt = 0
   private hasChanged = false
-  private lastCallAt = 0
-  private timer: ReturnType<typeof setTimeout> | null = null
+  private isFirst = true
+  private timer: ReturnType<typeof setTimeout> | undefined
 
   /** Rejects when the token cannot be looked up. */
-  async enter(entry: Entry): Promise<Entered | Closed> {
-    const calledAt = Date.now()
-    const identity = await this.identify(entry.hash)
+  async admit(hash: string, { isWrite, ...report }: AdmitRequest): Promise<Admission> {
+    const identity = await this.identify(hash)
     const now = Date.now()
     if (!identity) return { kind: 'outdated' }
     if (identity.token === undefined) return { kind: 'unknown' }
-    const ageMs = now - identity.at
+    const { applied, lastUsedAt, at } = identity
+    const ageMs = now - at
     const token = usable(identity.token, now)
     if (!token) return { kind: 'ended', ageMs }
 
-    const freshness = this.openFreshness(token.database, now)
-    if (entry.lost) freshness.report(entry.lost, now)
-    const verdict = this.count(entry, now)
-    const isRead = !entry.isWrite && verdict.allowed
-    // A write that went to a replica first would only be passed on to the primary.
-    const mark = entry.isWrite ? 'primary' : freshness.mark()
-    const settles = isRead && freshness.hasLost(now)
-    const isTouchDue = verdict.allowed && now - identity.lastUsedAt >= LAST_USED_EVERY_MS
+    this.writes.follow(token.database, now)
+    const decision = this.count({ ...report, requests: 1 }, now)
+    const isTouchDue = decision.allowed && now - lastUsedAt >= LAST_USED_EVERY_MS
     if (isTouchDue) identity.lastUsedAt = now
-    const write = entry.isWrite && verdict.allowed ? freshness.beginWrite(now) : undefined
-    this.keep(now, write !== undefined || entry.lost?.isUnknown === true)
-    return {
-      kind: 'entered',
-      token,
-      ageMs,
-      lookUpMs: now - calledAt,
-      applied: identity.applied,
-      verdict,
-      mark,
-      isTouchDue,
-      ...(write !== undefined && { write }),
-      ...(settles && { settledAt: now }),
-    }
+    const constraint = isWrite ? 'primary' : this.writes.constraint()
+    const receipt = decision.allowed ? this.writes.begin(now, isWrite) : undefined
+    this.keep()
+    return { kind: 'admitted', token, ageMs, applied, decision, constraint, receipt, isTouchDue }
   }
 
-  report({ read, lost, ...use }: Report): Rest {
+  /** Counts the further requests of an admitted request. */
+  take(cost: Cost & Report): Decision {
     const now = Date.now()
-    for (const seen of [lost, read]) {
-      if (!seen) continue
-      this.openFreshness(this.freshnessDatabase(seen.database), now).report(seen, now)
-      this.hasChanged = true
-    }
-    const { allowed: _, ...rest } = this.count({ ...use, requests: 0 }, now)
-    this.keep(
-      now,
-      [lost, read].some((seen) => seen?.renewed !== undefined || seen?.isUnknown),
-    )
-    return rest
+    const decision = this.count(cost, now)
+    this.keep()
+    return decision
   }
 
-  /** Counts the further requests of a request that has entered. */
-  take(demand: Demand): Verdict {
-    const now = Date.now()
-    const verdict = this.count(demand, now)
-    this.keep(now, false)
-    return verdict
+  report(report: Report): Decision {
+    return this.take({ ...report, requests: 0 })
   }
 
   /** The token was changed: the next request looks it up again. */
   forget(): void {
     this.identity = undefined
-    this.epoch++
     this.lookUp = null
-    if (this.stored?.identity) this.store(Date.now(), 1, false)
+    if (this.stored?.identity) this.store(1, false)
   }
 
-  /** The usage of the last day by hour. */
+  /** Of the last day, by hour. */
   usage(): HourOfUsage[] {
     return this.hours
   }
@@ -132,28 +127,25 @@ export class RateLimiter extends DurableObject<Env> {
     const { identity } = this
     // An unknown token may be created at any time.
     const isKnown = identity?.token !== undefined && isCurrent(identity.applied)
-    const isUsable = isKnown && now < identity.at + TOKEN_MS
-    if (isUsable && now < identity.at + REFRESH_AFTER_MS) return identity
-    if (isUsable) {
-      if (now >= this.nextLookUpAt) this.ctx.waitUntil(this.startLookUp(hash).catch(() => undefined))
+    if (isKnown && now < identity.at + TOKEN_MS) {
+      const isDue = now >= Math.max(identity.at + REFRESH_AFTER_MS, this.nextLookUpAt)
+      if (isDue) this.ctx.waitUntil(this.startLookUp(hash).catch(() => undefined))
       return identity
     }
     await this.startLookUp(hash)
     const found = this.identity
-    // Another one was cached while this one waited, or an administrator has changed the token meanwhile.
+    // The token was changed during the look-up.
     if (!found) return this.identify(hash)
-    if (!isCurrent(found.applied)) return null
-    return found
+    return isCurrent(found.applied) ? found : null
   }
 
   private startLookUp(hash: string): Promise<void> {
     if (this.lookUp) return this.lookUp
-    const { epoch } = this
     const at = Date.now()
     this.nextLookUpAt = at + RETRY_MS
     const lookUp = findToken(this.env.DB, hash)
       .then((found) => {
-        if (epoch !== this.epoch) return
+        if (this.lookUp !== lookUp) return
         const lastUsedAt = Math.max(found.lastUsedAt, this.identity?.lastUsedAt ?? 0)
         this.identity = { ...found, lastUsedAt, at }
       })
@@ -168,84 +160,60 @@ export class RateLimiter extends DurableObject<Env> {
     return lookUp
   }
 
-  private openFreshness(database: string, now: number): Freshness {
-    if (this.freshness) {
-      this.freshness.follow(database, now)
-      return this.freshness
-    }
-    // A row of an earlier release does not say what the token wrote.
-    const unknown = { database, bookmark: null, unsettledUntil: now }
-    const stored = this.stored ? (this.stored.freshness ?? unknown) : null
-    this.freshness = new Freshness(database, now, stored)
-    return this.freshness
-  }
-
-  private freshnessDatabase(reported: string): string {
-    return this.identity?.token?.database ?? this.stored?.freshness?.database ?? reported
-  }
-
-  private count(demand: Demand, now: number): Verdict {
-    // No request is allowed or counted while its company has no database time.
+  private count({ seen, begun, ...cost }: Cost & Report, now: number): Decision {
+    if (seen) this.writes.report(seen, now)
+    if (begun !== undefined) this.writes.beginWrite(now, begun)
+    // While the company has no database time, requests are refused and not counted.
     const isClosed = this.company.isClosed(now)
-    const { window, verdict } = count(this.window, now, isClosed ? { ...demand, requests: 0 } : demand)
-    if (isClosed) verdict.allowed = false
-    if (this.company.rest) verdict.company = this.company.rest
-    this.company.add(this.identity?.token?.companyId, demand.databaseMs, now)
+    const { window, decision } = count(this.window, now, isClosed ? { ...cost, requests: 0 } : cost)
+    if (isClosed) decision.allowed = false
+    if (this.company.remaining) decision.company = this.company.remaining
+    this.company.add(this.identity?.token?.companyId, cost.databaseMs, now)
+    const { allowed } = decision
     const used = {
-      requests: (verdict.allowed ? demand.requests - (demand.counted?.requests ?? 0) : 0) + (demand.uncounted ?? 0),
-      refused: (verdict.allowed ? 0 : demand.requests) + (demand.refused ?? 0),
-      databaseMs: demand.databaseMs,
+      requests: (allowed ? cost.requests - (cost.counted?.requests ?? 0) : 0) + (cost.uncounted ?? 0),
+      refused: (allowed ? 0 : cost.requests) + (cost.refused ?? 0),
+      databaseMs: cost.databaseMs,
     }
     this.window = window
-    if (used.requests + used.refused + used.databaseMs > 0) {
-      this.hours = addUsage(this.hours, now, used)
-      this.hasChanged = true
-    }
-    return verdict
+    const isUsed = used.requests + used.refused + used.databaseMs > 0
+    if (isUsed) this.hours = addUsage(this.hours, now, used)
+    this.hasChanged ||= isUsed || seen !== undefined
+    return decision
   }
 
-  /** Stores what a crash must not lose, and the rest when the object is idle. */
-  private keep(now: number, isWrite: boolean): void {
-    const { window, stored } = this
-    const isFirst = this.lastCallAt === 0
-    this.lastCallAt = now
+  /** Stores the part that a crash must not lose, and the rest when the object is idle. */
+  private keep(): void {
+    const { window, stored, isFirst } = this
+    this.isFirst = false
     if (!window) return
     const isOther = window.startedAt !== stored?.startedAt
     const isMore = window.count > (isOther ? 0 : stored.count)
     const isLarge = window.databaseMs - (isOther ? 0 : stored.databaseMs) >= LARGE_MS
-    const isUncovered = isWrite && (stored?.freshness?.unsettledUntil ?? 0) < now
-    // The first row is exact: a token that is seldom used loses nothing by the eviction of its object.
-    if (isMore || isLarge || isUncovered) this.store(now, isFirst ? 1 : BLOCK, false)
-    if (this.hasChanged && this.timer === null) this.timer = setTimeout(() => this.storeWhenIdle(), IDLE_MS)
-  }
-
-  private storeWhenIdle(): void {
-    this.timer = null
-    const now = Date.now()
-    const idleMs = now - this.lastCallAt
-    if (idleMs < IDLE_MS) this.timer = setTimeout(() => this.storeWhenIdle(), IDLE_MS - idleMs)
-    else if (this.hasChanged) this.store(now, 1, true)
+    const isUncovered = this.writes.toStored(false).isUnsettled && !stored?.freshness?.isUnsettled
+    // The first row is exact: a seldom used token loses nothing by the eviction of its object.
+    if (isMore || isLarge || isUncovered) this.store(isFirst ? 1 : BLOCK, false)
+    clearTimeout(this.timer)
+    if (this.hasChanged) this.timer = setTimeout(() => this.store(1, true), IDLE_MS)
   }
 
   /** @param block requests that the row counts from the present one on */
-  private store(now: number, block: number, isIdle: boolean): void {
-    const { window, identity } = this
+  private store(block: number, isIdle: boolean): void {
+    const { window, hours, identity } = this
     if (!window) return
-    const freshness = this.freshness?.toStored(now, isIdle) ?? this.stored?.freshness
-    this.stored = {
-      ...window,
-      count: window.count + (block - 1),
-      hours: this.hours,
-      ...(freshness && { freshness }),
-      ...(identity && { identity }),
-    }
+    const freshness = this.writes.toStored(isIdle)
+    this.stored = { ...window, count: window.count + block - 1, hours, freshness, identity }
     this.ctx.storage.kv.put('window', this.stored)
-    // A row that counts ahead is to be replaced by an exact one.
+    // A row that counts ahead is replaced by an exact one later.
     this.hasChanged = block > 1
   }
 }
 
-/** The window alone: the rest of the row is kept, or forgotten, by itself. */
-function windowOf({ startedAt, count, databaseMs }: Stored): Window {
-  return { startedAt, count, databaseMs }
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      RATE_LIMITER: DurableObjectNamespace<RateLimiter>
+      COMPANY_LIMITER: DurableObjectNamespace<CompanyLimiter>
+    }
+  }
 }

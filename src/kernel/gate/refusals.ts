@@ -1,16 +1,18 @@
 import { ApiError } from '../http/errors.ts'
 import { describeSeconds } from '../http/messages.ts'
+import type { Permission } from './permissions.ts'
+import type { Token } from './tokens.ts'
 import {
   COMPANY_LIMIT_MS,
-  companyRestAt,
+  companyRemainingAt,
   DATABASE_LIMIT_MS,
-  type DatabaseRest,
+  type Decision,
   databaseResetAt,
   isClosed,
   LIMIT,
-  type Rest,
+  type Remaining,
+  type RemainingTime,
   secondsUntil,
-  type Verdict,
   WINDOW_MS,
 } from './window.ts'
 
@@ -26,25 +28,25 @@ export const POLICY = [
 ].join(', ')
 
 /** `RateLimit` of the same draft. */
-export function describeLimits(rest: Rest, now: number): string {
-  const describeTime = (name: string, each: DatabaseRest, limitMs: number) => {
+export function describeLimits(limits: Remaining, now: number): string {
+  const describeTime = (name: string, each: RemainingTime, limitMs: number) => {
     const milliseconds = Math.max(0, Math.floor(each.databaseMs))
     return `"${name}";r=${milliseconds};t=${secondsUntilTime(each, now, limitMs)}`
   }
   return [
-    `"default";r=${rest.remaining};t=${secondsUntil(rest.resetAt, now)}`,
-    describeTime('database', rest, DATABASE_LIMIT_MS),
-    describeTime('company', companyRestAt(rest.company, now), COMPANY_LIMIT_MS),
+    `"default";r=${limits.remaining};t=${secondsUntil(limits.resetAt, now)}`,
+    describeTime('database', limits, DATABASE_LIMIT_MS),
+    describeTime('company', companyRemainingAt(limits.company, now), COMPANY_LIMIT_MS),
   ].join(', ')
 }
 
-/** The 429 of a verdict that refuses: by the limit that does so for longest. */
-export function refusalOf(verdict: Verdict, now: number): ApiError {
-  const { company, remaining, resetAt, databaseMs } = verdict
+/** The 429 of a refusal, by the limit that refuses for longest. */
+export function refusalOf(decision: Decision, now: number): ApiError {
+  const { company, remaining, resetAt, databaseMs } = decision
   const refusals: [seconds: number, problem?: string][] = []
   if (databaseMs <= 0) {
     const problem = `The token may use ${DATABASE_LIMIT_MS / 1_000} seconds of database time a minute`
-    refusals.push([secondsUntilTime(verdict, now, DATABASE_LIMIT_MS), problem])
+    refusals.push([secondsUntilTime(decision, now, DATABASE_LIMIT_MS), problem])
   }
   if (company && isClosed(company, now, COMPANY_LIMIT_MS)) {
     const problem = `All tokens of the company may use ${COMPANY_LIMIT_MS / 1_000} seconds of database time a minute`
@@ -64,7 +66,14 @@ export function rateLimited(seconds: number, problem = `The token may send ${LIM
   })
 }
 
-function secondsUntilTime(rest: DatabaseRest, now: number, limitMs: number): number {
-  const at = databaseResetAt(rest, limitMs)
-  return secondsUntil(at, now, at - rest.resetAt + WINDOW_MS)
+function secondsUntilTime(time: RemainingTime, now: number, limitMs: number): number {
+  const at = databaseResetAt(time, limitMs)
+  return secondsUntil(at, now, at - time.resetAt + WINDOW_MS)
+}
+
+/** The 403 of a token that may not send a request, whatever else is wrong with that. */
+export function refuseToken({ suspended, permissions }: Token, required?: Permission): ApiError | null {
+  if (suspended) return new ApiError('forbidden', { message: 'The company is suspended: ask the operator of this API' })
+  if (required === undefined || permissions.has(required)) return null
+  return new ApiError('forbidden', { message: `The token lacks the permission \`${required}\`: use one that has it` })
 }

@@ -8,7 +8,7 @@ import { placementColumns } from '../db/placement.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
-/** For how long a token may be used after it was looked up: its revocation takes effect everywhere within this time. */
+/** A token may be used this long after its look-up: its revocation takes effect everywhere within this time. */
 export const TOKEN_MS = 30_000
 /** The last use is written at most this often. */
 export const LAST_USED_EVERY_MS = 60_000
@@ -18,7 +18,7 @@ export interface Token {
   /** SHA-256 of the token, lower-case hex. */
   hash: string
   companyId: number
-  /** The binding of the database that has the company's data, and its place in the full-text tables there. */
+  /** The binding of the company's database, and the company's slot in the full-text tables there. */
   database: string
   companySlot: number
   suspended: boolean
@@ -28,12 +28,12 @@ export interface Token {
   expiresAt: number | null
 }
 
-/** What the directory database says of a token's hash. */
+/** The directory's row of a token's hash. */
 export interface Found {
   /** Null for a revoked token, undefined for an unknown one. */
   token: Token | null | undefined
   lastUsedAt: number
-  /** The migrations that the directory has. */
+  /** The migrations of the directory. */
   applied: string | null
 }
 

@@ -8,60 +8,59 @@ export const WINDOW_MS = 60_000
 /** One fixed window from its first request: requests counted, and database time used with the debt of earlier windows. */
 export type Window = { startedAt: number; count: number; databaseMs: number }
 
-/** What an isolate reports of a token's use since its last call. */
-export interface Use {
-  /** Database time. */
+/** A token's use since the last call of its isolate. */
+export interface Usage {
   databaseMs: number
-  /** Requests refused without a call, where there are any. */
+  /** Requests that the isolate refused without a call. */
   refused?: number
-  /** Requests allowed without a call while the object failed, where there are any. */
+  /** Requests that the isolate allowed while the object failed. */
   uncounted?: number
 }
 
-/** What a request needs: all of its requests are allowed, or none. */
-export interface Demand extends Use {
+/** The price of a call: all of its requests are allowed, or none. */
+export interface Cost extends Usage {
   requests: number
   /** Those of them that an earlier call counted, in the window that ends at `resetAt`. */
   counted?: { requests: number; resetAt: number }
 }
 
-/** What is left of a window of database time, which ends at `resetAt`; negative when overused. */
-export interface DatabaseRest {
+/** Database time left of a window that ends at `resetAt`; negative when overused. */
+export interface RemainingTime {
   resetAt: number
   databaseMs: number
 }
 
 /** What is left of a token's window. */
-export interface Rest extends DatabaseRest {
-  /** Requests that are not counted yet. */
+export interface Remaining extends RemainingTime {
+  /** Requests. */
   remaining: number
-  /** Of the token's company; absent while that is not known. */
-  company?: DatabaseRest
+  /** Of the token's company; absent while unknown. */
+  company?: RemainingTime
 }
 
-/** The decision on one request, and what is left after it. */
-export interface Verdict extends Rest {
+/** Whether a request is allowed, and what is left after it. */
+export interface Decision extends Remaining {
   allowed: boolean
 }
 
-/** Counts the use that is reported, and the requests of the demand if the window has room for all of them. */
+/** Counts the reported usage, and the requests if the window has room for all of them. */
 export function count(
   window: Window | undefined,
   now: number,
-  demand: Demand,
+  cost: Cost,
   limitMs = DATABASE_LIMIT_MS,
-): { window: Window; verdict: Verdict } {
+): { window: Window; decision: Decision } {
   const current = advance(window, now, limitMs)
   const resetAt = current.startedAt + WINDOW_MS
-  const { counted } = demand
+  const { counted } = cost
   const released = counted?.resetAt === resetAt ? counted.requests : 0
-  const before = Math.min(LIMIT, Math.max(0, current.count - released) + (demand.uncounted ?? 0))
-  const databaseMs = current.databaseMs + demand.databaseMs
-  const allowed = databaseMs < limitMs && before + demand.requests <= LIMIT
-  const total = allowed ? before + demand.requests : before
+  const before = Math.min(LIMIT, Math.max(0, current.count - released) + (cost.uncounted ?? 0))
+  const databaseMs = current.databaseMs + cost.databaseMs
+  const allowed = databaseMs < limitMs && before + cost.requests <= LIMIT
+  const total = allowed ? before + cost.requests : before
   return {
     window: { startedAt: current.startedAt, count: total, databaseMs },
-    verdict: { allowed, remaining: LIMIT - total, resetAt, databaseMs: limitMs - databaseMs },
+    decision: { allowed, remaining: LIMIT - total, resetAt, databaseMs: limitMs - databaseMs },
   }
 }
 
@@ -76,30 +75,30 @@ function advance(window: Window | undefined, now: number, limitMs: number): Wind
   return { startedAt: debtMs > 0 ? window.startedAt + passed * WINDOW_MS : now, count: 0, databaseMs: debtMs }
 }
 
-/** What an earlier rest of the company has become by `now`: windows pass by time alone. */
-export function companyRestAt(rest: DatabaseRest | undefined, now: number): DatabaseRest {
-  const window = rest && {
-    startedAt: rest.resetAt - WINDOW_MS,
+/** What remains of the company's time by `now`, as of an earlier answer: windows pass by time alone. */
+export function companyRemainingAt(earlier: RemainingTime | undefined, now: number): RemainingTime {
+  const window = earlier && {
+    startedAt: earlier.resetAt - WINDOW_MS,
     count: 0,
-    databaseMs: COMPANY_LIMIT_MS - rest.databaseMs,
+    databaseMs: COMPANY_LIMIT_MS - earlier.databaseMs,
   }
-  return count(window, now, { requests: 0, databaseMs: 0 }, COMPANY_LIMIT_MS).verdict
+  return count(window, now, { requests: 0, databaseMs: 0 }, COMPANY_LIMIT_MS).decision
 }
 
 /** When there is database time again: when the first window begins with less than a whole allowance used. */
-export function databaseResetAt({ resetAt, databaseMs }: DatabaseRest, limitMs = DATABASE_LIMIT_MS): number {
+export function databaseResetAt({ resetAt, databaseMs }: RemainingTime, limitMs = DATABASE_LIMIT_MS): number {
   const windows = Math.floor((limitMs - databaseMs) / limitMs)
   return resetAt + Math.max(0, windows - 1) * WINDOW_MS
 }
 
 /** Whether there is no database time at `now`. */
-export function isClosed(rest: DatabaseRest | undefined, now: number, limitMs = DATABASE_LIMIT_MS): boolean {
-  return rest !== undefined && rest.databaseMs <= 0 && now < databaseResetAt(rest, limitMs)
+export function isClosed(time: RemainingTime | undefined, now: number, limitMs = DATABASE_LIMIT_MS): boolean {
+  return time !== undefined && time.databaseMs <= 0 && now < databaseResetAt(time, limitMs)
 }
 
 /** Whether the token or its company has no database time at `now`. */
-export function isOutOfTime(rest: Rest, now: number): boolean {
-  return isClosed(rest, now) || isClosed(rest.company, now, COMPANY_LIMIT_MS)
+export function isOutOfTime(remaining: Remaining, now: number): boolean {
+  return isClosed(remaining, now) || isClosed(remaining.company, now, COMPANY_LIMIT_MS)
 }
 
 /** Whole seconds until a reset: at least 1, and at most `withinMs`, however far the clocks of two machines differ. */
@@ -108,13 +107,13 @@ export function secondsUntil(resetAt: number, now: number, withinMs = WINDOW_MS)
 }
 
 const HOUR_MS = 3_600_000
-/** The present hour and those of a day before it. */
+/** The present hour and a day before it. */
 const HOURS = 25
 
-/** What a token used in one hour, which begins at `at`. */
+/** A token's use in the hour that begins at `at`. */
 export type HourOfUsage = { at: number; requests: number; refused: number; databaseMs: number }
 
-/** Adds what a call counted to the hours before it, in ascending order. */
+/** Adds the use of a call to the hours, which are in ascending order. */
 export function addUsage(hours: readonly HourOfUsage[], now: number, used: Omit<HourOfUsage, 'at'>): HourOfUsage[] {
   const at = now - (now % HOUR_MS)
   const last = hours.at(-1)

@@ -165,7 +165,16 @@ async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA')
   }
 }
 
-/** The eight groups of an IPv6 address, or null. */
-export function parseIpv6(text: string): number[] | null {
-  return ipaddr.IPv6.isValid(text) ? ipaddr.IPv6.parse(text).parts : null
+/**
+ * The networks whose addresses one caller may use freely, the smaller first: an IPv4 address itself (IPv4-mapped too), or
+ * the /64 of an IPv6 address (RFC 4291, section 2.2) and its /48, which one site may have (RFC 6177). Other text is
+ * returned as it is, truncated.
+ */
+export function networksOf(address: string): [network: string, ...site: string[]] {
+  const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
+  if (!ipaddr.isValid(text)) return [text]
+  const parsed = ipaddr.process(text)
+  if (parsed instanceof ipaddr.IPv4) return [parsed.toString()]
+  const prefix = parsed.parts.slice(0, 4).map((group) => group.toString(16))
+  return [`${prefix.join(':')}::/64`, `${prefix.slice(0, 3).join(':')}::/48`]
 }

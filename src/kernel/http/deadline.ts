@@ -58,17 +58,24 @@ export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   return outcome.finally(() => clearTimeout(timer))
 }
 
+/** In a busy isolate a timer may fire before an answer that has arrived. */
 const BUSY_MS = 200
 
 /**
- * As {@link withDeadline}. In a busy isolate a timer may come before an answer that has arrived: that gets another turn
- * before the deadline.
+ * Settles as the work does, or rejects with a {@link DeadlineError} once nothing was heard of its peer for `ms`
+ * milliseconds: neither this answer nor, by `heardAt`, that of other work.
  */
-export function withFairDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
-  return withDeadline(work, ms - BUSY_MS).catch((error: unknown) => {
-    if (error instanceof DeadlineError) return withDeadline(work, BUSY_MS)
-    throw error
-  })
+export async function withSilenceLimit<T>(work: Promise<T>, heardAt: () => number, ms: number): Promise<T> {
+  const startedAt = Date.now()
+  // The work after a response lives for 30 seconds.
+  const endsAt = () => Math.min(Math.max(startedAt, heardAt()) + ms, startedAt + 2 * BUDGET_MS.silence)
+  for (;;) {
+    try {
+      return await withDeadline(work, Math.max(BUSY_MS, endsAt() - Date.now()))
+    } catch (error) {
+      if (!(error instanceof DeadlineError) || Date.now() >= endsAt() + BUSY_MS) throw error
+    }
+  }
 }
 
 const LONGEST_POLL_MS = 16

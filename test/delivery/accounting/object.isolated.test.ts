@@ -182,7 +182,7 @@ describe('a write', () => {
     for (const { response, hops } of [made, changed, removed]) {
       expect(response.status).toBe(200)
       const own = hops.filter((hop) => hop.name !== 'fetch')
-      expect(own.map((hop) => hop.name)).toEqual(['RATE_LIMITER.enter', 'DB.batch'])
+      expect(own.map((hop) => hop.name)).toEqual(['RATE_LIMITER.admit', 'DB.batch'])
     }
     expect([made.depth, read.depth]).toEqual([2, 2])
     expect(started).toEqual([shop.company.id, shop.company.id, shop.company.id])

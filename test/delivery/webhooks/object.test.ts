@@ -84,7 +84,7 @@ describe('the object of a company', () => {
       bindings,
     )
     expect(response.status).toBe(200)
-    expect(hops.map(({ name }) => name)).toEqual(['RATE_LIMITER.enter', 'DB.batch'])
+    expect(hops.map(({ name }) => name)).toEqual(['RATE_LIMITER.admit', 'DB.batch'])
     expect(depth).toBe(2)
     const put = request(token, 'PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [] })
     expect((await measureHops(put, bindings)).depth).toBeLessThanOrEqual(3)

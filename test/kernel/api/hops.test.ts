@@ -134,7 +134,7 @@ describe('serial waits for the network', () => {
       const { response, hops, depth: measured } = await measureHops(request(token, method, path(), body?.()))
       expect(response.status, await response.clone().text()).toBeOneOf(name.includes('presign') ? [200, 409] : [200])
       expect(measured, `${path()}: ${JSON.stringify(hops)}`).toBe(depth)
-      expect(hops.filter(({ name }) => name === 'RATE_LIMITER.enter')).toHaveLength(1)
+      expect(hops.filter(({ name }) => name === 'RATE_LIMITER.admit')).toHaveLength(1)
       expect(hops.filter(({ name }) => name.startsWith('DB.')).length, JSON.stringify(hops)).toBe(1)
     }
   })
@@ -147,7 +147,7 @@ describe('serial waits for the network', () => {
     for (let i = 0; i < 3; i++) {
       const { hops } = await measureHops(request(own, method, path, body))
       expect(hops).toEqual([
-        { name: 'RATE_LIMITER.enter', depth: 1 },
+        { name: 'RATE_LIMITER.admit', depth: 1 },
         { name: 'DB.batch', depth: 2 },
       ])
     }

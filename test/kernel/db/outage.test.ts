@@ -48,7 +48,7 @@ describe('a directory database that fails', () => {
   it('returns 503 with Retry-After to a token that is not known yet', async () => {
     const { token } = await mintCompany({ home: 'DB' })
     const broken = wrapBindings(env, (name, work) =>
-      name === 'RATE_LIMITER.enter' || name === 'DB.batch' ? Promise.reject(new Error(LOCKED)) : work(),
+      name === 'RATE_LIMITER.admit' || name === 'DB.batch' ? Promise.reject(new Error(LOCKED)) : work(),
     )
     const response = await send(request(token, ...POST), { env: broken })
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '2'])

@@ -6,7 +6,7 @@ import { type CompanyLimiter, CompanyShare } from '../../../src/kernel/gate/comp
 import type { RateLimiter } from '../../../src/kernel/gate/limiter.ts'
 import { describeLimits, refusalOf } from '../../../src/kernel/gate/refusals.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, type DatabaseRest, LIMIT } from '../../../src/kernel/gate/window.ts'
+import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT, type RemainingTime } from '../../../src/kernel/gate/window.ts'
 import { adminCall } from '../../support/admin.ts'
 import { migrate, mintCompany, mintToken, request, send } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
@@ -144,8 +144,8 @@ describe('the database time of a company', () => {
     await useUp(company)
     const [first = ''] = company.tokens
     const { resetAt, remaining } = await tokenObject(first).take({ requests: 0, databaseMs: 0 })
-    const demand = { requests: 5, databaseMs: 0, counted: { requests: 1, resetAt } }
-    expect(await tokenObject(first).take(demand)).toMatchObject({ allowed: false, remaining: remaining + 1 })
+    const cost = { requests: 5, databaseMs: 0, counted: { requests: 1, resetAt } }
+    expect(await tokenObject(first).take(cost)).toMatchObject({ allowed: false, remaining: remaining + 1 })
   })
 
   it('is not used by the administration', async () => {
@@ -170,21 +170,21 @@ describe('the database time of a company', () => {
 
 describe('the refusal', () => {
   const now = Date.UTC(2026, 0, 31)
-  const verdict = (remaining: number, databaseMs: number, company?: DatabaseRest) => {
+  const decision = (remaining: number, databaseMs: number, company?: RemainingTime) => {
     const rest = { allowed: false, remaining, databaseMs, resetAt: now + 20_000 }
     return refusalOf({ ...rest, ...(company && { company }) }, now)
   }
 
   it('is that of the limit which refuses for longest', () => {
     const messages = [
-      verdict(0, 1),
-      verdict(9, 0),
-      verdict(9, 1, { databaseMs: 0, resetAt: now + 30_000 }),
-      verdict(9, 0, { databaseMs: 0, resetAt: now + 30_000 }),
-      verdict(9, -DATABASE_LIMIT_MS, { databaseMs: 0, resetAt: now + 30_000 }),
-      verdict(0, 1, { databaseMs: 0, resetAt: now + 10_000 }),
+      decision(0, 1),
+      decision(9, 0),
+      decision(9, 1, { databaseMs: 0, resetAt: now + 30_000 }),
+      decision(9, 0, { databaseMs: 0, resetAt: now + 30_000 }),
+      decision(9, -DATABASE_LIMIT_MS, { databaseMs: 0, resetAt: now + 30_000 }),
+      decision(0, 1, { databaseMs: 0, resetAt: now + 10_000 }),
       // Its reset has passed.
-      verdict(0, 1, { databaseMs: 0, resetAt: now }),
+      decision(0, 1, { databaseMs: 0, resetAt: now }),
     ].map(({ message }) => message.replace(/ may .*(requests|database time) a minute: retry/, ' $1'))
     expect(messages).toEqual([
       'The token requests after 20 seconds',
@@ -218,9 +218,10 @@ it('the exchange with the object of the company is not waited for by any request
     const objects = { idFromName: (name: string) => name, get: () => hang }
     Object.assign(object, { company: new CompanyShare(objects as unknown as Env['COMPANY_LIMITER']) })
   })
-  const entry = { hash: hashToken(token), requests: 1, databaseMs: 10, isWrite: false }
-  const all = await Promise.all(Array.from({ length: 330 }, () => tokenObject(token).enter(entry)))
-  expect(all.filter((each) => each.kind === 'entered' && each.verdict.allowed)).toHaveLength(LIMIT)
+  const request = { databaseMs: 10, isWrite: false }
+  const admit = () => tokenObject(token).admit(hashToken(token), request)
+  const all = await Promise.all(Array.from({ length: 330 }, admit))
+  expect(all.filter((each) => each.kind === 'admitted' && each.decision.allowed)).toHaveLength(LIMIT)
   expect(await use(token, DATABASE_LIMIT_MS)).toMatchObject({ allowed: false })
 })
 

@@ -1,8 +1,9 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
+import { IN_FLIGHT } from '../../../src/kernel/db/batch-semaphore.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { DATABASE_LIMIT_MS, type Demand } from '../../../src/kernel/gate/window.ts'
+import { type Cost, DATABASE_LIMIT_MS } from '../../../src/kernel/gate/window.ts'
 import { migrate, mintCompany, request, send, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { memory, statusesOf, timedDatabase, withLimiter } from './support.ts'
@@ -12,9 +13,6 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-/** How many batches a token may have in flight before the first of them has ended. */
-const FIRST_IN_FLIGHT = 8
-
 /** A company with so much database time for each statement, and the calls of its limiter. */
 async function company(durationMs: number, hold?: () => Promise<unknown>) {
   const { token } = await mintCompany({ home: 'DB' })
@@ -22,10 +20,10 @@ async function company(durationMs: number, hold?: () => Promise<unknown>) {
   await sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), hashToken(token))
   const { DB, seen } = timedDatabase(durationMs, hold)
   const window = memory()
-  const calls: Demand[] = []
-  const { bindings: limited } = withLimiter(async (name, demand) => {
-    calls.push(demand)
-    return window(name, demand)
+  const calls: Cost[] = []
+  const { bindings: limited } = withLimiter(async (name, cost) => {
+    calls.push(cost)
+    return window(name, cost)
   })
   const bindings: Env = { ...limited, DB }
   const call = async (method: string, path: string, body?: unknown) => {
@@ -39,7 +37,7 @@ async function company(durationMs: number, hold?: () => Promise<unknown>) {
   return { token, bindings, seen, calls, call, use, get }
 }
 
-const reported = (calls: Demand[]) => calls.reduce((sum, { databaseMs }) => sum + databaseMs, 0)
+const reported = (calls: Cost[]) => calls.reduce((sum, { databaseMs }) => sum + databaseMs, 0)
 
 describe('database time', () => {
   it('is counted for every statement of a request, reads and writes', async () => {
@@ -144,18 +142,10 @@ describe('many concurrent requests of a token', () => {
   it('are not all admitted before the first expensive one is counted', async () => {
     const { bindings, seen, get } = await company(250)
     const statuses = await statusesOf(100, get, bindings)
-    expect(seen.mostInFlight).toBeLessThanOrEqual(FIRST_IN_FLIGHT)
-    expect(seen.statements * 250).toBeLessThanOrEqual(DATABASE_LIMIT_MS + FIRST_IN_FLIGHT * 250)
+    expect(seen.mostInFlight).toBeLessThanOrEqual(IN_FLIGHT)
+    expect(seen.statements * 250).toBeLessThanOrEqual(DATABASE_LIMIT_MS + IN_FLIGHT * 250)
     expect(statuses[404]).toBe(seen.batches)
     expect(statuses).toEqual({ 404: seen.batches, 429: 100 - seen.batches })
-  })
-
-  it('run one by one once they are known to be expensive', async () => {
-    const { bindings, seen, get, call } = await company(250)
-    await call('GET', '/clients/1')
-    seen.mostInFlight = 0
-    await statusesOf(4, get, bindings)
-    expect(seen.mostInFlight).toBe(1)
   })
 
   it('all succeed when they are cheap', async () => {
@@ -170,7 +160,7 @@ describe('many concurrent requests of a token', () => {
     const other = await mintCompany()
     const response = await send(request(other.token, 'GET', '/clients'), { env: { ...bindings, DB: env.DB } })
     expect(response.status).toBe(200)
-    expect(seen.inFlight).toBe(FIRST_IN_FLIGHT)
+    expect(seen.inFlight).toBe(IN_FLIGHT)
     released.resolve()
     expect(await waiting).toEqual({ 404: 20 })
   })

@@ -1,8 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { RateLimiter } from '../../../src/kernel/gate/limiter.ts'
-import type { Entered } from '../../../src/kernel/gate/protocol.ts'
+import type { AdmitRequest, Admitted, RateLimiter } from '../../../src/kernel/gate/limiter.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS, type Window } from '../../../src/kernel/gate/window.ts'
 import { migrate, mintCompany, randomToken, sql } from '../../support/app.ts'
@@ -29,25 +28,21 @@ class Gate {
     return new Gate((await mintCompany()).token)
   }
 
-  /** A request with one permit, or one that says otherwise. */
-  async enter(entry: Partial<Parameters<RateLimiter['enter']>[0]> = {}): Promise<Entered> {
-    const request = { hash: this.hash, requests: 1, databaseMs: 0, isWrite: false, ...entry }
-    const result = await this.stub.enter(request)
-    if (result.kind !== 'entered') throw new Error(`The token is ${result.kind}.`)
-    return result as Entered
+  async admit(request: Partial<AdmitRequest> = {}): Promise<Admitted> {
+    const result = await this.stub.admit(this.hash, { databaseMs: 0, isWrite: false, ...request })
+    if (result.kind !== 'admitted') throw new Error(`The token is ${result.kind}.`)
+    return result as Admitted
   }
 
-  write = () => this.enter({ isWrite: true })
+  write = () => this.admit({ isWrite: true })
 
-  async mark(): Promise<string | null> {
-    return (await this.enter()).mark
+  async constraint(): Promise<string | null> {
+    return (await this.admit()).constraint
   }
 
-  /** Reports the bookmark of a write, or of the read that began at a time. */
-  async report(bookmark: string, which: { write?: number | undefined; settledAt?: number | undefined } = {}) {
-    const { write, settledAt } = which
-    const known = { ...(write !== undefined && { write }), ...(settledAt !== undefined && { settledAt }) }
-    await this.stub.report({ databaseMs: 0, read: { database: 'DB', bookmark, ...known } })
+  /** Reports the bookmark of an admitted request. */
+  async report(bookmark: string, { receipt }: Pick<Admitted, 'receipt'> = {}) {
+    await this.stub.report({ databaseMs: 0, seen: { database: 'DB', bookmark, ...receipt } })
   }
 
   /** Requests allowed of so many, one after the other, inside of the object. */
@@ -55,9 +50,8 @@ class Gate {
     return runInDurableObject(this.stub, async (object) => {
       let allowed = 0
       for (let i = 0; i < requests; i++) {
-        const entry = { hash: this.hash, requests: 1, databaseMs: 0, isWrite: false }
-        const result = await object.enter(entry)
-        if (result.kind === 'entered' && result.verdict.allowed) allowed++
+        const result = await object.admit(this.hash, { databaseMs: 0, isWrite: false })
+        if (result.kind === 'admitted' && result.decision.allowed) allowed++
       }
       return allowed
     })
@@ -88,13 +82,13 @@ afterEach(() => {
 describe('counting', () => {
   it('allows exactly 300 of 330 concurrent requests', async () => {
     const gate = await Gate.open()
-    const all = await Promise.all(Array.from({ length: 330 }, () => gate.enter()))
-    expect(all.filter(({ verdict }) => verdict.allowed)).toHaveLength(LIMIT)
+    const all = await Promise.all(Array.from({ length: 330 }, () => gate.admit()))
+    expect(all.filter(({ decision }) => decision.allowed)).toHaveLength(LIMIT)
   })
 
   it('is separate for each token', async () => {
     await (await Gate.open()).allow(LIMIT)
-    expect((await (await Gate.open()).enter()).verdict).toMatchObject({ allowed: true, remaining: LIMIT - 1 })
+    expect((await (await Gate.open()).admit()).decision).toMatchObject({ allowed: true, remaining: LIMIT - 1 })
   })
 
   it.each([1, 2, 7, 21, 50, 150])('gives no second allowance after a crash behind %i requests', async (requests) => {
@@ -127,14 +121,14 @@ describe('counting', () => {
     const gate = await Gate.open()
     await runInDurableObject(gate.stub, async (object, state) => {
       const put = vi.spyOn(state.storage.kv, 'put')
-      const enter = () => object.enter({ hash: gate.hash, requests: 1, databaseMs: 2, isWrite: false })
+      const admit = () => object.admit(gate.hash, { databaseMs: 2, isWrite: false })
       for (let i = 1; i <= LIMIT; i++) {
-        await enter()
+        await admit()
         expect(state.storage.kv.get<Window>('window')?.count).toBeGreaterThanOrEqual(i)
       }
       expect(put.mock.calls.length).toBeLessThanOrEqual(LIMIT / 10)
       put.mockClear()
-      expect(await enter()).toMatchObject({ verdict: { allowed: false } })
+      expect(await admit()).toMatchObject({ decision: { allowed: false } })
       expect(put).not.toHaveBeenCalled()
     })
   })
@@ -144,9 +138,8 @@ describe('counting', () => {
     await runInDurableObject(gate.stub, async (object, state) => {
       const put = vi.spyOn(state.storage.kv, 'put')
       for (let i = 1; i <= 100; i++) {
-        const entry = { hash: gate.hash, requests: 1, databaseMs: 0, isWrite: true }
-        const { write = 0 } = (await object.enter(entry)) as Entered
-        object.report({ databaseMs: 1, read: { database: 'DB', bookmark: BOOKMARK, write } })
+        const { receipt } = (await object.admit(gate.hash, { databaseMs: 0, isWrite: true })) as Admitted
+        object.report({ databaseMs: 1, seen: { database: 'DB', bookmark: BOOKMARK, ...receipt } })
       }
       expect(put.mock.calls.length).toBeLessThanOrEqual(10)
     })
@@ -155,11 +148,11 @@ describe('counting', () => {
   it('opens a new window after the old one, and keeps its end through a crash', async () => {
     const gate = await Gate.open()
     await gate.allow(LIMIT)
-    const { verdict: old } = await gate.enter()
+    const { decision: old } = await gate.admit()
     await gate.crash()
-    expect((await gate.enter()).verdict).toEqual(old)
+    expect((await gate.admit()).decision).toEqual(old)
     moveTime(WINDOW_MS)
-    expect((await gate.enter()).verdict).toMatchObject({ allowed: true, remaining: LIMIT - 1 })
+    expect((await gate.admit()).decision).toMatchObject({ allowed: true, remaining: LIMIT - 1 })
     await gate.crash()
     expect(await gate.allow(LIMIT)).toBeLessThanOrEqual(LIMIT - 1)
   })
@@ -167,25 +160,25 @@ describe('counting', () => {
   it('counts database time for all isolates together, and through crashes', async () => {
     const gate = await Gate.open()
     for (const left of [10_000, 5_000]) {
-      expect((await gate.enter({ databaseMs: 5_000 })).verdict).toMatchObject({ allowed: true, databaseMs: left })
+      expect((await gate.admit({ databaseMs: 5_000 })).decision).toMatchObject({ allowed: true, databaseMs: left })
       await gate.crash()
     }
-    const { verdict: refused } = await gate.enter({ databaseMs: 20_000 })
+    const { decision: refused } = await gate.admit({ databaseMs: 20_000 })
     expect(refused).toMatchObject({ allowed: false, databaseMs: -15_000 })
     await gate.crash()
-    expect((await gate.enter()).verdict).toMatchObject({ allowed: false, databaseMs: -15_000 })
+    expect((await gate.admit()).decision).toMatchObject({ allowed: false, databaseMs: -15_000 })
 
     // The debt takes another window.
     vi.useFakeTimers({ toFake: ['Date'], now: refused.resetAt })
-    expect((await gate.enter()).verdict.allowed).toBe(false)
+    expect((await gate.admit()).decision.allowed).toBe(false)
     vi.setSystemTime(databaseResetAt(refused))
-    expect((await gate.enter()).verdict).toMatchObject({ allowed: true, databaseMs: DATABASE_LIMIT_MS })
+    expect((await gate.admit()).decision).toMatchObject({ allowed: true, databaseMs: DATABASE_LIMIT_MS })
   })
 
   it('sums the usage by hour: requests, those allowed without it, refusals and database time', async () => {
     const gate = await Gate.open()
     await gate.allow(LIMIT)
-    await gate.enter({ databaseMs: 5, refused: 3 })
+    await gate.admit({ databaseMs: 5, refused: 3 })
     expect(await gate.stub.usage()).toMatchObject([{ requests: LIMIT, refused: 4, databaseMs: 5 }])
   })
 })
@@ -193,11 +186,11 @@ describe('counting', () => {
 describe('the identity', () => {
   beforeEach(stopTime)
 
-  const permissionsOf = async (gate: Gate) => (await gate.enter()).token.permissions.size
+  const permissionsOf = async (gate: Gate) => (await gate.admit()).token.permissions.size
 
   it('has the company, its database and what the token may do', async () => {
     const { id, token } = await mintCompany({ permissions: ['clients:read'] })
-    const { token: found } = await new Gate(token).enter()
+    const { token: found } = await new Gate(token).admit()
     expect(found).toMatchObject({ companyId: id, database: 'DB', suspended: false, expiresAt: null })
     expect([...found.permissions]).toEqual(['clients:read'])
   })
@@ -219,7 +212,7 @@ describe('the identity', () => {
 
   it('is kept with the stored row: an evicted object looks the token up in the background, too', async () => {
     const gate = await Gate.open()
-    await gate.enter()
+    await gate.admit()
     await restrict(gate, '["clients:read"]')
     await gate.crash()
     expect(await permissionsOf(gate)).toBe(9)
@@ -239,8 +232,8 @@ describe('the identity', () => {
   it('of an unknown token stores nothing, and is accepted as soon as it is created', async () => {
     const token = randomToken()
     const gate = new Gate(token)
-    const entry = { hash: gate.hash, requests: 1, databaseMs: 0, isWrite: true }
-    for (let i = 0; i < 3; i++) expect(await gate.stub.enter(entry)).toEqual({ kind: 'unknown' })
+    const request = { databaseMs: 0, isWrite: true }
+    for (let i = 0; i < 3; i++) expect(await gate.stub.admit(gate.hash, request)).toEqual({ kind: 'unknown' })
     await runInDurableObject(gate.stub, async (_, state) => {
       expect([...state.storage.kv.list()]).toEqual([])
       expect(await state.storage.getAlarm()).toBeNull()
@@ -258,15 +251,15 @@ describe('the identity', () => {
     for (const change of ['revoked_at = 1', 'expires_at = 1']) {
       const gate = await Gate.open()
       await sql(`UPDATE api_tokens SET ${change} WHERE token_hash = ?`, gate.hash)
-      const entry = { hash: gate.hash, requests: 1, databaseMs: 0, isWrite: false }
-      expect(await gate.stub.enter(entry)).toMatchObject({ kind: 'ended' })
+      const request = { databaseMs: 0, isWrite: false }
+      expect(await gate.stub.admit(gate.hash, request)).toMatchObject({ kind: 'ended' })
       expect(await gate.stub.usage()).toEqual([])
     }
   })
 
   it('goes on for up to 30 s while the directory fails, and then rejects the request', async () => {
     const gate = await Gate.open()
-    await gate.enter()
+    await gate.admit()
     await runInDurableObject(gate.stub, async (object) => {
       const broken = new Proxy(env.DB, {
         get: (target, name) =>
@@ -277,76 +270,76 @@ describe('the identity', () => {
     moveTime(29_900)
     expect(await permissionsOf(gate)).toBe(9)
     moveTime(200)
-    await expect(gate.enter()).rejects.toThrow()
+    await expect(gate.admit()).rejects.toThrow()
   })
 
   it('says once a minute that the last use is to be written', async () => {
     const gate = await Gate.open()
-    const isDue = async () => (await gate.enter()).isTouchDue
+    const isDue = async () => (await gate.admit()).isTouchDue
     expect([await isDue(), await isDue()]).toEqual([true, false])
     moveTime(61_000)
     expect([await isDue(), await isDue()]).toEqual([true, false])
   })
 })
 
-describe('the freshness of reads', () => {
+describe('where reads may run', () => {
   it('is any replica for a token that wrote nothing', async () => {
-    expect(await (await Gate.open()).mark()).toBeNull()
+    expect(await (await Gate.open()).constraint()).toBeNull()
   })
 
   it('is the primary while a write has not reported, then its bookmark', async () => {
     const gate = await Gate.open()
-    const { write, mark } = await gate.write()
-    expect(mark).toBe('primary')
-    expect(await gate.mark()).toBe('primary')
-    await gate.report(BOOKMARK, { write })
-    expect(await gate.mark()).toBe(BOOKMARK)
+    const written = await gate.write()
+    expect(written.constraint).toBe('primary')
+    expect(await gate.constraint()).toBe('primary')
+    await gate.report(BOOKMARK, written)
+    expect(await gate.constraint()).toBe(BOOKMARK)
   })
 
   it('survives a crash: the primary while a write may be unreported, the bookmark of what was stored', async () => {
     const gate = await Gate.open()
-    const { write } = await gate.write()
+    const written = await gate.write()
     await gate.crash()
-    expect(await gate.mark()).toBe('primary')
-    await gate.report(BOOKMARK, { write })
+    expect(await gate.constraint()).toBe('primary')
+    await gate.report(BOOKMARK, written)
     // Another write may have begun before the crash.
-    expect(await gate.mark()).toBe('primary')
+    expect(await gate.constraint()).toBe('primary')
     moveTime(60_100)
-    const { mark, settledAt } = await gate.enter()
-    expect(mark).toBe('primary')
-    await gate.report(NEWER, { settledAt })
-    expect(await gate.mark()).toBe(NEWER)
+    const read = await gate.admit()
+    expect(read.constraint).toBe('primary')
+    await gate.report(NEWER, read)
+    expect(await gate.constraint()).toBe(NEWER)
   })
 
   it('is the bookmark after the eviction of an idle object', async () => {
     const gate = await Gate.open()
-    const { write } = await gate.write()
-    await gate.report(BOOKMARK, { write })
+    const written = await gate.write()
+    await gate.report(BOOKMARK, written)
     await gate.evictIdle()
-    expect(await gate.mark()).toBe(BOOKMARK)
+    expect(await gate.constraint()).toBe(BOOKMARK)
   })
 
   it('is the bookmark, too, where the evicted object is told first that its token was changed', async () => {
     const gate = await Gate.open()
-    const { write } = await gate.write()
-    await gate.report(BOOKMARK, { write })
+    const written = await gate.write()
+    await gate.report(BOOKMARK, written)
     await gate.evictIdle()
     await restrict(gate, '[]')
     await gate.stub.forget()
     await evictDurableObject(gate.stub)
-    const { mark, token } = await gate.enter()
-    expect([mark, token.permissions.size]).toEqual([BOOKMARK, 0])
+    const { constraint, token } = await gate.admit()
+    expect([constraint, token.permissions.size]).toEqual([BOOKMARK, 0])
   })
 
   it('is the primary for a row of an earlier release, which does not say what was written', async () => {
     const gate = await Gate.open()
-    await gate.enter()
+    await gate.admit()
     await runInDurableObject(gate.stub, (_, { storage: { kv } }) => {
       const { startedAt, count, databaseMs } = kv.get<Window>('window') ?? { startedAt: 0, count: 0, databaseMs: 0 }
       kv.put('window', { startedAt, count, databaseMs, hours: [] })
     })
     await gate.crash()
-    const { mark, verdict } = await gate.enter()
-    expect({ mark, remaining: verdict.remaining }).toEqual({ mark: 'primary', remaining: LIMIT - 2 })
+    const { constraint, decision } = await gate.admit()
+    expect({ constraint, remaining: decision.remaining }).toEqual({ constraint: 'primary', remaining: LIMIT - 2 })
   })
 })

@@ -3,9 +3,9 @@ import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
-import type { Entry, Report } from '../../../src/kernel/gate/protocol.ts'
+import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { count, type Demand, LIMIT, type Verdict, type Window } from '../../../src/kernel/gate/window.ts'
+import { type Cost, count, type Decision, LIMIT, type Window } from '../../../src/kernel/gate/window.ts'
 import { BUDGET_MS, pause } from '../../../src/kernel/http/deadline.ts'
 import { migrate, mintCompany, request } from '../../support/app.ts'
 
@@ -23,7 +23,7 @@ afterEach(() => {
 })
 
 /** How a call reaches its object: `work` counts at once. */
-type Way = (work: () => Verdict, callNumber: number) => Promise<Verdict>
+type Way = (work: () => Decision, callNumber: number) => Promise<Decision>
 
 /** A token whose object counts in memory and is called in this way, and the requests that it counted. */
 async function open(way: Way) {
@@ -33,22 +33,22 @@ async function open(way: Way) {
   if (!known) throw new Error('There is no token.')
   const seen = { calls: 0, counted: 0 }
   let window: Window | undefined
-  const decide = (demand: Demand) =>
+  const decide = (cost: Cost) =>
     way(
       () => {
-        const result = count(window, Date.now(), demand)
+        const result = count(window, Date.now(), cost)
         window = result.window
-        seen.counted += result.verdict.allowed ? demand.requests : 0
-        return result.verdict
+        seen.counted += result.decision.allowed ? cost.requests : 0
+        return result.decision
       },
       seen.calls++,
     )
   const stub = {
-    enter: async (entry: Entry) => {
-      const verdict = await decide(entry)
-      return { kind: 'entered', token: known, ageMs: 0, lookUpMs: 0, applied, verdict, mark: null, isTouchDue: false }
+    admit: async (_: string, request: AdmitRequest) => {
+      const decision = await decide({ ...request, requests: 1 })
+      return { kind: 'admitted', token: known, ageMs: 0, applied, decision, constraint: null, isTouchDue: false }
     },
-    report: (use: Report) => decide({ ...use, requests: 0 }),
+    report: (report: Report) => decide({ ...report, requests: 0 }),
   }
   const namespace = { idFromName: (name: string) => name, get: () => stub }
   const bindings: Env = { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }
@@ -82,9 +82,9 @@ async function open(way: Way) {
 
 const beforeCounting: Way = (work) => pause(SLOW_MS).then(work)
 const afterCounting: Way = async (work) => {
-  const verdict = work()
+  const decision = work()
   await pause(SLOW_MS)
-  return verdict
+  return decision
 }
 
 describe('an object that is slow', () => {
@@ -105,9 +105,9 @@ describe('an object that is slow', () => {
     const ways: Way[] = [
       (work, call) => pause((call * 7_919) % 12_000).then(work),
       async (work, call) => {
-        const verdict = work()
+        const decision = work()
         await pause((call * 7_919) % 12_000)
-        return verdict
+        return decision
       },
       (work, call) => pause(call * 40).then(work),
     ]
@@ -133,6 +133,16 @@ describe('an object that is silent', () => {
     expect((await flood(1, 0)).statuses).toEqual({ 429: 1 })
   })
 
+  it('is called again after 5 s by one request, which waits for it no longer than 3 s', async () => {
+    const { flood, seen } = await open((work) => pause(2 * BUDGET_MS.silence).then(work))
+    await flood(1, 0)
+    vi.advanceTimersByTime(5_000)
+    const { statuses, endedMs } = await flood(20, 0)
+    expect(statuses).toEqual({ 404: 20 })
+    expect(endedMs).toBeLessThan(3_000)
+    expect(seen.calls).toBe(2)
+  })
+
   it.each([3, 50, 150])('gives no second allowance behind its first %i answers', async (answers) => {
     const { flood } = await open((work, call) => pause(call < answers ? 100 : 2 * BUDGET_MS.silence).then(work))
     expect((await flood(330, 20)).statuses).toEqual({ 404: LIMIT, 429: 30 })
@@ -140,10 +150,10 @@ describe('an object that is silent', () => {
 
   it.each([3, 50, 150])('gives no second allowance when it fails behind its first %i answers', async (answers) => {
     const { flood } = await open(async (work, call) => {
-      const verdict = work()
+      const decision = work()
       await pause(call % 3 === 0 ? SLOW_MS : 100)
       if (call >= answers && call % 4 > 0) throw new Error('down')
-      return verdict
+      return decision
     })
     const { statuses } = await flood(400, 20)
     expect(statuses[404]).toBeLessThanOrEqual(LIMIT)
@@ -151,10 +161,10 @@ describe('an object that is silent', () => {
 
   it('leaves a local allowance only what its calls under way cannot use', async () => {
     const { flood } = await open(async (work, call) => {
-      const verdict = work()
+      const decision = work()
       await pause(call < 290 ? 0 : call === 290 ? 1_000 : 3_000)
       if (call === 290) throw new Error('down')
-      return verdict
+      return decision
     })
     expect((await flood(290, 0)).statuses).toEqual({ 404: 290 })
     expect((await flood(100, 10)).statuses[404]).toBeLessThanOrEqual(10)

@@ -2,28 +2,28 @@ import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
-import type { Closed, Entered, Entry, Report } from '../../../src/kernel/gate/protocol.ts'
+import type { Admission, AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { count, type Demand, LIMIT, type Verdict, type Window } from '../../../src/kernel/gate/window.ts'
+import { type Cost, count, type Decision, LIMIT, type Window } from '../../../src/kernel/gate/window.ts'
 
-/** Bindings with this object for every token, and the names of those that requests entered. */
-export function withLimiter(decide: (name: string, demand: Demand) => Promise<Verdict>): {
+/** Bindings with this object for every token, and the names of those that were called for requests. */
+export function withLimiter(decide: (name: string, cost: Cost) => Promise<Decision>): {
   bindings: Env
   called: string[]
 } {
   const called: string[] = []
-  const enter = async (entry: Entry): Promise<Entered | Closed> => {
-    called.push(entry.hash)
-    const verdict = await decide(entry.hash, entry)
-    const { token, applied } = await findToken(env.DB, entry.hash)
+  const admit = async (hash: string, request: AdmitRequest): Promise<Admission> => {
+    called.push(hash)
+    const decision = await decide(hash, { ...request, requests: 1 })
+    const { token, applied } = await findToken(env.DB, hash)
     if (token === undefined) return { kind: 'unknown' }
     if (token === null) return { kind: 'ended', ageMs: 0 }
-    return { kind: 'entered', token, ageMs: 0, lookUpMs: 0, applied, verdict, mark: null, isTouchDue: false }
+    return { kind: 'admitted', token, ageMs: 0, applied, decision, constraint: null, isTouchDue: false }
   }
   const stub = (name: string) => ({
-    enter,
-    take: (demand: Demand) => decide(name, demand),
-    report: (use: Report) => decide(name, { ...use, requests: 0 }),
+    admit,
+    take: (cost: Cost) => decide(name, cost),
+    report: (report: Report) => decide(name, { ...report, requests: 0 }),
   })
   const namespace = { idFromName: (name: string) => name, get: stub }
   // Only these two methods of a namespace are used.
@@ -31,17 +31,17 @@ export function withLimiter(decide: (name: string, demand: Demand) => Promise<Ve
 }
 
 /** An object that refuses every request until a minute has passed. */
-export async function refuse(): Promise<Verdict> {
+export async function refuse(): Promise<Decision> {
   return { allowed: false, remaining: 0, resetAt: Date.now() + 60_000, databaseMs: 1 }
 }
 
 /** Objects in memory with the real window. */
 export function memory() {
   const windows = new Map<string, Window>()
-  return async (name: string, demand: Demand) => {
-    const { window, verdict } = count(windows.get(name), Date.now(), demand)
+  return async (name: string, cost: Cost) => {
+    const { window, decision } = count(windows.get(name), Date.now(), cost)
     windows.set(name, window)
-    return verdict
+    return decision
   }
 }
 

@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   addUsage,
+  type Cost,
   count,
   DATABASE_LIMIT_MS,
-  type Demand,
   databaseResetAt,
   type HourOfUsage,
   LIMIT,
@@ -15,7 +15,7 @@ import {
 
 const START = 1_000_000_000
 
-/** Calls at the given times, one after the other, each with its verdict. */
+/** Calls at the given times, one after the other, each with its decision. */
 function run(times: readonly number[], requests: readonly number[] = [1]) {
   let window: Window | undefined
   return times.map((now, index) => {
@@ -53,16 +53,16 @@ function timesOf(steps: readonly number[]): number[] {
 describe('the window of requests', () => {
   it('allows 300 requests a minute, each counted', () => {
     expect({ LIMIT, WINDOW_MS }).toEqual({ LIMIT: 300, WINDOW_MS: 60_000 })
-    const verdicts = run(Array.from({ length: 302 }, () => START)).map(({ verdict }) => verdict)
+    const decisions = run(Array.from({ length: 302 }, () => START)).map(({ decision }) => decision)
     const resetAt = START + 60_000
-    expect(verdicts[0]).toEqual({ allowed: true, remaining: 299, resetAt, databaseMs: 15_000 })
-    expect(verdicts.map(({ allowed }) => allowed)).toEqual(verdicts.map((_, index) => index < LIMIT))
-    expect(verdicts.at(-1)).toEqual({ allowed: false, remaining: 0, resetAt, databaseMs: 15_000 })
+    expect(decisions[0]).toEqual({ allowed: true, remaining: 299, resetAt, databaseMs: 15_000 })
+    expect(decisions.map(({ allowed }) => allowed)).toEqual(decisions.map((_, index) => index < LIMIT))
+    expect(decisions.at(-1)).toEqual({ allowed: false, remaining: 0, resetAt, databaseMs: 15_000 })
   })
 
   it('allows all requests of a call, or none of them', () => {
     const full = { startedAt: START, count: 290, databaseMs: 0 }
-    const of = (demand: Omit<Demand, 'databaseMs'>) => count(full, START, { ...demand, databaseMs: 0 }).verdict
+    const of = (cost: Omit<Cost, 'databaseMs'>) => count(full, START, { ...cost, databaseMs: 0 }).decision
     expect(of({ requests: 10 })).toMatchObject({ allowed: true, remaining: 0 })
     expect(of({ requests: 11 })).toMatchObject({ allowed: false, remaining: 10 })
     // The first of them was counted by an earlier call: in this window, or in one that is over.
@@ -73,7 +73,7 @@ describe('the window of requests', () => {
   })
 
   it('counts requests that were allowed without it, up to the limit', () => {
-    const of = (uncounted: number) => count(undefined, START, { requests: 0, databaseMs: 0, uncounted }).verdict
+    const of = (uncounted: number) => count(undefined, START, { requests: 0, databaseMs: 0, uncounted }).decision
     expect(of(20)).toMatchObject({ allowed: true, remaining: 280 })
     expect(of(900)).toMatchObject({ allowed: true, remaining: 0 })
   })
@@ -81,8 +81,8 @@ describe('the window of requests', () => {
   it('restores the whole allowance at its end, not before', () => {
     const full = { startedAt: START, count: LIMIT, databaseMs: 0 }
     const one = { requests: 1, databaseMs: 0 }
-    expect(count(full, START + WINDOW_MS - 1, one).verdict.allowed).toBe(false)
-    expect(count(full, START + WINDOW_MS, one).verdict).toEqual({
+    expect(count(full, START + WINDOW_MS - 1, one).decision.allowed).toBe(false)
+    expect(count(full, START + WINDOW_MS, one).decision).toEqual({
       allowed: true,
       remaining: LIMIT - 1,
       resetAt: START + 2 * WINDOW_MS,
@@ -96,17 +96,17 @@ describe('the window of requests', () => {
         const given = new Map<number, number>()
         let before: ReturnType<typeof run>[number] | undefined
         for (const each of run(timesOf(pauses), requests)) {
-          const { now, wants, verdict, window } = each
-          expect(verdict.resetAt).toBeGreaterThan(now)
-          expect(verdict.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
-          const earlier = given.get(verdict.resetAt) ?? 0
-          expect(verdict.allowed).toBe(earlier + wants <= LIMIT)
-          const used = earlier + (verdict.allowed ? wants : 0)
-          given.set(verdict.resetAt, used)
-          expect(verdict.remaining).toBe(LIMIT - used)
+          const { now, wants, decision, window } = each
+          expect(decision.resetAt).toBeGreaterThan(now)
+          expect(decision.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          const earlier = given.get(decision.resetAt) ?? 0
+          expect(decision.allowed).toBe(earlier + wants <= LIMIT)
+          const used = earlier + (decision.allowed ? wants : 0)
+          given.set(decision.resetAt, used)
+          expect(decision.remaining).toBe(LIMIT - used)
           expect(window.count).toBe(used)
-          const isLater = before && before.verdict.resetAt !== verdict.resetAt
-          if (isLater) expect(now).toBeGreaterThanOrEqual(before?.verdict.resetAt ?? 0)
+          const isLater = before && before.decision.resetAt !== decision.resetAt
+          if (isLater) expect(now).toBeGreaterThanOrEqual(before?.decision.resetAt ?? 0)
           before = each
         }
       }),
@@ -118,14 +118,14 @@ describe('the window of requests', () => {
       fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), crowds, (steps, requests) => {
         let spent = 0
         let end = 0
-        for (const { now, wants, verdict } of run(timesOf(steps), requests)) {
-          expect(verdict.resetAt).toBeGreaterThan(now)
-          expect(verdict.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
-          expect(verdict.remaining).toBeGreaterThanOrEqual(0)
+        for (const { now, wants, decision } of run(timesOf(steps), requests)) {
+          expect(decision.resetAt).toBeGreaterThan(now)
+          expect(decision.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          expect(decision.remaining).toBeGreaterThanOrEqual(0)
           // A new allowance begins only once a clock has reached the reset that was sent.
           if (now >= end) spent = 0
-          spent += verdict.allowed ? wants : 0
-          end = verdict.resetAt
+          spent += decision.allowed ? wants : 0
+          end = decision.resetAt
           expect(spent).toBeLessThanOrEqual(LIMIT)
         }
       }),
@@ -158,15 +158,15 @@ describe('the window of database time', () => {
   ]
   it.each(rows)('with %i ms used, %i ms later', (used, laterMs, isAllowed, left, resetInMs) => {
     const { window } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, used)
-    const { verdict } = call(window, START + laterMs, 0)
-    expect(verdict).toMatchObject({ allowed: isAllowed === 1, databaseMs: left })
-    expect(databaseResetAt(verdict) - (START + laterMs)).toBe(resetInMs)
+    const { decision } = call(window, START + laterMs, 0)
+    expect(decision).toMatchObject({ allowed: isAllowed === 1, databaseMs: left })
+    expect(databaseResetAt(decision) - (START + laterMs)).toBe(resetInMs)
   })
 
   it('does not count refused requests', () => {
-    const { window, verdict } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, 15_000)
+    const { window, decision } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, 15_000)
     expect(window.count).toBe(5)
-    expect(verdict.remaining).toBe(LIMIT - 5)
+    expect(decision.remaining).toBe(LIMIT - 5)
   })
 
   /** Uses of database time; a refused caller waits as long as the response says, or less. */
@@ -191,14 +191,14 @@ describe('the window of database time', () => {
         let servedAt = 0
         for (const { databaseMs, patience } of all) {
           const isPromised = now >= servedAt
-          const { window: next, verdict } = call(window, now, 0)
-          if (servedAt > 0 && isPromised) expect(verdict.allowed).toBe(true)
+          const { window: next, decision } = call(window, now, 0)
+          if (servedAt > 0 && isPromised) expect(decision.allowed).toBe(true)
           window = next
-          if (verdict.allowed) {
+          if (decision.allowed) {
             window = count(window, now, { requests: 0, databaseMs }).window
             servedAt = 0
           } else {
-            const resetAt = databaseResetAt(verdict)
+            const resetAt = databaseResetAt(decision)
             expect(resetAt).toBeGreaterThan(now)
             if (servedAt > 0) expect(resetAt).toBe(servedAt)
             servedAt = resetAt
@@ -217,9 +217,9 @@ describe('the window of database time', () => {
         let used = 0
         let largest = 0
         for (const { databaseMs, pauseMs } of all) {
-          const { window: next, verdict } = call(window, now, 0)
+          const { window: next, decision } = call(window, now, 0)
           window = next
-          if (verdict.allowed) {
+          if (decision.allowed) {
             window = count(window, now, { requests: 0, databaseMs }).window
             used += databaseMs
             largest = Math.max(largest, databaseMs)

@@ -291,7 +291,7 @@ describe('the limits of a batch', () => {
     calls.length = 0
     const operations = Array.from({ length: 50 }, () => create())
     await send(request(other, 'POST', '/batch', { operations }), { env: bindings })
-    expect(calls.slice(0, 3)).toEqual(['RATE_LIMITER.enter', 'RATE_LIMITER.take', 'DB.batch'])
+    expect(calls.slice(0, 3)).toEqual(['RATE_LIMITER.admit', 'RATE_LIMITER.take', 'DB.batch'])
     expect(calls.filter((name) => name === 'DB.batch')).toHaveLength(1)
   })
 })

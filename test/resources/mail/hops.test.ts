@@ -28,7 +28,7 @@ function put(legacyId: string, messages: object[], announces = true) {
   return measureHops(request(token, 'PUT', threadPath(legacyId), body, announces ? length : {}))
 }
 
-const LIMIT: Hop = { name: 'RATE_LIMITER.enter', depth: 1 }
+const LIMIT: Hop = { name: 'RATE_LIMITER.admit', depth: 1 }
 
 function inDepths(hops: Hop[]): string[] {
   return hops.map(({ name, depth }) => `${depth} ${name}`).sort()
@@ -40,7 +40,7 @@ describe('behind the call of the token’s object', () => {
     await put(id, LARGE)
     const { response, hops, depth } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
     expect(response.status).toBe(200)
-    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch'])
+    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch'])
     expect(depth).toBe(2)
     const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
     const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
@@ -65,10 +65,10 @@ describe('behind the call of the token’s object', () => {
     await put(id, IN_R2)
     const { response, hops } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
     expect(response.status).toBe(200)
-    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch', '3 FILES.get'])
+    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch', '3 FILES.get'])
     const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
     const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
-    expect([again.response.status, inDepths(again.hops)]).toEqual([304, ['1 RATE_LIMITER.enter', '2 DB.batch']])
+    expect([again.response.status, inDepths(again.hops)]).toEqual([304, ['1 RATE_LIMITER.admit', '2 DB.batch']])
   })
 
   it('PUT of content for R2 announces it, writes it and names it: two waits more; unchanged it waits for one batch', async () => {
@@ -77,14 +77,14 @@ describe('behind the call of the token’s object', () => {
     for (const messages of [IN_R2, [...IN_R2, {}]]) {
       const { response, hops } = await put(id, messages)
       expect(response.status).toBe(200)
-      expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch', '3 FILES.put', '4 DB.batch'])
+      expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch', '3 FILES.put', '4 DB.batch'])
     }
     expect((await put(id, [...IN_R2, {}])).depth).toBe(2)
   })
 
   it('GET of a thread context waits for one batch', async () => {
     const { hops, depth } = await measureHops(request(token, 'GET', '/mail/threads/abc'))
-    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch'])
+    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch'])
     expect(depth).toBe(2)
   })
 
@@ -100,13 +100,13 @@ describe('behind the call of the token’s object', () => {
   it('a large PUT reads the stored hashes before it, unless the isolate knows them', async () => {
     const id = freshThreadId()
     const made = await put(id, LARGE)
-    expect(inDepths(made.hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch', '3 DB.batch'])
+    expect(inDepths(made.hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch', '3 DB.batch'])
     // Now the isolate knows the stored hash.
     for (const messages of [LARGE, [...LARGE, {}]]) {
       expect((await put(id, messages)).hops).toEqual([LIMIT, { name: 'DB.batch', depth: 2 }])
     }
     const unannounced = await put(freshThreadId(), SMALL, false)
-    expect(inDepths(unannounced.hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch', '3 DB.batch'])
+    expect(inDepths(unannounced.hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch', '3 DB.batch'])
   })
 
   it('a PUT that repeats what another isolate has replaced needs a second batch', async () => {

@@ -19,7 +19,7 @@ function summaryOf(hops: Hop[]) {
   return { depth: Math.max(...hops.map(({ depth }) => depth)), names: hops.map(({ name }) => name).sort() }
 }
 
-const WARM = ['CACHE.getWithMetadata', 'CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.enter']
+const WARM = ['CACHE.getWithMetadata', 'CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.admit']
 
 describe('network waits', () => {
   it('search has two with both suppliers cached, fresh or stale', async () => {
@@ -50,13 +50,13 @@ describe('network waits', () => {
     travel(2 * MINUTE_MS)
     expect(summaryOf(await hopsOf(shop, '/products/supplier_b?styleId=1'))).toEqual({
       depth: 2,
-      names: ['CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.enter'],
+      names: ['CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.admit'],
     })
     const { invoiceId } = await mintInvoice(shop)
     await addLine(shop, { id: 1, invoiceId, title: 'Cap' })
     expect(summaryOf(await hopsOf(shop, '/products/invoice_item?id=1'))).toEqual({
       depth: 2,
-      names: ['DB.batch', 'RATE_LIMITER.enter'],
+      names: ['DB.batch', 'RATE_LIMITER.admit'],
     })
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { networksOf } from '../../../src/kernel/gate/failed-lookups.ts'
+import { networksOf } from '../../../src/kernel/http/address.ts'
 
 describe('networksOf', () => {
   it.each([

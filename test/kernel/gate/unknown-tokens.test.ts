@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { blockNetwork, delayLookup } from '../../../src/kernel/gate/failed-lookups.ts'
+import { blockNetwork, delayLookup } from '../../../src/kernel/gate/unknown-tokens.ts'
 
 const NETWORK = '203.0.113.77'
 

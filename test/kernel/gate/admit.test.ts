@@ -3,10 +3,10 @@ import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
-import { blockNetwork } from '../../../src/kernel/gate/failed-lookups.ts'
+import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
-import type { Entry, Report } from '../../../src/kernel/gate/protocol.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { blockNetwork } from '../../../src/kernel/gate/unknown-tokens.ts'
 import { call, migrate, mintCompany, mintToken, randomToken, request, send, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
@@ -25,9 +25,9 @@ async function lastUsed(token: string): Promise<number | null> {
   return row?.at ?? null
 }
 
-/** Bindings that count the tokens that enter their objects and the look-ups beside them, and allow so many failures. */
+/** Bindings that count the tokens admitted by their objects and the look-ups beside them, and allow so many failures. */
 function guarded(allowed = Number.POSITIVE_INFINITY) {
-  const seen = { lookUps: 0, entered: [] as string[], failures: [] as string[], bookmarks: [] as unknown[] }
+  const seen = { lookUps: 0, admitted: [] as string[], failures: [] as string[], bookmarks: [] as unknown[] }
   const DB = new Proxy(env.DB, {
     get: (target, name) => {
       if (name === 'withSession') {
@@ -52,9 +52,9 @@ function guarded(allowed = Number.POSITIVE_INFINITY) {
         const stub = target.get(id)
         return {
           report: (report: Report) => stub.report(report),
-          enter: (entry: Entry) => {
-            seen.entered.push(entry.hash)
-            return stub.enter(entry)
+          admit: (hash: string, admitted: AdmitRequest) => {
+            seen.admitted.push(hash)
+            return stub.admit(hash, admitted)
           },
         }
       }
@@ -69,22 +69,24 @@ function guarded(allowed = Number.POSITIVE_INFINITY) {
   return { seen, bindings: { ...env, DB, RATE_LIMITER, AUTH_FAILURES } satisfies Env }
 }
 
-/** How fresh the token's next read must be, as its object knows. */
-async function markOf(token: string) {
+/** Where the token's next read may run, as its object knows. */
+async function constraintOf(token: string) {
   const hash = hashToken(token)
   const object = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash))
-  const entered = await object.enter({ hash, requests: 1, databaseMs: 0, isWrite: false })
-  return entered.kind === 'entered' ? entered.mark : entered.kind
+  const admission = await object.admit(hash, { databaseMs: 0, isWrite: false })
+  return admission.kind === 'admitted' ? admission.constraint : admission.kind
 }
 
+const forget = (token: string) => env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hashToken(token))).forget()
+
 /** Bindings whose reports to the objects are lost. */
-function withoutReports(bindings: Env): Env {
+function withoutReports(bindings: Env, report: () => Promise<unknown> = () => Promise.reject(new Error('lost'))): Env {
   const RATE_LIMITER = new Proxy(bindings.RATE_LIMITER, {
     get: (target, name) => {
       if (name !== 'get') return Reflect.get(target, name)
       return (id: DurableObjectId) => {
         const stub = target.get(id)
-        return { enter: (entry: Entry) => stub.enter(entry), report: () => Promise.reject(new Error('lost')) }
+        return { admit: (hash: string, sent: AdmitRequest) => stub.admit(hash, sent), report }
       }
     },
   })
@@ -96,7 +98,7 @@ describe('a token', () => {
     const { token } = await mintCompany()
     const { seen, bindings } = guarded()
     for (let i = 0; i < 3; i++) await send(request(token, 'GET', '/clients'), { env: bindings })
-    expect(seen).toMatchObject({ lookUps: 0, entered: [token, token, token].map(hashToken) })
+    expect(seen).toMatchObject({ lookUps: 0, admitted: [token, token, token].map(hashToken) })
   })
 
   it.each([
@@ -125,6 +127,37 @@ describe('a token', () => {
     expect((await call(token, 'GET', '/clients')).status).toBe(200)
     moveTime(1_000)
     expect((await call(token, 'GET', '/clients')).status).toBe(401)
+  })
+
+  it.each([
+    ['was revoked', 401, 'UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?'],
+    ['lost the permission', 403, `UPDATE api_tokens SET permissions = '["orders:read"]' WHERE token_hash = ?`],
+    [
+      'belongs to a company that was suspended',
+      403,
+      'UPDATE companies SET suspended = 1 WHERE id = (SELECT company_id FROM api_tokens WHERE token_hash = ?)',
+    ],
+  ])('that %s is refused with %i once its object was told', async (_, status, change) => {
+    const { token } = await mintCompany()
+    expect((await call(token, 'GET', '/clients')).status).toBe(200)
+    await sql(change, hashToken(token))
+    await forget(token)
+    const response = await call(token, 'GET', '/clients')
+    expect(response.status).toBe(status)
+    expect(response.body.data).toBeUndefined()
+    if (status === 401) expect(response.headers.get('www-authenticate')).toContain('invalid_token')
+  })
+
+  it('is not refused for what it was before, once its object was told', async () => {
+    const suspended = await mintCompany({ suspended: true })
+    const limited = await mintCompany({ permissions: ['orders:read'] })
+    for (const { token } of [suspended, limited]) expect((await call(token, 'GET', '/clients')).status).toBe(403)
+    await sql('UPDATE companies SET suspended = 0 WHERE id = ?', suspended.id)
+    await sql(`UPDATE api_tokens SET permissions = '["clients:read"]' WHERE token_hash = ?`, hashToken(limited.token))
+    for (const { token } of [suspended, limited]) {
+      await forget(token)
+      expect((await call(token, 'GET', '/clients')).status).toBe(200)
+    }
   })
 
   it('is accepted as soon as it is created, although it was unknown before', async () => {
@@ -253,10 +286,10 @@ describe('a token that is no longer valid', () => {
     const { seen, bindings } = guarded()
     const use = () => send(request(token, 'GET', '/clients'), { env: bindings })
     for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
-    expect(seen).toMatchObject({ entered: [hashToken(token)], failures: [] })
+    expect(seen).toMatchObject({ admitted: [hashToken(token)], failures: [] })
     moveTime(30_000)
     for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
-    expect(seen.entered).toHaveLength(2)
+    expect(seen.admitted).toHaveLength(2)
   })
 
   it('because it expired meanwhile is refused by the isolate', async () => {
@@ -267,7 +300,7 @@ describe('a token that is no longer valid', () => {
     expect((await use()).status).toBe(200)
     moveTime(5_000)
     for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
-    expect(seen.entered).toHaveLength(1)
+    expect(seen.admitted).toHaveLength(1)
   })
 
   it('is looked up from a blocked network no more often than an unknown one', async () => {
@@ -279,7 +312,7 @@ describe('a token that is no longer valid', () => {
     vi.useFakeTimers({ toFake: ['Date'] })
     expect((await use(randomToken())).status).toBe(429)
     for (const token of tokens) expect((await use(token)).status).toBe(429)
-    expect(seen.entered).toHaveLength(1)
+    expect(seen.admitted).toHaveLength(1)
   })
 })
 
@@ -293,7 +326,7 @@ describe('a network that sends unknown tokens', () => {
     const { seen, bindings } = guarded(0)
     const use = (token: string, by = address) => send(from(by, token), { env: bindings })
     expect((await use(randomToken())).status).toBe(429)
-    seen.entered.length = 0
+    seen.admitted.length = 0
     return { seen, bindings, use }
   }
 
@@ -306,11 +339,11 @@ describe('a network that sends unknown tokens', () => {
       expect(response).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
       expect(response.headers.get('retry-after')).toBe('1')
     }
-    expect(seen.entered).toHaveLength(4)
+    expect(seen.admitted).toHaveLength(4)
     expect(seen).toMatchObject({ failures: Array.from({ length: 4 }, () => '1.1.1.1') })
     moveTime(1_000)
     for (let i = 0; i < 5; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(429)
-    expect(seen.entered).toHaveLength(5)
+    expect(seen.admitted).toHaveLength(5)
     expect((await send(from('2.2.2.2', randomToken()), { env: guarded().bindings })).status).toBe(401)
     moveTime(61_000)
     expect((await send(from('1.1.1.1', randomToken()), { env: guarded().bindings })).status).toBe(401)
@@ -321,9 +354,9 @@ describe('a network that sends unknown tokens', () => {
     for (const address of ['2001:DB8:5:5:ffff::', '2001:db8:0005:0005:1:2:3:4', '2001:db8:5:5::9.9.9.9']) {
       expect((await use(randomToken(), address)).status, address).toBe(429)
     }
-    expect(seen).toMatchObject({ entered: [], failures: ['2001:db8:5:5::/64'] })
+    expect(seen).toMatchObject({ admitted: [], failures: ['2001:db8:5:5::/64'] })
     await use(randomToken(), '2001:db8:5:6::1')
-    expect(seen.entered).toHaveLength(1)
+    expect(seen.admitted).toHaveLength(1)
     expect(seen.failures).toEqual(['2001:db8:5:5::/64', '2001:db8:5:6::/64'])
   })
 
@@ -345,7 +378,7 @@ describe('a network that sends unknown tokens', () => {
     // A new token uses another turn than a retried one.
     expect((await use(randomToken())).status).toBe(429)
     expect((await use(token)).status).toBe(200)
-    expect(seen.entered).toHaveLength(2)
+    expect(seen.admitted).toHaveLength(2)
     for (let i = 0; i < 3; i++) expect((await use(token)).status).toBe(200)
   })
 
@@ -353,7 +386,7 @@ describe('a network that sends unknown tokens', () => {
     const { seen, use } = await block('5.5.5.5')
     for (let i = 0; i < 1_500; i++) blockNetwork(`10.0.${i >> 8}.${i & 255}`, Date.now())
     expect((await use(randomToken())).status).toBe(429)
-    expect(seen.entered).toEqual([])
+    expect(seen.admitted).toEqual([])
   })
 
   it('is not limited by requests without a token or with a malformed one', async () => {
@@ -361,7 +394,7 @@ describe('a network that sends unknown tokens', () => {
     for (const token of [null, 'x', `${randomToken()}0`]) {
       expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
     }
-    expect(seen).toMatchObject({ entered: [], failures: [] })
+    expect(seen).toMatchObject({ admitted: [], failures: [] })
   })
 })
 
@@ -388,8 +421,10 @@ describe('a bookmark', () => {
   it('of a write that has not been reported is not waited for: the primary is read', async () => {
     const { token } = await mintCompany()
     const { seen, bindings } = guarded()
-    const silent = withoutReports(bindings)
-    await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: silent })
+    // The isolate takes the report for delivered.
+    const delivered = { allowed: true, remaining: 300, resetAt: 0, databaseMs: 15_000 }
+    const lossy = withoutReports(bindings, async () => delivered)
+    await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: lossy })
     await send(request(token, 'GET', '/clients'), { env: bindings })
     await send(request(token, 'GET', '/clients', undefined, { 'x-bookmark': ZERO }), { env: bindings })
     expect(seen.bookmarks.slice(1)).toEqual(['first-primary', 'first-primary'])
@@ -429,7 +464,7 @@ describe('a bookmark', () => {
     fails = false
     moveTime(5_000)
     await send(request(token, 'GET', '/clients'), { env: bindings })
-    expect(await markOf(token)).toBe(written.headers.get('x-bookmark'))
+    expect(await constraintOf(token)).toBe(written.headers.get('x-bookmark'))
   })
 
   it('of a write is awaited again as soon as an object that failed may be called', async () => {
@@ -444,7 +479,7 @@ describe('a bookmark', () => {
     fails = false
     moveTime(600_000)
     await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })
-    expect(await markOf(token)).toBe('primary')
+    expect(await constraintOf(token)).toBe('primary')
   })
 
   it('of a write whose body takes longer than a minute is awaited from its batch on', async () => {
@@ -455,8 +490,8 @@ describe('a bookmark', () => {
         return (id: DurableObjectId) => {
           const stub = target.get(id)
           const report = (sent: Report) =>
-            sent.read?.write === undefined ? stub.report(sent) : Promise.reject(new Error('lost'))
-          return { enter: (entry: Entry) => stub.enter(entry), report }
+            sent.seen?.writes === undefined ? stub.report(sent) : Promise.reject(new Error('lost'))
+          return { admit: (hash: string, admitted: AdmitRequest) => stub.admit(hash, admitted), report }
         }
       },
     })
@@ -473,14 +508,14 @@ describe('a bookmark', () => {
         }
         moveTime(61_000)
         await send(request(token, 'GET', '/clients'), { env: bindings })
-        expect(await markOf(token)).not.toBe('primary')
+        expect(await constraintOf(token)).not.toBe('primary')
         controller.enqueue(new TextEncoder().encode(end))
         controller.close()
       },
     })
     const put = new Request(request(token, 'PUT', '/mail/email-threads/slow', {}), { body })
     expect((await app.fetch(put, bindings, createExecutionContext())).status).toBe(200)
-    expect(await markOf(token)).toBe('primary')
+    expect(await constraintOf(token)).toBe('primary')
   })
 
   it('of the feed of changes is remembered before the response: what it names is read as it is there', async () => {

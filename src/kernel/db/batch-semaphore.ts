@@ -1,0 +1,71 @@
+import { LruCache } from '../http/cache.ts'
+import { poll } from '../http/deadline.ts'
+
+/** Batches of one company that run at once in an isolate. */
+export const IN_FLIGHT = 8
+/** 300 batches at a far primary take this long. */
+const QUEUE_MS = 10_000
+/** A batch in flight for longer was lost with its request. */
+const LOST_MS = 20_000
+
+/** A batch, queued or in flight; `startedAt` is 0 while it is queued. */
+export type Permit = { startedAt: number }
+
+/** Runs a company's batches in order, a few at once, so that a crowd of its requests cannot fill the database's queue. */
+export class BatchSemaphore {
+  private readonly inFlight = new Set<Permit>()
+  private readonly queue = new Set<Permit>()
+
+  /** Null where the batch must wait: see {@link BatchSemaphore.acquire}. */
+  tryAcquire(): Permit | null {
+    const permit = this.enqueue()
+    if (permit.startedAt > 0) return permit
+    this.queue.delete(permit)
+    return null
+  }
+
+  /** @throws DeadlineError when the earlier batches take too long */
+  async acquire(): Promise<Permit> {
+    const permit = this.enqueue()
+    const isAcquired = () => {
+      this.startQueued()
+      return permit.startedAt > 0
+    }
+    await poll(isAcquired, QUEUE_MS).catch((error: unknown) => {
+      this.queue.delete(permit)
+      throw error
+    })
+    return permit
+  }
+
+  release(permit: Permit): void {
+    if (this.inFlight.delete(permit)) this.startQueued()
+  }
+
+  private enqueue(): Permit {
+    const permit = { startedAt: 0 }
+    this.queue.add(permit)
+    this.startQueued()
+    return permit
+  }
+
+  private startQueued(): void {
+    const now = Date.now()
+    for (const permit of this.inFlight) if (now - permit.startedAt >= LOST_MS) this.inFlight.delete(permit)
+    for (const permit of this.queue) {
+      if (this.inFlight.size >= IN_FLIGHT) return
+      this.queue.delete(permit)
+      permit.startedAt = now
+      this.inFlight.add(permit)
+    }
+  }
+}
+
+const semaphores = new LruCache<number, BatchSemaphore>({ maxWeight: 1_000 })
+
+/** The semaphore that all tokens of a company share in this isolate. */
+export function semaphoreOf(companyId: number): BatchSemaphore {
+  const semaphore = semaphores.get(companyId) ?? new BatchSemaphore()
+  semaphores.set(companyId, semaphore)
+  return semaphore
+}

@@ -1,0 +1,66 @@
+import type { MiddlewareHandler } from 'hono'
+import { networksOf } from '../http/address.ts'
+import { LruCache } from '../http/cache.ts'
+import { ApiError, errorResponse } from '../http/errors.ts'
+import { refusalOf, refuseToken } from './refusals.ts'
+import { type GateEnv, RequestUsage, TokenClient } from './token-request.ts'
+import { TokenState } from './token-state.ts'
+import { hashToken, touchToken } from './tokens.ts'
+import { delayLookup, refuseUnknown, tooManyUnknown } from './unknown-tokens.ts'
+
+const BEARER = /^Bearer +([0-9a-f]{64})$/i
+
+/** By the challenge of RFC 6750, section 3, which names an error where there was a token. */
+const REFUSALS = {
+  no_header: 'Send a token in the header Authorization: Bearer <API_TOKEN>',
+  wrong_form: 'The header Authorization must be Bearer, a space and the token of 64 hexadecimal characters',
+  invalid_token: 'The token is unknown, revoked or expired: create another one in the developer settings',
+} as const
+
+const states = new LruCache<string, TokenState>({ maxWeight: 10_000 })
+
+/**
+ * Refuses a request with 401, 429 or 403, or runs it: by one call to its token's Durable Object. The token's last use and
+ * the request's own use are written after the response.
+ */
+export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
+  const now = c.get('receivedAt')
+  const header = c.req.header('authorization')
+  const secret = BEARER.exec(header ?? '')?.[1]
+  if (!secret) throw unauthenticated(header ? 'wrong_form' : 'no_header')
+  const hash = hashToken(secret)
+  const state = states.get(hash) ?? new TokenState()
+  const networks = networksOf(c.req.header('cf-connecting-ip') ?? 'unknown')
+  const delayMs = state.lastToken(now) ? 0 : delayLookup(networks, hash, now)
+  if (delayMs > 0) throw tooManyUnknown(delayMs)
+
+  states.set(hash, state)
+  const isWrite = !['GET', 'HEAD'].includes(c.req.method)
+  const client = new TokenClient(c, hash, state)
+  const admission = await client.admit(isWrite)
+  if (admission.kind === 'unknown') {
+    // Random tokens must not displace the others.
+    states.delete(hash)
+    throw (await refuseUnknown(c.env, networks, c.get('requestId'), now)) ?? unauthenticated('invalid_token')
+  }
+  if (admission.kind === 'ended') throw unauthenticated('invalid_token')
+  const { token, decision, isTouchDue } = admission
+  const usage = new RequestUsage(client, admission, isWrite)
+  c.set('token', token)
+  c.set('usage', usage)
+  const refusal = decision.allowed ? refuseToken(token) : refusalOf(decision, Date.now())
+  if (refusal) c.res = errorResponse(refusal)
+  else await next()
+
+  usage.end(c.res)
+  if (!isTouchDue) return
+  const touched = touchToken(c.env.DB, token, now).then((databaseMs) => usage.charge(databaseMs))
+  client.waitUntil(touched.catch(() => undefined))
+}
+
+function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {
+  const message = REFUSALS[refusal]
+  const challenge =
+    refusal === 'invalid_token' ? `Bearer error="invalid_token", error_description="${message}"` : 'Bearer'
+  return new ApiError('unauthenticated', { message, headers: { 'WWW-Authenticate': challenge } })
+}

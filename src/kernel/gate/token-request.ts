@@ -1,0 +1,297 @@
+import type { Context } from 'hono'
+import type { Env } from '../../env.ts'
+import { type BatchSemaphore, type Permit, semaphoreOf } from '../db/batch-semaphore.ts'
+import type { BatchResult, Database, DatabaseUse, Meter } from '../db/client.ts'
+import { isCurrent, verifySchema } from '../db/migrations.ts'
+import { databaseFor, parseBookmark } from '../db/placement.ts'
+import { BUDGET_MS, withDeadline, withSilenceLimit } from '../http/deadline.ts'
+import { locationHint } from '../http/location-hint.ts'
+import { log, nameOf } from '../http/log.ts'
+import type { Admission, Admitted, RateLimiter, Report } from './limiter.ts'
+import { merge, type ReadConstraint, type Receipt, type Seen, tighten } from './read-after-write.ts'
+import { describeLimits, POLICY, rateLimited, refusalOf } from './refusals.ts'
+import type { TokenState } from './token-state.ts'
+import { findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, usable } from './tokens.ts'
+import { type Decision, isOutOfTime } from './window.ts'
+
+type LimiterStub = DurableObjectStub<RateLimiter>
+type Answer = Exclude<Admission, { kind: 'outdated' }>
+
+/** Hono's types of what the gate reads and sets. */
+export interface GateEnv {
+  Bindings: Env
+  Variables: {
+    requestId: string
+    receivedAt: number
+    databaseUse: DatabaseUse
+    token?: Token | undefined
+    usage: RequestUsage
+  }
+}
+
+/** An object that failed is called again after this time, by one request. */
+const RETRY_MS = 5_000
+
+/** One request's calls of its token's object, which decides; while that fails or is silent, the isolate does. */
+export class TokenClient {
+  readonly state: TokenState
+  private readonly c: Context<GateEnv>
+  private readonly hash: string
+
+  constructor(c: Context<GateEnv>, hash: string, state: TokenState) {
+    this.c = c
+    this.hash = hash
+    this.state = state
+  }
+
+  /** @throws ApiError where neither the object nor the directory responds */
+  async admit(isWrite: boolean): Promise<Answer> {
+    const { state } = this
+    const now = Date.now()
+    const { cached, retryAt } = state
+    if (cached && now < cached.until && !usable(cached.token, now)) return { kind: 'ended', ageMs: 0 }
+    const isRetry = retryAt !== null && now >= retryAt
+    if (isRetry) state.retryAt = now + RETRY_MS
+    const refusal = isRetry ? null : this.refuse(now)
+    if (refusal) return refusal
+    const answer = await this.call(
+      async (object, report) => object.admit(this.hash, { ...report, isWrite }),
+      1,
+      isRetry,
+    )
+    if (answer?.kind === 'ended' || answer?.kind === 'unknown') return answer
+    // During a deployment the isolate and the object may need different schemas.
+    if (answer?.kind !== 'admitted' || !isCurrent(answer.applied)) return this.refuse(Date.now()) ?? this.admitAlone()
+    verifySchema(answer.applied)
+    return answer
+  }
+
+  /** Counts the further requests of an admitted request. */
+  async take(requests: number, { resetAt }: Decision): Promise<Decision> {
+    const { state } = this
+    const counted = { requests: 1, resetAt }
+    const decision = await this.call(
+      async (object, report) => object.take({ ...report, requests, counted }),
+      requests - 1,
+    )
+    if (!decision) return state.allow(requests - 1, Date.now())
+    // A refusal returns the first request, too.
+    state.remaining.remaining = decision.remaining
+    return decision
+  }
+
+  /** Reports a version, and the database time where that deserves a call. A slow object gets it after `waitMs`, too. */
+  async report(seen?: Seen, waitMs: number = 2 * BUDGET_MS.silence): Promise<void> {
+    if (!seen && !this.state.unsent && !this.state.isReportDue()) return
+    const isReported = await withDeadline(this.send(seen && { seen }), waitMs).catch(() => false)
+    if (seen && !isReported) this.keep(seen)
+  }
+
+  /** Keeps for the next call a version of which the object does not know. */
+  keep(seen: Seen): void {
+    this.state.unsent = merge(this.state.unsent, seen)
+  }
+
+  /** @returns whether the object got it */
+  async send(own: Pick<Report, 'seen' | 'begun'> = {}): Promise<boolean> {
+    const answer = await this.call(async (object, report) => {
+      const seen = own.seen ? merge(report.seen, own.seen) : report.seen
+      return object.report({ ...report, ...own, ...(seen && { seen }) })
+    })
+    return answer !== null
+  }
+
+  /** The company has moved: the object looks the token up again. */
+  forget(): void {
+    this.waitUntil((async () => this.open().forget())().catch((error: unknown) => this.fail(error)))
+  }
+
+  /** Other requests may wait for the work: it outlives an aborted request. */
+  waitUntil(work: Promise<unknown>): void {
+    this.c.executionCtx.waitUntil(work)
+  }
+
+  /** A new stub for each call: one that has failed is of no further use. */
+  private open(): LimiterStub {
+    const { RATE_LIMITER } = this.c.env
+    const hint = locationHint(this.c.req.raw.cf)
+    return RATE_LIMITER.get(RATE_LIMITER.idFromName(this.hash), hint && { locationHint: hint })
+  }
+
+  /** Null while the object fails or is silent. @param isRetry whether the call finds out if that has ended */
+  private async call<T extends Admission | Decision>(
+    send: (object: LimiterStub, report: Report) => Promise<T>,
+    requests = 0,
+    isRetry = false,
+  ): Promise<T | null> {
+    const { state } = this
+    if (state.retryAt !== null && !isRetry) return null
+    const { unsent } = state
+    const usage = state.takeUsage()
+    const askedAt = Date.now()
+    state.pending += requests
+    const sent = (async () => send(this.open(), { ...usage, ...(unsent && { seen: unsent }) }))().then((answer) => {
+      if (state.unsent === unsent) state.unsent = undefined
+      state.receive(answer, askedAt)
+      return answer
+    })
+    const ended = withSilenceLimit(sent, () => state.answeredAt, isRetry ? BUDGET_MS.limiter : BUDGET_MS.silence)
+      .catch((error: unknown) => {
+        state.add(usage)
+        this.fail(error)
+        return null
+      })
+      .finally(() => {
+        state.pending -= requests
+      })
+    this.waitUntil(ended)
+    return ended
+  }
+
+  private fail(error: unknown): void {
+    const now = Date.now()
+    // Calls that fail together are one failure.
+    const isFirst = now >= (this.state.retryAt ?? 0)
+    if (isFirst) log('limiter_failed', { request_id: this.c.get('requestId'), reason: nameOf(error) })
+    this.state.retryAt = now + RETRY_MS
+  }
+
+  private refuse(now: number): Admitted | null {
+    const token = this.state.cached?.token
+    const decision = token ? this.state.refuse(now) : null
+    return token && decision ? admitted(token, decision) : null
+  }
+
+  /** Admits without the object, by the cached token or the directory. */
+  private async admitAlone(): Promise<Answer> {
+    const { state } = this
+    const now = Date.now()
+    let isTouchDue = false
+    if (!state.cached || now >= state.cached.until) {
+      const found = await findToken(this.c.env.DB, this.hash, this.c.get('databaseUse'))
+      verifySchema(found.applied)
+      isTouchDue = now - found.lastUsedAt >= LAST_USED_EVERY_MS
+      state.cached = found.token === undefined ? null : { token: found.token, until: now + TOKEN_MS }
+    }
+    if (!state.cached) return { kind: 'unknown' }
+    const token = state.lastToken(now)
+    return token ? { ...admitted(token, state.allow(1, now)), isTouchDue } : { kind: 'ended', ageMs: 0 }
+  }
+}
+
+function admitted(token: Token, decision: Decision): Admitted {
+  return { kind: 'admitted', token, decision, ageMs: 0, applied: null, constraint: 'primary', isTouchDue: false }
+}
+
+/** A write admitted longer ago is announced again before its batch: after a minute its object takes it for lost. */
+const ANNOUNCED_MS = 20_000
+/** The most that a failed batch is charged: D1 does not report its time, and an outage must not use up an allowance. */
+const FAILED_BATCH_MS = 1_000
+/** `Retry-After` of a batch that waited in vain for the company's earlier ones. */
+const CROWDED_SECONDS = 5
+
+/** An admitted request's use of its token's limits and of its company's database. */
+export class RequestUsage implements Meter {
+  readonly token: Token
+  private readonly client: TokenClient
+  private readonly isWrite: boolean
+  /** Undefined for a write of which the object does not know. */
+  private receipt: Receipt | undefined
+  private announcedAt = Date.now()
+  private decision: Decision
+  private constraint: ReadConstraint
+  private bookmark: () => string | null = () => null
+  private hasEnded = false
+
+  constructor(client: TokenClient, { token, decision, constraint, receipt }: Admitted, isWrite: boolean) {
+    this.client = client
+    this.token = token
+    this.decision = decision
+    this.constraint = constraint
+    this.receipt = receipt
+    this.isWrite = isWrite
+  }
+
+  /** Takes the requests as which this one counts. @throws ApiError 429 where not all are left */
+  async take(requests: number): Promise<void> {
+    if (requests <= 1) return
+    this.decision = await this.client.take(requests, this.decision)
+    if (!this.decision.allowed) throw refusalOf(this.decision, Date.now())
+  }
+
+  /** The company's database, whose reads contain the writes of the token and the version that the caller sent. */
+  openDatabase(env: Env, sent: string | undefined, use: DatabaseUse): Database {
+    const { companyId, database, companySlot: slot } = this.token
+    this.constraint = tighten(this.constraint, database, parseBookmark(sent))
+    const bookmark = this.constraint === 'primary' ? undefined : this.constraint
+    const onMoved = () => this.client.forget()
+    const db = databaseFor(env, { companyId, database, slot }, { bookmark, meter: this, use, onMoved })
+    this.bookmark = db.bookmark
+    return db
+  }
+
+  /** Runs a batch once the company's earlier ones leave room for it, and charges its time. @throws ApiError 429 */
+  async run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
+    if (Date.now() >= this.announcedAt + ANNOUNCED_MS) await this.announceAgain()
+    const batches = semaphoreOf(this.token.companyId)
+    const permit = batches.tryAcquire() ?? (await this.queue(batches))
+    const startedAt = Date.now()
+    const work = batch()
+    const end = (durationMs: number) => {
+      batches.release(permit)
+      this.charge(durationMs)
+    }
+    const ended = withDeadline(work, BUDGET_MS.database).then(
+      ({ durationMs }) => end(durationMs),
+      () => end(Math.min(Date.now() - startedAt, FAILED_BATCH_MS)),
+    )
+    this.client.waitUntil(ended)
+    await ended
+    return work
+  }
+
+  charge(databaseMs: number): void {
+    this.client.state.charge(databaseMs)
+    if (this.hasEnded) this.client.waitUntil(this.client.report())
+  }
+
+  /** Makes later reads of the token at least as fresh as this one: the response names what its caller reads next. */
+  async remember(): Promise<void> {
+    const version = parseBookmark(this.bookmark())
+    if (version && version.bookmark !== this.constraint) await this.client.report(version, BUDGET_MS.limiter)
+  }
+
+  /** Sets the headers of the limits, and reports the write and the usage; later charges are reported at once. */
+  end({ headers, status }: Response): void {
+    this.hasEnded = true
+    const { receipt, isWrite, decision } = this
+    const { remaining, resetAt } = decision
+    headers.set('RateLimit-Policy', POLICY)
+    headers.set('RateLimit', describeLimits({ ...this.client.state.remaining, remaining, resetAt }, Date.now()))
+    const isFailed = status >= 500
+    const version = parseBookmark(this.bookmark()) ?? { database: this.token.database, bookmark: null }
+    const hasSeen = version.bookmark !== null
+    if (isWrite && !receipt && (hasSeen || isFailed)) this.client.keep({ ...version, mayCommit: isFailed })
+    // A write that failed may still commit: it stays unsettled.
+    const isSettled = receipt && !isFailed && (isWrite || hasSeen)
+    this.client.waitUntil(this.client.report(isSettled ? { ...version, ...receipt } : undefined))
+  }
+
+  private async announceAgain(): Promise<void> {
+    const [begun] = this.receipt?.writes ?? []
+    this.announcedAt = Date.now()
+    if (begun !== undefined && !(await this.client.send({ begun }))) this.receipt = undefined
+  }
+
+  private async queue(batches: BatchSemaphore): Promise<Permit> {
+    const acquired = batches.acquire().catch(() => null)
+    this.client.waitUntil(acquired)
+    const permit = await acquired
+    if (!permit) throw rateLimited(CROWDED_SECONDS, 'Too many concurrent requests of this company')
+    // The earlier batches may have used up the time.
+    const { remaining } = this.client.state
+    if (!isOutOfTime(remaining, Date.now())) return permit
+    batches.release(permit)
+    throw refusalOf({ ...remaining, allowed: false }, Date.now())
+  }
+}

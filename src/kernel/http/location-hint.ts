@@ -1,0 +1,21 @@
+/** Where Cloudflare may make an object. In North America, Europe and Asia the side of a meridian decides. */
+const HINTS: Partial<
+  Record<string, [east: DurableObjectLocationHint, meridian?: number, west?: DurableObjectLocationHint]>
+> = {
+  AF: ['afr'],
+  AS: ['apac', 60, 'me'],
+  EU: ['eeur', 16, 'weur'],
+  NA: ['enam', -100, 'wnam'],
+  OC: ['oc'],
+  SA: ['sam'],
+}
+
+/** Where to make an object for the caller of a request; undefined where that is unknown: then it is near the Worker. */
+export function locationHint(cf: object | undefined): DurableObjectLocationHint | undefined {
+  const { continent, longitude }: Partial<IncomingRequestCfPropertiesGeographicInformation> = cf ?? {}
+  const [east, meridian, west] = HINTS[continent ?? ''] ?? []
+  if (meridian === undefined) return east
+  const degrees = Number.parseFloat(longitude ?? '')
+  if (Number.isNaN(degrees)) return undefined
+  return degrees < meridian ? west : east
+}

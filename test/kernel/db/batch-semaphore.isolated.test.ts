@@ -1,0 +1,68 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { BatchSemaphore, IN_FLIGHT, type Permit } from '../../../src/kernel/db/batch-semaphore.ts'
+
+describe('the semaphore of a company’s batches', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  function fullSemaphore() {
+    const semaphore = new BatchSemaphore()
+    const permits = Array.from({ length: IN_FLIGHT }, () => semaphore.tryAcquire()).filter((permit) => permit !== null)
+    expect(permits).toHaveLength(8)
+    expect(semaphore.tryAcquire()).toBeNull()
+    return { semaphore, permits }
+  }
+
+  it('admits queued batches in their order, before any later one', async () => {
+    const { semaphore, permits } = fullSemaphore()
+    const order: number[] = []
+    const admitted: Permit[] = []
+    const waits = [1, 2, 3].map((number) =>
+      semaphore.acquire().then((permit) => {
+        order.push(number)
+        admitted.push(permit)
+      }),
+    )
+    for (const permit of permits.slice(0, 2)) semaphore.release(permit)
+    expect(semaphore.tryAcquire()).toBeNull()
+    await vi.advanceTimersByTimeAsync(20)
+    expect(order).toEqual([1, 2])
+    for (const permit of admitted) semaphore.release(permit)
+    await vi.advanceTimersByTimeAsync(20)
+    await Promise.all(waits)
+    expect(order).toEqual([1, 2, 3])
+  })
+
+  it('lets a batch wait for 10 s and then removes it from the queue', async () => {
+    const { semaphore, permits } = fullSemaphore()
+    const outcome = semaphore.acquire().catch((error: Error) => error.name)
+    await vi.advanceTimersByTimeAsync(10_100)
+    expect(await outcome).toBe('DeadlineError')
+    const next = semaphore.acquire()
+    for (const permit of permits.slice(0, 1)) semaphore.release(permit)
+    await vi.advanceTimersByTimeAsync(20)
+    expect((await next).startedAt).toBeGreaterThan(0)
+  })
+
+  it('forgets after 20 s a batch that was lost with its request', async () => {
+    const { semaphore } = fullSemaphore()
+    await vi.advanceTimersByTimeAsync(19_999)
+    expect(semaphore.tryAcquire()).toBeNull()
+    await vi.advanceTimersByTimeAsync(1)
+    expect(semaphore.tryAcquire()).not.toBeNull()
+  })
+
+  it('frees a place once, however often the batch is released', () => {
+    const { semaphore, permits } = fullSemaphore()
+    const [permit] = permits
+    if (!permit) throw new Error('There is no permit.')
+    semaphore.release(permit)
+    semaphore.release(permit)
+    expect(semaphore.tryAcquire()).not.toBeNull()
+    expect(semaphore.tryAcquire()).toBeNull()
+  })
+})

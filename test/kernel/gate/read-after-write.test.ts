@@ -1,0 +1,142 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ReadAfterWrite, type Receipt, type StoredWrites } from '../../../src/kernel/gate/read-after-write.ts'
+
+const START = 1_000_000_000
+const SECOND = 1_000
+
+/** Bookmarks that sort as D1's do. */
+const bookmarkOf = (version: number) => String(version).padStart(8, '0')
+
+function open(stored?: StoredWrites, now = START) {
+  const writes = new ReadAfterWrite(now, stored)
+  writes.follow('DB', now)
+  return writes
+}
+
+/** What the object prescribes for the report of a read that begins now. */
+const receiptOfRead = (writes: ReadAfterWrite, now: number) => writes.begin(now, false)
+
+describe('the reads of a token that writes', () => {
+  it('keeps the newest bookmark, in whichever order the reports come', () => {
+    const writer = open()
+    const [one, two] = [writer.begin(START, true), writer.begin(START, true)]
+    writer.report({ database: 'DB', bookmark: bookmarkOf(2), ...two }, START)
+    expect(writer.constraint()).toBe('primary')
+    writer.report({ database: 'DB', bookmark: bookmarkOf(1), ...one }, START)
+    expect(writer.constraint()).toBe(bookmarkOf(2))
+  })
+
+  it('are where they were behind a write that reports no bookmark', () => {
+    const writer = open()
+    writer.report({ database: 'DB', bookmark: null, ...writer.begin(START, true) }, START)
+    expect(writer.constraint()).toBeNull()
+  })
+
+  it('replaces a lost report by a read of the primary 60 s later, not earlier', () => {
+    const writer = open()
+    writer.begin(START, true)
+    const early = START + 59 * SECOND
+    expect(receiptOfRead(writer, early)).toBeUndefined()
+    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: early }, START)
+    expect(writer.constraint()).toBe('primary')
+    const late = START + 60 * SECOND
+    const receipt = receiptOfRead(writer, late)
+    expect(receipt).toEqual({ settledAt: late })
+    writer.report({ database: 'DB', bookmark: bookmarkOf(2), ...receipt }, START)
+    expect(writer.constraint()).toBe(bookmarkOf(2))
+  })
+
+  it('does not take a write that began meanwhile to be lost', () => {
+    const writer = open()
+    writer.begin(START, true)
+    writer.begin(START + 30 * SECOND, true)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND }, START)
+    expect(writer.constraint()).toBe('primary')
+  })
+
+  it('forgets the bookmarks of a database that the company has left, and reads the primary of the other for a minute', () => {
+    const writer = open()
+    writer.report({ database: 'DB', bookmark: bookmarkOf(9) }, START)
+    writer.follow('DB_EU', START)
+    expect(writer.constraint()).toBe('primary')
+    writer.report({ database: 'DB', bookmark: bookmarkOf(10) }, START)
+    writer.report({ database: 'DB_EU', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND }, START)
+    expect(writer.constraint()).toBe(bookmarkOf(1))
+  })
+
+  it('does not grow with writes whose reports are lost', () => {
+    const writer = open()
+    for (let i = 0; i < 5_000; i++) writer.begin(START, true)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND }, START)
+    expect(writer.constraint()).toBe(bookmarkOf(1))
+  })
+
+  /** A token's life: writes that commit, reports that arrive or are lost, reads, crashes and evictions. */
+  const steps = fc.array(
+    fc.oneof(
+      {
+        weight: 4,
+        arbitrary: fc.record({ kind: fc.constant('write' as const), lasts: fc.integer({ min: 0, max: 30 }) }),
+      },
+      { weight: 4, arbitrary: fc.record({ kind: fc.constant('read' as const), reports: fc.boolean() }) },
+      { weight: 4, arbitrary: fc.record({ kind: fc.constant('report' as const) }) },
+      {
+        weight: 3,
+        arbitrary: fc.record({ kind: fc.constant('pass' as const), seconds: fc.integer({ min: 0, max: 90 }) }),
+      },
+      { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('crash' as const, 'evict' as const) }) },
+    ),
+    { maxLength: 200 },
+  )
+
+  it('never lets a read miss a write of the token that had been answered', () => {
+    fc.assert(
+      fc.property(steps, (life) => {
+        let now = START
+        let version = 0
+        let stored: StoredWrites | undefined
+        let writer = open()
+        /** Writes under way or answered, and not reported: when they commit, and as which version. */
+        let writes: { receipt: Receipt | undefined; endsAt: number; version: number | null }[] = []
+        /** The newest version that an answered write had. */
+        let answered = 0
+        const commit = () => {
+          for (const write of writes) {
+            if (write.version !== null || write.endsAt > now) continue
+            write.version = ++version
+            answered = version
+          }
+        }
+        for (const step of life) {
+          commit()
+          if (step.kind === 'pass') now += step.seconds * SECOND
+          if (step.kind === 'write') {
+            const receipt = writer.begin(now, true)
+            // As the object does: a row that does not cover the write is stored before it starts.
+            if (!stored?.isUnsettled) stored = writer.toStored(false)
+            writes.push({ receipt, endsAt: now + step.lasts * SECOND, version: null })
+          }
+          if (step.kind === 'report') {
+            const done = writes.find((write) => write.version !== null)
+            if (done?.version)
+              writer.report({ database: 'DB', bookmark: bookmarkOf(done.version), ...done.receipt }, START)
+            writes = writes.filter((write) => write !== done)
+          }
+          if (step.kind === 'read') {
+            const constraint = writer.constraint()
+            // The worst replica has nothing but what the constraint requires.
+            const seen = constraint === 'primary' ? version : Number(constraint ?? 0)
+            expect(seen).toBeGreaterThanOrEqual(answered)
+            const receipt = receiptOfRead(writer, now)
+            if (receipt && step.reports)
+              writer.report({ database: 'DB', bookmark: bookmarkOf(version), ...receipt }, START)
+          }
+          if (step.kind === 'evict') stored = writer.toStored(true)
+          if (step.kind === 'crash' || step.kind === 'evict') writer = open(stored, now)
+        }
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+})
