@@ -10,7 +10,7 @@ it(`lists what a model in memory has, of three companies side by side (seed ${se
   await runModel({
     seed,
     steps: 300,
-    // Above 4,096 clients, 1,000 hits of clients and orders, 1,000 threads of a mailbox; one company has few.
+    // Above 1,000 hits of clients and orders, which are gathered, and 1,000 threads of a mailbox; one company has few.
     sizes: [
       { clients: 4_400, orders: 1_200, threads: 40, contexts: 5, files: 3 },
       { clients: 1_200, orders: 1_200, threads: 1_300, contexts: 120, files: 0 },

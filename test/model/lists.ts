@@ -38,7 +38,7 @@ const withTimes = <T extends Timed>(row: T) => ({
   updated_at: isoTime(row.updated_at),
 })
 
-/** Most rows have these: more than the 1,000 that a search gathers, or than the 4,096 of a block of ids. */
+/** Most rows have these: more than the 1,000 that a search gathers. */
 const COMMON = ['harbor', 'Regatta', '55510', 'r', 'ar'] as const
 
 /** A text that some row has a part of, of one, two, three or more characters; of any of the companies. */

@@ -23,13 +23,13 @@ interface Indexed {
   condition: SQL
 }
 
-/** A search, of which a full-text table has the hits that are not deleted. */
-export interface Search {
-  /** Selects `id` of the hits, each perhaps twice. Ends with `limit`. */
+/** A search by full-text tables. */
+interface Search {
+  /** Selects `id` of all hits that are not deleted, maybe of others or twice. Ends with `limit`. */
   hits: (limit: SQL) => SQL
   /** The same as a condition of a row. */
   condition: SQL
-  /** Whether every hit is a row that is not deleted, there only once, in the order of an order by id. */
+  /** Whether no hit is deleted or there twice, and an order by `id` has them in this order. */
   isExact?: boolean
 }
 
