@@ -189,16 +189,28 @@ describe('the plan of a read', () => {
   })
 
   it.each([
-    ['orders of a status', () => `/orders?status=${company.id * 100 + 1}`, 'orders_of_status'],
-    ['orders of several', () => `/orders?status=${company.id * 100 + 1},${company.id * 100 + 2}`, 'orders_of_status'],
-    ['orders of a client', () => `/orders?client_id=${clientId}`, 'orders_of_client'],
-    ['orders since a day', () => '/orders?from=2026-01-01', 'orders_live'],
-    ['clients that were changed', () => '/clients?updated_since=2026-01-01T00:00:00Z', 'clients_live_updated'],
-    ['deleted clients', () => '/clients?deleted=only', 'clients_deleted'],
-  ])('of the total of %s reads an index alone', async (_, path, index) => {
+    [
+      'orders of a status',
+      () => `/orders?status=${company.id * 100 + 1}`,
+      'orders_of_status (company_id=? AND order_status_id=?)',
+    ],
+    [
+      'orders of several',
+      () => `/orders?status=${company.id * 100 + 1},${company.id * 100 + 2}`,
+      'orders_of_status (company_id=? AND order_status_id=?)',
+    ],
+    ['orders of a client', () => `/orders?client_id=${clientId}`, 'orders_of_client (company_id=? AND client_id=?)'],
+    ['orders since a day', () => '/orders?from=2026-01-01', 'orders_live (company_id=? AND created_date>?)'],
+    [
+      'clients that were changed',
+      () => '/clients?updated_since=2026-01-01T00:00:00Z',
+      'clients_live_updated (company_id=? AND updated_at>?)',
+    ],
+    ['deleted clients', () => '/clients?deleted=only', 'clients_deleted (company_id=?)'],
+  ])('of the total of %s reads an index alone', async (_, path, step) => {
     const totals = (await plansOf(path())).filter(({ text }) => /count\(\*\) FROM (clients|orders) /.test(text))
     expect(totals).toHaveLength(1)
-    expect(totals[0]?.steps.join('\n')).toMatch(new RegExp(`USING COVERING INDEX ${index} \\(`))
+    expect(totals[0]?.steps.join('\n')).toContain(`USING COVERING INDEX ${step}`)
   })
 
   it('of the total of a search of clients reads the full-text index alone', async () => {
