@@ -42,11 +42,14 @@ const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
  * special-purpose networks, among them every form that embeds an IPv4 address.
  */
 export function isPublicAddress(address: string): boolean {
-  if (!ipaddr.IPv4.isValidFourPartDecimal(address) && !ipaddr.IPv6.isValid(address)) return false
+  if (!isAddress(address)) return false
   const parsed = ipaddr.parse(address)
   const isGlobal = parsed instanceof ipaddr.IPv4 ? address !== CLOUD : parsed.match(GLOBAL_UNICAST)
   return isGlobal && parsed.range() === 'unicast'
 }
+
+/** Without the shorter and octal notations of IPv4. */
+const isAddress = (text: string) => ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
 const IPV4 = /^[\d.]+$/
@@ -172,7 +175,7 @@ async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA')
  */
 export function networksOf(address: string): [network: string, ...site: string[]] {
   const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
-  if (!ipaddr.isValid(text)) return [text]
+  if (!isAddress(text)) return [text]
   const parsed = ipaddr.process(text)
   if (parsed instanceof ipaddr.IPv4) return [parsed.toString()]
   const prefix = parsed.parts.slice(0, 4).map((group) => group.toString(16))
