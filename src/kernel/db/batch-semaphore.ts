@@ -2,19 +2,28 @@ import { LruCache } from '../http/cache.ts'
 import { poll } from '../http/deadline.ts'
 
 /** Batches of one company that run at once in an isolate. */
-export const IN_FLIGHT = 8
-/** 300 batches at a far primary take this long. */
-const QUEUE_MS = 10_000
+export const IN_FLIGHT = 6
+/** An isolate gives a company this share of the database's time, and this much at once. */
+const SHARE = 1 / 3
+const BURST_MS = 300
+/** Less than the deadline of a batch, which runs while it waits. */
+const QUEUE_MS = 8_000
 /** A batch in flight for longer was lost with its request. */
 const LOST_MS = 20_000
 
 /** A batch, queued or in flight; `startedAt` is 0 while it is queued. */
 export type Permit = { startedAt: number }
 
-/** Runs a company's batches in order, a few at once, so that a crowd of its requests cannot fill the database's queue. */
+/**
+ * Runs a company's batches in order, a few at once and a share of the time, so that a crowd of its requests cannot fill
+ * the database's queue: with equal numbers in flight, another company would get one batch for each slow one.
+ */
 export class BatchSemaphore {
   private readonly inFlight = new Set<Permit>()
   private readonly queue = new Set<Permit>()
+  /** Database time of ended batches, less the share of the time since. */
+  private usedMs = 0
+  private usedAt = 0
 
   /** Null where the batch must wait: see {@link BatchSemaphore.acquire}. */
   tryAcquire(): Permit | null {
@@ -38,8 +47,16 @@ export class BatchSemaphore {
     return permit
   }
 
-  release(permit: Permit): void {
+  /** @param databaseMs of the batch; 0 for one that did not run */
+  release(permit: Permit, databaseMs: number): void {
+    const now = Date.now()
+    this.usedMs = this.unpaidMs(now) + databaseMs
+    this.usedAt = now
     if (this.inFlight.delete(permit)) this.startQueued()
+  }
+
+  private unpaidMs(now: number): number {
+    return Math.max(0, this.usedMs - (now - this.usedAt) * SHARE)
   }
 
   private enqueue(): Permit {
@@ -52,6 +69,7 @@ export class BatchSemaphore {
   private startQueued(): void {
     const now = Date.now()
     for (const permit of this.inFlight) if (now - permit.startedAt >= LOST_MS) this.inFlight.delete(permit)
+    if (this.unpaidMs(now) > BURST_MS) return
     for (const permit of this.queue) {
       if (this.inFlight.size >= IN_FLIGHT) return
       this.queue.delete(permit)

@@ -238,7 +238,7 @@ export class RequestUsage implements Meter {
     const startedAt = Date.now()
     const work = batch()
     const end = (durationMs: number) => {
-      batches.release(permit)
+      batches.release(permit, durationMs)
       this.charge(durationMs)
     }
     const ended = withDeadline(work, BUDGET_MS.database).then(
@@ -291,7 +291,7 @@ export class RequestUsage implements Meter {
     // The earlier batches may have used up the time.
     const { remaining } = this.client.state
     if (!isOutOfTime(remaining, Date.now())) return permit
-    batches.release(permit)
+    batches.release(permit, 0)
     throw refusalOf({ ...remaining, allowed: false }, Date.now())
   }
 }

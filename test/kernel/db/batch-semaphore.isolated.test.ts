@@ -12,7 +12,7 @@ describe('the semaphore of a company’s batches', () => {
   function fullSemaphore() {
     const semaphore = new BatchSemaphore()
     const permits = Array.from({ length: IN_FLIGHT }, () => semaphore.tryAcquire()).filter((permit) => permit !== null)
-    expect(permits).toHaveLength(8)
+    expect(permits).toHaveLength(6)
     expect(semaphore.tryAcquire()).toBeNull()
     return { semaphore, permits }
   }
@@ -27,23 +27,23 @@ describe('the semaphore of a company’s batches', () => {
         admitted.push(permit)
       }),
     )
-    for (const permit of permits.slice(0, 2)) semaphore.release(permit)
+    for (const permit of permits.slice(0, 2)) semaphore.release(permit, 1)
     expect(semaphore.tryAcquire()).toBeNull()
     await vi.advanceTimersByTimeAsync(20)
     expect(order).toEqual([1, 2])
-    for (const permit of admitted) semaphore.release(permit)
+    for (const permit of admitted) semaphore.release(permit, 1)
     await vi.advanceTimersByTimeAsync(20)
     await Promise.all(waits)
     expect(order).toEqual([1, 2, 3])
   })
 
-  it('lets a batch wait for 10 s and then removes it from the queue', async () => {
+  it('lets a batch wait for 8 s and then removes it from the queue', async () => {
     const { semaphore, permits } = fullSemaphore()
     const outcome = semaphore.acquire().catch((error: Error) => error.name)
-    await vi.advanceTimersByTimeAsync(10_100)
+    await vi.advanceTimersByTimeAsync(8_100)
     expect(await outcome).toBe('DeadlineError')
     const next = semaphore.acquire()
-    for (const permit of permits.slice(0, 1)) semaphore.release(permit)
+    for (const permit of permits.slice(0, 1)) semaphore.release(permit, 1)
     await vi.advanceTimersByTimeAsync(20)
     expect((await next).startedAt).toBeGreaterThan(0)
   })
@@ -60,9 +60,25 @@ describe('the semaphore of a company’s batches', () => {
     const { semaphore, permits } = fullSemaphore()
     const [permit] = permits
     if (!permit) throw new Error('There is no permit.')
-    semaphore.release(permit)
-    semaphore.release(permit)
+    semaphore.release(permit, 1)
+    semaphore.release(permit, 1)
     expect(semaphore.tryAcquire()).not.toBeNull()
     expect(semaphore.tryAcquire()).toBeNull()
+  })
+
+  it('gives a company a third of the time after 300 ms of the database’s', () => {
+    const semaphore = new BatchSemaphore()
+    const run = (databaseMs: number) => {
+      const permit = semaphore.tryAcquire()
+      if (permit) semaphore.release(permit, databaseMs)
+      return permit !== null
+    }
+    expect([run(300), run(200), run(1)]).toEqual([true, true, false])
+    vi.advanceTimersByTime(599)
+    expect(run(1)).toBe(false)
+    vi.advanceTimersByTime(1)
+    expect([run(100), run(1)]).toEqual([true, false])
+    vi.advanceTimersByTime(300)
+    expect(run(1)).toBe(true)
   })
 })

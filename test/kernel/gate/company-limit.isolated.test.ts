@@ -2,6 +2,7 @@ import { abortAllDurableObjects, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
+import { IN_FLIGHT } from '../../../src/kernel/db/batch-semaphore.ts'
 import { type CompanyLimiter, CompanyShare } from '../../../src/kernel/gate/company-limiter.ts'
 import type { RateLimiter } from '../../../src/kernel/gate/limiter.ts'
 import { describeLimits, refusalOf } from '../../../src/kernel/gate/refusals.ts'
@@ -233,14 +234,14 @@ describe('the queue for the database', () => {
     const { DB, seen } = timedDatabase(1, () => released.promise)
     const bindings: Env = { ...withLimiter(memory()).bindings, DB }
     const all = tokens.map((each) => statusesOf(4, () => request(each, 'GET', '/clients/1'), bindings))
-    await vi.waitUntil(() => seen.inFlight === 8, { timeout: 20_000 })
+    await vi.waitUntil(() => seen.inFlight === IN_FLIGHT, { timeout: 20_000 })
     const other = await mintCompany({ home: 'DB' })
     const ofOther = statusesOf(1, () => request(other.token, 'GET', '/clients/1'), bindings)
     // That of another company does not wait for them.
-    await vi.waitUntil(() => seen.inFlight === 9, { timeout: 20_000 })
+    await vi.waitUntil(() => seen.inFlight === IN_FLIGHT + 1, { timeout: 20_000 })
     released.resolve()
     expect(await ofOther).toEqual({ 404: 1 })
     expect(await Promise.all(all)).toEqual(tokens.map(() => ({ 404: 4 })))
-    expect(seen.mostInFlight).toBe(9)
+    expect(seen.mostInFlight).toBe(IN_FLIGHT + 1)
   })
 })
