@@ -7,7 +7,7 @@ import { AccountingError, sendRequest } from './transport.ts'
 const MINOR_VERSION = '75'
 const MAX_REQUEST_ID = 50
 const MAX_NAME_SHOWN = 100
-/** The most that one query returns. */
+/** The maximum of one query's results. */
 const NEWEST = 1_000
 
 export interface AccountingSettings {
@@ -52,10 +52,12 @@ const numbersResponse = z.object({
 })
 const customersResponse = z.object({ QueryResponse: z.object({ Customer: z._default(z.array(entity), []) }) })
 
-/** An invoice of the accounting system, with all of its fields. */
+/** An invoice of the accounting system, with all its fields. */
 type Invoice = z.infer<typeof invoice>
 
-/** The client of one company's accounting system. Methods throw {@link AccountingError}, or what `saveTokens` throws. */
+/**
+ * The client of one company's accounting system. Methods throw {@link AccountingError}, or an error of `saveTokens`.
+ */
 export class AccountingAdapter {
   readonly #companyUrl: string
   readonly #addresses: AddressPolicy
@@ -69,7 +71,10 @@ export class AccountingAdapter {
     this.#session = createOAuthSession(settings.token_url ?? getDefaultTokenUrl(baseUrl), settings, tokens, saveTokens)
   }
 
-  /** Makes one change, applied once however often it is sent. The request id has 1–50 characters, for this body only. */
+  /**
+   * Makes one change, which is applied once however often it is sent. The request id has 1–50 characters and belongs to
+   * this body only.
+   */
   async sendInvoice(change: InvoiceCall, requestId: string): Promise<InvoiceResult> {
     const query = { requestid: checkRequestId(requestId) }
     if (change.operation === 'delete') {
@@ -86,13 +91,13 @@ export class AccountingAdapter {
     return (await this.#call(invoiceResponse, `invoice/${encodeURIComponent(invoiceId)}`, {})).Invoice
   }
 
-  /** All invoices of a number: the system may allow several. */
+  /** Finds all invoices with a number: the system may allow several. */
   async findInvoices(docNumber: string): Promise<Invoice[]> {
     const query = `select * from Invoice where DocNumber = ${quote(docNumber)}`
     return (await this.#call(invoicesResponse, 'query', { query })).QueryResponse.Invoice
   }
 
-  /** The highest number up to `ceiling` of the {@link NEWEST} invoices that were created last; 0 where there is none. */
+  /** Finds the highest number up to `ceiling` among the {@link NEWEST} newest invoices; 0 without any. */
   async findLastNumber(ceiling: number): Promise<number> {
     const query = `select DocNumber from Invoice orderby MetaData.CreateTime desc maxresults ${NEWEST}`
     const { QueryResponse } = await this.#call(numbersResponse, 'query', { query })
@@ -123,7 +128,7 @@ export class AccountingAdapter {
     return (await this.#call(customersResponse, 'query', { query })).QueryResponse.Customer[0]?.Id
   }
 
-  /** Undefined when the name belongs to something that is no active customer. */
+  /** Creates a customer; undefined if the name belongs to something other than an active customer. */
   async #createCustomer(name: string, email: string | null, requestid: string): Promise<string | undefined> {
     const address = formatEmail(email)
     const body = { DisplayName: name, ...(address && { PrimaryEmailAddr: { Address: address } }) }
@@ -135,7 +140,7 @@ export class AccountingAdapter {
     }
   }
 
-  /** A POST where there is a body, else a GET. A refused access token is renewed within the call, once. */
+  /** Sends a POST with a body, or a GET without. A refused access token is renewed once within the call. */
   async #call<T>(schema: z.ZodMiniType<T>, path: string, query: Record<string, string>, body?: object): Promise<T> {
     const search = Object.entries({ ...query, minorversion: MINOR_VERSION })
       .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
@@ -164,14 +169,14 @@ function checkRequestId(requestId: string): string {
   throw new RangeError(`A request id has 1 to ${MAX_REQUEST_ID} characters`)
 }
 
-/** A literal of the query language: quotes and backslashes are escaped by a backslash. */
+/** Quotes a literal of the query language: quotes and backslashes are escaped by a backslash. */
 function quote(value: string): string {
   return `'${value.replace(/[\\']/g, '\\$&')}'`
 }
 
 /**
- * The token endpoint unless the integration names another. These two API hosts, production and sandbox, have none and
- * share a documented one. `baseUrl` has no slash at its end.
+ * The token endpoint unless the integration names another. The two API hosts, production and sandbox, share a
+ * documented one. `baseUrl` has no trailing slash.
  */
 export function getDefaultTokenUrl(baseUrl: string): string {
   const isKnown = /^(sandbox-)?quickbooks\.api\.intuit\.com$/.test(new URL(baseUrl).hostname)
@@ -190,8 +195,8 @@ const tokenResponse = z.object({
 
 /**
  * Manages the access token of one company (RFC 6749, section 6). Concurrent calls share one refresh. The refresh token
- * rotates, so the new one is stored before anything else. When that fails, the new pair stays in memory and is stored
- * at the next call, never renewed again.
+ * rotates: the new pair is stored first. If that fails, it stays in memory and is stored at the next call, without
+ * another refresh.
  */
 function createOAuthSession(
   url: string,
@@ -204,7 +209,7 @@ function createOAuthSession(
   let unsaved: Tokens | null = null
   let renewal: Promise<void> | null = null
 
-  /** Everything secret, to be redacted in messages. */
+  /** All secrets, for redaction in messages. */
   const listSecrets = () => [client_secret, basic, tokens.refresh_token, tokens.access_token ?? '']
 
   async function requestTokens(): Promise<Tokens> {
@@ -234,7 +239,7 @@ function createOAuthSession(
     unsaved = null
   }
 
-  /** Returns an access token that is good by our clock and is not `refused`. */
+  /** Returns an access token that is valid by our clock and is not `refused`. */
   async function getAccessToken(refused?: string): Promise<string> {
     const { access_token: accessToken, access_good_until: goodUntil } = tokens
     const isGood = !unsaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil

@@ -6,7 +6,7 @@ import { log } from '../../kernel/http/log.ts'
 import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
 import { type ConnectionRow, type IntegrationRow, saveConnection, switchRemoteAccount } from './queries.ts'
 
-/** Attempts to store rotated tokens: the ones before are void already. */
+/** Storing rotated tokens is retried, since the previous ones are already void. */
 const SAVE_ATTEMPTS = 3
 
 const filled = z.string().check(z.minLength(1))
@@ -21,22 +21,22 @@ const credentialsSchema = z.object({
   delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
 })
 
-/** `granted_with` is the credentials' refresh token: another one means that the company connected anew. */
+/** `granted_with` is the credentials' refresh token: a different one means that the company connected again. */
 const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string() })
 
 /** An open connection to one company's accounting system. */
 export interface Connection extends Pick<z.infer<typeof credentialsSchema>, 'item_id' | 'tax_code_id' | 'delete_mode'> {
-  /** `updated_at` of the integration that it was opened from. */
+  /** `updated_at` of the integration when the connection was opened. */
   version: number
   adapter: AccountingAdapter
 }
 
 /**
- * Opens the company's connection from its integration and the last stored tokens. Reuse it until the integration is
- * changed: it may hold rotated tokens that are not stored yet. Returns null, and stops the company, when its
- * credentials cannot be read with `keys`, the deployment's `CREDENTIALS_KEY`.
+ * Opens the company's connection from its integration and the last stored tokens. Reuse it until the integration
+ * changes: it may hold unsaved tokens. Returns null and stops the company if `keys` (`CREDENTIALS_KEY`) cannot decrypt
+ * the credentials.
  *
- * @param latest where rotated tokens are stored: the company may move while the connection is open
+ * @param latest gets the database for rotated tokens: the company may move while the connection is open
  */
 export async function openConnection(
   context: CompanyContext,
@@ -66,7 +66,7 @@ export async function openConnection(
   if (row?.remote_account !== remoteAccount) await switchRemoteAccount(context, remoteAccount, row?.remote_account)
 
   const { refresh_token: granted_with } = credentials
-  // Tokens cannot be decrypted when their key is gone: at worst the company must connect anew.
+  // Tokens cannot be decrypted without their key: at worst the company must connect again.
   const decrypted = row?.tokens && (await decrypt(row.tokens).catch(() => null))
   const stored = storedTokensSchema.safeParse(decrypted).data
   const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }

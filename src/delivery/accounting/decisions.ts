@@ -4,34 +4,32 @@ import type { OutboundFailure } from '../../kernel/http/outbound.ts'
 /** A row of the outbox: the schema describes its columns and states. */
 export type OutboxRow = typeof accountingOutbox.$inferSelect
 
-/** What an order's change requires of the accounting system. */
+/** The change that the accounting system must make. */
 export type Operation = OutboxRow['operation']
 
-/** What decides about one row of an order that is not done. */
+/** The facts that decide about an open row of an order. */
 export type OpenEvent = Pick<OutboxRow, 'id' | 'operation'> & { state: Exclude<OutboxRow['state'], 'done'> }
 
 /**
- * What we know of the order's invoice at the accounting system: `linked` (its id is stored), `absent` (nothing was ever
- * applied) or `unknown` (a create may have been applied, its id is not stored).
+ * The known state of the order's invoice at the accounting system: `linked` (its id is stored), `absent` (nothing was
+ * ever applied) or `unknown` (a create may have been applied, its id is not stored).
  */
 export type Remote = 'linked' | 'absent' | 'unknown'
 
 export interface OrderPlan {
   /**
-   * The one call to make now, or null for none. Its operation is not always the row's: an edit of an order that has no
-   * invoice there creates it. `findFirst`: look for the invoice by `DocNumber`, and adopt it when it is ours.
+   * The one call to make now, or null. Its operation may differ from the row's: an edit creates a missing invoice.
+   * `findFirst`: look for the invoice by `DocNumber`, and adopt it when it is ours.
    */
   next: { id: number; operation: Operation; findFirst: boolean } | null
-  /** Rows that another row covers, or that have nothing left to deliver. They end without a call. */
+  /** Rows covered by another row, or with nothing left to deliver. They end without a call. */
   dropped: number[]
 }
 
 /**
- * Plans the next call of one order from its open rows, oldest first. Plan again after every outcome and every new row.
- *
- * The body is built from the order's state when a row is first sent, so one row covers all that was not sent: updates
- * collapse into one, or into the create before them, and a delete cancels the rest. A row under way goes first and
- * unchanged. Parked and dead rows wait until there is a pending one, which then covers them.
+ * Plans the next call of one order from its open rows, oldest first; plan again after every outcome and new row. An
+ * unsent row takes the order's current state, so updates collapse into it and a delete cancels the rest. A row in
+ * flight goes first, unchanged; parked and dead rows wait until a pending one covers them.
  */
 export function planOrder(rows: readonly OpenEvent[], remote: Remote): OrderPlan {
   const sent = rows.find((row) => row.state === 'sent')
@@ -49,8 +47,8 @@ export function planOrder(rows: readonly OpenEvent[], remote: Remote): OrderPlan
 }
 
 /**
- * How one call failed; holds nothing secret. `codes` are fault codes in the order of the response, without leading zeros;
- * `names_taken`: every name that a customer could have belongs to something else.
+ * A call's failure, without secrets. `codes` are fault codes in the order of the response, without leading zeros.
+ * `names_taken`: every possible name of the customer belongs to something else.
  */
 export type Failure =
   | { kind: 'no_response'; reason: OutboundFailure | 'malformed' }
@@ -58,7 +56,7 @@ export type Failure =
   | { kind: 'no_token_endpoint' }
   | { kind: 'names_taken' }
 
-/** The classes by fault code; of a response with several, the first listed decides. */
+/** Classes by fault code, in order of precedence within one response. */
 const CLASS_BY_CODE = [
   ['throttle', ['3001']],
   ['grant_lost', ['3100']],
@@ -73,13 +71,13 @@ const CLASS_BY_CODE = [
 
 export type FailureClass = (typeof CLASS_BY_CODE)[number][0] | 'no_token_endpoint' | 'names_taken'
 
-/** Statuses that by themselves mean that the content of the call was refused. */
+/** Statuses that always mean refused content. */
 const REFUSED_CONTENT: readonly number[] = [400, 409, 413, 415, 422]
 
 /**
- * Names the class of a failed call. A known fault code overrides the HTTP status, since faults come with 200 and
- * throttling with 403 as well. An unknown code concerns the data, because sending the same again cannot help; a response
- * that is no fault of the protocol (a proxy's page, a redirect) may be temporary.
+ * Classifies a failed call. A known fault code overrides the status, since faults come with 200 and throttling with
+ * 403. An unknown code concerns the data, so a retry cannot help; a response outside the protocol (a proxy's page, a
+ * redirect) may be temporary.
  */
 export function classify(failure: Failure): FailureClass {
   if (failure.kind === 'no_response') return 'transient'
@@ -87,7 +85,7 @@ export function classify(failure: Failure): FailureClass {
   const { status, codes } = failure
 
   const [known] = CLASS_BY_CODE.find(([, listed]) => listed.some((code) => codes.includes(code))) ?? []
-  // A token endpoint that refuses the refresh token leaves no other way to a token.
+  // The refresh token is the only way to a token: its refusal ends the grant.
   if (known) return known === 'token' && failure.endpoint === 'token' ? 'grant_lost' : known
   if (status === 429) return 'throttle'
   if (failure.endpoint === 'token') {
@@ -107,21 +105,24 @@ export const MAX_STALE_ATTEMPTS = 5
 const MIN_BACKOFF_MS = 1_000
 const MAX_BACKOFF_MS = 3_600_000
 
-/** What the outbox does with an event. Times are milliseconds since the epoch. */
+/** The outbox's reaction to a failure. Times are milliseconds since the epoch. */
 export type Decision =
   | { action: 'done' } // There is nothing left to change.
-  | { action: 'retry'; atMs: number } // The same body under the same request id. The attempt counts.
-  | { action: 'pause_company'; untilMs: number } // No call of this company, then a retry. The attempt does not count.
-  | { action: 'stop_company' } // No call of this company until its integration is changed. Every row stays.
-  | { action: 'merge' } // Read the invoice, build the body anew on its `SyncToken`, send it under a new request id.
-  | { action: 'adopt' } // Find by `DocNumber`; take over its id when it is our invoice, else park.
-  | { action: 'park' } // Out of the queue until a person looks at it or the order is edited again.
-  | { action: 'dead' } // Dead-letter: as `park`, for what cannot succeed as it is.
+  | { action: 'retry'; atMs: number } // Send the same body under the same request id. The attempt counts.
+  | { action: 'pause_company'; untilMs: number } // Stop its calls, then retry. The attempt does not count.
+  | { action: 'stop_company' } // Stop its calls until its integration is changed. Every row stays.
+  | { action: 'merge' } // Read the invoice, build the body again on its `SyncToken`, send it under a new request id.
+  | { action: 'adopt' } // Find by `DocNumber`; link our invoice, else park.
+  | { action: 'park' } // Wait until a person looks at it or the order is edited again.
+  | { action: 'dead' } // Dead-letter: like `park`, for a change that cannot succeed unchanged.
 
-/** Both counts include this attempt: of this request id, and of those that failed as stale. `random` is from 0 up to 1. */
+/**
+ * Both counts include this attempt: those of this request id, and those that failed as stale. `random` is from 0 up to
+ * 1.
+ */
 export type Situation = { operation: Operation; attempts: number; staleAttempts: number; nowMs: number; random: number }
 
-/** Decides what the outbox does after a failed call. A refused access token was already renewed within the call. */
+/** Decides how the outbox reacts to a failed call. A refused access token was already renewed within the call. */
 export function decide(failure: FailureClass, situation: Situation): Decision {
   const { operation, attempts, staleAttempts, nowMs, random } = situation
   switch (failure) {

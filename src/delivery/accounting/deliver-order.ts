@@ -14,16 +14,18 @@ import * as payload from './invoice-payload.ts'
 import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
 import { AccountingError } from './transport.ts'
 
-/** The delivery of one company's events. */
+/** The context of one company's delivery. */
 export type Delivery = CompanyContext & { connection: Connection }
 
-/** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
+/**
+ * `again`: the order may have more to deliver; `idle`: nothing now; `halt`: nothing of this company can be delivered.
+ */
 export type StepResult = 'again' | 'idle' | 'halt'
 
-/** What a line of the log says of an event or its company. */
+/** A state of an event or its company, as logged. */
 type OutboxState = 'parked' | 'dead' | 'company_paused' | 'company_stopped' | 'consent_lost'
 
-/** One attempt to deliver one event. `event` is as it is stored now; `findFirst`: see `OrderPlan`. */
+/** One attempt to deliver one event. `event` is its stored form; `findFirst`: see `OrderPlan`. */
 interface Step {
   delivery: Delivery
   event: EventRow
@@ -34,13 +36,13 @@ interface Step {
 }
 
 const NO_REQUEST = { request_id: null, request_body: null } as const
-/** Its call is built anew and sent under a new request id. */
+/** The call is built again and sent under a new request id. */
 const UNSENT = { ...NO_REQUEST, state: 'pending', attempts: 0 } as const
 
 /**
- * Makes the next call of an order, if one is due, and stores its outcome. The call is stored before it is made, and all
- * that its response changes is stored at once: whatever fails in between, the next step repeats the same call under the
- * same request id. Throws when the database fails.
+ * Makes the next due call of an order and stores its outcome. The call is stored first, and its result in one batch:
+ * after any failure in between, the next step repeats the call under the same request id. Throws when the database
+ * fails.
  */
 export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
   const { events, link, source } = await loadOrder(delivery, orderId, Date.now())
@@ -58,7 +60,7 @@ export async function deliverNext(delivery: Delivery, orderId: number): Promise<
   }
 }
 
-/** Stores the call that will be sent; false when there is nothing to deliver. */
+/** Stores the call to send; false if nothing is left to deliver. */
 async function prepareCall(step: Step): Promise<boolean> {
   const built = await buildCall(step)
   if (!built) {
@@ -74,7 +76,7 @@ async function prepareCall(step: Step): Promise<boolean> {
   return true
 }
 
-/** Builds the call from the order as it is now, with what is learned of its invoice and customer on the way. */
+/** Builds the call from the order's current state, and collects facts about its invoice and customer. */
 async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: payload.InvoiceCall }) | null> {
   const { delivery, event, link, source, operation, findFirst } = step
   const { adapter, item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = delivery.connection
@@ -108,13 +110,13 @@ async function send(step: Step): Promise<void> {
   if (!('expected' in call)) return record(step, { event: DONE, link: null })
   const last_error = payload.describeDifference(sent, call.expected)
   if (last_error === null) return record(step, { event: DONE, link: { ...toLink(sent), synced_at: Date.now() } })
-  // The invoice exists: it is linked, so that the next change of the order corrects it.
+  // The invoice exists: link it, so that the order's next change corrects it.
   const attempts = event.attempts + 1
   await record(step, { event: { ...NO_REQUEST, state: 'parked', attempts, last_error }, link: toLink(sent) })
   logState(step, 'parked', 'difference', attempts)
 }
 
-/** Carries out what is decided for a call that failed. A failure of this service counts as a transient one. */
+/** Carries out the decision about a failed call. A failure of this service counts as transient. */
 async function recover(step: Step, error: unknown, operation: Operation): Promise<StepResult> {
   const { event } = step
   const accountingError = error instanceof AccountingError ? error : null
@@ -153,12 +155,12 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
       try {
         if (await adopt(step, last_error)) return 'again'
       } catch (adoptError) {
-        // As an update: this failure cannot be another number that is taken.
+        // Treat the failure as an update's, which cannot be another taken number.
         return recover(step, adoptError, 'update')
       }
   }
   const state = decision.action === 'dead' ? 'dead' : 'parked'
-  // The customer may be gone there: it is looked up again at the next attempt.
+  // The customer may be gone there: look it up again at the next attempt.
   const clientId = accountingError?.hasCode('2500') ? step.source?.client.id : undefined
   const customer = clientId === undefined ? undefined : { clientId, customerId: null }
   await record(step, { event: { ...NO_REQUEST, state, attempts, last_error }, customer })
@@ -166,7 +168,7 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
   return 'again'
 }
 
-/** A taken number belongs to a create whose response was lost, which is linked then, or to another invoice: false. */
+/** Links our invoice when a taken number belongs to a create whose response was lost; false for another invoice. */
 async function adopt(step: Step, last_error: string): Promise<boolean> {
   const { body }: { body: InvoiceIdentity } = JSON.parse(step.event.request_body ?? '')
   const key = await findOurInvoice(step, body)
@@ -179,7 +181,7 @@ async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Prom
   return found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
 }
 
-/** One line for each change that a person may have to act on, after it is stored. The error itself may hold values. */
+/** Logs a stored change on which a person may have to act. It omits the error, which may hold values. */
 function logState({ event }: Step, state: OutboxState, cause: FailureClass | 'difference', attempts: number): void {
   const { company_id, order_id, id: event_id } = event
   log('outbox', { state, cause, company_id, order_id, event_id, attempts })

@@ -12,7 +12,7 @@ import { deliverNext } from './deliver-order.ts'
 import { type ConnectionRow, type IntegrationRow, loadCompanyState, loadQueue } from './queries.ts'
 import { AccountingError } from './transport.ts'
 
-/** The object of {@link AccountingDelivery}, as its callers see it. */
+/** The object of {@link AccountingDelivery} for its callers. */
 interface AccountingObject extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
   check(companyId: number): Promise<{ ok: boolean; message: string }>
@@ -28,15 +28,15 @@ declare global {
   }
 }
 
-/** One run delivers at most so many orders and starts no step after so long; a run of its own continues. */
+/** Limits the orders and the time of one run; the next run continues. */
 const ORDERS_PER_RUN = 20
 const RUN_MS = 60_000
-/** More than the stale attempts of one event, and few enough that other orders come in between. */
+/** This exceeds the stale attempts of one event, but lets other orders come in between. */
 const STEPS_PER_ORDER = 8
 
 /**
- * Delivers one company's events to its accounting system. Being the only one, it delivers the changes of an invoice in
- * order and refreshes tokens once.
+ * Delivers one company's events to its accounting system. A single object keeps the changes of an invoice in order and
+ * refreshes tokens once.
  */
 export class AccountingDelivery extends CompanyObject {
   protected override readonly name = 'accounting'
@@ -61,7 +61,7 @@ export class AccountingDelivery extends CompanyObject {
     return (await findDue(context, 1)).at
   }
 
-  /** Whether the accounting system accepts the credentials, by one call that changes nothing. */
+  /** Checks the credentials by one call that changes nothing. */
   async check(companyId: number): Promise<{ ok: boolean; message: string }> {
     const context = await openCompany(this.env, companyId)
     const { integration, connectionRow } = await loadCompanyState(context)
@@ -77,7 +77,7 @@ export class AccountingDelivery extends CompanyObject {
     }
   }
 
-  /** The highest number up to `ceiling` of the newest invoices in the company's accounting system. */
+  /** Finds the highest number up to `ceiling` among the newest invoices in the company's accounting system. */
   async findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'> {
     try {
       const context = await openCompany(this.env, companyId)
@@ -91,7 +91,7 @@ export class AccountingDelivery extends CompanyObject {
     }
   }
 
-  /** Reused unless the integration was changed: it may hold tokens that are not stored yet. */
+  /** Reuses the connection until the integration changes, since it may hold unsaved tokens. */
   private async openOnce(context: CompanyContext, integration: IntegrationRow, row: ConnectionRow | null) {
     this.context = context
     if (this.connection?.version !== integration.updated_at) {
@@ -103,7 +103,7 @@ export class AccountingDelivery extends CompanyObject {
   }
 }
 
-/** At most `limit` orders to deliver now, and when to look again (null: not before the company is changed). */
+/** Finds at most `limit` orders to deliver now, and the next time to look (null: after the company's next change). */
 async function findDue(context: CompanyContext, limit: number) {
   const { mayDeliver, ...state } = await loadCompanyState(context)
   const { integration, connectionRow } = state
@@ -115,7 +115,7 @@ async function findDue(context: CompanyContext, limit: number) {
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
-/** Starts the delivery of the company's events. @param region of the company's database, where it is known */
+/** Starts the delivery of the company's events. @param region of the company's database, if known */
 export function startDelivery(
   env: Pick<Env, 'ACCOUNTING_DELIVERY'>,
   companyId: number,
@@ -124,7 +124,7 @@ export function startDelivery(
   return startObject(env.ACCOUNTING_DELIVERY, companyId, 'accounting', region)
 }
 
-/** What the cron trigger runs: starts overdue deliveries, removes expired rows and renews statistics. */
+/** Runs with the cron trigger: starts overdue deliveries, removes expired rows and renews statistics. */
 export async function sweep(env: Env, nowMs: number): Promise<void> {
   let started = 0
   await forEachDatabase(env, async (binding) => {

@@ -1,7 +1,7 @@
 import type { clients, invoiceItems, invoices, orders, taxes } from '../../kernel/db/schema.ts'
 import { computeTotals, fromCents, lineTotal, type Totals } from '../../resources/orders/totals.ts'
 
-/** The rows that an order's invoice is made from. */
+/** The rows from which an order's invoice is built. */
 export interface InvoiceSource {
   project: Pick<typeof orders.$inferSelect, 'title' | 'description' | 'created_date' | 'deadline'>
   invoice: Pick<
@@ -10,29 +10,29 @@ export interface InvoiceSource {
   >
   tax: Pick<typeof taxes.$inferSelect, 'rate' | 'accounting_tax_code_id'> | null
   client: Pick<typeof clients.$inferSelect, 'id' | 'company_name' | 'email' | 'accounting_customer_id'>
-  /** Lines that are not deleted, in their order. */
+  /** Undeleted lines, in their order. */
   items: Pick<typeof invoiceItems.$inferSelect, 'title' | 'description' | 'quantity' | 'unit_price_cents' | 'taxable'>[]
 }
 
 export type InvoiceKey = { Id: string; SyncToken: string }
 
-/** The amounts are those that the accounting system computed, in currency units; null where its response has none. */
+/** Amounts as computed by the accounting system, in currency units; null if the response has none. */
 export type InvoiceResult = InvoiceKey & { total: number | null; tax: number | null }
 
 type InvoiceFields = ReturnType<typeof buildFields>['fields']
 type OwnFields = { DocNumber: string; TxnDate: string; PrivateNote?: string; DueDate?: string }
 export type InvoiceBody = Omit<InvoiceFields, 'PrivateNote' | 'DueDate'> & OwnFields
 
-/** One change of an invoice. Plain JSON: the outbox stores it before the first attempt and repeats it unchanged. */
+/** One change of an invoice in plain JSON: the outbox stores it before the first attempt and repeats it unchanged. */
 export type InvoiceCall =
   | { operation: 'create'; body: InvoiceBody; expected: Expected }
   | { operation: 'update'; body: InvoiceFields & InvoiceKey & { sparse: true }; expected: Expected }
   | { operation: 'void' | 'delete'; body: InvoiceKey }
 
-/** What the accounting system must compute, in cents. */
+/** The amounts that the accounting system must compute, in cents. */
 type Expected = Pick<Totals, 'total' | 'tax'>
 
-/** Ids at the accounting system: of the item of every line, and of the code of taxes without one of their own. */
+/** Ids at the accounting system: the item of every line, and the default tax code. */
 export type InvoiceReferences = { customerId: string; itemId: string; taxCodeId: string | null }
 
 /** The call that creates the order's invoice. */
@@ -45,19 +45,19 @@ export function buildCreateCall(source: InvoiceSource, references: InvoiceRefere
   return { operation: 'create', body, expected }
 }
 
-/** The call that makes an existing invoice follow the order and leaves every field that is not ours as it is. */
+/** Builds the call that updates an invoice to the order and leaves all other fields unchanged. */
 export function buildUpdateCall(source: InvoiceSource, references: InvoiceReferences, key: InvoiceKey): InvoiceCall {
   const { expected, fields } = buildFields(source, references)
   const body = { Id: key.Id, SyncToken: key.SyncToken, sparse: true as const, ...fields }
   return { operation: 'update', body, expected }
 }
 
-/** The call that removes the invoice: `void` leaves it in the audit trail, `delete` does not. */
+/** Builds the call that removes the invoice: `void` leaves it in the audit trail, `delete` does not. */
 export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete'): InvoiceCall {
   return { operation: mode, body: { Id: key.Id, SyncToken: key.SyncToken } }
 }
 
-/** Describes how the amounts computed by the accounting system differ from ours; null where they agree within a cent. */
+/** Describes the difference between the accounting system's amounts and ours; null within a cent. */
 export function describeDifference(computed: Pick<InvoiceResult, 'total' | 'tax'>, expected: Expected): string | null {
   const { total, tax } = computed
   const differs = (amount: number, cents: number) => Math.abs(Math.round(amount * 100) - cents) > 1
@@ -71,7 +71,9 @@ export function describeDifference(computed: Pick<InvoiceResult, 'total' | 'tax'
 
 const formatCents = (cents: number) => fromCents(cents).toFixed(2)
 
-/** The fields that follow the order. A sparse update sends all of them, so that a cleared value is cleared there too. */
+/**
+ * The fields that follow the order. A sparse update sends all of them, so that cleared values are cleared there too.
+ */
 function buildFields(source: InvoiceSource, { customerId, itemId, taxCodeId }: InvoiceReferences) {
   const { project, invoice, items } = source
   const totals = computeTotals(items, { ...invoice, taxRate: source.tax?.rate ?? null }, [])
@@ -85,7 +87,7 @@ function buildFields(source: InvoiceSource, { customerId, itemId, taxCodeId }: I
     CustomerRef: { value: customerId },
     Line: [...lines.map((line) => buildSalesLine(line, itemId, tax !== null)), ...(discountLine ? [discountLine] : [])],
     TxnTaxDetail: { TotalTax: fromCents(totals.tax), ...(taxCode !== null && { TxnTaxCodeRef: { value: taxCode } }) },
-    // True: the tax is on what the discount leaves; false: on the whole.
+    // True taxes the discounted amount, false the whole.
     ...(discountLine && { ApplyTaxAfterDiscount: invoice.discount_type === 'before_tax' }),
     PrivateNote: cleanProse(project.description ?? ''),
     DueDate: readDate(project.deadline ?? invoice.due_date),
@@ -97,8 +99,8 @@ function buildSalesLine(item: InvoiceSource['items'][number], itemId: string, is
   const { title, description, quantity, unit_price_cents: priceCents } = item
   const totalCents = lineTotal(item)
   const texts = [cleanLine(title), description]
-  // A rounded total is refused as a product: it becomes the price of one unit, and the text says how it was computed.
-  // Quantities count to 4 decimals, as in `lineTotal`.
+  // A product that does not match its rounded total is refused: send the total as the price of one unit, and the
+  // computation as text. Quantities count to 4 decimals, as in `lineTotal`.
   const scaled = Math.round(quantity * 10_000)
   const isExact = scaled / 10_000 === quantity && BigInt(scaled) * BigInt(priceCents) === BigInt(totalCents) * 10_000n
   if (!isExact) texts.unshift(`${quantity} × ${formatCents(priceCents)}`)
@@ -117,8 +119,8 @@ function buildSalesLine(item: InvoiceSource['items'][number], itemId: string, is
 }
 
 /**
- * A percentage is sent as such only where the accounting system, which takes it of the subtotal, computes our amount. A
- * percentage after tax, or a discount cut to the amount due, is sent as its amount.
+ * Sends a percentage only if the accounting system, which applies it to the subtotal, computes our amount. A percentage
+ * after tax, or a discount capped at the amount due, is sent as its amount.
  */
 function buildDiscountLine(invoice: InvoiceSource['invoice'], { subtotal, discount }: Totals) {
   if (discount === 0) return null
@@ -131,7 +133,7 @@ function buildDiscountLine(invoice: InvoiceSource['invoice'], { subtotal, discou
   return { DetailType: 'DiscountLineDetail', Amount, DiscountLineDetail: { PercentBased: false } } as const
 }
 
-/** The date of a date or date-time that exists in the calendar, else null: a wrong date has the whole call refused. */
+/** Reads an existing calendar date from a date or date-time, else null: the whole call fails for an invalid date. */
 function readDate(text: string | null): string | null {
   const date = /^(\d{4}-\d{2}-\d{2})(?:$|T)/.exec(text?.trim() ?? '')?.[1]
   if (!date) return null
@@ -139,34 +141,34 @@ function readDate(text: string | null): string | null {
   return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(date) ? date : null
 }
 
-// The limits of the accounting system's reference, in characters. A display name has no colon, tab or line break (2040).
+// Limits of the accounting system's reference, in characters. A display name has no colon, tab or line break (2040).
 const MAX_NAME = 500
 const MAX_NUMBER = 21
 const MAX_TEXT = 4_000
 const MAX_EMAIL = 100
-/** The names tried for a customer after its own. */
+/** Alternative names tried for a customer. */
 const OTHER_NAMES = 20
 
-/** Cuts to `max` UTF-16 code units, never through the middle of a surrogate pair. */
+/** Truncates to `max` UTF-16 code units without splitting a surrogate pair. */
 function cut(text: string, max: number): string {
   if (text.length <= max) return text
   const start = text.slice(0, max)
   return /[\uD800-\uDBFF]$/.test(start) ? start.slice(0, -1) : start
 }
 
-/** A text of one line: each run of white space and control characters becomes one space. */
+/** Reduces a text to one line: each run of white space and control characters becomes one space. */
 export function cleanLine(text: string): string {
   const line = text.toWellFormed().replaceAll(/[\p{Cc}\s]+/gu, ' ')
   return line.trim()
 }
 
-/** A text of at most 4,000 characters: line breaks and tabs stay, other control characters become spaces. */
+/** Truncates a text to 4,000 characters; line breaks and tabs stay, other control characters become spaces. */
 export function cleanProse(text: string): string {
   const lines = text.toWellFormed().replaceAll(/\r\n?/g, '\n')
   return cut(lines.replaceAll(/[^\P{Cc}\n\t]/gu, ' '), MAX_TEXT)
 }
 
-/** At most 21 characters: the end of a longer number, where rising numbers differ. */
+/** Truncates to 21 characters, keeping the end of a longer number, where rising numbers differ. */
 export function formatDocNumber(number: string): string {
   const end = cleanLine(number).slice(-MAX_NUMBER)
   return /^[\uDC00-\uDFFF]/.test(end) ? end.slice(1) : end
@@ -177,14 +179,14 @@ export function formatEmail(email: string | null): string | null {
   return email !== null && email.length <= MAX_EMAIL && email === cleanLine(email) ? email : null
 }
 
-/** A client's name as a customer may have it; empty when nothing is left of it. */
+/** Converts a client's name to a valid customer name; empty when nothing is left of it. */
 export function toDisplayName(name: string): string {
   return cut(cleanLine(name.replaceAll(':', ' - ')), MAX_NAME).trim()
 }
 
 /**
- * The names to try for a customer, in order: `NAME`, `NAME (customer)`, `NAME (customer 2)` … Each may belong to a vendor,
- * an employee or an inactive customer, since all of them share one namespace.
+ * Names to try for a customer, in order: `NAME`, `NAME (customer)`, `NAME (customer 2)` … Vendors, employees and
+ * inactive customers share the namespace, so each may be taken.
  */
 export function listDisplayNames(displayName: string): string[] {
   const others = Array.from({ length: OTHER_NAMES }, (_, index) => {

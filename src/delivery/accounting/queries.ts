@@ -17,18 +17,21 @@ import {
 import type { OpenEvent, OutboxRow } from './decisions.ts'
 import type { InvoiceSource } from './invoice-payload.ts'
 
-/** A row of the outbox that is not done. */
+/** An open row of the outbox. */
 export type EventRow = OutboxRow & OpenEvent
 export type LinkRow = typeof accountingLinks.$inferSelect
 export type ConnectionRow = typeof accountingConnections.$inferSelect
-/** As stored: the credentials are encrypted. */
+/** The stored row, with encrypted credentials. */
 export type IntegrationRow = typeof integrations.$inferSelect
 
-/** Written as in the partial indexes, which a bound parameter would not match. */
+/** The text must match the partial indexes, which a bound parameter would not. */
 const IS_OPEN = sql`state IN ('pending', 'sent')`
 const IS_NOT_DONE = sql`state <> 'done'`
 
-/** Loads what decides whether a company's events may be delivered. Without an enabled integration the events stay. */
+/**
+ * Loads the state that decides whether a company's events may be delivered. Without an enabled integration the events
+ * stay.
+ */
 export async function loadCompanyState({ companyId, db }: CompanyContext) {
   const [[company], [integration = null], [connectionRow = null]] = await db.read([
     orm
@@ -41,12 +44,12 @@ export async function loadCompanyState({ companyId, db }: CompanyContext) {
   return { mayDeliver: company ? !company.suspended && !company.paused : false, integration, connectionRow }
 }
 
-/** Rows read to find one order, since several events of one order may be due. */
+/** Several events of one order may be due, so finding an order reads several rows. */
 const EVENTS_PER_ORDER = 5
 
 /**
- * Finds at most `limit` orders that may be delivered now, the one that waits longest first, and when the next event
- * becomes due (null: there is none). Reads no more rows of the index than it needs, however long the queue is.
+ * Finds at most `limit` orders to deliver now, the longest waiting first, and when the next event becomes due (null:
+ * none). The number of rows read does not depend on the length of the queue.
  */
 export async function loadQueue({ companyId, db }: CompanyContext, nowMs: number, limit: number) {
   const openEvents = (isInTime: SQL) =>
@@ -63,14 +66,14 @@ export async function loadQueue({ companyId, db }: CompanyContext, nowMs: number
   return { orderIds, nextAttemptAt: next?.at ?? null }
 }
 
-/** Updates of one order that one statement covers, and events that are read of an order then. */
+/** Limits the updates of one order that one statement covers, and the events read after it. */
 const COVER_LIMIT = 2_000
 const EVENT_LIMIT = 50
 
 /**
- * Loads the order's events that are not done, oldest first, its link and the rows of its invoice (null where it has
- * none): in one transaction, so that the order is at least as new as the events. Before that, updates that were never
- * sent are covered by the first unsent event, as in `planOrder`, since there may be thousands.
+ * Loads the order's open events, oldest first, its link and its invoice's rows (null without any) in one transaction,
+ * so that the order is at least as new as the events. First covers unsent updates by the first unsent event, as in
+ * `planOrder`, since there may be thousands.
  */
 export async function loadOrder(context: CompanyContext, orderId: number, nowMs: number) {
   const { companyId, db } = context
@@ -109,23 +112,25 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
       .where(sql`company_id = ${companyId} AND deleted = 0 AND invoice_id = ${invoiceId}`)
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
   ])
-  // One statement covers so many: the rest is covered by the next.
+  // One statement is limited: the next covers the rest.
   if (covered.length === COVER_LIMIT) return loadOrder(context, orderId, nowMs)
   const source: InvoiceSource | null = core ? { ...core, items } : null
   const isNotDone = (row: OutboxRow): row is EventRow => row.state !== 'done'
   return { events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source }
 }
 
-/** Ends events that another one covers. */
+/** Completes events covered by another one. */
 export async function dropEvents({ companyId, db }: CompanyContext, ids: number[], nowMs: number): Promise<void> {
   const isGiven = sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`
   await db.write([updateEvents({ ...DONE, updated_at: nowMs }, sql`${isGiven} AND state <> 'sent'`)])
 }
 
-/** An event that was delivered or covered. */
+/** The columns of a delivered or covered event. */
 export const DONE = { state: 'done', request_id: null, request_body: null, last_error: null } as const
 
-/** What one step of a delivery changes. `link` null removes it; `customerId` null: the stored customer is unknown there. */
+/**
+ * The changes of one delivery step. `link` null removes it; `customerId` null: the stored customer is unknown there.
+ */
 export interface StepChanges {
   event: Partial<OutboxRow>
   link?: Partial<LinkRow> | null
@@ -134,8 +139,8 @@ export interface StepChanges {
 }
 
 /**
- * Stores a step of one event's delivery, all of it or nothing. The event stays as it is when another step was stored
- * since it was read, recognized by its request id.
+ * Stores a step of one event's delivery, all or nothing. If another step was stored since the read (it has another
+ * request id), the event stays unchanged.
  */
 export async function recordStep(
   { companyId, db }: CompanyContext,
@@ -148,7 +153,7 @@ export async function recordStep(
   const isOther = sql`${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}`
   const isUnchanged = sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`
   await db.write([
-    // Later events of the order become due with this one: a due event is one that can be delivered.
+    // Later events of the order become due with this one, since due events are those that can be delivered.
     updateEvents(
       { next_attempt_at: nextAttemptAt },
       sql`${isOther} AND next_attempt_at
@@ -163,9 +168,8 @@ export async function recordStep(
 }
 
 /**
- * Connects the company to another account of an accounting system. Ids of the previous account are dropped, so that
- * every invoice is looked up by its number first, and no call that was meant for that account is repeated. Without a
- * `previous` one, customers that were linked by hand before stay.
+ * Connects the company to another account. Drops ids of the previous one, so that every invoice is looked up by number
+ * first and no call meant for that account is repeated. Without a `previous` account, manual customer links stay.
  */
 export async function switchRemoteAccount(
   { companyId, db }: CompanyContext,
@@ -187,17 +191,17 @@ export async function switchRemoteAccount(
   ])
 }
 
-/** Stores encrypted tokens, or in `stopped_for` the integration's `updated_at`: until it changes, no calls are made. */
+/** Stores encrypted tokens, or in `stopped_for` the integration's `updated_at`: calls stop until that changes. */
 export async function saveConnection({ companyId, db }: CompanyContext, set: Partial<ConnectionRow>): Promise<void> {
   await db.write([upsertConnection(companyId, set)])
 }
 
-/** Of an order's events or its link. */
+/** Selects an order's events or its link. */
 const isOf = (companyId: number, orderId: number) => sql`company_id = ${companyId} AND order_id = ${orderId}`
 
 const updateEvents = (set: Partial<OutboxRow>, where: SQL) => orm.update(accountingOutbox).set(set).where(where)
 
-/** A customer that was linked by hand stays. */
+/** Manual links to customers stay. */
 function setCustomer(companyId: number, { clientId, customerId }: NonNullable<StepChanges['customer']>) {
   const isNotLinked = sql`company_id = ${companyId} AND id = ${clientId} AND accounting_customer_linked = 0`
   return orm.update(clients).set({ accounting_customer_id: customerId }).where(isNotLinked)

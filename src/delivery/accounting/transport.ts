@@ -4,7 +4,7 @@ import { OutboundError, type OutboundFailure } from '../../kernel/http/outbound.
 import type { Failure } from './decisions.ts'
 
 const TIMEOUT_MS = 15_000
-/** An invoice of 500 lines is about 200 kB. */
+/** The limit leaves room: an invoice of 500 lines has about 200 kB. */
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 const MAX_MESSAGE = 300
 const MAX_FAULT_ERRORS = 20
@@ -22,7 +22,7 @@ const NO_RESPONSE: Record<OutboundFailure | 'malformed', string> = {
   resolver: 'The address of the accounting system could not be checked, since the resolver did not respond.',
 }
 
-/** A call to the accounting system that failed. The message is for people and holds no secret. */
+/** A failed call to the accounting system. The message is for people and holds no secret. */
 export class AccountingError extends Error {
   override readonly name = 'AccountingError'
   readonly failure: Failure
@@ -42,10 +42,10 @@ interface AccountingRequest {
   url: string
   addresses: AddressPolicy
   authorization: string
-  /** Sent by POST; without one it is a GET. */
+  /** With a body the request is a POST, else a GET. */
   body?: string
   contentType?: string
-  /** Redacted in every message, in case the other side echoes them. */
+  /** Redacted in every message, since the other side may echo them. */
   secrets: readonly string[]
 }
 
@@ -61,7 +61,7 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
   })
   const fault = readFault(body)
   if (endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) {
-    // The query is left out: it may hold a key.
+    // Omit the query, which may hold a key.
     const { origin, pathname } = new URL(url)
     const address = `${origin}${pathname}`.slice(0, MAX_MESSAGE)
     const message = `There is no token endpoint at ${address}: set token_url of the accounting_sync integration.`
@@ -83,13 +83,13 @@ function noResponse(reason: keyof typeof NO_RESPONSE): AccountingError {
   return new AccountingError({ kind: 'no_response', reason }, NO_RESPONSE[reason])
 }
 
-/** A page, a redirect or "not found" where tokens should be: the address is wrong, and a retry cannot help. */
+/** A page, a redirect or "not found" instead of tokens means a wrong address, so a retry cannot help. */
 function isNoTokenEndpoint(status: number, body: string): boolean {
   if (status === 429 || status >= 500) return false
   return [404, 405, 410].includes(status) || (status >= 300 && status < 400) || body.trimStart().startsWith('<')
 }
 
-/** Codes are without leading zeros, in the order of the response; the message is the first one. */
+/** Codes are without leading zeros, in the order of the response; the message is the first error's. */
 type Fault = { codes: string[]; message: string; oauthError: string | null }
 
 const NO_FAULT: Fault = { codes: [], message: '', oauthError: null }
@@ -105,8 +105,8 @@ const faultBody = z.object({
 })
 
 /**
- * Reads the fault of a response: `{Fault:{Error:[…]}}`, `{fault:{error:[…]}}`, their XML (sent for throttling even where
- * JSON was requested), or an OAuth `{error}`. Null for any other body, which under status 200 means success.
+ * Reads the fault of a response: `{Fault:{Error:[…]}}`, `{fault:{error:[…]}}`, their XML (sent for throttling even if
+ * JSON was requested), or an OAuth `{error}`. Null for any other body, which means success under status 200.
  */
 export function readFault(body: string): Fault | null {
   const start = body.trimStart()
@@ -139,7 +139,7 @@ function readXmlFault(xml: string): Fault | null {
 
 const trimCode = (code: string) => code.trim().replace(/^0+(?=\d)/, '')
 
-/** Undefined for what is not JSON. */
+/** Parses JSON; undefined for other text. */
 function parseJson(body: string): unknown {
   try {
     return JSON.parse(body)
@@ -148,20 +148,20 @@ function parseJson(body: string): unknown {
   }
 }
 
-/** An earlier token, say, or a secret in base64. */
+/** Matches probable secrets, such as an earlier token or base64. */
 const LONG_WORD = /[\w.~+/=%-]{24,}/g
 const REDACTED = '[secret]'
 
 /**
- * Redacts known secrets and whatever looks like one in an outside text, and only then cuts it to 300 characters, so that
- * the cut leaves no part of a secret.
+ * Redacts known and probable secrets in an outside text before truncating it to 300 characters, so that no part of a
+ * secret remains.
  */
 export function redactSecrets(text: string, secrets: readonly string[]): string {
   const forms = secrets.filter(Boolean).flatMap((secret) => {
     const wellFormed = secret.toWellFormed()
     return [secret, encodeURIComponent(wellFormed), new URLSearchParams([['', wellFormed]]).toString().slice(1)]
   })
-  // The longest first, so that a secret which holds another one is replaced whole.
+  // Replace the longest first, so that a secret containing another one is replaced whole.
   forms.sort((a, b) => b.length - a.length)
   const known = forms.reduce((rest, form) => rest.replaceAll(form, REDACTED), text)
   const redacted = known.replaceAll(LONG_WORD, (word) => (/\d/.test(word) ? REDACTED : word))

@@ -9,18 +9,18 @@ import type { HostPace } from './host-pace.ts'
 import * as message from './message.ts'
 import { type EndpointRow, type Item, loadRound, type Outcome, ROUND_CHANGES, saveRound } from './queries.ts'
 
-/** How long an endpoint may take to respond; the convention suggests 15 to 30 s. */
+/** An endpoint must respond within this time; the convention suggests 15 to 30 s. */
 const TIMEOUT_MS = 15_000
 /** Deliveries to one endpoint at once. A Worker may wait for six responses. */
 const CONCURRENCY = 4
-/** An endpoint at which so many objects fail is down: no more are tried before a retry succeeds. */
+/** An endpoint with this many failing objects is down: only retries continue until one succeeds. */
 export const MAX_FAILING = 10
-/** An endpoint at which so many attempts failed before one succeeded is disabled: it may never have asked for messages. */
+/** An endpoint with this many failures before its first success is disabled: it may never have asked for messages. */
 export const MAX_INITIAL_FAILURES = 20
-/** After what is no failure of the endpoint: the resolver does not respond. */
+/** The delay after a failure outside of the endpoint: the resolver does not respond. */
 const POSTPONE_MS = 30_000
 
-/** The delivery to one endpoint. */
+/** The context of the delivery to one endpoint. */
 export interface Delivery extends CompanyContext {
   endpointId: string
   /** The deployment's `CREDENTIALS_KEY`. */
@@ -30,14 +30,14 @@ export interface Delivery extends CompanyContext {
   pace: HostPace
 }
 
-/** Of one attempt. `gone`: the endpoint wants no more messages. `postponed`: it was not attempted. */
+/** The result of one attempt. `gone`: the endpoint wants no more messages. `postponed`: it was not attempted. */
 type Result = { status: 'delivered' } | { status: 'postponed' } | { status: 'failed' | 'gone'; error: string }
 
 /**
- * Delivers what is due to an endpoint until `endMs`, each object's changes in order. What is delivered is stored after
- * each round of changes: those of a round whose end is lost are delivered again, as the same messages.
+ * Delivers an endpoint's due changes until `endMs`, in order for each object. Each round is stored at its end: if that
+ * fails, its changes are delivered again as the same messages.
  *
- * @returns when to go on; null for not before another change
+ * @returns when to continue; null for not before another change
  */
 export async function deliverChanges(delivery: Delivery, endMs: number): Promise<number | null> {
   for (;;) {
@@ -62,7 +62,7 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
   const queue = await saveRound(delivery, endpoint, outcome, Date.now())
   if (outcome.disabledReason !== null) {
     log('webhook_disabled', { company_id: delivery.companyId, endpoint_id: endpoint.id })
-    // Unless it was changed meanwhile, the next round finds it disabled.
+    // Unless the endpoint changed meanwhile, the next round finds it disabled.
     return Date.now()
   }
   if (round.isPostponed) return Date.now() + POSTPONE_MS
@@ -70,18 +70,18 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
   return hasMore && queue.failing < MAX_FAILING ? Date.now() : queue.nextAt
 }
 
-/** A key of the object of a change. */
+/** Identifies the object of a change. */
 const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
 
-/** The deliveries of one round, and what they change. */
+/** The deliveries of one round and their results. */
 class Round {
   readonly outcome: Outcome
   isPostponed = false
   private readonly delivery: Delivery
   private readonly endpoint: EndpointRow
-  /** How many objects fail. */
+  /** The number of failing objects. */
   private failing: number
-  /** Objects with an undelivered change, and those with a change that is being sent. */
+  /** Objects with an undelivered change, and those with a change in flight. */
   private readonly blocked = new Set<string>()
   private readonly flights = new Map<string, Promise<void>>()
 
@@ -93,7 +93,7 @@ class Round {
     this.outcome = { done: [], kept: [], released: [], place: {}, initial_failures, disabledReason: null }
   }
 
-  /** @returns the first change that was not considered; null where all were */
+  /** @returns the first change that was not considered; null if all were */
   async deliver(items: Item[], endMs: number): Promise<Item | null> {
     const secrets = await this.openSecrets()
     let stoppedAt: Item | null = null
@@ -128,7 +128,7 @@ class Round {
     return isDown || this.isPostponed || this.outcome.disabledReason !== null || Date.now() >= endMs
   }
 
-  /** Makes one attempt and takes its result. Never throws. */
+  /** Makes one attempt and records its result. Never throws. */
   private async send(secrets: message.Secrets, item: Item & message.FeedChange): Promise<void> {
     const result = await attempt(this.delivery, this.endpoint, secrets, item).catch((error: unknown): Result => {
       const { companyId: company_id, endpointId: endpoint_id } = this.delivery
@@ -172,7 +172,7 @@ class Round {
     this.outcome.kept.push({ type, entity_id, sequence, attempts, first_attempt_at, next_attempt_at, last_error })
   }
 
-  /** Null disables the endpoint. */
+  /** Opens the secrets; null disables the endpoint. */
   private async openSecrets(): Promise<message.Secrets | null> {
     const { id, secret } = this.endpoint
     const { companyId, credentialsKey } = this.delivery
@@ -195,7 +195,7 @@ const REASONS: Record<Exclude<OutboundFailure, 'address' | 'resolver'>, string> 
   too_large: 'the response is too large',
 }
 
-/** Sends a change once. @throws OutboundError where the resolver does not respond */
+/** Sends a change once. @throws OutboundError when the resolver does not respond */
 async function attempt(
   { addresses, db, pace }: Delivery,
   { id: endpointId, url }: EndpointRow,
@@ -208,7 +208,7 @@ async function attempt(
   const bookmark = db.bookmark()
   const headers = bookmark === null ? signed : { ...signed, 'x-bookmark': bookmark }
   try {
-    // The body of the response is not read, and no redirect followed.
+    // The response's body is not read, and redirects are not followed.
     const request = { url, method: 'POST', headers, body } as const
     const status = await callChecked(addresses, request, TIMEOUT_MS, async (response) => response.status)
     if (status >= 200 && status < 300) return { status: 'delivered' }

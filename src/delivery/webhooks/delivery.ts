@@ -9,7 +9,7 @@ import { deliverChanges } from './deliver-changes.ts'
 import { HostPace } from './host-pace.ts'
 import { listEnabledEndpoints } from './queries.ts'
 
-/** The object of {@link WebhookDelivery}, as its callers see it. */
+/** The object of {@link WebhookDelivery} for its callers. */
 interface WebhookObject extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
   ping(): void
@@ -23,15 +23,15 @@ declare global {
   }
 }
 
-/** One run starts no delivery after so long; a run of its own continues. */
+/** A run starts no delivery after this time; the next run continues. */
 const RUN_MS = 60_000
 
-/** Delivers one company's changes to its endpoints. Being the only one, it delivers those of an object in order. */
+/** Delivers one company's changes to its endpoints. A single object keeps the changes of an object in order. */
 export class WebhookDelivery extends CompanyObject {
   protected override readonly name = 'webhooks'
   private readonly pace = new HostPace()
 
-  /** The endpoints do not wait for each other. */
+  /** Runs the endpoints independently of each other. */
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
     const { CREDENTIALS_KEY: credentialsKey } = this.env
@@ -54,7 +54,7 @@ export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: num
   return startObject(env.WEBHOOK_DELIVERY, companyId, 'webhooks', region)
 }
 
-/** Starts the companies with changes to deliver: what was written by commands, or whose start was lost. */
+/** Starts companies with undelivered changes: those written by commands, or with a lost start. */
 export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (binding) => {
     const db = openDatabase(binding)

@@ -1,4 +1,4 @@
-/** The objects whose changes are sent, by their name in the feed of changes. */
+/** Objects whose changes are sent, by their name in the feed of changes. */
 export const OBJECTS = { clients: 'client', orders: 'order', email_threads: 'email_thread' } as const
 export const VERBS = { create: 'created', update: 'updated', delete: 'deleted' } as const
 

@@ -28,10 +28,10 @@ export function messageId(endpointId: string, { sequence }: Pick<FeedChange, 'se
 
 const SECRET_PREFIX = 'whsec_'
 const SECRET_BYTES = 32
-/** How long the previous secret also signs after a rotation. */
+/** The previous secret also signs for this long after a rotation. */
 const ROTATION_MS = 86_400_000
 
-/** As encrypted in `webhook_endpoints`. */
+/** The form encrypted in `webhook_endpoints`. */
 const storedSecrets = z.object({
   secret: z.string(),
   previous: z.optional(z.object({ secret: z.string(), until: z.number() })),
@@ -39,18 +39,18 @@ const storedSecrets = z.object({
 
 export type Secrets = z.output<typeof storedSecrets>
 
-/** @throws when what was decrypted has another form */
+/** @throws if the decrypted value has another form */
 export function readSecrets(decrypted: unknown): Secrets {
   return storedSecrets.parse(decrypted)
 }
 
-/** A new secret; the present one also signs for 24 h. */
+/** Creates a secret; the present one also signs for 24 h. */
 export function rotateSecret(present: Secrets | null, nowMs: number): Secrets {
   const secret = `${SECRET_PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
   return present ? { secret, previous: { secret: present.secret, until: nowMs + ROTATION_MS } } : { secret }
 }
 
-/** The binding of an endpoint's secrets to its row: the kind of the credentials. */
+/** Binds an endpoint's secrets to its row, as the kind of the credentials. */
 export function credentialsKind(endpointId: string): string {
   return `webhook/${endpointId}`
 }
@@ -76,7 +76,7 @@ export function signedHeaders(secrets: Secrets, id: string, body: string, nowMs:
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 
-/** The pauses after each failed attempt, as the convention suggests: about three days in all. */
+/** Delays after each failed attempt, as the convention suggests: about three days in all. */
 const RETRY_AFTER_MS = [
   5_000,
   5 * MINUTE_MS,
@@ -88,14 +88,10 @@ const RETRY_AFTER_MS = [
   20 * HOUR_MS,
   24 * HOUR_MS,
 ]
-/** Of a pause, at most: spreads what failed together. */
+/** The maximal part of a delay that is random, to spread simultaneous failures. */
 const JITTER = 0.1
 
-/**
- * When to repeat a delivery after so many failed attempts; null after the last one.
- *
- * @param random from 0 to 1
- */
+/** The time of the next attempt after a number of failed ones; null after the last one. @param random from 0 to 1 */
 export function nextAttemptAt(attempts: number, nowMs: number, random: number): number | null {
   const pauseMs = RETRY_AFTER_MS[attempts - 1]
   return pauseMs === undefined ? null : nowMs + Math.round(pauseMs * (1 + JITTER * random))

@@ -5,26 +5,26 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
 import type { FeedChange } from './message.ts'
 
-/** Changes that one round reads of the feed, and due ones that it repeats, of so many objects. */
+/** A round reads this many changes of the feed, and retries due ones of this many objects. */
 export const ROUND_CHANGES = 64
 const ROUND_OBJECTS = 16
 
 export type EndpointRow = typeof webhookEndpoints.$inferSelect
 type DeliveryRow = typeof webhookDeliveries.$inferSelect
 
-/** A change to deliver. Without an operation it is no longer in the feed. */
+/** A change to deliver. Its operation is missing once it has left the feed. */
 export interface Item extends Omit<FeedChange, 'operation'> {
   operation: FeedChange['operation'] | null
-  /** As in `webhook_deliveries`; 0 and null of a change from the feed. */
+  /** Columns of `webhook_deliveries`; 0 and null for a change from the feed. */
   attempts: number
   first_attempt_at: number | null
   /** Whether it is in `webhook_deliveries`. */
   isStored: boolean
-  /** Of a change from the feed: an earlier one of its object is in `webhook_deliveries`. */
+  /** For a change from the feed: an earlier change of its object is in `webhook_deliveries`. */
   isBehind: boolean
 }
 
-/** The ids of the company's enabled endpoints; none while it is suspended or its deliveries are paused. */
+/** Lists the ids of the company's enabled endpoints; none while it is suspended or its deliveries are paused. */
 export async function listEnabledEndpoints({ companyId, db }: CompanyContext): Promise<string[]> {
   const [endpoints] = await db.read([
     orm
@@ -42,7 +42,7 @@ export async function listEnabledEndpoints({ companyId, db }: CompanyContext): P
 const isOfEndpoint = (companyId: number, endpointId: string) =>
   sql`company_id = ${companyId} AND endpoint_id = ${endpointId}`
 
-/** How many objects fail, and when the next delivery is due. */
+/** Counts the failing objects, and finds when the next delivery is due. */
 function selectQueue(companyId: number, endpointId: string) {
   return orm
     .select({
@@ -53,7 +53,7 @@ function selectQueue(companyId: number, endpointId: string) {
     .where(sql`${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL`)
 }
 
-/** Columns of an object's change, named `d`; of the row `source` of the feed. */
+/** Columns of an object's change, named `d`, and of the feed's row `source`. */
 const itemColumns = (source: SQL) => ({
   type: sql<Item['type']>`d.type`.as('item_type'),
   entity_id: sql<string>`d.entity_id`.as('item_entity_id'),
@@ -66,8 +66,8 @@ const itemColumns = (source: SQL) => ({
 })
 
 /**
- * Loads what one round delivers: the due changes of the queue, and the next ones of the feed, each in order. Null when
- * the endpoint is disabled or deleted by now.
+ * Loads a round: the queue's due changes and the feed's next ones, each in order. Null if the endpoint is disabled or
+ * deleted by now.
  */
 export async function loadRound({ companyId, db }: CompanyContext, endpointId: string, nowMs: number) {
   const isEndpoint = and(eq(webhookEndpoints.company_id, companyId), eq(webhookEndpoints.id, endpointId))
@@ -126,25 +126,25 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
   }
 }
 
-/** What a round has changed. */
+/** The results of a round. */
 export interface Outcome {
-  /** Stored changes that are delivered, or no longer to be. */
+  /** Stored changes that are delivered or dropped. */
   done: Item[]
-  /** Changes to store, with their state. One without a `next_attempt_at` stays as it is where it is stored. */
+  /** Changes to store, with their state. One without a `next_attempt_at` is only inserted, never updated. */
   kept: Pick<
     DeliveryRow,
     'type' | 'entity_id' | 'sequence' | 'attempts' | 'first_attempt_at' | 'next_attempt_at' | 'last_error'
   >[]
-  /** Objects whose next stored change, if there is one, can be delivered now. */
+  /** Objects whose next stored change, if any, can be delivered now. */
   released: Pick<Item, 'type' | 'entity_id'>[]
   place: Partial<Pick<EndpointRow, 'position' | 'replay_position' | 'replay_end'>>
   initial_failures: number | null
-  /** Why the endpoint is disabled from now on. */
+  /** The reason for which the endpoint is disabled. */
   disabledReason: string | null
 }
 
 /**
- * Stores a round, all of it or nothing; nothing of an endpoint that was deleted meanwhile.
+ * Stores a round, all or nothing; nothing if the endpoint was deleted meanwhile.
  *
  * @returns how many objects fail, and when the next delivery is due
  */
@@ -176,7 +176,7 @@ export async function saveRound(
     ]),
   )
   const releasedObjects = JSON.stringify(released.map(({ type, entity_id }) => [type, entity_id]))
-  // Unchanged since it was loaded: a new address or an endpoint enabled again is not disabled for earlier failures.
+  // Earlier failures must not disable an endpoint that was enabled again or got a new address since the load.
   const isUnchanged = sql`${isEndpoint} AND updated_at = ${updated_at}`
   const [, , , , , [queue]] = await db.writeIdempotent([
     orm.delete(webhookDeliveries).where(

@@ -1,12 +1,12 @@
 import * as z from 'zod/mini'
 import type { Permission } from '../gate/permissions.ts'
 import type { ErrorKind } from '../http/errors.ts'
-// Also sets the messages of every schema.
+// This import also sets the messages of every schema.
 import { notListed } from '../http/messages.ts'
 
 /**
- * What one endpoint is: data from which its route is mounted, its input validated and its description published.
- * Every endpoint can also return 401, 403, 405, 429, 500 and 503; `errors` names what comes on top.
+ * An endpoint as data, from which its route is mounted, its input validated and its description published. Every
+ * endpoint can also return 401, 403, 405, 429, 500 and 503; `errors` lists the others.
  */
 export interface Contract {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
@@ -14,49 +14,49 @@ export interface Contract {
   path: string
   operationId: string
   tag: string
-  /** Null for any token. */
+  /** Null allows any token. */
   permission: Permission | null
-  /** Of the administration API, whose callers have roles instead of permissions: the least one that is needed. */
+  /** The least role, for the administration API, whose callers have roles instead of permissions. */
   role?: Role
-  /** A POST that changes nothing: like a read, it runs beside the rate check instead of behind it. */
+  /** A POST that changes nothing: like a read, it runs beside the rate check instead of after it. */
   isReadOnly?: true
   params?: z.ZodMiniType
-  /** The error of path parameters that do not fit: 404 by default, since no resource can have them. */
+  /** The error of invalid path parameters: 404 by default, since no resource can have them. */
   invalidParams?: 'invalid_request'
   query?: z.ZodMiniType
   body?: z.ZodMiniType
   bodyLimitBytes?: number
-  /** The handler gets the body as bytes of UTF-8 and validates it by itself; `body` is only published. */
+  /** The handler gets the body as UTF-8 bytes and validates it itself; `body` is only published. */
   hasRawBody?: true
   response: z.ZodMiniType
-  /** Of the response: JSON by default. */
+  /** The media type of the response: JSON by default. */
   mediaType?: 'application/x-ndjson'
   /** The response carries an `ETag`, and `If-None-Match` may give 304. */
   hasEtag?: true
   /** The response may have a `Link` to the next page. */
   isPaged?: true
-  /** Of one client or order: the response carries its version as a strong `ETag`. */
+  /** The response is one client or order, and carries its version as a strong `ETag`. */
   hasVersion?: true
   /** A PUT that takes `If-None-Match: *`. */
   createsOnly?: true
-  /** Of the administration API: the company in its path may not exist yet. */
+  /** For the administration API: the company in the path may not exist yet. */
   createsCompany?: true
-  /** How many requests it counts as: 1 by default. */
+  /** The number of requests that it counts as: 1 by default. */
   countRequests?(body: unknown): number
   errors: readonly ErrorKind[]
 }
 
-/** In ascending order: each may do what those before it may. `member`: everyone who is signed in. */
+/** Roles in ascending order: each includes the ones before it. `member` is everyone signed in. */
 export const ROLES = ['member', 'developer', 'owner', 'operator'] as const
 
 export type Role = (typeof ROLES)[number]
 
-/** Whether an `Idempotency-Key` has an effect on the operation. */
+/** Whether the operation honours an `Idempotency-Key`. */
 export function takesKey({ method, role }: Pick<Contract, 'method' | 'role'>): boolean {
   return role === undefined && (method === 'POST' || method === 'PATCH' || method === 'DELETE')
 }
 
-/** What the published description adds to a contract. Separate, since the Worker does not need it. */
+/** The published description's additions to a contract. They are separate, since the Worker does not need them. */
 export interface Documentation {
   summary: string
   description: string
@@ -69,12 +69,14 @@ export function defineContract<const C extends Contract>(contract: C): C {
   return contract
 }
 
-/** A strict object, published as a named schema. `id` is its name in the description's components. */
+/** A strict object, published as a schema named `id`. */
 export function component<T extends z.core.$ZodShape>(id: string, description: string, fields: T) {
   return z.strictObject(fields).check(z.meta({ id, description }))
 }
 
-/** Metadata of a schema that only suggests its fields or type: the service does not validate them, so they may differ. */
+/**
+ * Metadata of a schema that only suggests its fields or type: the service does not validate them, so they may differ.
+ */
 export const SUGGESTED = { 'x-suggested': true }
 
 type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
@@ -89,12 +91,12 @@ export interface Input<C extends Contract> {
 /** The JSON that an endpoint sends with 200. */
 export type ResponseBody<C extends Contract> = z.output<C['response']>
 
-/** A rule of a whole body: checked only where nothing else is wrong, so that it adds no misleading issue. */
+/** A rule about a whole body, checked only without other issues, since it could mislead beside them. */
 function wholeBody<T extends object>(holds: (body: T) => boolean, message: string) {
   return z.refine<T>(holds, { error: message, when: ({ issues }) => issues.length === 0 })
 }
 
-/** Of a body that changes something: `{}` would change nothing. */
+/** Requires that a body changes something, since `{}` would not. */
 export const namesAField = wholeBody((body) => Object.keys(body).length > 0, 'must name at least one field to change')
 
 /** Counts Unicode code points, as JSON Schema does. */
@@ -104,7 +106,7 @@ function hasLength(text: string, min: number, max: number): boolean {
   return length >= min && length <= max
 }
 
-/** For published patterns: a character that is no control character, and one that is not white space either. */
+/** For published patterns: any character but control characters, and the same without white space. */
 const IN_LINE = '[^\\x00-\\x1f\\x7f-\\x9f]'
 const IN_WORD = '[^\\s\\x00-\\x1f\\x7f-\\x9f]'
 
@@ -189,7 +191,6 @@ export function commaList<const T extends readonly [string, ...string[]]>(names:
     .check(z.meta({ type: 'string', pattern: `^${name}(?:,${name})*$` }), z.describe(description))
 }
 
-/** A calendar date, `YYYY-MM-DD`. */
 export const date = z.iso.date()
 
 /** A date-time in a response: UTC, with milliseconds and `Z`. */
@@ -202,7 +203,7 @@ const PER_PAGE_DEFAULT = 25
 export const PER_PAGE_MAX = 100
 const PAGE_MAX = 1_000_000
 
-/** The query of every paged list. */
+/** The query of all paged lists. */
 export const pageQuery = {
   page: z
     .optional(wholeNumber(1, PAGE_MAX))
@@ -239,7 +240,7 @@ export const cursorText = z
     z.describe('The `next_cursor` of a response to the same query: the page after it.'),
   )
 
-/** How every list continues. */
+/** The next page of all lists. */
 export const nextPage = {
   next_cursor: z
     .nullable(z.string())
@@ -247,7 +248,7 @@ export const nextPage = {
   has_more: z.boolean().check(z.describe('Whether a page follows.')),
 }
 
-/** The response of every paged list. */
+/** The response of all paged lists. */
 export function pageOf<T extends z.ZodMiniType>(element: T) {
   return z.strictObject({
     data: z.array(element),
@@ -267,12 +268,12 @@ export function isoTime(ms: number): string {
 
 type Times<T> = Record<'created_at' | 'updated_at', T>
 
-/** The row with its times as {@link isoTime}. */
+/** Converts the row's times with {@link isoTime}. */
 export function withIsoTimes<T extends Times<number>>(row: T): Omit<T, keyof Times<number>> & Times<string> {
   return { ...row, created_at: isoTime(row.created_at), updated_at: isoTime(row.updated_at) }
 }
 
-/** {@link isoTime} of what may never have happened. */
+/** {@link isoTime} of an event that may not have happened. */
 export function isoTimeOrNull(ms: number | null): string | null {
   return ms === null ? null : isoTime(ms)
 }

@@ -17,21 +17,21 @@ import { type Contract, type Input, type ResponseBody, takesKey } from './contra
 
 const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
 
-/** Of a contract that names no query parameters. */
+/** The query of a contract without query parameters. */
 export const NO_QUERY = z.strictObject({})
 
 /** Adds an endpoint to Hono. */
 export type Route = (app: Hono<AppEnv>) => void
 
-/** What a handler gets beside its input and the context. */
+/** A handler's extras besides its input and the context. */
 export interface Extras {
-  /** For large bodies; a streamed response that needs it releases it. */
+  /** The memory for large bodies; a streamed response that needs it releases it. */
   lease: Lease
-  /** Ends when the endpoint's `prefetch` has ended, where it began one. */
+  /** Settles with the endpoint's `prefetch`, if it has one. */
   prefetched: Promise<void> | undefined
-  /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
+  /** A handler sets it to its resource's version: the response gets its `ETag`. */
   version?: number
-  /** A list sets it to that of the page that follows: the response gets its `Link`. */
+  /** A list sets it to the next page's cursor: the response gets its `Link`. */
   nextCursor?: string | null
 }
 
@@ -41,7 +41,7 @@ type Handler<C extends Contract> = (
   extras: Extras,
 ) => Promise<ResponseBody<C> | Response>
 
-/** What a write reads before its body has arrived. `announcedBytes` is the `Content-Length`. */
+/** Reads for a write before its body has arrived. `announcedBytes` is the `Content-Length`. */
 type Prefetch<C extends Contract> = (
   params: Input<C>['params'],
   context: RequestContext,
@@ -49,8 +49,7 @@ type Prefetch<C extends Contract> = (
 ) => Promise<void> | undefined
 
 /**
- * The route of a contract. Its steps: permission, path, query, body, handler, behind the rate limit; the handler's
- * value is sent as JSON.
+ * Mounts a contract behind the rate limit: permission, path, query, body, handler. The handler's value is sent as JSON.
  */
 export function route<C extends Contract>(contract: C, handle: Handler<C>, prefetch?: Prefetch<C>): Route {
   return (app) => {
@@ -74,7 +73,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
         ...JSON_HEADERS,
         ...(contract.hasVersion && version !== undefined && { ...UNCOMPRESSED, ETag: versionTag(version) }),
       }
-      // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
+      // Hono's own `json()` sets headers one by one, each by a call out of the isolate's memory.
       const response =
         result instanceof Response
           ? result
@@ -88,7 +87,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
   }
 }
 
-/** The response to a change, and the version that its resource has now. */
+/** The response to a change, and the new version of its resource. */
 interface Reply<C extends Contract> {
   body: ResponseBody<C>
   version: number
@@ -97,11 +96,14 @@ interface Reply<C extends Contract> {
 /** A change that is one write of the database. */
 export interface Operation<C extends Contract = Contract> {
   contract: C
-  /** @throws ApiError for a path that can name nothing */
+  /** @throws ApiError for an invalid path */
   write(input: Input<C>, context: RequestContext): Write<Reply<C>>
 }
 
-/** @param reply makes the response of what the write returns. @throws ApiError when that is nothing */
+/**
+ * @param reply builds the response from the write's result.
+ * @throws ApiError when that is nothing
+ */
 export function operation<C extends Contract, T>(
   contract: C,
   build: (input: Input<C>, context: RequestContext) => Write<T>,
@@ -116,7 +118,7 @@ export function operation<C extends Contract, T>(
   }
 }
 
-/** The route of an operation's own endpoint. */
+/** Mounts an operation as its own endpoint. */
 export function routeOf({ contract, write }: Operation): Route {
   return route(contract, async (input, context, extras) => {
     const { body, version } = await runWrite(context, write(input, context))
@@ -125,7 +127,7 @@ export function routeOf({ contract, write }: Operation): Route {
   })
 }
 
-/** The `Link` (RFC 8288) to the page after the requested one. */
+/** Builds the `Link` (RFC 8288) to the page after the requested one. */
 function linkNext(requestUrl: string, cursor: string): string {
   const url = new URL(requestUrl)
   url.searchParams.set('cursor', cursor)
@@ -133,13 +135,17 @@ function linkNext(requestUrl: string, cursor: string): string {
   return `<${url.href}>; rel="next"`
 }
 
-/** Visible ASCII. */
+/** An `Idempotency-Key` is visible ASCII. */
 const KEY = /^[\x21-\x7e]{1,255}$/
 
-/** The keys of requests that run in this isolate, with their tokens. A canceled request leaves its key: it expires. */
+/** Keys of requests running in this isolate, with their tokens. A canceled request leaves its key, which expires. */
 const running = new LruCache<string, true>({ maxWeight: 10_000, ttlMs: BUDGET_MS.database })
 
-/** Prepares the request's `Idempotency-Key` for its write. @throws ApiError 400 for an invalid key, 409 for a running one */
+/**
+ * Prepares the request's `Idempotency-Key` for its write.
+ *
+ * @throws ApiError 400 for an invalid key, 409 for a running one
+ */
 const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
   const key = c.req.header('idempotency-key')
   if (key === undefined) return next()
@@ -156,7 +162,7 @@ const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
   context.idempotency = idempotency
   try {
     await next()
-    // Also of an error, which Hono has made a response by now.
+    // This includes errors, which Hono has already made into a response.
     if (idempotency.isReplayed) c.res.headers.set('Idempotency-Replayed', 'true')
   } finally {
     running.delete(name)
@@ -168,7 +174,7 @@ async function takeRequests(c: Context<AppEnv>, next: () => Promise<void>, reque
   await next()
 }
 
-/** `/clients/{id}` as Hono writes it. */
+/** Writes `/clients/{id}` in Hono's syntax. */
 export function honoPath(contract: Contract): string {
   return contract.path.replaceAll(/\{(\w+)\}/g, ':$1')
 }
@@ -211,7 +217,7 @@ function beginPrefetch<C extends Contract>(prefetch: Prefetch<C>): MiddlewareHan
   }
 }
 
-/** RFC 9110, 15.5.16: a request in a coding that is not supported. */
+/** RFC 9110, 15.5.16: refuses a request in an unsupported coding. */
 export const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
   const codings = (c.req.header('content-encoding') ?? '').split(',').map((coding) => coding.trim().toLowerCase())
   if (codings.some((coding) => coding !== '' && coding !== 'identity')) {
@@ -262,7 +268,7 @@ export function validate(
 
 /**
  * Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. Paths and queries are
- * flat: what is wrong inside of a parameter is reported on it, once.
+ * flat, so an issue within a parameter is reported once, on the parameter.
  */
 export function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
   const issues = new Map<string, Issue>()
@@ -284,7 +290,7 @@ export function invalidInput(target: 'param' | 'query' | 'body', found: readonly
 }
 
 export function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {
-  // The steps above have put each part there, parsed with the contract's own schema; Hono cannot express that here.
+  // The steps above have validated each part with the contract's own schema; Hono cannot express that here.
   const part = (target: string) => c.req.valid(target as never)
   return { params: part('param'), query: part('query'), body: part('json') } as Input<C>
 }

@@ -6,8 +6,8 @@ import { log } from '../http/log.ts'
 import type { AppEnv } from './context.ts'
 
 /**
- * The response for anything thrown. Every 5xx is logged with its cause: a `failure`, which is also counted, or the kind of
- * the error.
+ * The response for any thrown value. Every 5xx is logged: a `failure` with its cause, which is also counted, or the
+ * kind of an ApiError.
  */
 export function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: () => void): Response {
   const requestId = c.get('requestId')
@@ -26,10 +26,7 @@ export function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: ()
   )
 }
 
-/**
- * What asks for a repetition says that nothing was changed. Where something was, or may have been, by a method that may
- * not be repeated, it is another error: one without `Retry-After`.
- */
+/** `Retry-After` promises that nothing changed. If a non-idempotent request may have written, answer 503 without it. */
 function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
   const { rowsWritten, openWrites } = c.get('databaseUse')
   const isRepeatable = ['GET', 'HEAD', 'PUT'].includes(c.req.method)
@@ -40,7 +37,7 @@ function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
   return new ApiError('unavailable', { message, cause: [error.message, error.cause].filter(Boolean).join(' | ') })
 }
 
-/** What is logged of a failure: no message that may hold values, see {@link databaseText}. */
+/** Describes a failure for the log, without any message that may hold values: see {@link databaseText}. */
 function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return typeof thrown
   const harmless = thrown instanceof DeadlineError ? thrown.message : databaseText(thrown)

@@ -15,7 +15,7 @@ const timeText = z
   )
   .check(z.meta({ type: 'string', format: 'date-time' }))
 
-/** What the lists of clients and orders have in common. A list adds its `sort`. */
+/** The query shared by the lists of clients and orders. A list adds its `sort`. */
 export const listQuery = {
   ...pageQuery,
   cursor: z.optional(cursorText),
@@ -29,7 +29,7 @@ export const listQuery = {
 /** The values of `sort`. */
 export const SORTS = ['id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const
 
-/** A list's query. @throws for `page` beside `cursor`, as an issue of `page` */
+/** Completes a list's query. @throws for `page` beside `cursor`, as an issue of `page` */
 export function listOf<T extends typeof listQuery & z.core.$ZodShape>(fields: T) {
   return z.strictObject(fields).check(
     z.refine((query) => !('cursor' in query && 'page' in query && query.cursor && query.page), {

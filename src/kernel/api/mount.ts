@@ -8,13 +8,13 @@ import type { AppEnv } from './context.ts'
 import type { Contract } from './contract.ts'
 import { honoPath, NO_QUERY, type Route, validate } from './endpoint.ts'
 
-/** The contracts of an API, and their routes. */
+/** The contracts of an API and their routes. */
 export interface Api {
   contracts: readonly Contract[]
   routes: readonly Route[]
 }
 
-/** Adds the routes of an API, and refuses every other method of their paths. */
+/** Mounts the routes of an API, and refuses every other method of their paths. */
 export function mount(api: Hono<AppEnv>, { contracts, routes }: Api): void {
   for (const add of routes) add(api)
   for (const [path, methods] of methodsByPath(contracts)) api.all(path, refuseMethod(methods))
@@ -49,7 +49,7 @@ export function serveDescription(api: Hono<AppEnv>, asset: string): void {
 
 const ROUTE_NOT_FOUND = 'Route not found: /api/v1/openapi.json describes every route'
 
-/** The reference page and its files are static assets, served through the Worker so that they have its headers. */
+/** Serves the reference page and its files through the Worker, so that they have its headers. */
 export const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
   const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
   const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
@@ -58,6 +58,6 @@ export const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
 
 async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
   const asset = await withDeadline(ASSETS.fetch(request), BUDGET_MS.assets)
-  // Headers cannot be set on a fetched response.
+  // Headers of a fetched response are immutable.
   return new Response(asset.body, asset)
 }

@@ -5,10 +5,10 @@ import type { RequestContext } from './context.ts'
 import type { Contract } from './contract.ts'
 import type { Extras } from './endpoint.ts'
 
-/** How long a list can be walked: the feed of changes, which an order by `updated_at` needs, is kept for 31 days. */
+/** A walk may take this long: the feed of changes, which an order by `updated_at` needs, is kept for 31 days. */
 const WALK_MAX_MS = 30 * 86_400_000
 
-/** The part of a list's query that says which page; `expand` changes no order. */
+/** The parts of a query that select the page; `expand` changes no order. */
 interface PageQuery {
   page?: number | undefined
   per_page: number
@@ -17,7 +17,7 @@ interface PageQuery {
 }
 
 /**
- * Reads the cursor of a list's query, and writes the next one: each is valid only with the same filters and order.
+ * Reads the cursor of a list's query and writes the next one; each is valid only with the same filters and order.
  *
  * @throws ApiError 400 when the query's cursor is not usable
  */
@@ -26,7 +26,7 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
   const { companyId, credentialsKey, now } = context
   const scope = { companyId, credentialsKey, now, query: [operationId, Object.entries(listed).sort()] }
 
-  /** The `next_cursor` and `has_more` of the response, and its `Link`. `place` is null when no element follows. */
+  /** Builds the response's `next_cursor` and `has_more`, and its `Link`. `place` is null when no element follows. */
   function following(place: CursorPlace | null) {
     const next_cursor = place && writeCursor(scope, place)
     extras.nextCursor = next_cursor
@@ -36,8 +36,8 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
 }
 
 /**
- * {@link openList} for a list whose pages are also numbered. A cursor contains the number of its page, and the total and
- * the time of the first page.
+ * Extends {@link openList} to lists with numbered pages. A cursor contains its page's number, and the total and time of
+ * the first page.
  *
  * @throws ApiError 400 when the query's cursor is not usable
  */
@@ -54,7 +54,7 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
     after: list.after && after,
   }
 
-  /** The response's `pagination`. */
+  /** Builds the response's `pagination`. */
   function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
     const total = Number(counted ?? firstTotal)
     const place = next && [Number(page) + 1, total, Number(beganAt), ...next]

@@ -3,22 +3,22 @@ import * as z from 'zod/mini'
 import { LruCache } from './cache.ts'
 import { callOutside, OutboundError, type OutboundRequest, type OutboundResponse } from './outbound.ts'
 
-/** The JSON API of a resolver, DNS over HTTPS. */
+/** The JSON API of a DNS over HTTPS resolver. */
 const DEFAULT_RESOLVER = 'https://cloudflare-dns.com/dns-query'
 const RESOLVER_TIMEOUT_MS = 5_000
 const MAX_ANSWER_BYTES = 65_536
 export const MAX_URL_LENGTH = 2_048
-/** How old the result of a look-up may be: the calls of one batch share it. */
+/** Look-ups are cached this long, so that the calls of one batch share them. */
 const FRESH_MS = 5_000
 
 export interface AddressPolicy {
-  /** The address of the resolver; undefined for {@link DEFAULT_RESOLVER}. */
+  /** The URL of the resolver; undefined for {@link DEFAULT_RESOLVER}. */
   resolver: string | undefined
-  /** Whether `http` and `https` on a loopback address are accepted, in development. */
+  /** Whether `http` and `https` to a loopback address are accepted, in development. */
   allowsLoopback: boolean
 }
 
-/** As the deployment is configured. */
+/** Reads the policy of the deployment's settings. */
 export function addressPolicy({ WEBHOOK_RESOLVER, WEBHOOK_LOOPBACK }: AddressSettings): AddressPolicy {
   return { resolver: WEBHOOK_RESOLVER, allowsLoopback: WEBHOOK_LOOPBACK === 'development' }
 }
@@ -28,18 +28,18 @@ interface AddressSettings {
   WEBHOOK_LOOPBACK?: string
 }
 
-/** The resolver did not respond: nothing is known of the address. */
+/** The resolver did not respond, so the address could not be checked. */
 export class ResolverError extends Error {
   override readonly name = 'ResolverError'
 }
 
-/** The metadata and DNS address of a cloud, among the public ones. */
+/** The metadata and DNS address of a cloud, although in a public range. */
 const CLOUD = '168.63.129.16'
 const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
 
 /**
- * Whether an address is a public one: IPv4 in decimal notation, or IPv6 of global unicast (2000::/3) outside of IANA's
- * special-purpose networks, among them every form that embeds an IPv4 address.
+ * Whether an address is public: IPv4 in decimal notation, or IPv6 of global unicast (2000::/3) outside of IANA's
+ * special-purpose networks, which include every form that embeds an IPv4 address.
  */
 export function isPublicAddress(address: string): boolean {
   if (!isAddress(address)) return false
@@ -48,34 +48,34 @@ export function isPublicAddress(address: string): boolean {
   return isGlobal && parsed.range() === 'unicast'
 }
 
-/** Without the shorter and octal notations of IPv4. */
+/** Refuses the shorter and octal notations of IPv4. */
 const isAddress = (text: string) => ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
 const IPV4 = /^[\d.]+$/
 
-/** @param hostname as `URL` normalizes it */
+/** @param hostname as normalized by `URL` */
 export function isLoopback(hostname: string): boolean {
   return LOOPBACK.test(hostname)
 }
 
-/** The address that a normalized hostname is, without brackets; null for a name. */
+/** The address in a normalized hostname, without brackets; null for a name. */
 function literalOf(hostname: string): string | null {
   if (hostname.startsWith('[')) return hostname.slice(1, -1)
   return IPV4.test(hostname) ? hostname : null
 }
 
 /**
- * Checks an address that a company chose, without looking up its host: for when it is set.
+ * Checks an address chosen by a company when it is set, without a DNS look-up.
  *
- * @returns what is wrong with it, to follow its name in a sentence; null where nothing is
+ * @returns the problem, to follow the field's name in a sentence; null without one
  */
 export function findFormProblem(address: string, allowsLoopback: boolean): string | null {
   const url = URL.parse(address)
   if (!url || address.length > MAX_URL_LENGTH) return `must be a URL of at most ${MAX_URL_LENGTH} characters`
   if (url.username !== '' || url.password !== '') return 'must not contain a user name or password'
   if (url.hash !== '') return 'must not contain a fragment'
-  // Normalized: numbers and other notations of an IPv4 address have become decimal.
+  // `URL` has normalized numbers and other notations of an IPv4 address to decimal.
   const { hostname, port, protocol } = url
   if (allowsLoopback && isLoopback(hostname) && /^https?:$/.test(protocol)) return null
   if (protocol !== 'https:') return 'must be an https address'
@@ -88,7 +88,7 @@ export function findFormProblem(address: string, allowsLoopback: boolean): strin
 const NOT_PUBLIC = 'must resolve to public addresses only'
 
 /**
- * As {@link findFormProblem}, and checks where the host resolves to now: for when the address is used.
+ * Checks an address before each use: as {@link findFormProblem}, and by the current DNS records of its host.
  *
  * @throws ResolverError when the resolver does not respond
  */
@@ -106,11 +106,11 @@ export async function findProblem(
 }
 
 /**
- * Makes a call to a host that a company chose, checked at this moment: what is stored may be older than the rules, and a
- * name may lead elsewhere by now.
+ * Calls a host chosen by a company after a fresh check: stored addresses may be older than the rules, and a name may
+ * resolve elsewhere by now.
  *
- * @throws OutboundError `address` for one that may not be called, `resolver` where that is not known, and what
- *   {@link callOutside} throws
+ * @throws OutboundError `address` for a forbidden one, `resolver` if the check failed, and the errors of {@link
+ *   callOutside}
  */
 export async function callChecked<T>(
   policy: AddressPolicy,
@@ -119,7 +119,7 @@ export async function callChecked<T>(
   read: (response: OutboundResponse) => Promise<T>,
 ): Promise<T> {
   const startMs = Date.now()
-  // The path and the query are ours, and may be longer than an address that is set.
+  // Only the origin is checked: path and query are ours, and may exceed the limit of a configured address.
   const problem = await findProblem(URL.parse(request.url)?.origin ?? '', policy).catch((error: unknown) => {
     throw error instanceof ResolverError ? new OutboundError('resolver') : error
   })
@@ -127,7 +127,7 @@ export async function callChecked<T>(
   return callOutside(request, timeoutMs - (Date.now() - startMs), read)
 }
 
-/** By resolver and host. */
+/** DNS results by resolver and host. */
 const resolved = new LruCache<string, string[]>({ maxWeight: 1_000, ttlMs: FRESH_MS })
 
 async function resolve(host: string, resolver: string): Promise<string[]> {
@@ -140,7 +140,10 @@ async function resolve(host: string, resolver: string): Promise<string[]> {
   return addresses
 }
 
-/** Record type 1 is A, 28 is AAAA; others, such as CNAME, lead to them. Without `Answer` the name does not exist. */
+/**
+ * Record type 1 is A, 28 is AAAA; others, such as CNAME, lead to them. A missing `Answer` means that the name does not
+ * exist.
+ */
 const answer = z.object({
   Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))),
 })
@@ -169,9 +172,8 @@ async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA')
 }
 
 /**
- * The networks whose addresses one caller may use freely, the smaller first: an IPv4 address itself (IPv4-mapped too), or
- * the /64 of an IPv6 address (RFC 4291, section 2.2) and its /48, which one site may have (RFC 6177). Other text is
- * returned as it is, truncated.
+ * The networks that one caller controls, smallest first: an IPv4 address (IPv4-mapped too), or an IPv6 address's /64
+ * (RFC 4291, section 2.2) and /48, which one site may have (RFC 6177). Other text is returned truncated.
  */
 export function networksOf(address: string): [network: string, ...site: string[]] {
   const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)

@@ -4,7 +4,7 @@ import { ApiError, invalid } from './errors.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from './memory.ts'
 import { describeBytes } from './messages.ts'
 
-/** The limit of a JSON body where a contract names none. */
+/** The default limit of a JSON body. */
 export const BODY_LIMIT_BYTES = 1_048_576
 
 const JSON_MEDIA_TYPE = /^\s*application\/json\s*(;|$)/i
@@ -12,19 +12,19 @@ const JSON_MEDIA_TYPE = /^\s*application\/json\s*(;|$)/i
 /** The size of one read. Plain iteration over a body reads 4 KiB at a time and takes four times as long. */
 const READ_BYTES = 1_048_576
 
-/** Buffers grow with what arrives, from this size on: a large `Content-Length` alone allocates nothing. */
+/** Buffers grow from this size with the received bytes, so a large `Content-Length` alone allocates nothing. */
 const FIRST_READ_BYTES = 65_536
 
-/** How much of a body that is too large is still read and discarded, and for how long. */
+/** Limits the bytes read and discarded of a body over its limit, and the time. */
 const DISCARDED_BYTES = 67_108_864
 const DISCARDED_MS = 5_000
 
 /**
- * Reads a JSON body as UTF-8 without a byte order mark. The limit applies to the bytes that arrive; nothing over it is
+ * Reads a JSON body as UTF-8 without a byte order mark. The limit applies to received bytes; nothing over it is
  * buffered.
  *
- * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8 or arrive too slowly,
- *   503 when there is no memory for a large body
+ * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8 or arrive too
+ *   slowly, 503 when there is no memory for a large body
  */
 export async function readJsonBytes(
   request: Request,
@@ -46,12 +46,12 @@ export async function readJsonBytes(
 async function readBytes(request: Request, announced: number, limitBytes: number, lease: Lease) {
   if (!request.body) return new Uint8Array()
   if (announced > 0 && announced <= SMALL_BODY_BYTES) {
-    // Faster than reading chunks. The runtime enforces the announced length.
+    // This is faster than reading chunks. The runtime enforces the announced length.
     return new Uint8Array(await withDeadline(request.arrayBuffer(), bodyBudgetMs(announced)).catch(giveUp))
   }
   const { chunks, length } = await readChunks(request.body, limitBytes, lease)
   if (length <= SMALL_BODY_BYTES) return joinChunks(chunks, length)
-  // The joined copy, and as much again for what the handler makes of it.
+  // Room for the joined copy, and as much again for the handler's result.
   await lease.resize(2 * length)
   const whole = joinChunks(chunks, length)
   lease.own(whole)
@@ -83,7 +83,7 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
     if (length > SMALL_BODY_BYTES) {
       const waitedFrom = Date.now()
       await lease.resize(length)
-      // The sender's deadline does not count the wait for memory.
+      // The sender's deadline excludes the wait for memory.
       startedAt += Date.now() - waitedFrom
     }
     if (filled === buffer.byteLength) {
@@ -110,8 +110,8 @@ function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[], length: number):
 }
 
 /**
- * Reads and discards the rest, within bounds: a caller that is still sending when the response arrives may see a closed
- * connection instead of it.
+ * Reads and discards the rest, within bounds: a caller still sending when the response arrives may otherwise see a
+ * closed connection.
  */
 async function discard(reader: ReadableStreamBYOBReader): Promise<void> {
   const end = Date.now() + DISCARDED_MS
@@ -125,11 +125,11 @@ async function discard(reader: ReadableStreamBYOBReader): Promise<void> {
     }
     await reader.cancel()
   } catch {
-    // The response is the refusal, whatever happened to the rest.
+    // The refusal is the response, even if reading the rest failed.
   }
 }
 
-/** A stalled body is the caller's fault. After any other failure the connection is gone. */
+/** A stalled body is the caller's fault. Any other failure means that the connection is gone. */
 function giveUp(error: unknown): never {
   if (error instanceof DeadlineError) throw invalid([{ path: '', message: 'did not arrive in time' }])
   throw error

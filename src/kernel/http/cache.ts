@@ -4,9 +4,12 @@ interface Entry<V> {
   expiresAt: number
 }
 
-/** A cache in this isolate, bounded by the total weight of its entries. The least recently used are evicted first. */
+/**
+ * A cache in this isolate, bounded by the total weight of its entries. The least recently used entries are evicted
+ * first.
+ */
 export class LruCache<K, V> {
-  /** Least recently used first. */
+  /** Entries in order of use, least recently used first. */
   private readonly entries = new Map<K, Entry<V>>()
   private totalWeight = 0
   private readonly maxWeight: number
@@ -16,7 +19,7 @@ export class LruCache<K, V> {
   /**
    * @param options.maxWeight with the default weight of 1: the number of entries
    * @param options.weigh for example the bytes of a value; a value heavier than `maxWeight` is not cached
-   * @param options.ttlMs how long an entry is valid after it was set; unlimited by default
+   * @param options.ttlMs the lifetime of an entry; unlimited by default
    */
   constructor(options: { maxWeight: number; weigh?: (value: V) => number; ttlMs?: number }) {
     this.maxWeight = options.maxWeight
@@ -32,7 +35,7 @@ export class LruCache<K, V> {
     return this.totalWeight
   }
 
-  /** The value, or undefined when there is none or it has expired. */
+  /** Returns the value, or undefined if it is missing or expired. */
   get(key: K, now = Date.now()): V | undefined {
     const entry = this.entries.get(key)
     if (!entry) return

@@ -2,26 +2,26 @@ import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { LruCache } from './cache.ts'
 import { type ApiError, invalid } from './errors.ts'
 
-/** How long a cursor of a list can be used. */
+/** The default lifetime of a list's cursor. */
 const CURSOR_TTL_MS = 7 * 86_400_000
 
-/** A cursor's place in a list. Keep it short: it is part of addresses. */
+/** The position in a list. Keep it short, since it is part of URLs. */
 export type CursorPlace = readonly (string | number | null)[]
 
-/** What a cursor belongs to: only the same company and query can use it. */
+/** The scope of a cursor: only the same company and query can use it. */
 export interface CursorScope {
   companyId: number
-  /** The company's `CREDENTIALS_KEY`, from which the signing key is derived. The first key of several signs. */
+  /** The deployment's `CREDENTIALS_KEY`, from which the signing key is derived. The first key of several signs. */
   credentialsKey: string
-  /** The operation with its filters and order, without what may differ from page to page. */
+  /** The operation with its filters and order, without parameters that differ between pages. */
   query: readonly unknown[]
   /** Milliseconds since the epoch. */
   now: number
 }
 
 /**
- * An opaque text for a place in a list: base64url of `HMAC-SHA-256 (16 bytes) | JSON [place, time]`. The signature covers
- * the scope, which is not contained.
+ * Writes an opaque cursor: base64url of `HMAC-SHA-256 (16 bytes) | JSON [place, time]`. The signature covers the scope,
+ * which is not contained.
  */
 export function writeCursor(scope: CursorScope, place: CursorPlace): string {
   const payload = Buffer.from(JSON.stringify([place, Math.floor(scope.now / 1_000)]))
@@ -30,9 +30,9 @@ export function writeCursor(scope: CursorScope, place: CursorPlace): string {
 }
 
 /**
- * The place that a cursor was written with.
+ * Reads the position in a cursor.
  *
- * @param ttlMs how long it can be used
+ * @param ttlMs the cursor's lifetime
  * @throws ApiError 400 for a cursor that is malformed, expired, or of another company or query
  */
 export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TTL_MS): CursorPlace {

@@ -1,15 +1,15 @@
 /**
- * Deadlines in milliseconds. Bindings may never end a call that hangs, so every wait has a deadline. Those of suppliers
- * are part of the contract and defined in `products/`.
+ * Deadlines in milliseconds. Calls of bindings may hang, so every wait has a deadline. Those of suppliers are part of
+ * the contract and defined in `products/`.
  */
 export const BUDGET_MS = {
   /** One batch, with its retry. */
   database: 10_000,
-  /** Then the request continues without it. */
+  /** After it the request continues without the limiter. */
   limiter: 2_000,
-  /** The object of a token, since its last answer to any call: half of the time that callers commonly wait. */
+  /** Silence of a token's object, since its last response to any call: half of the time that callers commonly wait. */
   silence: 15_000,
-  /** The same. */
+  /** After it the request continues without the cache. */
   cache: 1_000,
   /** One page of a listing. */
   storage: 10_000,
@@ -19,23 +19,23 @@ export const BUDGET_MS = {
   assets: 5_000,
   /** A body of no bytes: see {@link bodyBudgetMs}. */
   body: 10_000,
-  /** A large body waiting for memory. */
+  /** The wait of a large body for memory. */
   memory: 10_000,
   /** The whole handler. */
   handler: 30_000,
-  /** A step of the work after the response. */
+  /** Each step of the work after the response. */
   afterwards: 10_000,
 } as const
 
-/** 128 KB a second: a link of 1 Mbit/s. */
+/** The minimum rate is 128 KB a second: a link of 1 Mbit/s. */
 const MIN_BYTES_PER_MS = 128
 
-/** How long so many bytes of a body may take to arrive, or of a response to be read: 10 s and the time at the minimum rate. */
+/** The deadline of a body or response with this many bytes: 10 s and the time at the minimum rate. */
 export function bodyBudgetMs(bytes: number): number {
   return BUDGET_MS.body + bytes / MIN_BYTES_PER_MS
 }
 
-/** A deadline has passed. The message contains nothing of the request. */
+/** A passed deadline. The message contains nothing of the request. */
 export class DeadlineError extends Error {
   override readonly name = 'DeadlineError'
 
@@ -45,8 +45,8 @@ export class DeadlineError extends Error {
 }
 
 /**
- * Settles as the promise does, or rejects with a {@link DeadlineError} after `ms` milliseconds. The work itself goes on:
- * calls of bindings cannot be canceled.
+ * Settles with the promise, or rejects with a {@link DeadlineError} after `ms` milliseconds. The work itself continues,
+ * since calls of bindings cannot be canceled.
  */
 export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -58,16 +58,16 @@ export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   return outcome.finally(() => clearTimeout(timer))
 }
 
-/** In a busy isolate a timer may fire before an answer that has arrived. */
+/** In a busy isolate a timer may fire before a response that has already arrived. */
 const BUSY_MS = 200
 
 /**
- * Settles as the work does, or rejects with a {@link DeadlineError} once nothing was heard of its peer for `ms`
- * milliseconds: neither this answer nor, by `heardAt`, that of other work.
+ * Settles with the work, or rejects with a {@link DeadlineError} once its peer was silent for `ms` milliseconds. By
+ * `heardAt`, responses to other work count too.
  */
 export async function withSilenceLimit<T>(work: Promise<T>, heardAt: () => number, ms: number): Promise<T> {
   const startedAt = Date.now()
-  // The work after a response lives for 30 seconds.
+  // The platform ends work 30 seconds after the response.
   const endsAt = () => Math.min(Math.max(startedAt, heardAt()) + ms, startedAt + 2 * BUDGET_MS.silence)
   for (;;) {
     try {
@@ -81,8 +81,8 @@ export async function withSilenceLimit<T>(work: Promise<T>, heardAt: () => numbe
 const LONGEST_POLL_MS = 16
 
 /**
- * Waits for another request's work by polling. A promise that another request resolves may continue in that request's
- * context, or never when that request is aborted.
+ * Polls for another request's work: a promise resolved by another request may continue in that request's context, or
+ * never if that request is aborted.
  *
  * @throws DeadlineError after `ms` milliseconds
  */

@@ -1,6 +1,6 @@
 /**
- * Every kind of error: what a thrown {@link ApiError}, a response and the published description have in common. `code` is
- * one of the six codes of the contract; several kinds share a code and differ in status.
+ * All kinds of errors, for a thrown {@link ApiError}, a response and the published description. `code` is one of the
+ * contract's six codes; several kinds share a code and differ in status.
  */
 export const ERRORS = {
   invalid_request: { status: 400, code: 'invalid_request', message: 'Invalid request' },
@@ -33,7 +33,7 @@ export const ERRORS = {
 
 export type ErrorKind = keyof typeof ERRORS
 
-/** Why a valid request could not be carried out: sent in `details.reason`, each with its kind of error. */
+/** Reasons for which a valid request failed: sent in `details.reason`, each with its kind of error. */
 export const REASONS = {
   integration_missing: { kind: 'conflict', message: 'The company has no such integration: set it up first' },
   integration_disabled: { kind: 'conflict', message: 'The company has disabled this integration: enable it first' },
@@ -77,7 +77,7 @@ export const REASONS = {
 
 export type Reason = keyof typeof REASONS
 
-/** One thing wrong with the input: `path` is the field's, dots between levels; empty for the whole. */
+/** One issue of the input: `path` is the field's, with dots between levels; empty for the whole. */
 export interface Issue {
   path: string
   message: string
@@ -91,8 +91,8 @@ export type ErrorDetails =
   | null
 
 /**
- * An error that is meant for the caller. Anything else that is thrown becomes a 500 without details. A `cause`, words of
- * our own without values, is only logged.
+ * An error for the caller. Any other thrown value becomes a 500 without details. A `cause`, in our own words without
+ * values, is only logged.
  */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
@@ -111,15 +111,15 @@ export class ApiError extends Error {
   }
 }
 
-/** So many issues are listed; of a path or a message that a caller made long, so many characters are sent back. */
+/** Limits the listed issues, and the echoed characters of a long path or message. */
 export const MAX_ISSUES = 100
 const MAX_PATH_CHARACTERS = 200
 const MAX_MESSAGE_CHARACTERS = 300
 
 /**
- * 400 with every issue at once, up to {@link MAX_ISSUES}.
+ * Builds a 400 with every issue at once, up to {@link MAX_ISSUES}.
  *
- * @param count of all issues, where the list holds only the first ones
+ * @param count of all issues, if the list holds only the first ones
  */
 export function invalid(issues: Issue[], count = issues.length): ApiError {
   const listed = issues.slice(0, MAX_ISSUES).map(({ path, message }) => ({
@@ -143,7 +143,7 @@ export function notFound(resource = 'Resource'): ApiError {
   return new ApiError('not_found', { message: `${resource} not found` })
 }
 
-/** The error of a {@link REASONS reason}, in other words where `message` says more. */
+/** Builds the error of a {@link REASONS reason}; `message` replaces its text. */
 export function unusable(
   reason: Reason,
   { message = REASONS[reason].message, storage_code, cause }: UnusableOptions = {},
@@ -154,7 +154,7 @@ export function unusable(
 
 type UnusableOptions = { message?: string; storage_code?: string | null; cause?: string | undefined }
 
-/** The error of a {@link REASONS reason} that passes by itself. @param seconds after which to retry */
+/** Builds the error of a temporary {@link REASONS reason}. @param seconds after which to retry */
 export function conflict(reason: Reason, seconds: number): ApiError {
   const { kind, message } = REASONS[reason]
   return new ApiError(kind, { message, details: { reason }, headers: { 'Retry-After': String(seconds) } })
@@ -164,7 +164,7 @@ export function errorBody({ kind, message, details }: ApiError) {
   return { error: { code: ERRORS[kind].code, message, details } }
 }
 
-/** The body and headers of an error response. */
+/** Builds the body and headers of an error response. */
 export function errorResponse(error: ApiError): Response {
   const { status } = ERRORS[error.kind]
   return Response.json(errorBody(error), {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { invalid } from './errors.ts'
 
-/** The entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every one. */
+/** Reads the entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every tag. */
 export function etagsOf(ifNoneMatch: string | null): string[] | '*' {
   if (ifNoneMatch === null) return []
   if (ifNoneMatch.trim() === '*') return '*'
@@ -10,14 +10,14 @@ export function etagsOf(ifNoneMatch: string | null): string[] | '*' {
 
 const MAX_LENGTH = 8_192
 
-/** RFC 9110, 8.8.3: quotes around anything but a quote, spaces and control characters. */
+/** RFC 9110, 8.8.3: quotes around any characters except quotes, spaces and control characters. */
 const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 
 /**
- * The versions that an `If-Match` names, as JSON; null where any will do. A tag begins with the version, which is compared
- * whatever follows it. A weak tag matches none (RFC 9110, 13.1.1).
+ * Reads the versions of an `If-Match` as JSON; null if any version matches. A tag begins with its version, and the rest
+ * is not compared. A weak tag matches none (RFC 9110, 13.1.1).
  *
- * @throws ApiError 400 for what is no list of entity tags
+ * @throws ApiError 400 for anything but a list of entity tags
  */
 export function versionsOf(ifMatch: string | null): string | null {
   if (ifMatch === null || ifMatch.trim() === '*') return null
@@ -34,7 +34,7 @@ export function versionTag(version: number): string {
   return `"${version}"`
 }
 
-/** 200 with an `ETag` of the version and the bytes, or 304 where `If-None-Match` has it. */
+/** Returns 200 with an `ETag` of the version and the bytes, or 304 if `If-None-Match` has it. */
 export function taggedResponse(
   body: unknown,
   version: number,
@@ -50,14 +50,14 @@ export function taggedResponse(
 }
 
 /**
- * Headers of a response with a version: its tag stays strong, since nothing compresses it. Cloudflare weakens the tag of what
- * it compresses and obeys `no-transform`; the local runtime compresses what names no coding.
+ * Headers that keep a version's tag strong by preventing compression: Cloudflare weakens tags of compressed responses
+ * but obeys `no-transform`; the local runtime compresses any response without a coding.
  */
 export const UNCOMPRESSED = { 'Cache-Control': 'private, no-store, no-transform', 'Content-Encoding': 'identity' }
 
 /**
- * Of a large response without a version, which is compressed in transit: where the caller accepts a coding the tag is
- * weak, since only the uncompressed bytes are the same (RFC 9110, 8.8.3.3).
+ * Weakens the tag of a large response without a version, which is compressed in transit if the caller accepts a coding:
+ * only the uncompressed bytes are the same (RFC 9110, 8.8.3.3).
  */
 export function weakenEtag(headers: Headers, acceptEncoding = ''): void {
   headers.append('Vary', 'Accept-Encoding')

@@ -1,4 +1,4 @@
-/** Where Cloudflare may make an object. In North America, Europe and Asia the side of a meridian decides. */
+/** Regions for Durable Objects by continent. In North America, Europe and Asia a meridian separates two. */
 const HINTS: Partial<
   Record<string, [east: DurableObjectLocationHint, meridian?: number, west?: DurableObjectLocationHint]>
 > = {
@@ -10,7 +10,7 @@ const HINTS: Partial<
   SA: ['sam'],
 }
 
-/** Where to make an object for the caller of a request; undefined where that is unknown: then it is near the Worker. */
+/** The region for an object near the caller; undefined if unknown, which places it near the Worker. */
 export function locationHint(cf: object | undefined): DurableObjectLocationHint | undefined {
   const { continent, longitude }: Partial<IncomingRequestCfPropertiesGeographicInformation> = cf ?? {}
   const [east, meridian, west] = HINTS[continent ?? ''] ?? []

@@ -1,31 +1,28 @@
 import { BUDGET_MS, pause } from './deadline.ts'
 import { ApiError } from './errors.ts'
 
-/** Bodies under this size need no lease. */
+/** Smaller bodies need no lease. */
 export const SMALL_BODY_BYTES = 262_144
 
-/** The memory of all large bodies together, except that one lease may go over it. */
+/** Limits the memory of all large bodies together; one lease may exceed it. */
 const LIMIT_BYTES = 24_000_000
 
 /** The interval in which a waiting request checks for free memory. */
 const POLL_MS = 20
 
-/** A request that has not used its lease for so long was canceled, while waiting or while holding memory. */
+/** A request that has not used its lease for this long was canceled, while waiting or while holding memory. */
 const LOST_WAITING_MS = 2_000
 const LOST_MS = 60_000
 
 /**
- * The memory of large bodies in one isolate. A lease grows with its body; when memory is short, requests wait in the
- * order in which they began. One lease at a time may exceed the limit: it can always finish, so leases that wait for more
- * never deadlock.
- *
- * A waiting request polls: in workerd a promise that another request resolves continues in that request's context, where
- * this one's streams and bindings fail.
+ * The memory of large bodies in one isolate. Requests wait in the order in which they began; one lease at a time may
+ * exceed the limit, so waiting leases never deadlock. Requests poll: in workerd a promise that another request resolves
+ * continues in that request's context, where this one's streams and bindings fail.
  */
 export class MemoryBudget {
   readonly #limitBytes: number
   readonly #holding = new Set<Lease>()
-  /** When each last checked. */
+  /** The time of each lease's last check. */
   readonly #waiting = new Map<Lease, number>()
   #usedBytes = 0
   #over: Lease | null = null
@@ -39,12 +36,12 @@ export class MemoryBudget {
     return this.#usedBytes
   }
 
-  /** An empty lease. */
+  /** Opens an empty lease. */
   open(): Lease {
     return new Lease(this, this.#nextTurn++)
   }
 
-  /** Resizes a lease if it is its turn and there is memory. Called by leases only. */
+  /** Resizes a lease if it is its turn and memory is free. Only leases call this. */
   tryResize(lease: Lease, bytes: number): boolean {
     const now = Date.now()
     if (bytes > lease.bytes) {
@@ -61,7 +58,7 @@ export class MemoryBudget {
     return true
   }
 
-  /** Called by leases only. */
+  /** Only leases call this. */
   stopWaiting(lease: Lease): void {
     this.#waiting.delete(lease)
   }
@@ -72,7 +69,7 @@ export class MemoryBudget {
     lease.bytes = bytes
     if (bytes > 0) this.#holding.add(lease)
     else this.#holding.delete(lease)
-    // All leases but one fit within the limit, so that its release ends the excess.
+    // All leases but one fit within the limit, so releasing that one ends the excess.
     if (this.#usedBytes <= this.#limitBytes) this.#over = null
     else if (isGrowth) this.#over = lease
   }
@@ -83,14 +80,14 @@ export class MemoryBudget {
   }
 }
 
-/** One request's part of a {@link MemoryBudget}. */
+/** One request's share of a {@link MemoryBudget}. */
 export class Lease {
   readonly #budget: MemoryBudget
   /** Requests that began earlier are served earlier. */
   readonly turn: number
   bytes = 0
   usedAt = Date.now()
-  /** The response still needs the memory: it is released when the response has been sent. */
+  /** The response still needs the memory, which is released when it has been sent. */
   isStreaming = false
   #isReleased = false
   #owned: Uint8Array[] = []
@@ -101,7 +98,7 @@ export class Lease {
   }
 
   /**
-   * Acquires or releases memory, to hold this many bytes. Holding fewer never waits.
+   * Acquires or releases memory to hold this many bytes. Shrinking never waits.
    *
    * @throws ApiError 503 when there is no memory within `waitMs`, or the lease was released
    */
@@ -116,7 +113,7 @@ export class Lease {
     }
   }
 
-  /** Ties the life of these bytes to the lease: they are released with it. */
+  /** Ties these bytes to the lease: both are released together. */
   own(bytes: Uint8Array): void {
     this.#owned.push(bytes)
   }
@@ -132,7 +129,7 @@ function busy(): ApiError {
   return new ApiError('unavailable', { headers: { 'Retry-After': '10' } })
 }
 
-/** Frees the memory of these bytes now instead of at the next garbage collection. They are empty from then on. */
+/** Frees the memory of these bytes before the next garbage collection. They are empty afterwards. */
 export function releaseBytes({ buffer }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)
 }

@@ -10,14 +10,14 @@ const TYPES: Record<string, string> = {
   record: 'an object',
   boolean: 'true or false',
 }
-/** Where a short value is named in a message. No secret has such a type. */
+/** Messages echo short values of these types only, since no secret has one. */
 const ECHOED_TYPES = ['number', 'int', 'boolean']
 const MAX_ECHO_CHARACTERS = 20
-/** So many unknown fields get a message, each name of at most so many characters a suggestion. */
+/** Limits the unknown fields with a message, and the length of a name that gets a suggestion. */
 const MAX_UNKNOWN = 100
 const MAX_NAME_CHARACTERS = 100
 
-/** What a text must be, by its format. */
+/** Requirements of a text, by its format. */
 export const FORMATS = {
   email: 'an email address such as ada@example.com',
   date: 'a date such as 2026-01-31',
@@ -26,8 +26,8 @@ export const FORMATS = {
 const UNITS: Record<string, string> = { string: 'character', array: 'element' }
 
 /**
- * What is wrong with a value, as a predicate of its field: "`per_page` must be at most 100". Unknown fields are one issue
- * of their parent: their messages are joined by line breaks, in the order of the first {@link MAX_UNKNOWN} keys.
+ * Describes an issue as a predicate of its field: "`per_page` must be at most 100". Unknown fields are one issue of
+ * their parent, so their messages are joined by line breaks, in the order of the first {@link MAX_UNKNOWN} keys.
  */
 function describeIssue(issue: z.core.$ZodRawIssue): string {
   const { input } = issue
@@ -54,7 +54,10 @@ function describeIssue(issue: z.core.$ZodRawIssue): string {
   }
 }
 
-/** Whether the next issue is of the same value and kind: its field has a nearer bound than that of exact integers. */
+/**
+ * Whether the next issue is of the same value and kind: then it has the field's own bound, and this one that of exact
+ * integers.
+ */
 export function isFartherBound({ code, path }: z.core.$ZodIssue, next: z.core.$ZodIssue | undefined): boolean {
   return (code === 'too_small' || code === 'too_big') && next?.code === code && String(next.path) === String(path)
 }
@@ -64,7 +67,7 @@ function describeBound(origin: string, comparison: string, limit: number | bigin
   return unit ? `must have ${comparison} ${limit} ${unit}${limit === 1 ? '' : 's'}` : `must be ${comparison} ${limit}`
 }
 
-/** The value where it is short and its field is a number or a flag, else its type. */
+/** Echoes a short number or flag, else names the value's type. */
 function describeSent(input: unknown, expected: string): string {
   const isShort = typeof input === 'string' ? input.length <= MAX_ECHO_CHARACTERS : typeof input !== 'object'
   const isEchoed = isShort && ECHOED_TYPES.includes(expected)
@@ -80,7 +83,7 @@ function describeChoice(values: readonly unknown[], input: unknown): string {
   return `must be ${values.length > 1 ? 'one of ' : ''}${list}${suggest(input, values.map(String))}`
 }
 
-/** The message of a name that is none of a comma list's. */
+/** The message for a name outside of a comma list's. */
 export function notListed(names: readonly string[]) {
   return ({ input }: { input?: unknown }) => {
     const isShort = typeof input === 'string' && input.length <= MAX_ECHO_CHARACTERS
@@ -89,7 +92,7 @@ export function notListed(names: readonly string[]) {
   }
 }
 
-/** "; did you mean status_id?" where exactly one known name is close, else nothing. */
+/** Appends "; did you mean status_id?" if exactly one known name is close, else nothing. */
 function suggest(sent: unknown, known: readonly string[]): string {
   if (typeof sent !== 'string' || sent.length > MAX_NAME_CHARACTERS) return ''
   let found = ''
@@ -105,12 +108,15 @@ function suggest(sent: unknown, known: readonly string[]): string {
   return found && `; did you mean ${found}?`
 }
 
-/** 3 for the same letters, 2 to 3 for slips of one or two letters, up to 1 for shared words; 0 where it is not close. */
+/**
+ * 3 for the same letters, 2 to 3 for slips of one or two letters, up to 1 for shared words; 0 if the names are not
+ * close.
+ */
 function similarity(sent: string, name: string): number {
   const [a, b] = [lettersOf(sent), lettersOf(name)]
   if (a === b) return 3
   const allowed = Math.min(2, Math.floor(Math.min(a.length, b.length) / 4))
-  // Exchanged letters, as in `form` for `from`, are one slip.
+  // Transposed letters, as in `form` for `from`, count as one slip.
   const countSlips = () => (sorted(a) === sorted(b) ? 1 : distance(a, b))
   const slips = Math.abs(a.length - b.length) <= allowed ? countSlips() : Number.POSITIVE_INFINITY
   if (slips <= allowed) return 3 - slips / 3
@@ -130,17 +136,17 @@ const wordsOf = (name: string) =>
 const sorted = (letters: string) => [...letters].sort().join()
 const lettersOf = (name: string) => name.toLowerCase().replaceAll(/[^a-z\d]/g, '')
 
-/** A size for people: bytes below 1 MiB, else MiB with at most 2 decimals. */
+/** Formats a size for people: bytes below 1 MiB, else MiB with at most 2 decimals. */
 export function describeBytes(bytes: number): string {
   return bytes < 1_048_576 ? `${bytes} bytes` : `${Number((bytes / 1_048_576).toFixed(2))} MiB`
 }
 
-/** "1 second", "12 seconds". */
+/** Formats "1 second", "12 seconds". */
 export function describeSeconds(seconds: number): string {
   return `${seconds} second${seconds === 1 ? '' : 's'}`
 }
 
-/** "GET, HEAD or POST". */
+/** Formats "GET, HEAD or POST". */
 export function joinOr(names: readonly string[]): string {
   return names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names.join()
 }

@@ -2,16 +2,16 @@ import { Buffer } from 'node:buffer'
 import { DeadlineError, withDeadline } from './deadline.ts'
 
 /**
- * `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. `address`, `resolver`: no
- * call was made, since the address may not be called, or since the resolver did not respond.
+ * `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. `address` and
+ * `resolver`: no call was made, since the address is forbidden or the resolver did not respond.
  */
 export type OutboundFailure = 'timeout' | 'network' | 'too_large' | 'cut' | 'charset' | 'address' | 'resolver'
 
-/** A call to an outside system failed. It carries nothing of that system: no address, no text, no cause. */
+/** A failed call to an outside system. It carries no address, text or cause of that system. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   readonly failure: OutboundFailure
-  /** Of the failure `address`: what is wrong with it, to follow its name in a sentence. */
+  /** For `address`: the problem, to follow the field's name in a sentence. */
   readonly problem: string | null
 
   constructor(failure: OutboundFailure, problem: string | null = null) {
@@ -36,12 +36,10 @@ export interface OutboundResponse {
 }
 
 /**
- * Makes one call to an outside system. The deadline covers `read` and so the body; an unread body is discarded.
+ * Makes one uncached call to an outside system; the deadline covers `read` and so the body. Redirects are not followed,
+ * since they would carry credentials to another host; responses are not cached, since they belong to one company.
  *
- * Redirects are not followed: they would carry credentials to another host. Responses are never cached: they belong to
- * one company.
- *
- * @throws OutboundError, or what `read` throws
+ * @throws OutboundError, or an error of `read`
  */
 export async function callOutside<T>(
   request: OutboundRequest,
@@ -68,7 +66,7 @@ async function send<T>(
     throw new OutboundError('network')
   })
   const reader = response.body?.getReader()
-  // An aborted signal may not end a stalled body; canceling its reader does.
+  // An aborted signal may not end a stalled body, but canceling its reader does.
   const cancel = () => void reader?.cancel().catch(() => {})
   if (signal.aborted) cancel()
   else signal.addEventListener('abort', cancel)
@@ -102,11 +100,11 @@ function decode(bytes: Uint8Array, contentType: string | null): string {
   }
 }
 
-/** Byte order marks, and how an XML declaration begins in UTF-16 without one (XML 1.0, appendix F), in hex. */
+/** Byte order marks in hex, and the start of an XML declaration in UTF-16 without one (XML 1.0, appendix F). */
 const MARKS = { efbbbf: 'utf-8', fffe: 'utf-16le', feff: 'utf-16be' }
 const UTF_16_DECLARATIONS = { '3c003f00': 'utf-16le', '003c003f': 'utf-16be' }
 
-/** The charset of a body: its byte order mark, else that of its `Content-Type`, else of its XML declaration, else UTF-8. */
+/** Determines a body's charset: byte order mark, else `Content-Type`, else XML declaration, else UTF-8. */
 export function charsetOf(body: Uint8Array, contentType: string | null): string {
   const start = Buffer.from(body.subarray(0, 256))
   const declaration = /^<\?xml\s[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']/.exec(start.toString('latin1'))

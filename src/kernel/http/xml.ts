@@ -1,6 +1,6 @@
 import { SaxesParser } from 'saxes'
 
-/** The local names of an element and its ancestors, outermost first. */
+/** Local names of an element and its ancestors, outermost first. */
 type Path = readonly string[]
 
 interface Events {

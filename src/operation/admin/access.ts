@@ -15,14 +15,14 @@ import { callOutside } from '../../kernel/http/outbound.ts'
 import type { AdminCompany, Caller } from './context.ts'
 import { findAccess } from './queries.ts'
 
-/** The actor of the deployment's secret. */
+/** The actor of requests with the deployment's secret. */
 const OPERATOR = 'operator'
-/** Who opens the settings in development: an owner of the sample company. */
+/** Development needs no sign-in: the settings open as an owner of the sample company. */
 const DEVELOPER = 'owner@ridgeline.example'
 
 const SECRET = /^Bearer +([0-9a-f]{64})$/i
 
-/** Who a request is from, before the database is asked. */
+/** The sender of a request, before the database is read. */
 interface Identity {
   actor: string
   isPerson: boolean
@@ -30,9 +30,10 @@ interface Identity {
 }
 
 /**
- * Who sends the request: the deployment's secret, or a person whom Cloudflare Access has signed in.
+ * Authenticates a request by the deployment's secret or by a sign-in of Cloudflare Access.
  *
- * @throws ApiError 401 for neither, 403 for a person's change from a page of another origin, 429 for too many requests
+ * @throws ApiError 401 for neither, 403 for a person's change from a page of another origin, 429 for too many
+ *   requests
  */
 export async function identify(request: Request, env: Env, requestId: string): Promise<Identity> {
   const { hostname, origin } = new URL(request.url)
@@ -58,7 +59,7 @@ export async function identify(request: Request, env: Env, requestId: string): P
     },
   )
   if (!success) throw rateLimited(LIMIT_SECONDS, 'Too many requests of this caller')
-  // A browser sends what signs its user in with requests of every page; the Origin says of which.
+  // A browser sends the session with requests from every page: only the Origin tells them apart.
   const isChange = request.method !== 'GET' && request.method !== 'HEAD'
   if (identity.isPerson && isChange && request.headers.get('origin') !== origin) {
     log('admin_refused', { request_id: requestId, problem: 'origin' })
@@ -124,7 +125,7 @@ function operatorsOf({ OPERATORS = '' }: Env): string[] {
     .filter(Boolean)
 }
 
-/** The signing keys by issuer: kept for an hour, or until a key is met that is not among them. */
+/** Signing keys by issuer, cached for an hour or until an unknown key appears. */
 const keySets = new LruCache<string, ReturnType<typeof createRemoteJWKSet>>({ maxWeight: 10 })
 const KEYS_MS = 5_000
 const KEYS_CACHE = {

@@ -3,7 +3,7 @@ import type { Role } from '../../kernel/api/contract.ts'
 import type { Database } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 
-/** Who sends a request to the administration API. */
+/** The sender of a request to the administration API. */
 export interface Caller {
   /** A person's email in lower case, or `operator` for the deployment's secret. */
   actor: string
@@ -23,25 +23,26 @@ export interface AdminCompany {
   suspended: boolean
 }
 
-/** What a handler of the administration API knows of its request. */
+/** The caller's context for a handler of the administration API. */
 export interface AdminContext extends CompanyContext {
   requestId: string
   /** When the request arrived, in milliseconds since the epoch. */
   now: number
   caller: Caller
-  /** Of tokens, members, and companies with their placement. */
+  /** The database of tokens, members, companies and their placement. */
   directory: Database
-  /** The binding of the database that `db` is. */
+  /** The binding name of `db`. */
   database: string
-  /** Of the path; null where it names none, and `companyId` is 0, or where the company is yet to be created. */
+  /**
+   * The company of the path. It is null if the path names none (then `companyId` is 0) or the company is not created
+   * yet.
+   */
   company: AdminCompany | null
-  /** The caller's IP address. */
   address: string
-  /** The request's address. */
   url: string
-  /** Administration reaches every binding. */
+  /** Administration may use every binding. */
   env: Env
-  /** Work that continues after the response. */
+  /** Continues work after the response. */
   waitUntil: (work: Promise<unknown>) => void
 }
 

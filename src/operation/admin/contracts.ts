@@ -13,7 +13,6 @@ import { endpoints as session } from './session/contract.ts'
 import { endpoints as tokens } from './tokens/contract.ts'
 import { endpoints as webhooks } from './webhooks/contract.ts'
 
-/** Every endpoint of the administration API. */
 export const adminContracts: readonly Contract[] = [
   ...session,
   ...companies,

@@ -25,8 +25,8 @@ type Handler<C extends Contract> = (input: Input<C>, context: AdminContext) => P
 const HEADERS = { 'Cache-Control': 'private, no-store' }
 
 /**
- * The route of a contract of the administration API. Its steps: caller, role and company, path, query, body, handler; the
- * handler's value is sent as JSON, a `Response` as it is.
+ * Mounts a contract of the administration API: caller, role and company, path, query, body, handler. The handler's
+ * value is sent as JSON, a `Response` unchanged.
  */
 export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>): Route {
   return (app) => {
@@ -41,7 +41,7 @@ export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>):
   }
 }
 
-/** Finds out who sends the request, and whether they may. */
+/** Identifies the caller and checks the role. */
 function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
   const { role = 'operator', createsCompany } = contract
   const ofCompany = contract.path.startsWith('/companies/{company_id}')
@@ -76,7 +76,7 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
     })
     await next()
     if (contract.method === 'GET') return
-    // The change is made: where this fails, the sweep does it.
+    // The change is already committed. If collecting fails, the sweep does it.
     await collectAdminEntries(env, database).catch((error: unknown) => {
       log('admin_log_late', { database, error: nameOf(error) }, 'error')
     })

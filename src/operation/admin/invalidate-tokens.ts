@@ -3,28 +3,29 @@ import { log, nameOf } from '../../kernel/http/log.ts'
 import { listUsedTokens } from './companies/queries.ts'
 import type { AdminContext } from './context.ts'
 
-/** Calls of objects at once: a Worker may have so many connections waiting. */
+/** A Worker allows six connections in flight. */
 const CALLS = 6
 
-/** An object knows a token for 30 seconds; its last use is written once a minute. */
+/** An object caches a token for 30 seconds, and its last use is written once a minute. */
 const USED_MS = 120_000
-/** As many valid tokens as a company of an earlier release may have. */
+/** A company of an earlier release may have this many valid tokens. */
 const FORGOTTEN_MAX = 500
 
 /**
- * Lets the objects of all tokens of the company look them up again, before the response.
+ * Makes the objects of all the company's tokens reload them before the response.
  *
- * @param sinceMs tokens last used before are left out; 0 after a restore, whose rows say when they were used until then
+ * @param sinceMs skips tokens last used earlier; 0 after a restore, whose rows have the last uses of that time
  */
 export async function invalidateCompany(context: AdminContext, sinceMs = context.now - USED_MS): Promise<void> {
   await invalidateTokens(context, await listUsedTokens(context, sinceMs, FORGOTTEN_MAX))
 }
 
 /**
- * Lets the objects of changed tokens look them up again. The response waits for it up to 2 seconds; the rest goes on behind
- * it. One that fails does so by itself within 30 seconds.
+ * Makes the objects of changed tokens reload them. The response waits at most 2 seconds; the rest continues after it.
+ * An object that fails reloads by itself within 30 seconds.
  *
- * @param hashes of tokens that were used: the call must not be the first one, which would make the object near the operator
+ * @param hashes of tokens that were used: the call must not be the first one, which would make the object near the
+ *   operator
  */
 export async function invalidateTokens(context: AdminContext, hashes: readonly string[]): Promise<void> {
   const { env, requestId, waitUntil } = context

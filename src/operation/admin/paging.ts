@@ -4,7 +4,7 @@ import { type CursorPlace, readCursor, writeCursor } from '../../kernel/http/cur
 
 const PER_PAGE_DEFAULT = 50
 
-/** The query of every list of the administration API. */
+/** The query of the administration API's lists. */
 export const adminPage = {
   per_page: z
     ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
@@ -12,7 +12,7 @@ export const adminPage = {
   cursor: z.optional(cursorText),
 }
 
-/** The response of every list of the administration API. */
+/** The response of the administration API's lists. */
 export function adminPageOf<T extends z.ZodMiniType>(element: T) {
   return z.strictObject({
     data: z.array(element),
@@ -20,14 +20,14 @@ export function adminPageOf<T extends z.ZodMiniType>(element: T) {
   })
 }
 
-/** The part of an `AdminContext` that is needed here: contracts are also read where the types of bindings are unknown. */
+/** A part of `AdminContext`, since contracts are also read where the types of bindings are unknown. */
 interface Scope {
   companyId: number
   now: number
   env: { CREDENTIALS_KEY: string }
 }
 
-/** What a cursor of the administration API belongs to. @param filters of the list, without what says which page */
+/** Binds a cursor to its list. @param filters of the list, without the page's own parameters */
 export function cursorScope({ operationId }: Pick<Contract, 'operationId'>, context: Scope, filters: object = {}) {
   const { companyId, env, now } = context
   const query = ['admin', operationId, Object.entries(filters).sort()]
@@ -40,8 +40,8 @@ interface PageQuery {
 }
 
 /**
- * Opens a page of a list. Its query reads one row more than the page has, behind the place `after`, which is null on the
- * first page.
+ * Opens a page of a list. The query reads one row more than the page has, after the cursor's key `after`, which is null
+ * on the first page.
  *
  * @throws ApiError 400 for a cursor that is not of this list
  */
@@ -50,7 +50,7 @@ export function openAdminPage(contract: Contract, query: PageQuery, context: Sco
   const scope = cursorScope(contract, context, filters)
   const after: CursorPlace | null = cursor === undefined ? null : readCursor(scope, cursor)
 
-  /** @param placeOf where the page that follows the row begins */
+  /** @param placeOf the cursor's key of a row */
   function page<Row, Element>(rows: Row[], present: (row: Row) => Element, placeOf: (row: Row) => CursorPlace) {
     const shown = rows.slice(0, per_page)
     const last = rows.length > per_page ? shown.at(-1) : undefined

@@ -19,14 +19,14 @@ const access = prepareBatch((p: Placeholders<'email' | 'companyId'>) => [
     .where(sql`${companies.id} = ${p.companyId}`),
 ])
 
-/** The roles of a person, and the company of a path; null where there is none. */
+/** Finds a person's roles and the path's company, which is null if there is none. */
 export async function findAccess({ db, companyId }: CompanyContext, email: string) {
   const [roles, [company]] = await db.read(access({ email, companyId }))
   const memberships = new Map<number, Membership>(roles.map((row) => [row.companyId, row.role]))
   return { memberships, company: (company ?? null) satisfies AdminCompany | null }
 }
 
-/** The companies of a person, with the role in each; the first 1,000 by id of an operator. */
+/** Lists a person's companies with the role in each; an operator gets the first 1,000 by id. */
 export async function listOwnCompanies({ directory, caller }: AdminContext) {
   const ids = JSON.stringify([...caller.memberships.keys()])
   const isOwn = caller.isOperator ? sql`1` : sql`${companies.id} IN (SELECT value FROM json_each(${ids}))`
@@ -41,17 +41,17 @@ export async function listOwnCompanies({ directory, caller }: AdminContext) {
   return rows
 }
 
-/** An element of a list over all databases. */
+/** A row of a list over all databases. */
 interface Found<Row> {
   row: Row
   database: string
 }
 
 /**
- * Lists the rows of one database behind those of another.
+ * Lists rows over all databases, one database after the other.
  *
- * @param after the place behind which to begin: that of the database's own list, and the database's name
- * @param list gets the context of a database, and the place in it
+ * @param after the key in the list of one database, and the database's name
+ * @param list gets the context of a database and the key within it
  */
 export async function listFromEach<Row>(
   context: AdminContext,

@@ -26,12 +26,12 @@ import {
 import { listBackups, readManifest } from './store.ts'
 import { TABLES, type TablePlan } from './tables.ts'
 
-/** Text of the rows of one part, in characters: more only where a single page has more. */
+/** Limits the text of one part, in characters. Only a larger page exceeds it. */
 const PART_CHARACTERS = 3_000_000
-/** How often rows that change while they are read are read again. */
+/** Rows that change while they are read are read up to this often. */
 const MAX_READS = 5
 
-/** A backup under way: all of it that must survive the end of a run. */
+/** The durable state of a backup under way. */
 export interface BackupState {
   at: string
   kind: Manifest['kind']
@@ -39,10 +39,10 @@ export interface BackupState {
   /** The changes behind `since` and up to `sequence` are in an increment. */
   since: number
   sequence: number
-  /** The highest ids of appended rows that the previous backup has, and that this one has. */
+  /** The highest ids of appended rows in the previous backup and in this one. */
   appendedBefore: Record<string, number>
   appended: Record<string, number>
-  /** The place in the list of tables, from its end, and in that table. */
+  /** The position in the reversed list of tables, and the key in that table. */
   table: number
   after: (string | number | null)[] | null
   parts: Part[]
@@ -55,8 +55,8 @@ export interface BackupContext extends CompanyContext {
 }
 
 /**
- * Begins a backup of a company; null where there is none. It is full after 7 days, after a migration, and where the feed
- * does not reach back to the last one.
+ * Begins a backup of a company; null if it does not exist. The backup is full after 7 days, after a migration, and if
+ * the feed no longer reaches back to the previous one.
  */
 export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
   const { database } = context
@@ -85,14 +85,14 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
   }
 }
 
-/** A backup that continued a damaged one could not be restored: the next one is full. */
+/** An increment on a damaged backup could not be restored: make the next one full. */
 function nullWhenDamaged(error: unknown): null {
   if (error instanceof BackupError) return null
   throw error
 }
 
 /**
- * Backs up one page of a table, or ends the backup with its manifest. A step that is repeated writes the same parts.
+ * Backs up one page of a table, or completes the backup with its manifest. A repeated step writes the same parts.
  *
  * @returns the state of the backup; null when it is complete
  */
@@ -113,7 +113,7 @@ export async function stepBackup(
   return { ...state, parts, after, table: after ? state.table : state.table - 1 }
 }
 
-/** @returns the place of the next page; null at the end of the table */
+/** @returns the key after which the next page begins; null at the end of the table */
 async function copyPage(context: BackupContext, plan: TablePlan, state: BackupState, writer: PartWriter) {
   const isIncrement = state.kind === 'increment'
   if (plan.rows === 'changed' && plan.feed && isIncrement) {
@@ -135,7 +135,7 @@ async function copyPage(context: BackupContext, plan: TablePlan, state: BackupSt
   return next
 }
 
-/** Copies rows with their parts, again while they change meanwhile: what was read last counts. */
+/** Copies rows with their parts, and reads them again if they change meanwhile: the last read counts. */
 async function copyRows(
   context: BackupContext,
   plan: TablePlan,
@@ -227,15 +227,15 @@ async function endBackup(context: BackupContext, state: BackupState, nowMs: numb
   await withDeadline(bucket.put(manifestKey(company_id, manifest), formatManifest(manifest)), BUDGET_MS.storage)
 }
 
-/** Backups of which one call removes the parts, and objects of one deletion. */
+/** Limits the backups that one call removes, and the objects of one deletion. */
 const REMOVED_AT_ONCE = 10
 const KEYS_AT_ONCE = 1_000
 
-/** Removes backups that are no longer needed, and parts without a manifest. */
+/** Removes expired backups, and parts without a manifest. */
 export async function removeOldBackups(context: BackupContext, nowMs: number): Promise<void> {
   const { bucket, companyId } = context
   const backups = await listBackups(context)
-  // The newest goes first: what is left of a chain then still begins with a full backup.
+  // Remove the newest first, so that the rest of a chain still begins with a full backup.
   for (const backup of planRemoval(backups, nowMs).reverse()) {
     await withDeadline(bucket.delete(manifestKey(companyId, backup)), BUDGET_MS.storage)
   }

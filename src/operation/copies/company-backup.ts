@@ -14,17 +14,17 @@ import { beginRestore, type RestoreContext, type RestoreState, stepRestore } fro
 import { listOverdue } from './restore-queries.ts'
 import { saveSequences } from './sequences.ts'
 
-/** One run starts no step after so long; a run of its own continues. */
+/** A run starts no step after this time; the next run continues. */
 const RUN_MS = 20_000
-/** One call of a restore or a recovery, which its caller repeats. */
+/** A call of a restore or a recovery lasts this long; its caller repeats it. */
 const CALL_MS = 5_000
-/** A backup that takes longer is begun anew: its rows are of too many times. */
+/** A longer backup starts again, since its rows are from too many different times. */
 const MAX_BACKUP_MS = 12 * 3_600_000
 const EVERY_MS = 24 * 3_600_000
-/** Companies that one sweep starts: 1,440 a day, of at most 1,024 in each database. */
+/** Companies started by one sweep: 1,440 a day, with at most 1,024 in each database. */
 const STARTED_AT_ONCE = 5
 
-/** Backs up one company, restores and moves it. Being the only one, it never does two of them at once. */
+/** Backs up, restores and moves one company. A single object never runs two of these at once. */
 export class CompanyBackup extends CompanyObject {
   protected override readonly name = 'backup'
   private moving: Promise<void> = Promise.resolve()
@@ -53,8 +53,8 @@ export class CompanyBackup extends CompanyObject {
   }
 
   /**
-   * Restores an empty company to the newest backup that began until a time. Each call does some steps of it, and is
-   * repeated until it is done; one that is interrupted goes on where it was.
+   * Restores an empty company to the newest backup begun before a time. Each call does some steps and is repeated until
+   * it is done; an interrupted restore continues.
    */
   async restore(companyId: number, untilMs: number): Promise<RestoreResult> {
     const { kv } = this.ctx.storage
@@ -75,7 +75,7 @@ export class CompanyBackup extends CompanyObject {
         const wasChecking = state.check !== null
         const step = await stepRestore(context, state, Date.now())
         state = step.state
-        // Suspended at the beginning, and as the backup says at the end.
+        // The company is suspended from the beginning, and gets the backup's own state at the end.
         const isOpened = wasChecking && state.check === null
         if (isOpened || step.progress.done) await syncDirectory(context)
         if (step.progress.done) kv.delete('restore')
@@ -85,7 +85,7 @@ export class CompanyBackup extends CompanyObject {
         }
       }
     } catch (error) {
-      // As long as nothing is changed, another backup can be restored.
+      // Until the first change, another backup can be chosen.
       if (kv.get<RestoreState>('restore')?.check) kv.delete('restore')
       if (error instanceof BackupError) return { problem: 'backup_unreadable', message: error.message }
       throw error
@@ -93,10 +93,10 @@ export class CompanyBackup extends CompanyObject {
   }
 
   /**
-   * Raises what the company gives out past what is known elsewhere, and begins its feed anew. As {@link restore}, each call
-   * does some steps.
+   * Raises the company's sequences past all known values and restarts its feed. Like {@link restore}, each call does
+   * some steps.
    *
-   * @param run names the recovery: another one begins anew
+   * @param run names the recovery; another name starts again
    */
   async recover(companyId: number, run: string): Promise<RecoveryProgress> {
     const { kv } = this.ctx.storage
@@ -112,7 +112,7 @@ export class CompanyBackup extends CompanyObject {
     return { done: left.length === 0, sequences, accounting }
   }
 
-  /** Moves the company to another database, step by step as {@link restore}; one call after the other. */
+  /** Moves the company to another database, step by step like {@link restore}; calls run one after the other. */
   async move(by: Administrator, destination: string): Promise<MoveResult> {
     const { kv } = this.ctx.storage
     if (kv.get('restore') !== undefined) return { problem: 'restoring' }
@@ -120,7 +120,7 @@ export class CompanyBackup extends CompanyObject {
     const run = async () => {
       await before
       const result = await moveFor(this.env, by, destination, CALL_MS)
-      // A backup has the rows of one database.
+      // The backup's state belongs to the old database.
       kv.delete('backup')
       return result
     }
@@ -140,7 +140,7 @@ export class CompanyBackup extends CompanyObject {
   }
 }
 
-/** What the cron trigger runs: keeps the sequences of all companies, and starts the backups of those that wait for one. */
+/** Runs with the cron trigger: saves the sequences of all companies, and starts overdue backups. */
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (binding) => {
     const context = { companyId: 0, db: openDatabase(binding) }

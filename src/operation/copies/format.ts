@@ -14,7 +14,7 @@ import * as z from 'zod/mini'
 export type Value = string | number | null
 export type Row = Record<string, Value>
 
-/** One row. A part of another row has that row's key and version: it belongs to no other version of it. */
+/** One row. A part repeats the key and version of its owner, and is restored only with that version. */
 export interface Line {
   name: string
   row: Row
@@ -27,36 +27,36 @@ const value = z.union([z.string(), z.number(), z.null()])
 
 const part = z.object({ key: z.string(), bytes: count, sha256: z.string(), rows: counts })
 
-/** One file of a backup, with its rows by name. */
+/** A file of a backup, with its number of rows by name. */
 export type Part = z.infer<typeof part>
 
 const manifest = z.object({
-  /** Those of format 1 have no checksum. */
+  /** Format 1 has no checksum. */
   format: z.literal([1, 2]),
   company_id: z.int(),
-  /** When it began, which names it, and when it ended: each row is as it was at a time in between. */
+  /** The start, which names the backup, and the end: each row is as of a time in between. */
   at: z.iso.datetime(),
   finished_at: z.iso.datetime(),
   kind: z.enum(['full', 'increment']),
   /** The backup that an increment continues. */
   previous: z.nullable(z.iso.datetime()),
-  /** The newest migration of the database, and its binding: an increment continues a backup of the same one. */
+  /** The newest migration of the database, and its binding. An increment requires that both are unchanged. */
   schema: z.string(),
   database: z._default(z.string(), 'DB'),
-  /** The newest change when it began: the next increment has those behind it. */
+  /** The newest change at the start: the next increment starts after it. */
   sequence: count,
   /** The highest id of each table with appended rows. */
   appended: counts,
-  /** The row of `companies` at the end, and how many rows its tables had then. */
+  /** The row of `companies` at the end, and the row counts of its tables then. */
   company: z.record(z.string(), value),
   counts,
   parts: z.array(part),
 })
 
-/** What there is to a backup. */
+/** The metadata of a backup. */
 export type Manifest = z.infer<typeof manifest>
 
-/** A backup by the name of its manifest. */
+/** A backup, identified by the name of its manifest. */
 export interface BackupName {
   at: string
   kind: Manifest['kind']
@@ -75,13 +75,13 @@ export function partKey(companyId: number, at: string, number: number): string {
 
 const MANIFEST_NAME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)-(full|increment)\.json$/
 
-/** The backup that a key of a manifest names; null for any other key. */
+/** Parses the key of a manifest; null for any other key. */
 export function parseManifestKey(companyId: number, key: string): BackupName | null {
   const [, at, kind] = MANIFEST_NAME.exec(key.slice(manifestPrefix(companyId).length)) ?? []
   return at && (kind === 'full' || kind === 'increment') ? { at, kind } : null
 }
 
-/** A backup that cannot be read. Its message contains no values of rows. */
+/** An unreadable backup. The message contains no values of rows. */
 export class BackupError extends Error {
   override readonly name = 'BackupError'
 }
@@ -91,7 +91,7 @@ export function formatManifest(facts: Manifest): string {
   return JSON.stringify({ ...facts, sha256: hash('sha256', JSON.stringify(facts)) })
 }
 
-/** @throws BackupError for what is no manifest, or not as it was written */
+/** @throws BackupError for an invalid or altered manifest */
 export function parseManifest(text: string, key = 'A manifest'): Manifest {
   try {
     const { sha256, ...facts } = JSON.parse(text)
@@ -103,7 +103,7 @@ export function parseManifest(text: string, key = 'A manifest'): Manifest {
   throw new BackupError(`${key} is damaged: its checksum differs.`)
 }
 
-/** The bytes of a part, and what its manifest says of it. */
+/** Compresses a part, and describes it for the manifest. */
 export function packPart(key: string, lines: readonly Line[]): { part: Part; bytes: Buffer } {
   const bytes = gzipSync(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
   const rows: Part['rows'] = {}
@@ -111,10 +111,10 @@ export function packPart(key: string, lines: readonly Line[]): { part: Part; byt
   return { part: { key, bytes: bytes.length, sha256: hash('sha256', bytes), rows }, bytes }
 }
 
-/** More than a part holds: see `PART_BYTES`. */
+/** An upper bound for the text of a part: see `PART_BYTES`. */
 const MAX_TEXT_BYTES = 32_000_000
 
-/** The rows of a part. @throws BackupError when it is not what its manifest says */
+/** Unpacks the rows of a part. @throws BackupError when it does not match its manifest */
 export function unpackPart({ key, sha256 }: Part, bytes: Uint8Array): Line[] {
   if (hash('sha256', bytes) !== sha256) throw new BackupError(`${key} is damaged: its checksum differs.`)
   const text = gunzipSync(bytes, { maxOutputLength: MAX_TEXT_BYTES }).toString()
@@ -126,29 +126,29 @@ export function unpackPart({ key, sha256 }: Part, bytes: Uint8Array): Line[] {
 
 const DAY_MS = 86_400_000
 const KEPT_MS = 35 * DAY_MS
-/** An hour less than 7 days, so that the eighth daily backup is full. */
+/** One hour less than 7 days, so that the eighth daily backup is full. */
 const FULL_EVERY_MS = 7 * DAY_MS - 3_600_000
 
-/** Whether the next backup must be full, by those that there are, the oldest first. */
+/** Whether the next backup must be full. @param backups the existing ones, oldest first */
 export function isFullDue(backups: readonly BackupName[], nowMs: number): boolean {
   return !backups.some(({ at, kind }) => kind === 'full' && Date.parse(at) > nowMs - FULL_EVERY_MS)
 }
 
-/** The backups that can be removed: older than 35 days, and not needed by one that is kept. The oldest comes first. */
+/** Plans which backups to remove, oldest first: those older than 35 days that no kept backup needs. */
 export function planRemoval(backups: readonly BackupName[], nowMs: number): BackupName[] {
   const kept = backups.findIndex(({ at }) => Date.parse(at) >= nowMs - KEPT_MS)
   const needed = backups.slice(0, kept + 1).findLastIndex(({ kind }) => kind === 'full')
   return kept === -1 || needed === -1 ? [] : backups.slice(0, needed)
 }
 
-/** The backups that restore the state of a time: the last full one before it and the increments behind it. */
+/** Plans the backups that restore a time: the last full one before it and the increments after that. */
 export function planRestore(backups: readonly BackupName[], untilMs: number): BackupName[] {
   const before = backups.filter(({ at }) => Date.parse(at) <= untilMs)
   const first = before.findLastIndex(({ kind }) => kind === 'full')
   return first === -1 ? [] : before.slice(first)
 }
 
-/** What a company has given out: the ids behind these are its next ones. */
+/** The company's highest assigned ids: the next ones follow them. */
 export const SEQUENCES = [
   'last_client_id',
   'last_order_id',

@@ -12,8 +12,8 @@ import { isAway } from './ownership-queries.ts'
 import type { MoveProblem, MoveResult } from './protocol.ts'
 
 /**
- * Moves a company to another database, or back to the one that it is being moved from, for some time. The state is in the
- * directory: a call that is interrupted, at whatever point, is continued by the next one.
+ * Moves a company to another database, or back to its source, for some time. The state is in the directory, so the next
+ * call continues after an interruption at any point.
  */
 export async function moveFor(env: Env, by: Administrator, destination: string, ms: number): Promise<MoveResult> {
   const endMs = Date.now() + ms
@@ -41,7 +41,7 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
       }
       const isPlaced = state.step === 'place'
       state = after
-      // The caller lets the tokens' objects know.
+      // The caller invalidates the tokens' objects.
       if (isPlaced || Date.now() >= endMs) return progress(false, state)
     }
   } catch (error) {
@@ -79,7 +79,7 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
   return { move, state: isUndone ? state : { ...state, step: 'undo', table: 0 }, startedAt: row.started_at }
 }
 
-/** Ends a move whose new database is no longer bound: what it has of the company stays there. */
+/** Ends a move whose destination is no longer bound; the copied rows stay there. */
 async function takeBack(move: Move): Promise<Found> {
   if (await isAway(move.from)) return { problem: 'has_moved' }
   await endGuard(move.from)

@@ -9,11 +9,11 @@ import type { MovedTable } from './move-tables.ts'
 import { ofCompany } from './queries.ts'
 
 /**
- * Changes that the triggers write while rows are copied are numbered from here, and removed at once. A row of `companies`
- * whose last change is this one is of a company that is being copied, and so its place in the full-text tables is its own.
+ * Changes written by triggers during a copy are numbered from here and removed at once. A row of `companies` with this
+ * last change belongs to a copy, so its slot in the full-text tables is its own.
  */
 export const COPY_CHANGES = 2 ** 52
-/** Of one statement: D1 takes a text of 2,000,000 bytes. */
+/** Limits the text of one statement: D1 takes 2,000,000 bytes. */
 const STATEMENT_CHARACTERS = 400_000
 
 type Statement = Statements[number]
@@ -24,7 +24,7 @@ export async function findMove({ companyId, db }: CompanyContext) {
   return row ?? null
 }
 
-/** Saves how far a move has come. @param context of the directory */
+/** Saves the progress of a move. @param context of the directory */
 export async function saveMove(
   { companyId, db }: CompanyContext,
   move: { source: string; destination: string; state: object; started_at: number },
@@ -38,7 +38,7 @@ export async function deleteMove({ companyId, db }: CompanyContext): Promise<voi
   await db.writeIdempotent([orm.delete(moves).where(sql`company_id = ${companyId}`)])
 }
 
-/** The whole row of a company, as it is in one database. */
+/** Reads the company's whole row in one database. */
 export async function readCompanyRow({ companyId, db }: CompanyContext): Promise<Row | null> {
   const [[row]] = await db.read([statement<Row>('SELECT * FROM companies WHERE id = ?', companyId)])
   return row ?? null
@@ -49,7 +49,7 @@ export async function readGuard({ companyId, db }: CompanyContext) {
   return row ?? null
 }
 
-/** Sets what triggers do with the company's writes in a database, of which nothing is copied yet. */
+/** Sets how triggers treat the company's writes in a database, before anything is copied. */
 export async function setGuard(
   { companyId, db }: CompanyContext,
   guard: { state: 'copying' | 'away'; destination: string; slot: number },
@@ -59,14 +59,14 @@ export async function setGuard(
   await db.writeIdempotent([insert.onConflictDoUpdate({ target: companyGuards.company_id, set: row })])
 }
 
-/** Refuses the company's writes, or logs them again. */
+/** Refuses the company's writes, or allows and logs them again. */
 export async function setFrozen({ companyId, db }: CompanyContext, frozenAt: number | null): Promise<void> {
   const state = frozenAt === null ? 'copying' : 'frozen'
   const isHere = sql`company_id = ${companyId} AND state IN ('copying', 'frozen')`
   await db.writeIdempotent([orm.update(companyGuards).set({ state, frozen_at: frozenAt }).where(isHere)])
 }
 
-/** Forgets the guard and the log of a company. */
+/** Removes the guard and the log of a company. */
 export async function endGuard({ companyId, db }: CompanyContext): Promise<void> {
   await db.writeIdempotent([
     statement('DELETE FROM move_log WHERE company_id = ?', companyId),
@@ -75,8 +75,8 @@ export async function endGuard({ companyId, db }: CompanyContext): Promise<void>
 }
 
 /**
- * Statements in one transaction that change rows of a company that is `away`. In every other state it fails, by the check
- * of the column: one that comes late, from a move that was interrupted, overwrites nothing that was written since.
+ * Statements of one transaction that change rows of a company that is `away`. In any other state the column's check
+ * fails, so a late one of an interrupted move overwrites no newer row.
  */
 export function whileAway({ companyId }: CompanyContext, statements: readonly Statement[]) {
   const open = statement(
@@ -90,10 +90,10 @@ export function whileAway({ companyId }: CompanyContext, statements: readonly St
 }
 
 /**
- * Makes the company's row in the database that it moves to, its counters at zero. The directory has one already, whose
- * place in the full-text tables is out of use.
+ * Creates the company's row in the destination, with counters at zero. The directory already has one, whose slot in the
+ * full-text tables is unused.
  *
- * @returns the place that it has there
+ * @returns the slot in the destination
  */
 export async function prepareDestination(
   { companyId, db }: CompanyContext,
@@ -110,14 +110,14 @@ export async function prepareDestination(
       .insert(companies)
       .values({ ...values, ...place })
       .onConflictDoNothing(),
-    // Its own place in the directory counts as taken, by this move.
+    // Otherwise this move's own slot in the directory counts as taken.
     orm.update(companies).set(place).where(sql`${isCompany} AND database IS NOT NULL`),
     orm.select({ slot: companies.slot }).from(companies).where(isCompany),
   ])
   return row?.slot ?? 0
 }
 
-/** Writes rows of a table into the database that a company moves to, whatever is there under their keys. */
+/** Writes rows of a table into the destination, replacing any with the same keys. */
 export async function putRows(context: CompanyContext, moved: MovedTable, rows: readonly Row[]) {
   const { companyId, db } = context
   for (const chunk of chunksOf(rows)) {
@@ -130,14 +130,14 @@ function upsert(companyId: number, { table, key }: MovedTable, rows: readonly Ro
   const all: Record<string, { primary: boolean }> = getTableColumns(tableOf(table))
   const ofCompany = 'company_id' in all
   const names = columnsOf({ table }).map(({ name }) => name)
-  // Ids of threads and their objects are no other company's.
+  // Ids of threads and their objects are unique over all companies.
   const conflict = [...(ofCompany && !all.id?.primary ? ['company_id'] : []), ...key]
   const set = names.filter((name) => !key.includes(name)).map((name) => `"${name}" = excluded."${name}"`)
   const columns = [...(ofCompany ? ['company_id'] : []), ...names.map((name) => `"${name}"`)].join(', ')
   const onConflict = `ON CONFLICT (${conflict.join(', ')}) DO UPDATE SET ${set.join(', ')}`
   const [row] = rows
   if (rows.length === 1 && row && lengthOf(row) > STATEMENT_CHARACTERS) {
-    // A value larger than a text may be is bound by itself.
+    // A value over the limit of a text is bound by itself.
     const values = names.map((name) => row[name] ?? null)
     const bound = [...(ofCompany ? [companyId] : []), ...values]
     return statement(`INSERT INTO ${table} (${columns}) VALUES (${bound.map(() => '?')}) ${onConflict}`, ...bound)
@@ -149,7 +149,7 @@ function upsert(companyId: number, { table, key }: MovedTable, rows: readonly Ro
   return statement(text, json, ...(ofCompany ? [companyId] : []))
 }
 
-/** A value that one row has given up and another has taken since: the first one is copied again. */
+/** Clears a unique value that moved from one row to another since it was copied; the first row is copied again. */
 function clearUnique(companyId: number, { table, unique }: MovedTable, rows: readonly Row[]): Statement[] {
   const taken = unique ? rows.filter((row) => row[unique] != null).map((row) => [row.id, row[unique]]) : []
   if (!unique || taken.length === 0) return []
@@ -162,7 +162,7 @@ function clearUnique(companyId: number, { table, unique }: MovedTable, rows: rea
 const removeCopyChanges = (companyId: number) =>
   statement('DELETE FROM changes WHERE company_id = ?1 AND sequence > ?2', companyId, COPY_CHANGES)
 
-/** Copies rows that are only ever added, and get another id: those behind the last that was copied. */
+/** Copies append-only rows after the last copied one; they get new ids. */
 export async function appendAudit(context: CompanyContext, rows: readonly Row[]): Promise<void> {
   const { companyId, db } = context
   const last = rows.at(-1)
@@ -187,7 +187,7 @@ export async function removeEvents(context: CompanyContext): Promise<void> {
   await context.db.writeIdempotent(whileAway(context, [remove]))
 }
 
-/** Copies events that are not delivered, in their order, with ids of the new database. */
+/** Copies undelivered events in their order, with ids of the new database. */
 export async function putEvents(context: CompanyContext, rows: readonly Row[]): Promise<void> {
   const { companyId, db } = context
   const names = columnsOf({ table: 'accounting_outbox' }).flatMap(({ name }) => (name === 'id' ? [] : [name]))
@@ -219,7 +219,7 @@ function chunksOf(rows: readonly Row[]): Row[][] {
 
 const lengthOf = (row: Row) => Object.values(row).reduce((sum: number, value) => sum + String(value).length + 5, 0)
 
-/** Keys of rows that were written since they were copied, in the order of the writes. */
+/** Reads the keys of rows written since they were copied, in the order of the writes. */
 export async function readLog({ companyId, db }: CompanyContext, table: string, after: number, upTo: number) {
   const [rows] = await db.read([
     statement<{ id: number; key: string }>(
@@ -232,7 +232,7 @@ export async function readLog({ companyId, db }: CompanyContext, table: string, 
   return { keys, next: rows.length === 500 ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/** The newest of the oldest entries of the log, and how many these are; 0 where there are none. */
+/** Measures the log: the newest of its oldest entries, and how many they are; 0 without any. */
 export async function measureLog(
   { companyId, db }: CompanyContext,
   limit: number = Number.MAX_SAFE_INTEGER,
@@ -267,14 +267,14 @@ export function isAmong(context: CompanyContext, moved: MovedTable, keys: readon
     SELECT ${sql.join(read, sql`, `)} FROM json_each(${JSON.stringify(keys)}) AS e)`
 }
 
-/** Removes the rows with these keys from a database that the company moves to. */
+/** Removes the rows with these keys from the destination. */
 export async function removeKeys(context: CompanyContext, moved: MovedTable, keys: readonly Value[][]): Promise<void> {
   if (keys.length === 0) return
   const remove = orm.delete(tableOf(moved.table)).where(isAmong(context, moved, keys))
   await context.db.writeIdempotent(whileAway(context, [remove]))
 }
 
-/** Those of some keys whose rows exist. */
+/** Selects those keys whose rows exist. */
 export async function findKeys(context: CompanyContext, moved: MovedTable, keys: readonly Value[][]) {
   const fields = Object.fromEntries(moved.key.map((name) => [name, sql<Value>`${named(name)}`.as(name)]))
   const [rows] = await context.db.read([

@@ -6,33 +6,33 @@ import { CHANGES, MOVED, type MovedTable } from './move-tables.ts'
 import { type Compared, readCompared, readEnds, readNewestChange } from './ownership-queries.ts'
 import { readPages } from './queries.ts'
 
-/** The databases have different rows, and not because somebody has just written them. */
+/** The databases differ, and not only by a concurrent write. */
 export class DifferenceError extends Error {
   override readonly name = 'DifferenceError'
 }
 
-/** A company that is moved, in both databases. */
+/** A company under move, in both databases. */
 export interface Ends {
   from: CompanyContext
   to: CompanyContext
 }
 
-/** What is compared page by page while the company is written. */
+/** Tables compared page by page while the company is written. */
 export const COMPARED = [...MOVED, CHANGES]
 
 /**
- * Compares a page of rows, value by value, apart from those that were written since they were copied.
+ * Compares a page of rows by value, except rows written since they were copied.
  *
- * @returns the key behind which the next page begins; null at the end
+ * @returns the key after which the next page begins; null at the end
  * @throws DifferenceError
  */
 export async function comparePage(ends: Ends, moved: MovedTable, after: Value[] | null): Promise<Value[] | null> {
-  // Further changes are copied in the end.
+  // Newer changes are copied at the end.
   const newest = moved === CHANGES ? await readNewestChange(ends.to) : null
   return compare(ends, moved, { after, newest }, 0)
 }
 
-/** Compares rows that were just copied, apart from those that were written again: then the log has a later entry. */
+/** Compares rows just copied, except those with a later log entry, which were written again. */
 async function compareKeys(ends: Ends, moved: MovedTable, keys: readonly Value[][], entry: number) {
   for (let after: Value[] | null = null, isFirst = true; isFirst || after; isFirst = false) {
     after = await compare(ends, moved, { after, keys }, entry)
@@ -43,7 +43,7 @@ async function compare({ from, to }: Ends, moved: MovedTable, which: Compared, e
   const { rows, next } = await readCompared(from, moved, which)
   const keyOf = (row: Row) => JSON.stringify(moved.key.map((name) => row[name]))
   const different = new Map(rows.map((row) => [keyOf(row), JSON.stringify(row)]))
-  // Several pages where it has rows that were removed since they were copied.
+  // The destination needs several pages if it has rows removed from the source since.
   for (let after = which.after, isFirst = true; isFirst || after; isFirst = false) {
     const copied = await readCompared(to, moved, { ...which, after, until: next })
     for (const row of copied.rows) {
@@ -62,7 +62,7 @@ async function compare({ from, to }: Ends, moved: MovedTable, which: Compared, e
   return next
 }
 
-/** Compares the numbers of rows, and sums of what is not compared page by page. @throws DifferenceError */
+/** Compares row counts, and sums of the tables not compared page by page. @throws DifferenceError */
 export async function compareEnds({ from, to }: Ends, nowMs: number): Promise<void> {
   const [before, after] = await Promise.all([readEnds(from, nowMs), readEnds(to, nowMs)])
   const different = before.filter((row, index) => JSON.stringify(row) !== JSON.stringify(after[index]))
@@ -70,13 +70,13 @@ export async function compareEnds({ from, to }: Ends, nowMs: number): Promise<vo
     throw new DifferenceError(`different rows in ${different.map(({ name }) => name).join(', ')}`)
 }
 
-/** Tables that are compared at once: each has a page of both databases in memory. */
+/** Limits the tables compared at once: each holds a page of both databases in memory. */
 const SIDE_BY_SIDE = 4
 const ATTEMPTS = 5
 
 /**
- * Repeats work that fails because a row refers to one that was written since its table was copied. What was written up to
- * that table is copied before.
+ * Retries work that fails because a row refers to one written after its table was copied. Before the retry, the writes
+ * to all tables up to that one are copied.
  */
 export async function withParents<T>(move: Ends, table: number, work: () => Promise<T>): Promise<T> {
   const isOfParent = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
@@ -93,7 +93,7 @@ export async function withParents<T>(move: Ends, table: number, work: () => Prom
 }
 
 /**
- * Copies again what was written since it was copied, and compares it.
+ * Copies rows again that were written since they were copied, and compares them.
  *
  * @param limit of the entries of the log, the oldest first
  */
@@ -115,7 +115,7 @@ export async function catchUp({ from, to }: Ends, tables = MOVED, limit?: number
       )
     }
   }
-  // Nothing depends on the order here, and the new database may be far.
+  // Any order is correct here, and parallel calls hide the distance to the destination.
   for (let at = 0; at < written.length; at += SIDE_BY_SIDE) {
     const group = written.slice(at, at + SIDE_BY_SIDE)
     await Promise.all(
@@ -127,7 +127,7 @@ export async function catchUp({ from, to }: Ends, tables = MOVED, limit?: number
   await clearLog(from, tables, newest)
 }
 
-/** The keys of rows of a table that were written, in pages. */
+/** Reads the keys of a table's written rows, in pages. */
 async function readKeys(from: CompanyContext, { table }: MovedTable, newest: number): Promise<Value[][][]> {
   const pages: Value[][][] = []
   for (let after: number | null = 0; after !== null; ) {

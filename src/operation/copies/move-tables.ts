@@ -3,15 +3,15 @@ export interface MovedTable {
   table: string
   /** Names a row within the company. */
   key: readonly string[]
-  /** By which pages ascend, where it is not the key. */
+  /** The order of pages, if it is not the key. */
   order?: readonly string[]
-  /** A unique column that can be empty. */
+  /** A nullable unique column. */
   unique?: string
-  /** Which rows, in SQL; all by default. */
+  /** The condition on rows, in SQL; all by default. */
   where?: string
 }
 
-/** What a move copies row by row, each table behind those that it refers to. Triggers log what changes meanwhile. */
+/** Tables that a move copies row by row, referenced tables first. Triggers log concurrent changes. */
 export const MOVED: readonly MovedTable[] = [
   { table: 'integrations', key: ['kind'] },
   { table: 'order_statuses', key: ['id'] },
@@ -37,10 +37,10 @@ export const MOVED: readonly MovedTable[] = [
 
 export const CHANGES: MovedTable = { table: 'changes', key: ['sequence'] }
 export const AUDIT: MovedTable = { table: 'audit_log', key: ['id'] }
-/** Delivered events are a history of 7 days, and stay behind. */
+/** Delivered events are a history of 7 days, so a move leaves them behind. */
 export const EVENTS: MovedTable = { table: 'accounting_outbox', key: ['id'], where: "state <> 'done'" }
 
-/** Tables that a move leaves out, and why. */
+/** Tables that a move skips, with the reason. */
 export const NOT_MOVED = {
   companies: 'The row is copied at the end, with its counters and last ids.',
   api_tokens: 'In the directory.',
@@ -53,7 +53,7 @@ export const NOT_MOVED = {
   move_log: 'Of each database.',
 } as const
 
-/** What a company's rows are removed from, each table before those that it refers to. */
+/** Tables from which a company's rows are removed, referring tables first. */
 export const REMOVED: readonly MovedTable[] = [
   { table: 'email_thread_uploads', key: ['id', 'field', 'position'] },
   AUDIT,
@@ -63,7 +63,7 @@ export const REMOVED: readonly MovedTable[] = [
   { table: 'thread_context_links', key: ['entity', 'entity_id', 'thread_id'] },
 ]
 
-/** Their rows have no trigger that removes them: they are found by the company's place. */
+/** No trigger removes rows of full-text tables: they are found by the company's slot. */
 export const FULL_TEXT = [
   'clients_fts',
   'client_names_fts',

@@ -32,19 +32,19 @@ import {
 import { ofCompany, readCompany, readPage, readPages } from './queries.ts'
 
 /**
- * A move copies a company while it is written: triggers of the old database log the keys of changed rows, which are
- * copied again. Both databases are compared, page by page. In the end writes are refused for a moment, the rest is copied
- * and compared, and the old database sends every request on. Each step can be repeated; until the last of them the move can be taken back.
+ * A move copies a company while it is written: triggers log changed keys, which are copied again, and both databases
+ * are compared. Then writes stop briefly for the rest, and the old database redirects. Each step can be repeated; until
+ * the last one the move can be undone.
  */
 export interface MoveState {
   step: 'clear' | 'begin' | 'copy' | 'compare' | 'catch_up' | 'switch' | 'place' | 'remove' | 'undo' | 'undo_remove'
-  /** The place in the list of tables, or of what is removed, and in that table. */
+  /** The position in the list of tables, and the key in that table. */
   table: number
   after: Value[] | null
-  /** Rows copied so far, and how long writes were refused. */
+  /** Rows copied so far, and how long writes were refused, in milliseconds. */
   rows: number
   frozenMs: number
-  /** How often writes were refused for too long, or the databases were found to differ. */
+  /** Attempts that ended because writes were refused for too long or the databases differed. */
   failures: number
 }
 
@@ -52,26 +52,26 @@ export interface Move {
   companyId: number
   source: string
   destination: string
-  /** Whose call does the present step. */
+  /** The administrator whose call runs this step. */
   by: Administrator
   directory: Database
-  /** The same company in each of both databases. */
+  /** The company in each of the two databases. */
   from: CompanyContext
   to: CompanyContext
 }
 
-/** Writes that wait in the log are few enough to refuse further ones. */
+/** With this few logged writes left, further ones are refused. */
 const FEW_WRITES = 200
-/** Entries of the log that one step copies: it is saved after each. */
+/** Log entries copied by one step, after which the state is saved. */
 const STEP_ENTRIES = 2_000
-/** Writes are refused for no longer, so that their clients' retries succeed. */
+/** Longest time that writes are refused, so that their clients' retries succeed. */
 const FROZEN_MAX_MS = 4_000
-/** The same of the last attempts, where the company is large or the databases are far: others end a freeze after 10 s. */
+/** Limit of the last attempts, for large companies or distant databases. After 10 s others end a freeze. */
 const LAST_FROZEN_MAX_MS = 9_000
 const FAILURES_MAX = 5
 const LAST_FAILURES = 3
 
-/** The databases have different rows, or writes would be refused for too long, after several attempts. */
+/** The move failed after several attempts: the databases differ, or writes would stop for too long. */
 export class MoveError extends Error {
   override readonly name = 'MoveError'
 }
@@ -80,7 +80,7 @@ export const BEGINNING: MoveState = { step: 'clear', table: 0, after: null, rows
 
 const next = (state: MoveState, step: MoveState['step']): MoveState => ({ ...state, step, table: 0, after: null })
 
-/** Does one step, and saves the state after it. @returns that state; null when the move is complete or taken back */
+/** Does one step and saves the state. @returns that state; null when the move is complete or undone */
 export async function stepMove(move: Move, state: MoveState, startedAt: number): Promise<MoveState | null> {
   const after = await doStep(move, state).catch((error: unknown) => beginAnew(state, error))
   const { companyId, directory: db, source, destination } = move
@@ -90,7 +90,7 @@ export async function stepMove(move: Move, state: MoveState, startedAt: number):
   return after
 }
 
-/** Databases that differ are a failure of the move, or of them. */
+/** Starts the copy again after a difference between the databases. */
 function beginAnew(state: MoveState, error: unknown): MoveState {
   if (!(error instanceof DifferenceError)) throw error
   log('move_differs', { reason: error.message }, 'error')
@@ -142,7 +142,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
   }
 }
 
-/** Removes what an earlier attempt has left in the new database. Its guard stays: nobody looks for the company there. */
+/** Removes rows that an earlier attempt left in the destination. The guard stays: nobody reads the company there. */
 async function clear({ source, destination, from, to }: Move, state: MoveState, then: 'begin' | null) {
   if (state.table === 0) {
     await closeDestination(to)
@@ -162,7 +162,7 @@ async function begin({ destination, from, to }: Move): Promise<void> {
   await setGuard(from, { state: 'copying', destination, slot })
 }
 
-/** What pages are copied of, in their order. */
+/** Tables copied page by page, in their order. */
 const COPIED = [...MOVED, CHANGES, AUDIT]
 
 async function copyPage(move: Move, state: MoveState): Promise<MoveState> {
@@ -177,7 +177,7 @@ async function copyRows(from: CompanyContext, to: CompanyContext, moved: MovedTa
   const { table, key, order = key } = moved
   const { rows, next } = await readPage(from, { plan: { table, key: order }, where: ofCompany(from, moved) }, after)
   await put(to, moved, rows)
-  // What is added at the end is copied from there on in the end.
+  // Rows appended from here on are copied at the end.
   return { rows: rows.length, after: next }
 }
 
@@ -186,17 +186,17 @@ async function put(to: CompanyContext, moved: MovedTable, rows: readonly Row[]):
   else await putRows(to, moved, rows)
 }
 
-/** Copies what is behind the last row of a table that rows are only added to. */
+/** Copies rows after the last one of an append-only table. */
 async function copyTail(from: CompanyContext, to: CompanyContext, moved: MovedTable, last: number): Promise<void> {
   for (let after: Value[] | null = [last]; after; ) {
     after = (await copyRows(from, to, moved, after)).after
   }
 }
 
-/** Refuses writes, copies and compares the rest, and lets the new database take over. */
+/** Refuses writes, copies and compares the rest, and switches to the new database. */
 async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const { source, destination, by, from, to } = move
-  // Interrupted behind the moment of the move.
+  // An interrupted step continues after the switch.
   if (await isAway(from)) return next(state, 'place')
   await closeDestination(to)
   const start = Date.now()
@@ -214,19 +214,19 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
         if (await closeSource(from, { source, destination, slot: guard.slot, by })) {
           return { ...next(state, 'place'), frozenMs: state.frozenMs + Date.now() - start }
         }
-        // The freeze was ended from outside: the new database must not be taken for the company's.
+        // Something else allowed writes again: the destination must not act as the company's database.
         await closeDestination(to)
       }
     }
     const failed = fail(state, 'writes would be refused for too long')
     return { ...next(failed, 'catch_up'), frozenMs: state.frozenMs + Date.now() - start }
   } finally {
-    // Without effect once the old database is closed.
+    // This changes nothing once the old database is closed.
     await setFrozen(from, null)
   }
 }
 
-/** What is not logged: rows that are only added, and events that wait for their delivery. */
+/** Copies unlogged rows: append-only ones, and events that wait for delivery. */
 async function copyEnds(from: CompanyContext, to: CompanyContext): Promise<void> {
   const [copied, feed, guard] = await Promise.all([readCompany(to), readCompany(from), readGuard(to)])
   await removeOldChanges(to, feed?.oldestChange ?? Number(feed?.company.last_change ?? 0) + 1)

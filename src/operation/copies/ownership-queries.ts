@@ -10,7 +10,7 @@ import { COPY_CHANGES, isAmong, whileAway } from './move-queries.ts'
 import { CHANGES, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
 import { ofCompany, readPage } from './queries.ts'
 
-/** Rows that one statement removes; few where a row may have 2 MB. */
+/** Limits the rows that one statement removes; few, since a row may have 2 MB. */
 const REMOVED_ROWS = 500
 const REMOVED_SEGMENTS = 20
 
@@ -19,7 +19,7 @@ const conditionOf = (table: string) =>
     ? 'thread_id IN (SELECT t.id FROM email_threads AS t WHERE t.company_id = ?1)'
     : 'company_id = ?1'
 
-/** Removes changes that the old database has removed meanwhile, for their age. */
+/** Removes changes that the old database has expired meanwhile. */
 export async function removeOldChanges({ companyId, db }: CompanyContext, oldest: number): Promise<void> {
   await db.writeIdempotent([
     statement('DELETE FROM changes WHERE company_id = ?1 AND sequence < ?2', companyId, oldest),
@@ -28,16 +28,16 @@ export async function removeOldChanges({ companyId, db }: CompanyContext, oldest
 
 /** Rows that are compared at once. */
 const COMPARED_ROWS = 1_000
-/** Older changes and entries of the audit log are soon removed by the sweep, and in the old database only. */
+/** The sweep removes older changes and audit entries soon, and in the old database only. */
 const CHANGES_MS = 30 * 24 * 3_600_000
 const AUDIT_MS = 89 * 24 * 3_600_000
 
-/** Which rows of a table are compared: those with some keys, or all behind a key and up to another one. */
+/** Selects the rows to compare: some keys, or all after one key up to another. */
 export interface Compared {
   keys?: readonly Value[][]
   after: Value[] | null
   until?: Value[] | null
-  /** Of changes: the last one. */
+  /** The last change to compare. */
   newest?: number | null
 }
 
@@ -53,14 +53,14 @@ export async function readCompared(context: CompanyContext, moved: MovedTable, w
   return readPage(context, { plan, where: sql`${isOf} ${upTo} ${copied}` }, after)
 }
 
-/** The newest change that is copied; 0 where there is none. */
+/** Finds the newest copied change; 0 without any. */
 export async function readNewestChange({ companyId, db }: CompanyContext): Promise<number> {
   const newest = 'SELECT coalesce(max(sequence), 0) AS sequence FROM changes WHERE company_id = ?'
   const [[row]] = await db.read([statement<{ sequence: number }>(newest, companyId)])
   return row?.sequence ?? 0
 }
 
-/** What is compared in the end beside the numbers of rows: rows that triggers write, and those with other ids. */
+/** Sums to compare at the end besides row counts: rows written by triggers, and rows with other ids. */
 const SUMS: [table: string, sum: string, where: string][] = [
   ['thread_context_links', 'sum(entity_id % 1000003)', '1'],
   [
@@ -71,7 +71,7 @@ const SUMS: [table: string, sum: string, where: string][] = [
   ['audit_log', 'sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))', 'at > ?2'],
 ]
 
-/** The numbers of rows of the company in a database, and sums. */
+/** Counts and sums the company's rows in a database. */
 export async function readEnds({ companyId, db }: CompanyContext, nowMs: number) {
   const texts = [
     ...[...MOVED, CHANGES].map(({ table }) => [table, '0', conditionOf(table)]),
@@ -88,27 +88,27 @@ export async function readEnds({ companyId, db }: CompanyContext, nowMs: number)
   return results.flat()
 }
 
-/** Columns of `companies` that are of one database. */
+/** Columns of `companies` with values of one database. */
 const OWN_COLUMNS = [
   ...['id', 'slot', 'database', 'database_slot', 'mail_quota_bytes'],
   ...['stored_bytes', 'audit_counted', 'recounted_at'],
 ]
 
-/** Completes the company's row in its new database, which takes writes from now on. Nothing refers to it yet. */
+/** Completes the company's row in its new database, which accepts writes from now on. Nothing refers to it yet. */
 export async function openDestination({ companyId, db }: CompanyContext, company: Row): Promise<void> {
   const names = Object.keys(company).filter((name) => !OWN_COLUMNS.includes(name))
   const set = names.map((name) => `"${name}" = ?`)
   const values = names.map((name) => company[name] ?? null)
   await db.writeIdempotent([
     statement("UPDATE company_guards SET state = 'open' WHERE company_id = ?", companyId),
-    // The quota does not refuse what is stored already.
+    // Rows already stored must pass the quota.
     statement(`UPDATE companies SET mail_quota_bytes = ${2 ** 50} WHERE id = ?`, companyId),
     statement(`UPDATE companies SET ${set.join(', ')} WHERE id = ?`, ...values, companyId),
     statement('UPDATE companies SET mail_quota_bytes = ? WHERE id = ?', company.mail_quota_bytes ?? null, companyId),
   ])
 }
 
-/** Refuses writes in the new database again: what is copied stays, and its changes are again those of a copy. */
+/** Refuses writes in the new database again: copied rows stay, and its changes are numbered as a copy's again. */
 export async function closeDestination({ companyId, db }: CompanyContext): Promise<void> {
   await db.writeIdempotent([
     statement(
@@ -121,8 +121,8 @@ export async function closeDestination({ companyId, db }: CompanyContext): Promi
 }
 
 /**
- * The moment of a move: the old database refuses every request from here on and names the new one. Where it is the
- * directory, this is one transaction with the placement.
+ * Switches a move: the old database refuses every request from here on and names the new one. In the directory this is
+ * one transaction with the placement.
  *
  * @returns whether the company was still frozen; else nothing is changed
  */
@@ -150,7 +150,7 @@ export async function isAway({ companyId, db }: CompanyContext): Promise<boolean
   return rows.length > 0
 }
 
-/** Writes where a company is into the directory, unless it is written there. @param context of the directory */
+/** Writes the company's database into the directory, unless it is already there. @param context of the directory */
 export async function setPlacement(
   { companyId, db }: CompanyContext,
   { destination, slot, by }: { destination: string; slot: number; by: Administrator },
@@ -160,16 +160,16 @@ export async function setPlacement(
   await db.writeIdempotent([statement(update, binding, place, companyId), entryOf(by, destination)])
 }
 
-/** Right behind the statement that places the company, and in its transaction. */
+/** This must directly follow the statement that places the company, in its transaction. */
 const entryOf = (by: Administrator, destination: string) =>
   adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
 
 /**
  * Removes some rows of a company from a database in which it is `away`.
  *
- * @param step the place in the list of what is removed
- * @param isCopy whether they are what was copied of it. The directory has a row of a company that lives elsewhere, whose
- *   place in the full-text tables may be another company's, unless rows were copied
+ * @param step the position in the list of tables
+ * @param isCopy whether the rows are a copy. Otherwise the directory's row of a company elsewhere may name a slot in
+ *   the full-text tables that belongs to another company
  * @returns the next step; null when everything is removed
  */
 export async function removeRows(
@@ -191,7 +191,7 @@ export async function removeRows(
   return null
 }
 
-/** The statements that remove up to `limit` rows, and count them before: full-text tables do not return what they remove. */
+/** Statements that remove up to `limit` rows and count them before: full-text tables do not return deleted rows. */
 function removing(companyId: number, limit: number, table: string, key: string, where: string) {
   const rows = `SELECT ${key} FROM ${table} WHERE ${where} LIMIT ${limit}`
   return {

@@ -1,33 +1,31 @@
 import type { Administrator } from '../../kernel/db/audit.ts'
 
-/** Whether a company's accounting system was asked for its last invoice number: `none` where it is not connected. */
+/** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
 export type AccountingCheck = 'none' | 'read' | 'failed'
 
-/** How far a restore has come. */
+/** The progress of a restore. */
 export interface RestoreProgress {
   done: boolean
-  /** Whether this call began it. */
   begun: boolean
-  /** When the backup began whose state is restored. */
+  /** The start of the restored backup, which names it. */
   backup: string
-  /** What is being restored. */
   step: string
   /** Rows read of the backups so far. */
   rows: number
-  /** At the end: tables that have not as many rows as when the backup ended. */
+  /** At the end: tables whose row count differs from the backup's end. */
   differences: { table: string; expected: number; found: number }[]
   accounting: AccountingCheck
 }
 
-/** Why a company cannot be restored. */
+/** The reasons that prevent a restore. */
 export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
 
 export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message?: string }
 
-/** How far the recovery of one company has come. */
+/** The progress of one company's recovery. */
 export interface RecoveryProgress {
   done: boolean
-  /** What it has given out by now, by the column of `companies`. */
+  /** Highest assigned ids, by column of `companies`. */
   sequences: Record<
     'last_client_id' | 'last_order_id' | 'last_invoice_id' | 'last_invoice_number' | 'last_payment_id' | 'last_change',
     number
@@ -35,19 +33,19 @@ export interface RecoveryProgress {
   accounting: AccountingCheck
 }
 
-/** How far the move of a company to another database has come. */
+/** The progress of a company's move. */
 export interface MoveProgress {
   done: boolean
   source: string
   destination: string
   step: string
-  /** Rows copied, without those that were written meanwhile. */
+  /** Rows copied, without concurrent writes. */
   rows: number
-  /** How long writes were refused. */
+  /** Milliseconds in which writes were refused. */
   frozen_ms: number
 }
 
-/** Why a company cannot be moved now. */
+/** The reasons that prevent a move. */
 export type MoveProblem =
   | 'unknown_database'
   | 'outdated'

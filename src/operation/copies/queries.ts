@@ -6,28 +6,28 @@ import { columnsOf, named, tableOf } from '../../kernel/db/tables.ts'
 import type { Line, Row, Value } from './format.ts'
 import { CONTENT, DIRECTORY_TABLES, type PartPlan, TABLES, type TablePlan } from './tables.ts'
 
-/** Rows of one page, and the bytes of its texts: more only where a single row has more. */
+/** Limits the rows of a page and the bytes of its texts. Only a larger single row exceeds it. */
 const PAGE_ROWS = 500
 const PAGE_BYTES = 2_000_000
 
 const list = (parts: readonly SQL[]) => sql.join([...parts], sql`, `)
 
-/** The database of a company that has a table. */
+/** Chooses the database that has a table of the company. */
 export function databaseOf({ db, directory = db }: CompanyContext, table: string): Database {
   return DIRECTORY_TABLES.includes(table) ? directory : db
 }
 
-/** Rows of a table. Without a key there is one of the company at most. */
+/** The rows of a table. Without a key the company has at most one. */
 interface Source {
   plan: Pick<TablePlan, 'table' | 'key' | 'columns' | 'without' | 'pageRows'>
   where: SQL
-  /** Read beside each row, by name. */
+  /** Columns read besides the row, by name. */
   extra?: Record<string, SQL>
 }
 
 type Key = Value[]
 
-/** The page of rows behind a key. @returns the rows, and the key of the last where more may follow */
+/** Reads the page of rows after a key. @returns the rows, and the last key if more may follow */
 export async function readPage(context: CompanyContext, { plan, where, extra = {} }: Source, after: Key | null) {
   const db = databaseOf(context, plan.table)
   const table = tableOf(plan.table)
@@ -76,7 +76,7 @@ export async function readPage(context: CompanyContext, { plan, where, extra = {
   return { rows: rows as Row[], next: hasMore ? lastKey : null }
 }
 
-/** All pages of rows; one at least, which may have no rows. */
+/** Reads all pages of rows; at least one, which may be empty. */
 export async function* readPages(context: CompanyContext, source: Source): AsyncGenerator<Row[]> {
   for (let after: Key | null = null, isFirst = true; isFirst || after; isFirst = false) {
     const { rows, next } = await readPage(context, source, after)
@@ -85,7 +85,7 @@ export async function* readPages(context: CompanyContext, source: Source): Async
   }
 }
 
-/** One page of a table's rows, and the key behind which the next begins; null at the end. */
+/** Reads one page of a table's rows, and the key after which the next begins; null at the end. */
 export async function readTable(context: CompanyContext, plan: TablePlan, after: Key | null) {
   const { rows, next } = await readPage(context, { plan, where: ofCompany(context, plan) }, after)
   return { lines: rows.map((row): Line => ({ name: plan.name, row })), next }
@@ -94,7 +94,7 @@ export async function readTable(context: CompanyContext, plan: TablePlan, after:
 /** A row of a table with a feed: its id and its version. */
 export type Version = [id: Value, version: number]
 
-/** The names of a table's rows that changed behind a sequence, and where to go on; null at the end. */
+/** Names the rows of a table that changed after a sequence, and the next sequence; null at the end. */
 export async function readChanged(
   { companyId, db }: CompanyContext,
   { feed, pageRows = PAGE_ROWS }: TablePlan,
@@ -117,7 +117,7 @@ export async function readChanged(
 
 /** The rows of a table with these ids, page by page. */
 export async function* readRows(context: CompanyContext, plan: TablePlan, ids: readonly Value[]) {
-  // Ids are numbers or text, as the column is.
+  // The cast gives ids the type of the column, number or text.
   const isGiven = sql`id IN (SELECT CAST(value AS ${sql.raw(plan.table === 'email_threads' ? 'TEXT' : 'INTEGER')})
     FROM json_each(${JSON.stringify(ids)}))`
   const where = sql`company_id = ${context.companyId} AND ${isGiven}`
@@ -126,7 +126,7 @@ export async function* readRows(context: CompanyContext, plan: TablePlan, ids: r
   }
 }
 
-/** The parts of rows with a feed, each with its owner and the version that the owner has at that moment. */
+/** Reads the parts of rows with a feed, each with its owner and the owner's version at that moment. */
 export async function* readParts(context: CompanyContext, plan: TablePlan, part: PartPlan, ids: readonly Value[]) {
   const { companyId } = context
   const given = sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
@@ -153,7 +153,7 @@ export async function* readParts(context: CompanyContext, plan: TablePlan, part:
   }
 }
 
-/** Those of some rows that have another version by now. */
+/** Selects the rows whose version has changed. */
 export async function findChangedSince(context: CompanyContext, plan: TablePlan, versions: readonly Version[]) {
   const table = tableOf(plan.table)
   const column = named(plan.feed?.version ?? '')
@@ -166,7 +166,7 @@ export async function findChangedSince(context: CompanyContext, plan: TablePlan,
   return rows.map(({ id }) => id)
 }
 
-/** The company's row, the oldest change of its feed and the newest migration; null where there is no company. */
+/** Reads the company's row, its feed's oldest change and the newest migration; null if the company does not exist. */
 export async function readCompany({ companyId, db }: CompanyContext) {
   const fields = Object.values(getTableColumns(companies)).map(({ name }) => [
     name,
@@ -196,7 +196,7 @@ export async function readCompany({ companyId, db }: CompanyContext) {
   }
 }
 
-/** The condition on the rows of the company in a table. @param source `where` is SQL of this project */
+/** Selects the company's rows of a table. @param source `where` is SQL of this project */
 export function ofCompany({ companyId }: CompanyContext, source: { table: string; where?: string | undefined }): SQL {
   const { table, where = '1' } = source
   return 'company_id' in getTableColumns(tableOf(table))
@@ -204,7 +204,7 @@ export function ofCompany({ companyId }: CompanyContext, source: { table: string
     : sql`thread_id IN (SELECT t.id FROM email_threads AS t WHERE t.company_id = ${companyId})`
 }
 
-/** How many rows the company has, by the names of lines. */
+/** Counts the company's rows, by the names of lines. */
 export async function countRows(context: CompanyContext, names: readonly string[]) {
   const isOfDirectory = (name: string) => DIRECTORY_TABLES.includes(name)
   const ordered = [...names.filter(isOfDirectory), ...names.filter((name) => !isOfDirectory(name))]
@@ -237,7 +237,7 @@ export async function isEmpty({ companyId, db }: CompanyContext): Promise<boolea
   return row?.any === 0
 }
 
-/** Notes that the company was backed up. */
+/** Records the time of a backup. */
 export async function recordBackup({ companyId, db }: CompanyContext, atMs: number): Promise<void> {
   await db.writeIdempotent([orm.update(companies).set({ backed_up_at: atMs }).where(sql`id = ${companyId}`)])
 }

@@ -9,36 +9,36 @@ import { readKnownSequences } from './sequences.ts'
 import { listBackups, readManifest } from './store.ts'
 
 /**
- * How far a company's sequence of changes is raised past what is known. What was written in the last minutes before the
- * loss is not known: it must not be met again under the same sequence.
+ * Raises a company's sequence of changes past the known one: writes of the last minutes before the loss are unknown,
+ * and their sequences must not be used twice.
  */
 const FEED_MARGIN = 1_000_000
 
-/** Invoices of the accounting system whose numbers are further away have a numbering of their own. */
+/** Invoice numbers of the accounting system that are further away belong to another numbering. */
 const NUMBER_SPAN = 100_000
 
-/** Keys of the cache by the hash of a token that was revoked or replaced; the value is its end in milliseconds. */
+/** Cache keys by the hash of a revoked or replaced token; the value is its end in milliseconds. */
 const REVOKED = 'revoked/'
-/** As many values as one call reads. */
+/** Limits the values that one call reads. */
 const REVOKED_AT_ONCE = 100
 
-/** What remains to be done after rows were restored, or after the whole database was set back. */
+/** The steps that remain after rows were restored or the whole database was reset. */
 export interface Reconciliation {
   left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
   sequences: Sequences
   cursor: string | null
   accounting: AccountingCheck
-  /** The row of `companies` of the backup; null where there is one in the database. */
+  /** The backup's row of `companies`; null if the database has one. */
   company: Row | null
 }
 
 export interface RevokedContext extends CompanyContext {
-  /** Has the hashes of revoked tokens. */
+  /** Holds the hashes of revoked tokens. */
   cache: KVNamespace
 }
 
 export interface ReconcileContext extends RevokedContext {
-  /** Of the backups. */
+  /** The bucket of the backups. */
   bucket: R2Bucket
   /** The deployment's own files. */
   files: R2Bucket
@@ -60,7 +60,7 @@ export function beginReconciliation(company: Row | null): Reconciliation {
   return { left, sequences, cursor: null, accounting: 'none', company }
 }
 
-/** Does one step. A step that is repeated does the same. @returns the state after it; nothing is `left` at the end */
+/** Does one step, which may be repeated. @returns the state after it; at the end nothing is `left` */
 export async function stepReconciliation(
   context: ReconcileContext,
   state: Reconciliation,
@@ -105,7 +105,7 @@ function highest(sequences: Sequences, others: Partial<Sequences>): Sequences {
   return Object.fromEntries(SEQUENCES.map((name) => [name, Math.max(sequences[name], others[name] ?? 0)])) as Sequences
 }
 
-/** What the bucket has of the company: the sequences that the sweep writes, and its newest backup. */
+/** Finds the company's known sequences in the bucket: the sweep's, and those of the newest backup. */
 export async function findKnownSequences({ companyId, bucket }: ReconcileContext): Promise<Partial<Sequences>> {
   const known = (await readKnownSequences(bucket))[companyId]
   const newest = (await listBackups({ bucket, companyId })).at(-1)
@@ -114,7 +114,7 @@ export async function findKnownSequences({ companyId, bucket }: ReconcileContext
   return highest(ofBackup, known ?? {})
 }
 
-/** The highest order with a file, on one page of the listing. A company's own storage is not looked at. */
+/** Finds the highest order with a file on one page of the listing, without the company's own storage. */
 async function findOrdersWithFiles({ companyId, files }: ReconcileContext, cursor: string | null) {
   const prefix = companyPrefix(companyId)
   const page = await withDeadline(
@@ -126,7 +126,7 @@ async function findOrdersWithFiles({ companyId, files }: ReconcileContext, curso
   return { last_order_id, cursor: page.truncated ? page.cursor : null }
 }
 
-/** Gives the objects of one page of mail contents that the database does not know to the sweep, as if replaced now. */
+/** Schedules unknown mail objects of one page for removal, as if their content was replaced now. */
 async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cursor: string | null, nowMs: number) {
   const options = { prefix: `mail/${companyId}/`, ...(cursor !== null && { cursor }) }
   const page = await withDeadline(files.list(options), BUDGET_MS.storage)
@@ -141,7 +141,11 @@ async function askAccounting({ findLastNumber }: ReconcileContext, ceiling: numb
   return { accounting: 'read' as const, last_invoice_number: found }
 }
 
-/** Ends again what one page of the cache says has ended in the last 90 days. @returns how many were not, and the next page */
+/**
+ * Revokes again the tokens that one page of the cache lists as ended in the last 90 days.
+ *
+ * @returns how many were valid, and the next page
+ */
 export async function revokeAgain(context: RevokedContext, cursor: string | null, nowMs: number) {
   const { cache } = context
   const read = async () => {

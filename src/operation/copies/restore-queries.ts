@@ -17,15 +17,14 @@ import { type Line, type Row, SEQUENCES, type Sequences } from './format.ts'
 import { databaseOf } from './queries.ts'
 import type { Unit } from './tables.ts'
 
-/** Of one statement: D1 takes a text of 2,000,000 bytes. */
+/** Limits the text of one statement: D1 takes 2,000,000 bytes. */
 const MAX_STATEMENT_CHARACTERS = 400_000
 const MAX_STATEMENT_ROWS = 100
-/** Changes that one statement removes. */
 const REMOVED_ROWS = 2_000
 
 /**
- * Inserts rows that are not there yet, by any unique key; parts only where their owner has the version that they are of.
- * So it may be repeated, and a newer row that was inserted before stays.
+ * Inserts missing rows, by any unique key; parts only if their owner has their version. It may be repeated, and a newer
+ * row inserted before stays.
  */
 export async function insertLines(context: CompanyContext, unit: Unit, lines: readonly Line[]): Promise<void> {
   const db = databaseOf(context, unit.plan.table)
@@ -37,7 +36,7 @@ function insertion({ companyId }: CompanyContext, { plan, part }: Unit, lines: r
   const columns = getTableColumns(table)
   const [line] = lines
   const isLarge = lines.length === 1 && lengthOf(line) > MAX_STATEMENT_CHARACTERS
-  // A value larger than a text may be is bound by itself.
+  // A value over the limit of a text is bound by itself.
   const read = (name: string) => (isLarge ? sql`${line?.row[name] ?? null}` : sql.raw(`line.value ->> '$.row.${name}'`))
   const values: Record<string, SQL | number> = 'company_id' in columns ? { company_id: companyId } : {}
   for (const name of Object.keys(line?.row ?? {})) values[name] = read(name)
@@ -67,7 +66,7 @@ function insertion({ companyId }: CompanyContext, { plan, part }: Unit, lines: r
   return insertRow(table, values, sql`${from} WHERE ${sql.join(conditions, sql` AND `)}`).onConflictDoNothing()
 }
 
-/** Sets columns of rows that are there. */
+/** Updates columns of existing rows. */
 export async function updateLines(
   { companyId, db }: CompanyContext,
   name: string,
@@ -106,7 +105,7 @@ function chunksOf(lines: readonly Line[]): Line[][] {
   return chunks
 }
 
-/** The sequences of every company of a database: at most 1,024, the places in its full-text tables. */
+/** Lists the sequences of a database's companies: at most 1,024, the slots of its full-text tables. */
 export async function listSequences({ db }: CompanyContext): Promise<(Sequences & { id: number })[]> {
   const { id } = companies
   const [rows] = await db.read([
@@ -119,7 +118,7 @@ export async function listSequences({ db }: CompanyContext): Promise<(Sequences 
   return rows as (Sequences & { id: number })[]
 }
 
-/** Companies whose last backup began before a time, those that wait longest first. */
+/** Lists companies whose last backup began before a time, the longest overdue first. */
 export async function listOverdue({ db }: CompanyContext, beforeMs: number, limit: number): Promise<number[]> {
   const { id, backed_up_at } = companies
   const [rows] = await db.read([
@@ -133,7 +132,7 @@ export async function listOverdue({ db }: CompanyContext, beforeMs: number, limi
   return rows.map((row) => row.id)
 }
 
-/** Ends tokens, by their hashes, not later than at a time: revoked where that has passed. @returns how many were revoked */
+/** Ends tokens, by their hashes, at a time or earlier; a past time revokes them. @returns how many were revoked */
 export async function endTokens(
   { db, directory = db }: CompanyContext,
   ends: readonly (readonly [string, number])[],
@@ -159,8 +158,8 @@ export async function endTokens(
 }
 
 /**
- * Creates the company of a backup, or takes an empty one: suspended, its deliveries paused. Its place in the full-text
- * tables is the one that the directory has given it, or else the one that it had, or the first that is free.
+ * Creates a backup's company, or takes an empty one: suspended, its deliveries paused. Its slot in the full-text tables
+ * is the directory's, else its previous one, else the first free one.
  */
 export async function openForRestore(context: CompanyContext & { slot: number | null }, company: Row): Promise<void> {
   const { companyId, db } = context
@@ -177,7 +176,7 @@ export async function openForRestore(context: CompanyContext & { slot: number | 
   ])
 }
 
-/** Removes up to 2,000 changes of the feed. @returns whether that were all */
+/** Removes up to 2,000 changes of the feed. @returns whether none are left */
 export async function removeChanges({ companyId, db }: CompanyContext): Promise<boolean> {
   const oldest = sql`sequence <= (SELECT min(sequence) + ${sql.raw(String(REMOVED_ROWS - 1))} FROM changes WHERE company_id = ${companyId})`
   const [removed] = await db.writeIdempotent([
@@ -187,8 +186,8 @@ export async function removeChanges({ companyId, db }: CompanyContext): Promise<
 }
 
 /**
- * Raises what the company gives out past what is known, and begins its feed anew behind it: every cursor has expired, and
- * webhook endpoints get what changes from now on. With a `company`, sets what else its row has.
+ * Raises the company's sequences past all known values and restarts its feed after them: every cursor expires, and
+ * webhooks send changes from now on. `company` also sets its other columns.
  */
 export async function raiseSequences(
   { companyId, db }: CompanyContext,
@@ -226,7 +225,7 @@ function settings(company: Row) {
   return Object.fromEntries(values.map((name) => [name, sql`${company[name] ?? null}`]))
 }
 
-/** Adds objects of R2 that the database does not know, for the sweep to remove at a time. See `resources/mail/objects.ts`. */
+/** Adds R2 objects unknown to the database, which the sweep removes later. See `resources/mail/objects.ts`. */
 export async function addUnknownObjects(
   { companyId, db }: CompanyContext,
   objects: readonly { id: string; content_hash: string; bytes: number }[],

@@ -14,42 +14,42 @@ import { TABLES, UNITS, type Unit } from './tables.ts'
 
 export interface RestoreContext extends ReconcileContext {
   manifests: Map<string, Manifest>
-  /** Its place in the full-text tables, as the directory knows it; null where that has no such company. */
+  /** The slot in the full-text tables by the directory; null without such a company there. */
   slot: number | null
 }
 
-/** A restore under way: all of it that must survive the end of a step. */
+/** The durable state of a restore under way. */
 export interface RestoreState {
   untilMs: number
   /** The backups to restore, the oldest first, and the newest one's row of `companies` and counts. */
   chain: BackupName[]
   company: Row
   counts: Record<string, number>
-  /** The place of the next part to check; null when all are. Until then nothing is changed. */
+  /** The next part to check; null when all are checked. Nothing changes before that. */
   check: { backup: number; part: number } | null
-  /** The unit, the backup in the order in which the unit is restored, and the part that was restored last. */
+  /** The unit, the backup within the unit's order, and the last restored part. */
   unit: number
   backup: number
   part: number | null
   reconciliation: Reconciliation | null
   rows: number
-  /** Found when all parts are restored: what follows may add rows of its own. */
+  /** Differences found when all parts are restored, before later steps add rows. */
   differences: RestoreProgress['differences']
 }
 
-/** Finds the backups that have a company's state of a time; or says why there is nothing to restore. */
+/** Finds the backups with a company's state of a time, or the problem that prevents a restore. */
 export async function beginRestore(context: RestoreContext, untilMs: number): Promise<RestoreState | RestoreProblem> {
   const chain = planRestore(await listBackups(context), untilMs)
   const newest = chain.at(-1)
   if (!newest) return 'no_backup'
   if ((await readCompany(context)) && !(await isEmpty(context))) return 'not_empty'
-  // A chain with a gap would restore less than there was.
+  // A chain with a gap would restore too little.
   for (const [index, backup] of chain.entries()) {
     const { previous } = await manifestOf(context, backup)
     if (index > 0 && previous !== chain[index - 1]?.at) throw new BackupError('A backup between two others is missing.')
   }
   const { company, counts } = await manifestOf(context, newest)
-  // The end of the restore reads them again: a damaged manifest behind the restored ones must be found before anything changes.
+  // The end of the restore reads them again: find a damaged manifest before anything changes.
   await findKnownSequences(context)
   const check = { backup: 0, part: 0 }
   return {
@@ -67,7 +67,7 @@ export async function beginRestore(context: RestoreContext, untilMs: number): Pr
   }
 }
 
-/** Restores one part, or does one step of what follows. @returns the state after it, and how far it has come */
+/** Restores one part, or does one of the later steps. @returns the state after it, and the progress */
 export async function stepRestore(context: RestoreContext, state: RestoreState, nowMs: number) {
   if (state.check) {
     const next = { ...state, check: await checkPart(context, state.chain, state.check) }
@@ -91,18 +91,23 @@ export async function stepRestore(context: RestoreContext, state: RestoreState, 
   return { state: next, progress: { ...progressOf(next, 'done'), done: true, differences } }
 }
 
-/** Tables with another number of rows than at the end of the backup. */
+/** Finds tables whose row count differs from the backup's. */
 async function findDifferences(context: RestoreContext, counts: RestoreState['counts']) {
   const found = await countRows(context, Object.keys(counts))
   return Object.entries(counts).flatMap(([table, expected]) => {
     const isLog = TABLES.some(({ name, rows }) => name === table && rows === 'appended')
     const { [table]: rows = 0 } = found
-    // The restore itself is in a log.
+    // A log also has entries of the restore itself.
     return rows === expected || (isLog && rows > expected) ? [] : [{ table, expected, found: rows }]
   })
 }
 
-/** Reads a part. @returns the place of the next. @throws BackupError when it is missing or damaged */
+/**
+ * Reads a part.
+ *
+ * @returns the position of the next.
+ * @throws BackupError when it is missing or damaged
+ */
 async function checkPart(
   context: RestoreContext,
   chain: readonly BackupName[],
@@ -130,8 +135,8 @@ function progressOf(state: RestoreState, step: string): RestoreProgress {
 }
 
 /**
- * The backups of a unit in the order in which they are restored: what is there first stays, so the newest version of a
- * row comes first. Logs are written anew, in their order.
+ * The backups of a unit in the order of restoring: inserted rows stay, so the newest version comes first. Logs are
+ * written again, oldest first.
  */
 function backupsOf({ plan }: Unit, chain: readonly BackupName[]): BackupName[] {
   if (plan.rows === 'all') return chain.slice(-1)
@@ -159,7 +164,7 @@ function restoreLines(context: RestoreContext, unit: Unit, lines: readonly Line[
   return unit.plan.isUpdate ? updateLines(context, unit.plan.table, lines) : insertLines(context, unit, lines)
 }
 
-/** The manifest, read once in a call. */
+/** Reads a manifest once in a call. */
 async function manifestOf(context: RestoreContext, backup: BackupName): Promise<Manifest> {
   const manifest = context.manifests.get(backup.at) ?? (await readManifest(context, backup))
   context.manifests.set(backup.at, manifest)

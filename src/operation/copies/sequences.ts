@@ -4,12 +4,11 @@ import { log } from '../../kernel/http/log.ts'
 import { SEQUENCES, type Sequences } from './format.ts'
 import { listSequences } from './restore-queries.ts'
 
-/** The object with the highest assigned ids of every company. */
 const KEY = 'sequences.json'
 
 type KnownSequences = Record<number, Sequences>
 
-/** Highest assigned ids of every company, as of the last sweep. */
+/** Reads the highest assigned ids of every company, as of the last sweep. */
 export async function readKnownSequences(bucket: R2Bucket): Promise<KnownSequences> {
   const read = async () => {
     const object = await bucket.get(KEY)
@@ -19,8 +18,8 @@ export async function readKnownSequences(bucket: R2Bucket): Promise<KnownSequenc
 }
 
 /**
- * Keeps the highest assigned ids outside of the database. Sequences are never lowered: a database that has lower
- * ones was set back, which is logged until they are raised by `POST /admin/v1/recovery`.
+ * Keeps the highest assigned ids outside of the database and never lowers them. A database with lower ids was reset:
+ * this is logged until `POST /admin/v1/recovery` raises them.
  */
 export async function saveSequences(context: CompanyContext, bucket: R2Bucket): Promise<void> {
   const [known, rows] = await Promise.all([readKnownSequences(bucket), listSequences(context)])

@@ -17,7 +17,7 @@ interface Store {
   companyId: number
 }
 
-/** The complete backups of a company, the oldest first: about 42, since each is kept for 35 to 42 days. */
+/** Lists a company's complete backups, oldest first: about 42, since each is kept for 35 to 42 days. */
 export async function listBackups({ bucket, companyId }: Store): Promise<BackupName[]> {
   const prefix = manifestPrefix(companyId)
   const { objects } = await withDeadline(bucket.list({ prefix }), BUDGET_MS.storage)
@@ -32,7 +32,7 @@ export async function readManifest({ bucket, companyId }: Store, backup: BackupN
   return manifest
 }
 
-/** The rows of a part. @throws BackupError when it is missing or damaged */
+/** Reads the rows of a part. @throws BackupError when it is missing or damaged */
 export async function readPart({ bucket }: Store, part: Part): Promise<Line[]> {
   return unpackPart(part, await read(bucket, part.key, async (object) => new Uint8Array(await object.arrayBuffer())))
 }

@@ -1,4 +1,4 @@
-/** A table whose rows belong to a row of another, and are backed up whenever that one is. */
+/** A table whose rows belong to a row of another one, and are backed up with it. */
 export interface PartPlan {
   table: string
   /** Names a row among those of its owner's company. */
@@ -6,53 +6,55 @@ export interface PartPlan {
   /** The column that refers to the owner, or to the owner's row in the table `through`. */
   owner: string
   through?: 'invoices'
-  /** Which rows, in SQL; all by default. */
+  /** The condition on rows, in SQL; all by default. */
   where?: string
 }
 
 /** How the rows of one table are backed up and restored. */
 export interface TablePlan {
-  /** Of a part of a backup: that of the table unless it is another view of it. */
+  /** The name in a part of a backup: the table's unless it is another view of it. */
   name: string
   table: string
-  /** Names a row within the company: pages ascend by it, so an index begins with the company and it. */
+  /** Identifies a row within the company. Pages ascend by it, so an index begins with the company and it. */
   key: readonly string[]
   /**
-   * `all`: every backup has all rows, so that a row that is missing is a deleted one. `changed`: an increment has the rows
-   * that the feed of changes names; they are never deleted. `appended`: an increment has the rows of higher ids.
+   * `all`: every backup has all rows, so a missing row was deleted. `changed`: an increment has the rows named by the
+   * feed; they are never deleted. `appended`: an increment has the rows of higher ids.
    */
   rows: 'all' | 'changed' | 'appended'
-  /** Which rows, in SQL; all by default. */
+  /** The condition on rows, in SQL; all by default. */
   where?: string
-  /** The columns, or those that it is without. */
+  /** The columns, or the omitted ones. */
   columns?: readonly string[]
   without?: readonly string[]
-  /** Restored by an update of rows that are there. */
+  /** The restore updates existing rows. */
   isUpdate?: true
-  /** Of `changed` tables: the type in the feed, the column that every change raises, and what belongs to a row. */
+  /** For `changed` tables: the type in the feed, the column raised by every change, and the parts of a row. */
   feed?: { type: string; version: string; parts: readonly PartPlan[] }
-  /** Of ids that all companies share: restored as they were unless another company has one by now, or given out anew. */
+  /**
+   * For ids shared by all companies: `kept` restores them unless another company has one by now, `new` assigns others.
+   */
   sharedId?: 'kept' | 'new'
-  /** A unique column that can be empty: of two rows with one value, the one that was read later keeps it. */
+  /** A nullable unique column: of two rows with one value, the row read later keeps it. */
   unique?: string
-  /** Rows of one page at most; 500 by default. Fewer where much belongs to a row. */
+  /** Limits the rows of a page; 500 by default. Rows with many parts need fewer. */
   pageRows?: number
 }
 
-/** The columns of a client that deliveries set, which is no change of the client. */
+/** Deliveries set these columns of a client, which does not count as its change. */
 const CUSTOMER = ['accounting_customer_id', 'accounting_customer_linked'] as const
 
 const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, rows: 'all' })
 
 /**
- * What is backed up, in the order of restoring: each table behind those that it refers to. A backup reads them in reverse,
- * so that what a row refers to, which is never deleted, is read after it.
+ * Tables of a backup in the order of restoring, referenced tables first. A backup reads them in reverse, so that
+ * referenced rows, which are never deleted, are read later.
  */
 export const TABLES: readonly TablePlan[] = [
   whole('members', 'email'),
-  // With their hashes: integrators go on with their tokens.
+  // Token hashes are included, so that integrators keep their tokens.
   { ...whole('api_tokens', 'id'), sharedId: 'kept' },
-  // Encrypted as stored: a restore needs the same CREDENTIALS_KEY.
+  // Values stay encrypted: a restore needs the same CREDENTIALS_KEY.
   whole('integrations', 'kind'),
   whole('order_statuses', 'id'),
   whole('taxes', 'id'),
@@ -94,7 +96,7 @@ export const TABLES: readonly TablePlan[] = [
   },
   whole('accounting_connections'),
   whole('accounting_links', 'order_id'),
-  // Delivered events are a history of 7 days.
+  // Delivered events are a history of 7 days, which a backup omits.
   { ...whole('accounting_outbox', 'id'), where: "state <> 'done'", sharedId: 'kept' },
   {
     name: 'email_threads',
@@ -105,7 +107,7 @@ export const TABLES: readonly TablePlan[] = [
     feed: {
       type: 'email_threads',
       version: 'revision',
-      // In this order: content that moves to R2 while it is read is in the second part, if not in the first.
+      // The order matters: content that moves to R2 during the read is in the second part, if not in the first.
       parts: [
         { table: 'email_thread_segments', key: ['thread_id', 'field', 'position'], owner: 'thread_id' },
         { table: 'email_thread_objects', key: ['id'], owner: 'thread_id', where: 'thread_id IS NOT NULL' },
@@ -120,10 +122,10 @@ export const TABLES: readonly TablePlan[] = [
   { name: 'admin_log', table: 'admin_log', key: ['id'], rows: 'appended', sharedId: 'new' },
 ]
 
-/** Tables of the directory, wherever the company's other tables are. */
+/** Tables that are always in the directory. */
 export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'admin_log']
 
-/** Tables without a part of a backup, and what becomes of them. */
+/** Tables that a backup skips, with the reason. */
 export const NOT_BACKED_UP = {
   companies: 'The row is in the manifest. Its counts come from the triggers, its last ids are raised.',
   thread_context_links: 'Written by triggers.',
@@ -136,7 +138,7 @@ export const NOT_BACKED_UP = {
   moves: 'Of a move under way.',
 } as const
 
-/** A company with rows in one of these is not empty. */
+/** Tables with content: an empty company has no rows in them. */
 export const CONTENT = [
   'order_statuses',
   'taxes',
@@ -147,14 +149,14 @@ export const CONTENT = [
   'catalog_items',
 ]
 
-/** One kind of line: a table, or a part of the rows of another. */
+/** A kind of line: a table, or the parts of another one's rows. */
 export interface Unit {
   name: string
   plan: TablePlan
   part: PartPlan | null
 }
 
-/** In the order of restoring. */
+/** Units in the order of restoring. */
 export const UNITS: readonly Unit[] = TABLES.flatMap((plan) => [
   { name: plan.name, plan, part: null },
   ...(plan.feed?.parts ?? []).map((part) => ({ name: part.table, plan, part })),

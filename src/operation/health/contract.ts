@@ -21,7 +21,7 @@ const schema = z.extend(check, {
     .check(z.describe('Migrations that the database has and this release does not know: it is newer, and served.')),
 })
 
-// Outside of /api/v1 and /admin/v1, and for callers without a token.
+// Health is outside of /api/v1 and /admin/v1, for callers without a token.
 
 export const readHealth = defineContract({
   method: 'GET',

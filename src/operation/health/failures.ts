@@ -1,12 +1,12 @@
 import { WorkerEntrypoint } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 
-/** What the platform shows of a failure: the log has the rest under the same request id. */
+/** The platform shows only this error; the log has the details under the same request id. */
 class InternalError extends Error {
   override readonly name = 'InternalError'
 }
 
-/** Throws, and so counts as an invocation that ended with an exception: see {@link countFailure}. */
+/** Throws, so that the platform counts an exception: see {@link countFailure}. */
 export class FailureCounter extends WorkerEntrypoint<Env> {
   override fetch(request: Request): never {
     throw new InternalError(`of request ${request.headers.get('x-request-id')}`)
@@ -14,8 +14,8 @@ export class FailureCounter extends WorkerEntrypoint<Env> {
 }
 
 /**
- * Counts a 500 among the platform's own exceptions, after the response. A rejected `waitUntil` leaves the outcome of a
- * request at `ok`, and an exception of the request itself would replace the response by the platform's own page.
+ * Counts a 500 among the platform's own exceptions, after the response. A rejected `waitUntil` leaves the outcome at
+ * `ok`, and throwing in the request would replace the response by the platform's page.
  */
 export function countFailure(
   context: { exports?: unknown; waitUntil(work: Promise<unknown>): void },

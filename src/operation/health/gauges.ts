@@ -6,7 +6,7 @@ import { readSlow } from './slow-statements.ts'
 
 type Gauges = Awaited<ReturnType<typeof readGauges>>
 
-/** Logs one line of the state of the databases that respond: what alerts compare with a limit. Never rejects. */
+/** Logs one line on the state of the responding databases, for alerts to compare with limits. Never rejects. */
 export async function logGauges(env: Env, now: number): Promise<void> {
   const readEach = databaseNames(env).map(async (database): Promise<Gauges[]> => {
     try {
@@ -25,7 +25,7 @@ export async function logGauges(env: Env, now: number): Promise<void> {
   }
 }
 
-/** Counts are added up; of the oldest event and of the size the greatest is what matters. */
+/** Adds counts, and takes the maximum of the oldest event's age and of the size. */
 function combine(one: Gauges, other: Gauges): Gauges {
   const isGreatest = (name: string) => name === 'oldest_pending_seconds' || name === 'database_bytes'
   const entries = Object.entries(one).map(([name, value]) => {

@@ -19,18 +19,18 @@ const OBJECTS = [
   'COMPANY_BACKUP',
 ] as const
 
-/** How long each check may take. */
+/** Limits each check. */
 const TIMEOUT_MS = 2_000
-/** How long the result is reused, so that a flood of requests costs no more than a few checks. */
+/** The result is reused this long, so that a flood of requests costs only a few checks. */
 const FRESH_MS = 5_000
-/** Of what is looked up and never written. */
+/** A key that is read and never written. */
 const NAME = 'health'
 
 let latest: { health: Health; at: number } | null = null
-/** When another request of this isolate began its checks. */
+/** The start of another request's checks in this isolate. */
 let beganAt: number | null = null
 
-/** The health of the service: at most five seconds old. */
+/** Finds the health of the service, at most five seconds old. */
 export async function findHealth(env: Env): Promise<Health> {
   const isRunning = beganAt !== null && Date.now() < beganAt + TIMEOUT_MS
   if (isRunning) await poll(() => beganAt === null, TIMEOUT_MS).catch(() => undefined)
@@ -103,6 +103,6 @@ async function checkAll(env: Env): Promise<Health> {
 }
 
 interface Pingable extends Rpc.DurableObjectBranded {
-  /** Does nothing: the object responds. */
+  /** Does nothing: a response proves that the object works. */
   ping(): void
 }

@@ -4,7 +4,7 @@ import { findHealth } from './health.ts'
 
 const headers = { 'Cache-Control': 'no-store' }
 
-/** Mounted as they are: without a token, a company and the limits of a token. */
+/** These routes need no token, no company and no token limits. */
 export const routes = [
   {
     contract: contract.readHealth,

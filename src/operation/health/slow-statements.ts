@@ -1,11 +1,11 @@
 // Isolates share no memory: each writes its own count of slow statements to the cache, and the sweep adds them up.
 
 const PERIOD_MS = 300_000
-/** KV accepts one write of a key a second. What an isolate counts after its last write of a period is lost. */
+/** KV accepts one write of a key a second. Counts after an isolate's last write of a period are lost. */
 const WRITE_EVERY_MS = 5_000
 const LIFETIME_SECONDS = 1_800
 
-/** Of this isolate in the present period. */
+/** The count of this isolate in the present period. */
 let own = { period: 0, count: 0, writtenAt: 0 }
 let isolate = ''
 
@@ -21,7 +21,7 @@ export async function countSlow(cache: KVNamespace, count: number, now: number):
   await cache.put(`${prefixOf(period)}${isolate}`, '', options).catch(() => undefined)
 }
 
-/** Slow statements of all isolates in the period before the last: KV may show a write a minute late. */
+/** Reads the slow statements of all isolates in the period before the last: KV may show a write a minute late. */
 export async function readSlow(cache: KVNamespace, now: number): Promise<number> {
   const prefix = prefixOf(Math.floor(now / PERIOD_MS) - 2)
   const { keys } = await cache.list<{ count: number }>({ prefix })

@@ -3,13 +3,12 @@ import { component, defineContract } from '../../kernel/api/contract.ts'
 import { createClient } from '../clients/contract.ts'
 import { createOrder, updateOrder } from '../orders/contract.ts'
 
-/** How many operations a batch may have. */
 export const OPERATIONS_MAX = 100
 
-/** A named schema of the published description. */
+/** Refers to a named schema of the published description. */
 const reference = (name: string) => ({ $ref: `#/$defs/${name}` })
 
-/** Any value passes: a body that does not fit is an error of its operation, not of the batch. */
+/** Any value passes: an invalid body is an error of its operation, not of the batch. */
 const operationBody = z.unknown().check(
   z.meta({
     description: 'The body of the request.',
@@ -17,11 +16,11 @@ const operationBody = z.unknown().check(
   }),
 )
 
-/** By name: the schema of errors is not part of the Worker. */
+/** The schema of errors is not part of the Worker, so the reference is by name. */
 const errorResponse = z.unknown().check(z.meta(reference('ErrorResponse')))
 
 const operation = component('BatchOperation', 'One change: what its own request would be.', {
-  // Any value passes, as for `body`: another method is an error of its operation.
+  // Any value passes, as for `body`: an unknown method is an error of its operation.
   method: z.unknown().check(z.meta({ enum: ['POST', 'PATCH', 'PUT'] })),
   path: z
     .string()

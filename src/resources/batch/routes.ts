@@ -6,7 +6,7 @@ import { operations as clients } from '../clients/operations.ts'
 import { operations as orders } from '../orders/operations.ts'
 import * as contract from './contract.ts'
 
-/** The operations of a batch. */
+/** The operations that a batch may contain. */
 const BATCHED = ['createClient', 'updateClient', 'putClient', 'createOrder', 'updateOrder']
 
 const operations: Operation[] = [...clients, ...orders].filter((each) => BATCHED.includes(each.contract.operationId))
@@ -24,7 +24,7 @@ export const routes = [
   }),
 ]
 
-/** About how many characters it may have the database index: of a text, no more than a name or title has. */
+/** Estimates the characters that the database indexes; a text counts at most as much as a name or title may have. */
 function weightOf({ body }: contract.BatchOperation): number {
   const texts = Object.values(body ?? {}).filter((value) => typeof value === 'string')
   return texts.reduce((sum, { length }) => sum + Math.min(length, 255), 0)
@@ -38,7 +38,7 @@ function present(outcome: Outcome<Reply>) {
   return { status: ERRORS[error.kind].status, body: errorBody(error), transaction: null }
 }
 
-/** Builds the write of an operation; the error of one that its own request would have had before it reaches the data. */
+/** Builds an operation's write, or the error that its own request would have had before any database access. */
 function writeOf(
   sent: contract.BatchOperation,
   context: RequestContext,
@@ -47,7 +47,7 @@ function writeOf(
     const { operation, input } = parse(sent, context)
     const build = (own: RequestContext) =>
       operation.write(input, { ...own, ifMatch: sent.if_match ?? null, ifNoneMatch: null })
-    // Throws for a path that can name nothing.
+    // This throws for an invalid path.
     build(context)
     return build
   } catch (error) {
@@ -75,7 +75,7 @@ function parse({ method, path, body }: contract.BatchOperation, context: Request
   return { operation, input: { params: parsedParams?.data, query: {}, body: parsedBody?.data } }
 }
 
-/** The parameters of a path, decoded; null where it is another path. */
+/** Decodes the parameters of a path; null for another path. */
 function matchPath(template: string, path: string): Record<string, string> | null {
   const wanted = template.split('/')
   const segments = path.split('/')
@@ -89,7 +89,7 @@ function matchPath(template: string, path: string): Record<string, string> | nul
   return params
 }
 
-/** What is no valid percent-encoding stays as it is, as in an address. */
+/** Decodes a segment; invalid percent-encoding stays unchanged, as in a URL. */
 function decode(segment: string): string {
   try {
     return decodeURIComponent(segment)

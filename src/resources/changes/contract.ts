@@ -10,7 +10,7 @@ import {
 } from '../../kernel/api/contract.ts'
 import type { Permission } from '../../kernel/gate/permissions.ts'
 
-/** What the feed covers, and the permission to read it. */
+/** Types of the feed, with the permission that each one needs. */
 export const CHANGE_TYPES = {
   clients: 'clients:read',
   orders: 'orders:read',
@@ -29,7 +29,7 @@ const fields = {
   time: dateTime,
 }
 
-/** A change of a company's data, as the feed and webhooks have it. */
+/** A change in the feed and in webhooks. */
 export const change = z
   .discriminatedUnion('type', [
     z.strictObject({ type: z.enum(['clients', 'orders']), id, ...fields }),

@@ -8,7 +8,7 @@ export type ChangeRow = Pick<typeof changes.$inferSelect, 'type' | 'entity_id' |
   legacy_thread_id: string | null
 }
 
-/** A change as the feed and webhooks have it. */
+/** Presents a change for the feed and webhooks. */
 export function presentChange({ type, entity_id, operation, version, at, ...thread }: ChangeRow): Change {
   const fields = { operation, version, time: isoTime(at) }
   if (type !== 'email_threads') return { type, id: Number(entity_id), ...fields }

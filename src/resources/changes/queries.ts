@@ -5,7 +5,7 @@ import { changes, companies } from '../../kernel/db/schema.ts'
 import type { Change, ChangeType } from './contract.ts'
 import { presentChange } from './present.ts'
 
-/** Rows that one page looks at: with a filter it may find none among them. */
+/** Limits the rows that one page reads: with a filter it may find none among them. */
 const WINDOW = 5_000
 
 /** A part of the feed. */
@@ -48,7 +48,7 @@ const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'li
   ]
 })
 
-/** Of the thread that a change is about; null for others. */
+/** Selects a column of the change's thread; null for other types. */
 function threadColumn(name: 'account_email' | 'legacy_thread_id') {
   return sql<string | null>`(SELECT ${sql.raw(name)} FROM email_threads AS thread
     WHERE changes.type = 'email_threads' AND thread.id = changes.entity_id AND thread.company_id = changes.company_id)`.as(
@@ -56,7 +56,7 @@ function threadColumn(name: 'account_email' | 'legacy_thread_id') {
   )
 }
 
-/** The changes of some types after a sequence, oldest first. */
+/** Finds the changes of some types after a sequence, oldest first. */
 export async function findChanges(
   { db, companyId }: CompanyContext,
   { after, types, limit }: { after: number; types: readonly ChangeType[]; limit: number },
@@ -70,7 +70,7 @@ export async function findChanges(
   return { data: shown.map(presentChange), readTo: Math.max(readTo, after), hasMore: readTo < last, oldest }
 }
 
-/** The sequence of the company's newest change. */
+/** Finds the sequence of the company's newest change. */
 export async function findLastChange({ db, companyId }: CompanyContext): Promise<number> {
   const [[company]] = await db.read([
     orm.select({ last: companies.last_change }).from(companies).where(sql`${companies.id} = ${companyId}`),

@@ -7,7 +7,7 @@ import * as contract from './contract.ts'
 import { CHANGE_TYPES, type ChangeType } from './contract.ts'
 import { type ChangePage, findChanges, findLastChange } from './queries.ts'
 
-/** How often a waiting request looks for a change. */
+/** The interval in which a waiting request looks for a change. */
 const LOOK_EVERY_MS = 1_000
 
 export const routes = [
@@ -21,20 +21,20 @@ export const routes = [
       await context.rememberFreshness()
       return { data: [], pagination: { next_cursor: cursor(last), has_more: false } }
     }
-    // The feed itself knows which cursors are too old.
+    // The feed itself knows which cursors are expired.
     const after =
       query.cursor === undefined ? null : Number(readCursor(scope, query.cursor, Number.POSITIVE_INFINITY)[0])
     const find = (from: number) => findChanges(context, { after: from, types, limit: query.per_page })
     let page = await find(after ?? 0)
     if (after !== null && after < page.oldest - 1) throw unusable('cursor_expired')
     if (query.wait > 0) page = await waitForChange(context, page, query.wait * 1_000, find)
-    // Whoever reads what has changed must not read it as it was before.
+    // A caller that reads a change must not read the older state of its object.
     await context.rememberFreshness()
     return { data: page.data, pagination: { next_cursor: cursor(page.readTo), has_more: page.hasMore } }
   }),
 ]
 
-/** The types that are asked for, or all that the token may read. @throws ApiError 403 */
+/** The requested types, or all that the token may read. @throws ApiError 403 */
 function typesOf(context: RequestContext, named: readonly ChangeType[]): ChangeType[] {
   const all = Object.entries(CHANGE_TYPES) as [ChangeType, (typeof CHANGE_TYPES)[ChangeType]][]
   const readable = all.filter(([, permission]) => context.token.permissions.has(permission))
@@ -43,7 +43,7 @@ function typesOf(context: RequestContext, named: readonly ChangeType[]): ChangeT
   return readable.map(([type]) => type).filter((type) => named.length === 0 || named.includes(type))
 }
 
-/** Reads on while the page is empty, until the time is over. Waiting costs one row a second. */
+/** Reads again while the page is empty, until the time is over. Waiting costs one row a second. */
 async function waitForChange(
   context: RequestContext,
   first: ChangePage,

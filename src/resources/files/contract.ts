@@ -18,7 +18,7 @@ export const legacyThreadId = z
   )
 
 const baseName = z.pipe(
-  // It may include its folders.
+  // Browsers may send the folders with the name.
   text(1, 4_096),
   z.transform((value, context) => {
     const result = safeBaseName(value)

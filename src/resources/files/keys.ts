@@ -5,8 +5,9 @@ export const MAX_NAME_BYTES = 255
 export const LEGACY_THREAD_ID = /^(?!\.+$)[A-Za-z0-9_:.=+-]{1,255}$/
 
 /**
- * The last segment of a file's key, or what is wrong with it: what follows the last `/` or `\` of well-formed Unicode, in
- * NFC, without control characters. All others are unchanged, so that two different names never get the same key.
+ * Extracts the last segment of a file's key, or explains what is wrong with the name. It must be well-formed Unicode
+ * without control characters, and becomes NFC without folders. Nothing else changes, so different names never share a
+ * key.
  */
 export function safeBaseName(fileName: string): { name: string } | { problem: string } {
   const segment = fileName.slice(Math.max(fileName.lastIndexOf('/'), fileName.lastIndexOf('\\')) + 1)
@@ -23,15 +24,15 @@ export function companyPrefix(companyId: number): string {
   return `orders/${companyId}/`
 }
 
-/** The prefix of an order's keys, or of one of its threads'. The final slash separates order 1 from order 12. */
+/** The prefix of an order's keys, or of one of its threads. The final slash separates order 1 from order 12. */
 export function keyPrefix(companyId: number, orderId: number, legacyThreadId?: string): string {
   const order = `${companyPrefix(companyId)}${orderId}/`
   return legacyThreadId === undefined ? order : `${order}email/${legacyThreadId}/`
 }
 
 /**
- * Whether a key is a file's below a prefix. One with a segment `.` or `..` is not: a URL drops such segments, so it would
- * name another key.
+ * Whether a key is a file's below a prefix. Segments `.` and `..` are refused: URLs drop them, so they would name
+ * another key.
  */
 export function isBelow(prefix: string, key: string): boolean {
   const isRelative = key.split('/').some((segment) => segment === '.' || segment === '..')
@@ -53,12 +54,12 @@ export function attachmentNamed(name: string): string {
   return `attachment; filename="${ascii}"${ascii === name ? '' : `; filename*=UTF-8''${encodeStrictly(name)}`}`
 }
 
-/** A file whose key contains `/email/` came with a mail thread. */
+/** A key with `/email/` belongs to a file that came with a mail thread. */
 export function sourceOf(key: string): 'email' | 'manual' {
   return key.includes('/email/') ? 'email' : 'manual'
 }
 
-/** A key in a URL: all but the slashes and RFC 3986's unreserved characters is percent-encoded. */
+/** Encodes a key for a URL: everything but slashes and RFC 3986's unreserved characters. */
 export function encodeKey(key: string): string {
   return key.split('/').map(encodeStrictly).join('/')
 }

@@ -4,13 +4,13 @@ import { keyPrefix } from './keys.ts'
 import { type Reached, useStorage } from './order-storage.ts'
 import type { FilePage } from './s3.ts'
 
-/** Of one listing. Ten full pages hold as many files; a storage may send smaller pages. */
+/** Limits one listing. Ten full pages have this many files; a storage may send smaller pages. */
 const MAX_FILES = 10_000
 const MAX_PAGES = 40
 
 /**
- * Lists the files of an order, or of one of its threads; null where no storage is configured. `truncated` when there
- * are more: over 10,000 files or 40 pages, or those that the storage did not list within {@link BUDGET_MS}.listing.
+ * Lists the files of an order, or of one of its threads; null without a configured storage. `truncated` means more
+ * files: over 10,000, over 40 pages, or not listed within {@link BUDGET_MS}.listing.
  *
  * @throws ApiError 404 where the company does not have the order, 409 and 502 when its own storage cannot be used
  */
@@ -21,7 +21,7 @@ export function listOrderFiles(context: RequestContext, orderId: number, legacyT
   return useStorage(context, orderId, listFirst, (reached) => listRest(reached, prefix, until))
 }
 
-/** Lists the pages after the first. At the deadline it returns what has arrived; a failure throws. */
+/** Lists the pages after the first. At the deadline it returns the pages so far; a failure throws. */
 async function listRest({ storage, first }: Reached<FilePage>, prefix: string, until: number) {
   const all = [...first.files]
   let { cursor } = first

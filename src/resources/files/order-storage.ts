@@ -6,7 +6,7 @@ import { findStorage } from './queries.ts'
 import { StorageError, type StorageProblem } from './s3.ts'
 import { type FileStorage, openStorage, type StorageRow } from './storage.ts'
 
-/** The storage that a company had last, by its id: a hint for the first call. */
+/** The last seen storage by company id: a hint for the first call. */
 const lastSeen = new LruCache<number, StorageRow | null>({ maxWeight: 1_000 })
 
 /** A storage, and the result of the first call to it. */
@@ -16,11 +16,10 @@ export interface Reached<T> {
 }
 
 /**
- * Works with the storage of an order's files; null where none is configured. The first call, which must change nothing,
- * is made beside the check of the order, to the storage that the company had last; where the check finds another one,
- * its result is discarded and the call made again.
+ * Works with the storage of an order's files; null if none is configured. The first call must change nothing: it runs
+ * beside the check of the order, on the last seen storage, and is repeated if the check finds another one.
  *
- * @throws ApiError 404 where the company does not have the order, 502 when its own storage fails
+ * @throws ApiError 404 if the company does not have the order, 502 when its own storage fails
  */
 export async function useStorage<First, Result>(
   context: RequestContext,
@@ -35,7 +34,7 @@ export async function useStorage<First, Result>(
   }
   const expected = lastSeen.get(companyId) ?? null
   const prefetched = callFirst(expected)
-  // When it is discarded, its failure must not end the request.
+  // If it is discarded, its failure must not end the request.
   prefetched.catch(() => undefined)
   const row = await findStorage(context, orderId)
   lastSeen.set(companyId, row)

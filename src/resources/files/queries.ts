@@ -8,7 +8,11 @@ import { integrations, orders } from '../../kernel/db/schema.ts'
 import { notFound } from '../../kernel/http/errors.ts'
 import type { StorageRow } from './storage.ts'
 
-/** The company's own storage, null where it has none or has disabled it. @throws ApiError 404 without such an order */
+/**
+ * Finds the company's own storage, null if it has none or has disabled it.
+ *
+ * @throws ApiError 404 without such an order
+ */
 export async function findStorage({ db, companyId }: CompanyContext, orderId: number): Promise<StorageRow | null> {
   const { base_url, settings, credentials, company_id, kind, enabled } = integrations
   const isOrder = and(eq(orders.company_id, companyId), eq(orders.id, orderId), sql`${orders.deleted} = 0`)
@@ -29,8 +33,8 @@ const deletionRecord = prepareNamed((p: Deletion) => ({
 }))
 
 /**
- * Records in the audit that a file was deleted, and the response under its `Idempotency-Key`: afterwards, since a storage
- * is in no transaction.
+ * Records the deletion of a file in the audit log, and the response under its `Idempotency-Key`: afterwards, since a
+ * storage takes part in no transaction.
  */
 export function deletionRecordOf<T>(context: RequestContext, key: string, response: T): Write<T> {
   return {

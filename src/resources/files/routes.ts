@@ -23,14 +23,14 @@ const presentFile = ({ key, sizeBytes, changedAt }: StoredFile) => ({
   source: sourceOf(key),
 })
 
-/** @throws ApiError 404 where the order does not have the file, 409 where no storage is configured, 502 when it fails */
+/** @throws ApiError 404 if the order does not have the file, 409 without a configured storage, 502 when it fails */
 async function useFile<T>(
   context: RequestContext,
   orderId: number,
   key: string,
   use: (storage: FileStorage, file: StoredObject) => Promise<T>,
 ): Promise<T> {
-  // Whatever the key names, nothing outside of the order's prefix is requested.
+  // A key must never reach outside of the order's prefix.
   if (!isBelow(keyPrefix(context.companyId, orderId), key)) throw notFound('File')
   const head = (storage: FileStorage) => storage.head(key)
   const result = await useStorage(context, orderId, head, async ({ storage, first }) => {
@@ -66,7 +66,7 @@ export const routes = [
   ),
 
   route(contract.deleteFile, async ({ params: { orderId }, query: { path } }, context) => {
-    // Read beside the check; it is returned whatever has become of the file, the order and the storage.
+    // Read beside the check: the stored response counts even if the file, the order or the storage is gone.
     const earlier = findResponse<Deleted>(context)
     earlier.catch(() => undefined)
     const deletion = useFile(context, orderId, path, async (storage, file) => {

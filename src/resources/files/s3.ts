@@ -23,14 +23,14 @@ export interface Bucket {
   addressing: 'path' | 'virtual'
   accessKeyId: string
   secretAccessKey: string
-  /** Which endpoints are called. */
+  /** The policy for the endpoint's address. */
   addresses: AddressPolicy
 }
 
 /** An object as the storage lists it; `changedAt` is in milliseconds since the epoch. */
 export type StoredFile = { key: string; sizeBytes: number; changedAt: number }
 
-/** A {@link StoredFile} and its media type, null where the storage has none. */
+/** A {@link StoredFile} and its media type, null if the storage has none. */
 export type StoredObject = StoredFile & { contentType: string | null }
 
 /** `cursor` continues the listing; it is null on the last page. */
@@ -38,12 +38,12 @@ export type FilePage = { files: StoredFile[]; cursor: string | null }
 
 export type StorageProblem = 'timeout' | 'network' | 'address' | 'malformed' | 'refused'
 
-/** A company's own storage failed. It holds nothing of the response but its status and a well-formed error code. */
+/** A failure of a company's own storage. It holds only the response's status and a well-formed error code. */
 export class StorageError extends Error {
   override readonly name = 'StorageError'
   readonly problem: StorageProblem
   readonly status: number | null
-  /** The storage's own, such as `NoSuchBucket`. */
+  /** The storage's own error code, such as `NoSuchBucket`. */
   readonly code: string | null
 
   constructor(problem: StorageProblem, status: number | null = null, code: string | null = null) {
@@ -66,7 +66,7 @@ export function addressOf({ endpoint, name, addressing }: Bucket, key?: string):
 
 /**
  * Signs one PUT by query (AWS Signature Version 4, "authenticating requests: using query parameters"), valid from `now`
- * for {@link EXPIRES_SECONDS}. Content type and length are signed too: otherwise any could be uploaded.
+ * for {@link EXPIRES_SECONDS}. Content type and length are signed too, since otherwise any could be uploaded.
  */
 export async function presignPut(bucket: Bucket, key: string, contentType: string, sizeBytes: number, now: number) {
   const { url } = await sign(bucket, now, {
@@ -96,7 +96,7 @@ export async function presignGet(bucket: Bucket, key: string, disposition: strin
   return url.href
 }
 
-/** Reads an object's properties (`HeadObject`); null where there is none with this key. @throws StorageError */
+/** Reads an object's properties (`HeadObject`); null if the key does not exist. @throws StorageError */
 export async function headObject(bucket: Bucket, now: number, key: string): Promise<StoredObject | null> {
   return callBucket(bucket, now, 'HEAD', addressOf(bucket, key), async ({ status, headers }) => {
     if (status === 404) return null
@@ -108,7 +108,7 @@ export async function headObject(bucket: Bucket, now: number, key: string): Prom
   })
 }
 
-/** Deletes an object (`DeleteObject`), which succeeds also where there is none. @throws StorageError */
+/** Deletes an object (`DeleteObject`); a missing one is a success. @throws StorageError */
 export async function deleteObject(bucket: Bucket, now: number, key: string): Promise<void> {
   await callBucket(bucket, now, 'DELETE', addressOf(bucket, key), async (response) => {
     if (response.status !== 200 && response.status !== 204) throw await refusalOf(response)
@@ -117,19 +117,19 @@ export async function deleteObject(bucket: Bucket, now: number, key: string): Pr
 
 /** Lists one page of a bucket's objects (`ListObjectsV2`) in the order of their keys. @throws StorageError */
 export async function listObjects(bucket: Bucket, now: number, prefix: string, maxKeys: number, cursor?: string) {
-  // Encoded strictly, so that the query is sent as it is signed.
+  // Encode strictly, so that the query is sent exactly as it is signed.
   const token = cursor === undefined ? '' : `continuation-token=${encodeStrictly(cursor)}&`
   const query = `${token}encoding-type=url&list-type=2&max-keys=${maxKeys}&prefix=${encodeStrictly(prefix)}`
   const url = `${addressOf(bucket)}?${query}`
   const page = await callBucket(bucket, now, 'GET', url, readPage)
-  // A storage that ignores the prefix would show foreign files; one that repeats its cursor would never end.
+  // A storage that ignores the prefix would show foreign files, and one that repeats its cursor would never end.
   if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {
     throw new StorageError('malformed', 200)
   }
   return page
 }
 
-/** Makes one call that is signed by its headers. @throws StorageError, or what `read` throws */
+/** Makes one call that is signed by its headers. @throws StorageError, or an error of `read` */
 async function callBucket<T>(
   bucket: Bucket,
   now: number,
@@ -158,7 +158,7 @@ async function refusalOf({ status, readText }: OutboundResponse): Promise<Storag
 
 type SignedRequest = Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>
 
-/** Service and region are given, since the signer infers them only for hosts that it knows. */
+/** Service and region are explicit, since the signer infers them only for hosts that it knows. */
 function sign({ region, accessKeyId, secretAccessKey }: Bucket, now: number, request: SignedRequest) {
   const datetime = new Date(now).toISOString().replace(/[:-]|\.\d{3}/g, '')
   return new AwsV4Signer({ ...request, service: 's3', region, accessKeyId, secretAccessKey, datetime }).sign()
@@ -177,7 +177,8 @@ async function readPage(response: OutboundResponse): Promise<FilePage> {
 /**
  * Reads a response of `ListObjectsV2` (S3 API reference), whose keys are percent-encoded for `encoding-type=url`.
  *
- * @throws Error for another text or more than {@link PAGE_SIZE} objects; its message may quote the text: do not log it
+ * @throws Error for another text or more than {@link PAGE_SIZE} objects; its message may quote the text: do not log
+ *   it
  */
 export function readObjectList(xml: string): FilePage {
   const { fields, contents } = readFields(xml, 'ListBucketResult')
@@ -197,13 +198,13 @@ export function readObjectList(xml: string): FilePage {
   return { files, cursor }
 }
 
-/** The code of an error response (S3 API reference, "REST error responses"); null where it is not well-formed. */
+/** Reads the code of an error response (S3 API reference, "REST error responses"); null if it is not well-formed. */
 function readErrorCode(xml: string): string | null {
   const code = readFields(xml, 'Error').fields.get('Code')?.trim() ?? ''
   return /^[A-Za-z0-9]{1,64}$/.test(code) ? code : null
 }
 
-/** The fields of the root element, and those of each `Contents` in it. @throws Error for other XML */
+/** Reads the fields of the root element and of each `Contents` in it. @throws Error for other XML */
 function readFields(xml: string, root: string) {
   const fields = new Map<string, string>()
   const contents: Map<string, string>[] = []
@@ -221,13 +222,13 @@ function readFields(xml: string, root: string) {
   return { fields, contents }
 }
 
-/** `s3.REGION`, `s3-REGION`, `s3.dualstack.REGION` and their FIPS forms, alone or behind a bucket. */
+/** Matches `s3.REGION`, `s3-REGION`, `s3.dualstack.REGION` and their FIPS forms, alone or behind a bucket. */
 const AMAZON_HOST = /^(?:.+\.)?s3(?:-fips)?(?:\.dualstack)?(?:[.-]([a-z]{2}(?:-[a-z]+)+-\d))?\.amazonaws\.com(?:\.cn)?$/
 
-/** The region that an endpoint's host implies, null where it implies none. The global host of S3 is in `us-east-1`. */
+/** The region implied by an endpoint's host, or null. The global host of S3 is in `us-east-1`. */
 export function regionOfHost(host: string): string | null {
   const name = host.toLowerCase()
-  // Also in a jurisdiction: `ACCOUNT.eu.r2.…`.
+  // Jurisdictions have hosts of their own: `ACCOUNT.eu.r2.…`.
   if (name.endsWith('.r2.cloudflarestorage.com')) return 'auto'
   const match = AMAZON_HOST.exec(name)
   return match ? (match[1] ?? 'us-east-1') : null

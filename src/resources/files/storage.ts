@@ -21,20 +21,20 @@ import {
   type StoredObject,
 } from './s3.ts'
 
-/** A company's own storage, its credentials encrypted. */
+/** A company's own storage, with encrypted credentials. */
 export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
 
-/** A place for files: the deployment's R2 or a company's own S3-compatible storage. */
+/** A storage of files: the deployment's R2 or a company's own S3-compatible one. */
 export interface FileStorage {
-  /** A URL for one PUT of exactly this many bytes and this content type, valid for `EXPIRES_SECONDS`. Calls nothing. */
+  /** Presigns one PUT of exactly this many bytes and this content type for `EXPIRES_SECONDS`, without a call. */
   presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
-  /** A URL for GETs of a file, valid as long, whose response has this `Content-Disposition`. Calls nothing. */
+  /** Presigns GETs of a file for as long, with this `Content-Disposition` in the response, without a call. */
   presignGet(key: string, disposition: string): Promise<string>
-  /** The file's properties, null where there is none. @throws StorageError when a company's own storage fails */
+  /** Reads the file's properties, null if it does not exist. @throws StorageError when a company's own storage fails */
   head(key: string): Promise<StoredObject | null>
-  /** Deletes the file, if there is one. @throws StorageError when a company's own storage fails */
+  /** Deletes the file, if it exists. @throws StorageError when a company's own storage fails */
   delete(key: string): Promise<void>
-  /** One page of the files with the prefix, by key. @throws StorageError when a company's own storage fails */
+  /** Lists one page of the files with the prefix, by key. @throws StorageError when a company's own storage fails */
   list(prefix: string, cursor?: string): Promise<FilePage>
 }
 
@@ -52,7 +52,8 @@ interface StorageContext extends Pick<CompanyContext, 'companyId'> {
 }
 
 /**
- * Opens the company's own storage, or the deployment's where `row` is null; null where there is neither.
+ * Opens the company's own storage, or the deployment's if `row` is null; null without either.
+ *
  * @throws ApiError 409 when the row cannot be read
  */
 export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
@@ -82,7 +83,10 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
   }
 }
 
-/** Null without S3 keys. In development presigned URLs have the host of `requestUrl`, through `relay.ts`. */
+/**
+ * The deployment's storage, null without S3 keys. In development presigned URLs have the host of `requestUrl`, through
+ * `relay.ts`.
+ */
 export function deploymentStorage(env: Env, requestUrl: string): DeploymentStorage | null {
   const isRelayed = env.STORAGE_RELAY === 'development'
   const endpoint = isRelayed ? new URL(LOCAL_S3, requestUrl).href : env.STORAGE_ENDPOINT
@@ -115,7 +119,7 @@ function openDeploymentStorage(settings: DeploymentStorage, addresses: AddressPo
 
 const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })
 
-/** Calls the binding, and once more after any failure, which is safe for every one of these calls. */
+/** Calls the binding, and retries once after any failure, which is safe for all of these calls. */
 function callTwice<T>(call: () => Promise<T>): Promise<T> {
   return withDeadline(call().catch(call), BUDGET_MS.storage)
 }

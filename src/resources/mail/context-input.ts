@@ -1,12 +1,12 @@
 import * as z from 'zod/mini'
 import { id, oneLine, SUGGESTED, text } from '../../kernel/api/contract.ts'
 
-/** Of an array in a context. */
+/** Limits an array in a context. */
 const MAX_ELEMENTS = 100
-/** SQLite reads JSON of 1,000 levels. */
+/** Stays far below the 1,000 levels of JSON that SQLite reads. */
 const MAX_DEPTH = 32
 
-/** Whether the database can store it as JSON: a number that is no double has become infinite. */
+/** Whether the database can store the value as JSON: a number beyond doubles was parsed as infinite. */
 function isStorable(value: unknown): boolean {
   let level: unknown[] = [value]
   for (let depth = 0; level.length > 0 && depth <= MAX_DEPTH; depth++) {
@@ -19,7 +19,7 @@ function isStorable(value: unknown): boolean {
 const storable = () =>
   z.refine(isStorable, `must be nested at most ${MAX_DEPTH} levels deep, with numbers of a double’s range`)
 
-/** Published as a pattern, whereas ids in a path are integers there. */
+/** These ids are published as a pattern; in a path they are integers. */
 const digits = z.pipe(z.string().check(z.regex(/^[1-9]\d{0,15}$/)), z.transform(Number))
 
 const linkedId = z.union([id, digits.check(z.refine(Number.isSafeInteger))], {
@@ -30,7 +30,7 @@ const linkedOrder = z.looseObject({ id: linkedId })
 const listOf = <T extends z.ZodMiniType>(element: T) =>
   z.nullish(z.array(element).check(z.maxLength(MAX_ELEMENTS), storable()))
 
-/** Any value passes. @param shape as published: that of the field when it is read */
+/** Accepts any value. @param shape as published: the field's type in responses */
 function ignored(shape: { type: string | string[]; format?: string }) {
   const description = 'Ignored, so that what was read may be sent back.'
   return z.optional(z.unknown()).check(z.meta({ ...shape, description, ...SUGGESTED }))

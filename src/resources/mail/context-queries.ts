@@ -32,7 +32,7 @@ const hasLegacyId = (p: Which) => sql`${company_id} = ${p.companyId} AND ${legac
 const { company_id: _company, text_bytes: _texts, stored_bytes: _stored, ...columns } = getTableColumns(threadContexts)
 const COLUMNS = Object.keys(columns)
 
-/** Contexts that are tied to the company, with what belongs to it of their contents. */
+/** Selects contexts tied to the company, reduced to the company's own contents. */
 function selectContexts(condition: SQL) {
   return orm
     .select({
@@ -54,7 +54,9 @@ const selectNewest = (p: Which) =>
 
 const newestTied = prepare(selectNewest)
 
-/** The newest context with this legacy id that is tied to the company, without what belongs to another company. */
+/**
+ * Finds the newest context with this legacy id that is tied to the company, without the contents of other companies.
+ */
 export async function findThreadContext({ companyId, db }: CompanyContext, legacyThreadId: string) {
   const [[row]] = await db.read([newestTied({ companyId, legacyThreadId })])
   return row
@@ -62,10 +64,10 @@ export async function findThreadContext({ companyId, db }: CompanyContext, legac
 
 type Page = Placeholders<'companyId' | 'entity' | 'entityId' | 'after' | 'limit'>
 
-/** Of the stored JSON of one page: further contexts are on the next. */
+/** Limits the stored JSON of one page: further contexts are on the next. */
 const MAX_PAGE_BYTES = 4_000_000
 
-/** The thread ids of a page, and of what follows it: one more at most, or those that are too large for it. */
+/** Selects the thread ids of a page and those after it: at most one more, or those that exceed the page's limit. */
 function linksOf(p: Page): SQL {
   const bytes = JSON_COLUMNS.map((column) => sql.raw(`octet_length(coalesce(context.${column}, ''))`))
   const links = sql`SELECT link.thread_id, ${sql.join(bytes, sql` + `)} AS bytes
@@ -92,9 +94,9 @@ const contextPage = prepareBatch((p: Page) => {
 })
 
 /**
- * A page of the contexts that are linked to a client or an order, by their thread ids.
+ * Lists a page of the contexts linked to a client or an order, by thread id.
  *
- * @param options.after the `next` of the page before
+ * @param options.after the `next` of the previous page
  * @returns `next` is null when no context follows
  */
 export async function listThreadContexts(
@@ -132,7 +134,7 @@ const replacement = prepareBatch((p: Values) => {
 })
 
 /**
- * Makes this the only context with its legacy id, if all that it names is the company's.
+ * Makes this the only context with its legacy id, if all ids in it are the company's.
  *
  * @throws ApiError 400 naming each id that is not the company's or is deleted
  */
@@ -162,7 +164,7 @@ const deletion = prepareNamed((p: Which & Placeholders<Actor, KeyName>) => {
   }
 })
 
-/** The deletion of every context with a legacy id. Its result is the one that was found by it, undefined where none was. */
+/** Deletes every context with a legacy id. The result is the one found by it, undefined if none was. */
 export function contextDeletionOf(
   context: RequestContext,
   legacyThreadId: string,
@@ -195,7 +197,7 @@ function textOf<T>(value: T | null | undefined, write: (value: T) => string): st
   return value === null || value === undefined ? null : write(value)
 }
 
-/** Every row that a context names, with the path of its id. */
+/** Lists every row that a context refers to, with the path of its id. */
 function referencesOf({ client_id, client_data, clients_data, orders_data }: NewThreadContext) {
   const all = [
     { table: 'clients', path: 'client_id', id: client_id },
@@ -207,15 +209,15 @@ function referencesOf({ client_id, client_data, clients_data, orders_data }: New
 }
 
 /**
- * The context's stored thread id where none is sent, else its legacy id; the same before and after the write. Without the
- * plus sign, SQLite would look for the minimum among all contexts in the order of their key.
+ * The stored thread id if none is sent, else the legacy id; the same before and after the write. The plus sign keeps
+ * SQLite from searching the minimum among all contexts by key.
  */
 function threadIdOf(p: Values): SQL {
   const stored = sql`(SELECT min(+${thread_id}) FROM ${threadContexts} WHERE ${hasLegacyId(p)})`
   return sql`coalesce(${p.thread_id}, ${stored}, ${p.legacyThreadId})`
 }
 
-/** Selects the path of each id that is not the company's, or deleted, or another context's. */
+/** Selects the path of each id that is deleted, of another company or of another context. */
 function problemsOf(p: Values): SQL {
   const isLive = (table: Owned) => sql`EXISTS (SELECT 1 FROM ${sql.raw(table)} AS live
     WHERE live.company_id = ${p.companyId} AND live.id = reference.value ->> 'id' AND live.deleted = 0)`
@@ -228,7 +230,9 @@ function problemsOf(p: Values): SQL {
 
 export type ThreadContextRow = NonNullable<Awaited<ReturnType<typeof findThreadContext>>>
 
-/** By its client, by an order in `orders_data`, or by the company's id anywhere in its JSON. */
+/**
+ * A context is tied to the company by its client, an order in `orders_data`, or the company's id anywhere in its JSON.
+ */
 function isTied(): SQL {
   const namesCompany = JSON_COLUMNS.map(
     (column) => sql`EXISTS (SELECT 1 FROM json_tree(${sql.raw(column)}) AS node
@@ -240,7 +244,7 @@ function isTied(): SQL {
   return sql`(${client} OR EXISTS (${order}) OR ${sql.join(namesCompany, sql` OR `)})`
 }
 
-/** The elements of an array, or any other JSON as one element: each as JSON, with its id as JSON. */
+/** The elements of an array as JSON, each with its id as JSON; any other JSON counts as one element. */
 function elementsOf(column: (typeof JSON_COLUMNS)[number]): SQL {
   const name = sql.raw(`thread_contexts.${column}`)
   return sql`(SELECT json, CASE WHEN type IN ('integer', 'real', 'text') THEN json ELSE json -> '$.id' END AS id FROM (
@@ -249,7 +253,7 @@ function elementsOf(column: (typeof JSON_COLUMNS)[number]): SQL {
     UNION ALL SELECT json_type(${name}), ${name} WHERE json_type(${name}) <> 'array')) AS element`
 }
 
-/** Whether an element names no other company and has no id but one of the company's. */
+/** Whether an element names no other company and its id, if any, is the company's. */
 function belongs(table: Owned): SQL {
   const company = sql`CAST(thread_contexts.company_id AS TEXT)`
   const namesNoOther = (member: string) => sql`coalesce(element.json -> ${sql.raw(`'$.${member}'`)}, 'null')
@@ -258,19 +262,19 @@ function belongs(table: Owned): SQL {
     AND (coalesce(element.id, 'null') = 'null' OR ${isOwned(table, sql`trim(element.id, '"')`)})`
 }
 
-/** Whether a text is the id of a row of the company, as its digits. */
+/** Whether a text has the digits of a company's row id. */
 function isOwned(table: Owned, text: SQL): SQL {
   return sql`EXISTS (SELECT 1 FROM ${sql.raw(table)} AS owned WHERE owned.company_id = thread_contexts.company_id
     AND owned.id = CAST(${text} AS INTEGER) AND CAST(owned.id AS TEXT) = ${text})`
 }
 
-/** An id, or null where it is not one of the company's. */
+/** Selects an id, or null if it is not the company's. */
 function ownedId(column: 'client_id' | 'selected_order_id', table: Owned) {
   const id = sql`${threadContexts[column]}`
   return sql<string | null>`CASE WHEN ${isOwned(table, id)} THEN ${id} END`.as(column)
 }
 
-/** The elements that belong to the company. */
+/** Selects the elements that belong to the company. */
 function ownedElements(column: 'clients_data' | 'orders_data', table: Owned) {
   const owned = sql`FROM ${elementsOf(column)} WHERE ${belongs(table)}`
   return sql<string | null>`CASE WHEN json_type(${sql.raw(column)}) = 'array'

@@ -148,7 +148,7 @@ export const putThreadContext = defineContract({
   method: 'PUT',
   operationId: 'putThreadContext',
   body: newThreadContext,
-  // The longest way to write numbers makes five times as much of it: a row of D1 may have 2,000,000 bytes.
+  // Numbers may take five times as much space when written out, and a row of D1 may have 2,000,000 bytes.
   bodyLimitBytes: 262_144,
   errors: [],
 })
@@ -197,7 +197,7 @@ export const deleteEmailThread = defineContract({
   errors: ['not_found'],
 })
 
-/** A list that is paged by cursors alone. */
+/** The query of a list that only cursors page. */
 const cursorPage = { per_page: pageQuery.per_page, cursor: z.optional(cursorText) }
 const list = { tag: 'Mail', ...read, isPaged: true, errors: [] } as const
 

@@ -78,7 +78,7 @@ const exampleContext = {
   updated_at: '2026-11-19T17:27:00.000Z',
 }
 
-/** Of another thread with the same people. */
+/** A context of another thread with the same people. */
 const otherContext = {
   ...exampleContext,
   thread_id: 'thread-f:1821161595059027916',
@@ -90,7 +90,7 @@ const otherContext = {
   ],
 }
 
-/** What the published description says of these endpoints, by operation. */
+/** The published description of these endpoints, by operation. */
 export const documentation = {
   readThreadContext: {
     summary: 'Read what links a mail thread to clients and orders',

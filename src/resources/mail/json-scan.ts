@@ -9,7 +9,7 @@ export interface Member {
   kind: Kind
   /** Elements of an array, else 0. */
   count: number
-  /** The indices of elements that are not of the expected kind, the first 1,000 of them. */
+  /** Indices of elements of an unexpected kind, the first 1,000 of them. */
   mismatches: number[]
 }
 
@@ -20,7 +20,7 @@ export class JsonError extends Error {
 
 const MAX_MISMATCHES = 1_000
 
-/** A requested name may be written with every character as `\uXXXX`. */
+/** Each character of a requested name may be written as `\uXXXX`. */
 const MAX_NAME_BYTES = 6 * 32
 
 const QUOTE = 0x22
@@ -45,7 +45,7 @@ const KINDS: Readonly<Record<number, Kind>> = {
   [LOWER_N]: 'null',
 }
 
-/** Tables by byte: 1 for a digit, a hexadecimal digit, the letter of an escape, white space. */
+/** Tables by byte, with 1 for a digit, a hexadecimal digit, the letter of an escape, or white space. */
 const DIGIT = tableOf('0123456789')
 const HEX = tableOf('0123456789abcdefABCDEF')
 const ESCAPE = tableOf('"\\/bfnrt')
@@ -57,12 +57,12 @@ const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
 )
 
 /**
- * Finds the values of the named members of a JSON object without building any: in linear time (about 1 GB a second), with
- * a byte per level of depth. Accepts exactly what `JSON.parse` does; of two members with one name the last counts.
+ * Finds the named members of a JSON object without building values: in linear time (about 1 GB a second), with a byte
+ * per level of depth. Accepts exactly the input of `JSON.parse`; the last of equal names counts.
  *
  * @param bytes UTF-8
- * @param wanted names of at most 32 ASCII characters; for an array, the kind that its elements should be
- * @param known members of an earlier scan for the same names: an array with the same bytes is returned from there
+ * @param wanted names of at most 32 ASCII characters; for an array, the expected kind of its elements
+ * @param known members of an earlier scan for the same names: an array with the same bytes is reused
  * @returns the members that exist, or null when the bytes are JSON but not an object
  * @throws JsonError when the bytes are not JSON
  */
@@ -124,15 +124,15 @@ function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Me
   return { text: bytes.subarray(start, expect(bytes, at, CLOSE_ARRAY)), kind, count, mismatches }
 }
 
-/** Whether the same array begins here. Its last bracket ends it, whereas a number could have more digits. */
+/** Whether the same array begins here. Its bracket marks its end, whereas a number could have more digits. */
 function isAt(bytes: Uint8Array, start: number, { text, kind }: Member): boolean {
   return kind === 'array' && Buffer.compare(bytes.subarray(start, start + text.length), text) === 0
 }
 
-/** The name between two quotes; empty for one that is longer than any requested name. */
+/** Reads the name between two quotes; empty if it is longer than any requested name. */
 function nameOf(bytes: Uint8Array, start: number, end: number): string {
   if (end - start - 2 > MAX_NAME_BYTES) return ''
-  // Bytes over 0x7f are decoded wrongly; no requested name has any.
+  // Bytes over 0x7f are decoded wrongly, but no requested name has any.
   const text = String.fromCharCode(...bytes.subarray(start, end))
   return text.includes('\\') ? String(JSON.parse(text)) : text.slice(1, -1)
 }
@@ -214,7 +214,7 @@ function skipNumber(bytes: Uint8Array, start: number): number {
   return at
 }
 
-/** At least one. */
+/** Requires at least one digit. */
 function skipDigits(bytes: Uint8Array, start: number): number {
   let at = start
   while (is(bytes, at, DIGIT)) at++
@@ -241,7 +241,7 @@ function kindAt(bytes: Uint8Array, at: number): Kind {
   return KINDS[bytes[at] ?? 0] ?? 'other'
 }
 
-/** False past the end, which counts as 0: no table has it. */
+/** Bytes past the end count as 0, which is in no table. */
 function is(bytes: Uint8Array, at: number, table: Uint8Array): boolean {
   return table[bytes[at] ?? 0] === 1
 }

@@ -9,14 +9,14 @@ import { parseObject, REPLACED_MS, type StoredObject, sumOf } from './objects.ts
 import type { Key, Segment } from './queries.ts'
 import { MAX_DATABASE_BYTES } from './segments.ts'
 
-// What the database knows of the objects in R2: see `objects.ts`.
+// The database's records of the objects in R2: see `objects.ts`.
 
 const DAY_MS = 24 * 3_600_000
 
-/** An object that was announced is removed after so long, unless a thread names it. No request takes that long. */
+/** An announced object is removed after this time unless a thread names it. No request takes that long. */
 export const WRITING_MS = 3_600_000
 
-/** Objects that one company may be writing at once: those of aborted requests are removed after an hour. */
+/** Limits a company's objects being written: those of aborted requests are removed after an hour. */
 const MAX_WRITING = 128
 
 const announcement = prepare(
@@ -30,7 +30,7 @@ const announcement = prepare(
       remove_at: p.removeAt,
     }
     const writing = sql`(SELECT count(*) FROM email_thread_objects WHERE company_id = ${p.companyId} AND state = 'writing')`
-    // Repeated after a transient failure it may exist already, and must still be returned.
+    // A retry after a transient failure may find the row, and must still return it.
     return insertRow(emailThreadObjects, values, sql`WHERE ${writing} < ${sql.raw(String(MAX_WRITING))}`)
       .onConflictDoUpdate({ target: emailThreadObjects.id, set: { remove_at: sql`excluded.remove_at` } })
       .returning({ id: emailThreadObjects.id })
@@ -53,9 +53,9 @@ const withdrawal = prepare((p: Placeholders<'companyId' | 'id' | 'removeAt'>) =>
 )
 
 /**
- * Gives an object that no thread names to the sweep: from then on no write can name it.
+ * Gives an unnamed object to the sweep; no later write can name it.
  *
- * @param isWritten whether R2 has it: else it may come there late, and is removed when that has certainly ended
+ * @param isWritten whether R2 has it: otherwise it may appear late, and is removed when that is no longer possible
  */
 export async function withdrawObject({ companyId, db, now }: RequestContext, id: string, isWritten: boolean) {
   await db.writeIdempotent([withdrawal({ companyId, id, removeAt: isWritten ? now : now + WRITING_MS })])
@@ -78,7 +78,7 @@ export function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL
     .where(sql`id = ${p.newId} AND company_id = ${p.companyId} AND state = 'writing' AND ${threadId} IS NOT NULL`)
 }
 
-/** Fails, and so undoes its batch, unless the thread names the object: the sweep may have taken it. */
+/** Fails and so rolls back its batch unless the thread names the object: the sweep may have taken it. */
 export function requireObject(p: Placeholders<'newId'>, threadId: SQL) {
   const isNamed = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.id = ${p.newId} AND o.thread_id = email_threads.id)`
   return orm.update(emailThreads).set({ content_hash: sql`NULL` }).where(sql`id = ${threadId} AND NOT ${isNamed}`)
@@ -87,7 +87,7 @@ export function requireObject(p: Placeholders<'newId'>, threadId: SQL) {
 /** The database's own message when {@link requireObject} failed. */
 export const OBJECT_LOST = 'NOT NULL constraint failed: email_threads.content_hash'
 
-/** Whether the content of the row is in R2 only because nobody used it: a write brings it back. */
+/** Whether the row's content is in R2 only because nobody used it: a write brings it back. */
 export const WAS_MOVED = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id
   AND o.company_id = email_threads.company_id AND o.bytes <= ${sql.raw(String(MAX_DATABASE_BYTES))})`
 
@@ -98,7 +98,7 @@ const mark = prepare((p: Placeholders<'companyId' | 'id' | 'now'>) =>
     .where(sql`id = ${p.id} AND company_id = ${p.companyId} AND content_used_at < ${p.now}`),
 )
 
-/** Notes that content of the database is used, once a day: what is noted is at most a day too early. */
+/** Records the use of content in the database, at most once a day, so the record may be a day early. */
 export async function markUsed(
   { companyId, db, now }: CompanyContext & { now: number },
   { id, content_used_at }: { id: string; content_used_at: number },
@@ -117,15 +117,15 @@ const byThread = prepare((p: Placeholders<'companyId' | 'id'>) =>
     .where(sql`email_threads.id = ${p.id} AND email_threads.company_id = ${p.companyId}`),
 )
 
-/** The object to which the sweep has moved content while it was read; null where it was replaced. */
+/** Finds the object to which the sweep moved content during a read; null if the content was replaced. */
 export async function findMoved({ companyId, db }: CompanyContext, row: { id: string; content_hash: string }) {
   const [[found]] = await db.read([byThread({ companyId, id: row.id })])
   return found?.content_hash === row.content_hash ? parseObject(found) : null
 }
 
-// Segments of texts that are more than one batch should hold: they stay in the database, and are written before the batch.
+// Segments of texts over the limit of a batch are uploaded to the database before the batch.
 
-/** Segments that one company may have uploaded at once, about 240 MB outside its quota: the sweep drops aborted ones. */
+/** Limits a company's uploaded segments to about 240 MB outside its quota: the sweep drops aborted ones. */
 const MAX_UPLOADS = 128
 
 const upload = prepare((p: Placeholders<'companyId' | 'newId' | 'field' | 'position' | 'data' | 'now'>) => {
@@ -133,7 +133,7 @@ const upload = prepare((p: Placeholders<'companyId' | 'newId' | 'field' | 'posit
   const target = [company_id, id, field, position]
   const values = { ...p, company_id: p.companyId, id: p.newId, created_at: p.now }
   const uploads = sql`(SELECT count(*) FROM email_thread_uploads WHERE company_id = ${p.companyId})`
-  // Repeated after a transient failure it may exist already, and must still be returned.
+  // A retry after a transient failure may find the row, and must still return it.
   return insertRow(emailThreadUploads, values, sql`WHERE ${uploads} < ${sql.raw(String(MAX_UPLOADS))}`)
     .onConflictDoUpdate({ target, set: { data: sql`excluded.data` } })
     .returning({ position })
@@ -154,7 +154,7 @@ export const dropUpload = prepare((p: Placeholders<'companyId' | 'newId'>) =>
   orm.delete(emailThreadUploads).where(sql`company_id = ${p.companyId} AND id = ${p.newId}`),
 )
 
-/** Uploads the segments that still have data, and drops it here. @throws ApiError 503 for too many uploads under way */
+/** Uploads segments and releases their data here. @throws ApiError 503 for too many uploads under way */
 export async function uploadSegments(
   { companyId, now, db }: RequestContext,
   newId: string,

@@ -3,17 +3,16 @@ import { ApiError } from '../../kernel/http/errors.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
 
 /*
- * Contents of threads in R2, in the deployment's own bucket: never in a company's own storage. Keys begin with `mail/`,
- * which no listing, download or presigned URL of files reaches: those begin with `orders/`.
+ * Contents of threads in the deployment's own R2 bucket, never in a company's storage. Keys begin with `mail/`, which
+ * no route of files reaches, since those begin with `orders/`. An object is its content's compressed segments, one
+ * behind the other (see `segments.ts`); the database has their lengths.
  *
- * An object is its content's segments one behind the other, each compressed by itself (see `segments.ts`); the database
- * has their lengths. It is written once, under a key that nothing else is ever written to, between two writes of the
- * database: the first announces it, the second names it, and fails unless it is still announced. The sweep removes only
- * what it has marked in the database before, which ends the announcement: so it removes nothing that a write is about to
- * name, however late that write comes.
+ * Each object is written once, under a unique key, between two writes of the database: the first announces it, the
+ * second names it and fails unless it is still announced. The sweep removes only objects that it has marked before,
+ * which ends their announcement: so a late write can never name a removed object.
  */
 
-/** So long an object stays that no thread names any more: backups name it for 42 days, Time Travel for 30. */
+/** Objects stay this long after the last thread named them: backups name them for 42 days, Time Travel for 30. */
 export const REPLACED_MS = 43 * 24 * 3_600_000
 
 export interface StoredObject {
@@ -24,7 +23,7 @@ export interface StoredObject {
   lengths: readonly number[]
 }
 
-/** The object of a row that was selected with `objectOfThread` of `kernel/db/columns.ts`. */
+/** Parses the object of a row selected with `objectOfThread` of `kernel/db/columns.ts`. */
 export function parseObject(row: {
   company_id: number
   content_hash: string
@@ -40,13 +39,13 @@ export function objectKey({ id, company_id, content_hash }: Omit<StoredObject, '
   return `mail/${company_id}/${content_hash}/${id}`
 }
 
-/** Reads a key of {@link objectKey}. */
+/** Parses a key of {@link objectKey}. */
 export function parseObjectKey(key: string) {
   const [, , content_hash = '', id = ''] = key.split('/')
   return { id, content_hash }
 }
 
-/** R2 failed: nothing is changed, and a retry may succeed. */
+/** A failure of R2: nothing is changed, and a retry may succeed. */
 function unavailable(cause: string): ApiError {
   return new ApiError('unavailable', { headers: { 'Retry-After': '10' }, cause })
 }
@@ -75,7 +74,7 @@ export async function putObject(
   }
 }
 
-/** The segments of an object that is being read, in their order. */
+/** Reads the segments of an object in their order. */
 export class ObjectReader {
   readonly #lengths: readonly number[]
   readonly #reader: ReadableStreamBYOBReader
@@ -87,7 +86,7 @@ export class ObjectReader {
     this.#reader = body.getReader({ mode: 'byob' })
   }
 
-  /** @throws Error when the object ends before */
+  /** @throws Error when the object ends too early */
   async read(): Promise<Uint8Array> {
     const length = this.#lengths[this.#next++] ?? 0
     const { value } = await this.#reader.readAtLeast(length, new Uint8Array(length))
@@ -101,16 +100,16 @@ export class ObjectReader {
 }
 
 /**
- * Opens an object; its body is read as it is needed.
+ * Opens an object; its body is read on demand.
  *
- * @param first the first segment that is needed
+ * @param first the first needed segment
  * @throws ApiError 503 when R2 fails or takes too long
  */
 export async function openObject(bucket: R2Bucket, object: StoredObject, first = 0): Promise<ObjectReader> {
   const key = objectKey(object)
   const range = { offset: sumOf(object.lengths.slice(0, first)) }
   const get = () => withDeadline(bucket.get(key, { range }), BUDGET_MS.storage)
-  // A failure of R2 often passes; one that hangs has taken all the time there is.
+  // A failure of R2 often passes, but a call that hangs has used up the time.
   const found = await get()
     .catch((error: unknown) => (error instanceof DeadlineError ? Promise.reject(error) : get()))
     .catch((error: unknown) => Promise.reject(unavailable(`R2 did not return mail content: ${nameOf(error)}`)))
@@ -121,7 +120,7 @@ export async function openObject(bucket: R2Bucket, object: StoredObject, first =
   return new ObjectReader(found.body, object.lengths, first)
 }
 
-/** All segments of a small object. @throws ApiError 503 as {@link openObject} */
+/** Reads all segments of a small object. @throws ApiError 503 as {@link openObject} */
 export async function readObject(bucket: R2Bucket, object: StoredObject): Promise<Uint8Array[]> {
   const reader = await openObject(bucket, object)
   const segments: Uint8Array[] = []

@@ -5,7 +5,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { emailThreadSegments, emailThreads } from '../../kernel/db/schema.ts'
 import { parseObject } from './objects.ts'
 
-/** What identifies a thread within its company; the email is lower-case. */
+/** Identifies a thread within its company; the email is lower-case. */
 export type ThreadKey = Record<'legacyThreadId' | 'accountEmail', string>
 
 export type Key = 'companyId' | keyof ThreadKey
@@ -16,19 +16,19 @@ export type ThreadRow = typeof emailThreads.$inferSelect
 export interface Segment {
   field: string
   position: number
-  /** Stored bytes. */
+  /** Stored bytes of the segment. */
   bytes: number
-  /** Base64, or bytes where R2 holds it. Null where it is not read yet, or not needed any more. */
+  /** Base64, or bytes from R2. Null before the read, or when the data is no longer needed. */
   data: string | Uint8Array | null
 }
 
-/** What a text's column holds while the text is stored in segments; no JSON text is equal to it. */
+/** The value of a text's column while segments hold the text; it equals no JSON text. */
 export const IN_SEGMENTS = '@'
 
-/** The segments of a thread are read with its row when all of them have fewer stored bytes than this together. */
+/** Segments with fewer stored bytes in total are read together with the row. */
 export const READ_AT_ONCE_BYTES = 262_144
 
-/** Raise the number at its start whenever the form of the response changes. */
+/** Raise the leading number whenever the form of the response changes. */
 const etag = sql<string>`'"1.' || ${emailThreads.id} || '.' || ${emailThreads.revision} || '"'`
 
 const threadRow = prepare((p: Placeholders<Key>) =>
@@ -44,8 +44,8 @@ const threadSegments = prepare((p: Placeholders<Key | 'knownEtags'>) =>
 )
 
 /**
- * A live thread and its segments: none when `knownEtags` has its ETag or `*`, without data when they are large. Those of
- * the content are in the `object` of R2 where there is one.
+ * Finds a live thread and its segments: none if `knownEtags` has its ETag or `*`, and without data if they are large.
+ * Content in R2 has its segments in the `object`.
  */
 export async function findThread({ companyId, db }: CompanyContext, key: ThreadKey, knownEtags: string[]) {
   const [[row], segments] = await db.read([
@@ -70,7 +70,7 @@ const segmentData = prepare((p: OfRevision) =>
     .orderBy(emailThreadSegments.position),
 )
 
-/** Reads the data of consecutive segments of one field. @returns false when they are not there any more */
+/** Reads the data of consecutive segments of one field. @returns false when they no longer exist */
 export async function readSegments(
   { companyId, db }: CompanyContext,
   { id, revision, content_revision }: ThreadRow,
@@ -91,7 +91,7 @@ export const isThread = (p: Placeholders<Key>): SQL =>
 
 export const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
 
-/** Segments by field and position; without data where those of the thread are large together. */
+/** Selects segments by field and position, without data if those of the thread are large together. */
 export const selectSegments = (threadId: SQL, condition: SQL = sql`1`) => {
   const storedBytes = sql`(SELECT sum(octet_length(data)) FROM ${emailThreadSegments} WHERE thread_id = ${threadId})`
   const isSmall = sql`${storedBytes} <= ${sql.raw(String(READ_AT_ONCE_BYTES))}`

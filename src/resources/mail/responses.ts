@@ -14,12 +14,14 @@ import { contentText, TEXT_FIELDS, type TextField, type ThreadInput, TIME_FIELDS
 
 const TIMES = [...TIME_FIELDS, 'created_at', 'updated_at'] as const
 
-/** JSON text, or the stored segment that holds it. */
+/** JSON text, or the stored segment with it. */
 type Part = string | Uint8Array | Segment
 
 const CONTENT = 'content'
 
-/** The memory of a response while it reads segments (as JSON, as text and as bytes), and while the caller reads a part. */
+/**
+ * The memory of a response while it reads segments (as JSON, as text and as bytes), and while the caller reads a part.
+ */
 const READING_BYTES = 10_000_000
 const SENDING_BYTES = 2_000_000
 
@@ -29,12 +31,12 @@ export function jsonResponse(text: string): Response {
   return new Response(text, { headers: HEADERS })
 }
 
-/** A page of a list, its elements as JSON text. */
+/** Builds a page of a list from elements in JSON text. */
 export function listResponse(elements: readonly string[], pagination: object): Response {
   return jsonResponse(`{"data":[${elements.join(',')}],"pagination":${JSON.stringify(pagination)}}`)
 }
 
-/** JSON of the contract's thread context; stored JSON is sent as it is. */
+/** Builds the JSON of the contract's thread context; stored JSON is sent unchanged. */
 export function contextText(row: ThreadContextRow): string {
   const times = { fetched_at: isoTime(row.fetched_at), updated_at: isoTime(row.updated_at) }
   const members = Object.entries({ ...row, ...times }).map(([name, value]) => {
@@ -44,13 +46,13 @@ export function contextText(row: ThreadContextRow): string {
   return `{${members.join(',')}}`
 }
 
-/** JSON of the contract's email thread without its content. */
+/** Builds the JSON of the contract's email thread without its content. */
 export function summaryText(row: ThreadSummaryRow): string {
   const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] === null ? 'null' : completed(row[field])}`)
   return `${headOf(row)}${texts.join('')}}`
 }
 
-/** JSON text of a text that may have been cut behind any of its characters, inside an escape too. */
+/** Completes the JSON of a truncated text, which may end inside an escape. */
 function completed(text: string): string {
   if (text.endsWith('"')) return text
   const whole = /^"(?:[^"\\]|\\u[\da-f]{4}|\\["\\/bfnrt])*/i.exec(text)?.[0] ?? '"'
@@ -58,10 +60,10 @@ function completed(text: string): string {
 }
 
 /**
- * The email thread of the contract.
+ * Builds the email thread of the contract.
  *
- * @param thread.segments those that the response needs: of the content, unless it was sent, and of texts
- * @param thread.input what was just written: its content and texts need not be read
+ * @param thread.segments the needed ones: of the content, unless it was sent, and of texts
+ * @param thread.input the input of this write: its content and texts need no read
  * @param thread.object of R2, with the content
  * @throws ApiError 503 when R2 does not return the content
  */
@@ -82,7 +84,7 @@ interface ShownThread {
   object?: StoredObject | null | undefined
 }
 
-/** The segments with those of an object: with their data where the content is small. */
+/** Adds the segments of an object, with their data if the content is small. */
 async function withObject({ mailContents }: RequestContext, { row, segments }: ShownThread, object: StoredObject) {
   const isSmall = row.content_bytes < SMALL_BODY_BYTES
   const data = isSmall ? await readObject(mailContents, object) : []
@@ -93,8 +95,8 @@ async function withObject({ mailContents }: RequestContext, { row, segments }: S
 }
 
 /**
- * Streams the text of each part, so that the response is never in memory as a whole: unread segments are read when their
- * turn comes. A failure aborts the stream: the caller never sees a complete body. The lease is held until the end.
+ * Streams the text of each part, so that the response is never in memory as a whole; each segment is read in its turn.
+ * A failure aborts the stream: the caller never sees a complete body. The lease is held until the end.
  */
 async function streamParts(
   context: RequestContext,
@@ -102,22 +104,22 @@ async function streamParts(
   parts: readonly Part[],
   lease: Lease,
 ) {
-  // A request that holds its body, or its segments, has room for the parts of it.
+  // A request that holds its body or its segments has room for their parts.
   let heldBytes = Math.max(lease.bytes, SENDING_BYTES)
   await lease.resize(Math.max(lease.bytes, parts.some(isUnread) ? READING_BYTES : SENDING_BYTES))
   let reader = object ? await openObject(context.mailContents, object) : null
-  /** Reads this part, and with it those behind it that are small enough. */
+  /** Reads this part together with the following small ones. */
   const read = async (part: Segment, index: number) => {
     const isContent = part.field === CONTENT
     if (!(isContent && reader) && (await readSegments(context, row, batchFrom(parts, index)))) return
-    // The sweep has moved the content since it was looked for.
+    // The sweep may have moved the content since the thread was read.
     const moved = isContent && !reader ? await findMoved(context, row) : null
     if (moved) reader = await openObject(context.mailContents, moved, part.position)
     if (!isContent || !reader) throw new Error('The thread was replaced while it was sent.')
     part.data = await reader.read()
   }
   lease.isStreaming = true
-  // A write to a stream of the runtime's own resolves when the caller has read the piece.
+  // A write to the runtime's own stream resolves when the caller has read the piece.
   const { readable, writable } = new IdentityTransformStream()
   const writer = writable.getWriter()
   const abort = (error: unknown) => void writer.abort(error).catch(() => undefined)
@@ -150,12 +152,12 @@ async function streamParts(
       lease.release()
     }
   }
-  // Kept alive until it ends: only then does it notice that the caller has gone.
+  // `waitUntil` keeps the stream alive until it ends: only then does it notice that the caller has gone.
   context.waitUntil(send())
   return readable
 }
 
-/** The segment at this place, and the unread ones behind it that are small enough to be read with it. */
+/** Collects the segment at this index, and the following unread ones that are small enough for one read. */
 function batchFrom(parts: readonly Part[], index: number): Segment[] {
   const batch: Segment[] = []
   let bytes = 0
@@ -168,7 +170,7 @@ function batchFrom(parts: readonly Part[], index: number): Segment[] {
   return batch
 }
 
-/** JSON of the fields that are in every response, without the last brace. */
+/** Builds the JSON of the fields in every response, without the last brace. */
 function headOf(row: Omit<ThreadSummaryRow, TextField>): string {
   const times = TIMES.map((name) => [name, isoTimeOrNull(row[name])])
   const { id, account_email, legacy_thread_id, message_count, deleted } = row
@@ -199,7 +201,7 @@ function textOf(part: Part): Uint8Array {
   return isSegment(part) ? fromSegment(part.data ?? '') : part
 }
 
-/** How much text the segments of another field than the content hold is not known. */
+/** The length of other fields' segments is unknown: only content can be a small part. */
 function isSmallPart(part: Part): boolean {
   return isSegment(part) ? part.field === CONTENT && part.data !== null : part.length < SMALL_BODY_BYTES
 }

@@ -78,13 +78,13 @@ export const routes = [
     return threadResponse(context, { row, segments, headers, object }, lease)
   }),
 
-  // To compress and send a large body again costs more than to read the stored hashes, which runs beside the rate check.
+  // Compressing and sending a large body again costs more than reading the stored hashes beside the rate check.
   route(contract.putEmailThread, putThread, ({ legacyThreadId }, context, announcedBytes = SMALL_BODY_BYTES) =>
     announcedBytes < SMALL_BODY_BYTES ? undefined : prefetchHashes(context, legacyThreadId),
   ),
 ]
 
-/** @throws ApiError 400 naming each element that names another company: a read would leave it out */
+/** @throws ApiError 400 naming each element of another company: a read would omit it */
 function refuseOtherCompanies(companyId: number, body: NewThreadContext): void {
   const elements = [
     { path: 'client_data', element: body.client_data },
@@ -100,7 +100,7 @@ function refuseOtherCompanies(companyId: number, body: NewThreadContext): void {
   if (issues.length > 0) throw invalid(issues)
 }
 
-/** Stores a whole thread in one batch, which writes nothing but the row when the content is stored already. */
+/** Stores a whole thread in one batch, which writes only the row if the content is already stored. */
 async function putThread(
   { params, body }: Input<typeof contract.putEmailThread>,
   context: RequestContext,
@@ -122,7 +122,7 @@ async function putThread(
 
   const thread = await compressThread(context, key, input)
   if (isLarge) {
-    // The compressed segments replace the body from here on, so that another request has the memory while this one waits.
+    // The compressed segments replace the body, so that its memory is free for other requests while this one waits.
     releaseBytes(body)
     for (const segment of thread.content) lease.own(segment)
     await lease.resize(Math.min(lease.bytes, thread.heldBytes))

@@ -3,18 +3,21 @@ import { createHash } from 'node:crypto'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { releaseBytes } from '../../kernel/http/memory.ts'
 
-/** Bytes of text in one segment: in base64 at most 1,900,000, where a value in D1 may have 2,000,000. */
+/** Bytes of text in one segment: at most 1,900,000 in base64, below D1's 2,000,000 for a value. */
 export const SEGMENT_BYTES = 1_400_000
 
-/** Compressed content of more bytes is written to R2. What is in R2 though it has fewer was moved there by the sweep. */
+/** Larger compressed content is written to R2. The sweep also moves unused smaller content there. */
 export const MAX_DATABASE_BYTES = 1_000_000
 
 /** The fastest quality: HTML mail shrinks to a sixth at about 300 MB a second, and the next levels gain little. */
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1 }
-/** With one output buffer, none is copied from several that all become garbage. */
+/** Spare room gives one output buffer, instead of several that are joined and become garbage. */
 const SPARE_BYTES = 16_384
 
-/** The text as values of one row each, lazily. Cuts anywhere, even inside a character: only all together are text. */
+/**
+ * Splits the text into values of one row each, lazily. Cuts may fall inside a character: only the joined segments are
+ * text.
+ */
 export function* toSegments(pieces: readonly Uint8Array[]): Generator<string> {
   for (const segment of compressSegments(pieces)) {
     yield segment.toBase64()
@@ -22,7 +25,7 @@ export function* toSegments(pieces: readonly Uint8Array[]): Generator<string> {
   }
 }
 
-/** The segments before they are base64, each in a buffer of its own length. */
+/** Compresses the segments without base64, each in a buffer of its own length. */
 export function* compressSegments(pieces: readonly Uint8Array[]): Generator<Uint8Array> {
   for (const part of cut(pieces, SEGMENT_BYTES)) {
     const compressed = brotliCompressSync(part, { params: PARAMS, chunkSize: part.length + SPARE_BYTES })
@@ -32,10 +35,10 @@ export function* compressSegments(pieces: readonly Uint8Array[]): Generator<Uint
   }
 }
 
-/** The part of the text that a segment holds: one of {@link toSegments}, or of {@link compressSegments}, which is released. */
+/** The text in a segment of {@link toSegments} or of {@link compressSegments}; the latter's memory is released. */
 export function fromSegment(segment: string | Uint8Array): Uint8Array {
   const compressed = typeof segment === 'string' ? Uint8Array.fromBase64(segment) : segment
-  // Mail grows sixfold.
+  // Decompressed mail grows about sixfold.
   const chunkSize = Math.min(SEGMENT_BYTES, 8 * compressed.length) + SPARE_BYTES
   const text = brotliDecompressSync(compressed, { maxOutputLength: SEGMENT_BYTES, chunkSize })
   releaseBytes(compressed)
@@ -49,7 +52,7 @@ export function hashOf(pieces: readonly Uint8Array[]): string {
   return hash.digest('hex')
 }
 
-/** The same bytes in parts of `size`, the last one shorter. At most one part is copied at a time. */
+/** Splits the bytes into parts of `size`, the last one shorter. At most one part is copied at a time. */
 function* cut(pieces: readonly Uint8Array[], size: number): Generator<Uint8Array> {
   let part: Uint8Array[] = []
   let room = size
@@ -68,7 +71,7 @@ function* cut(pieces: readonly Uint8Array[], size: number): Generator<Uint8Array
   if (part.length > 0) yield join(part)
 }
 
-/** The pieces as one; a single piece is not copied. */
+/** Joins the pieces; a single one is not copied. */
 function join(pieces: readonly Uint8Array[]): Uint8Array {
   const [first, ...rest] = pieces
   return first && rest.length === 0 ? first : Buffer.concat(pieces)

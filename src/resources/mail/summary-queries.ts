@@ -9,7 +9,7 @@ import type { CursorPlace } from '../../kernel/http/cursor.ts'
 import { isLive, isThread, type Key, type ThreadKey, type ThreadRow } from './queries.ts'
 import { TEXT_FIELDS, type TextField } from './thread-input.ts'
 
-/** Characters of JSON that a list has of a text, and the end of one that it has cut. */
+/** Characters of a text's JSON in a list, and the end of a truncated one. */
 const TEXT_CHARACTERS = 2_000
 export const CUT = '…'
 
@@ -26,7 +26,7 @@ const OTHER_FIELDS = [
   'deleted',
 ] as const
 
-/** A thread without its content; `deleted` is 0 or 1. A text is JSON, cut where it is long: see {@link CUT}. */
+/** A thread without its content; `deleted` is 0 or 1. A text is JSON, truncated if it is long: see {@link CUT}. */
 export type ThreadSummaryRow = Pick<ThreadRow, Exclude<(typeof OTHER_FIELDS)[number], 'deleted'> | TextField> & {
   deleted: boolean | number
 }
@@ -42,10 +42,10 @@ const summary: SQL = (() => {
 
 const decode = (json: string): ThreadSummaryRow => JSON.parse(json)
 
-/** Threads that one page looks at: it may have fewer than requested, or none, where others are filtered out. */
+/** Limits the threads read for one page: with filters it may have fewer than requested, or none. */
 const MAX_SCANNED = 1_000
 
-/** Whether threads are listed, by their `deleted`. */
+/** The values of `deleted` that are listed. */
 const LISTED = { exclude: '[0]', include: '[0,1]', only: '[1]' }
 
 type Page = Placeholders<'companyId' | 'accountEmail' | 'listed' | 'updatedSince' | 'createdAt' | 'id' | 'limit'>
@@ -63,7 +63,7 @@ const page = prepareBatch((p: Page) => {
       .from(sql`(${scanned})`)
       .where(isListed)
       .limit(p.limit),
-    // The last thread that was looked at, where those that are listed do not fill the page.
+    // The last thread read, if the listed ones do not fill the page.
     orm.select({ created_at: sql<number>`created_at`, id: sql<string>`id` }).from(
       sql`(SELECT created_at, id FROM ${emailThreads} WHERE ${follows} ORDER BY ${order}
           LIMIT iif(${isFull}, 0, 1) OFFSET ${sql.raw(String(MAX_SCANNED - 1))})`,
@@ -72,9 +72,9 @@ const page = prepareBatch((p: Page) => {
 })
 
 /**
- * A page of a mailbox's threads, newest created first, without their content.
+ * Lists a page of a mailbox's threads, newest created first, without their content.
  *
- * @param options.after the `next` of the page before
+ * @param options.after the `next` of the previous page
  * @returns `next` is null when no thread follows
  */
 export async function listThreads(
@@ -112,7 +112,9 @@ const deletion = prepareNamed((p: Placeholders<Actor | Key, KeyName>) => {
   }
 })
 
-/** The soft deletion of a thread, which keeps its content. Its result is undefined when there is none, or it is deleted. */
+/**
+ * Soft-deletes a thread, which keeps its content. The result is undefined if it does not exist or is already deleted.
+ */
 export function threadDeletionOf(context: RequestContext, key: ThreadKey): Write<ThreadSummaryRow | undefined> {
   return {
     statements: deletion({ ...writerOf(context), ...key }),

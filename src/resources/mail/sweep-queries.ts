@@ -7,17 +7,17 @@ import { emailThreadObjects, emailThreadSegments, emailThreads, IN_OBJECT } from
 import { WRITING_MS } from './object-queries.ts'
 import { REPLACED_MS, type StoredObject, sumOf } from './objects.ts'
 
-// What the sweep does with mail contents, across companies: those that are being moved to another database wait.
+// The sweep works across companies; those under move are skipped until their move ends.
 
 const OF_SETTLED = isSettled(sql`company_id`)
 
-/** Content that nobody read or wrote for 30 days moves to R2: its use may be noted a day too early. */
+/** Content unused for 30 days moves to R2: the recorded use may be a day early. */
 const UNUSED_MS = 31 * 24 * 3_600_000
 
-/** Threads of before this was noted, in one sweep. */
+/** Rows backfilled per sweep. */
 const BACKFILLED = 1_000
 
-/** Notes the last write as the last use where none is noted. */
+/** Backfills a missing last use with the last write. */
 export async function backfillUse({ db }: CompanyContext): Promise<void> {
   const unknown = sql`SELECT id FROM email_threads WHERE content_used_at = 0 AND ${OF_SETTLED} LIMIT ${sql.raw(String(BACKFILLED))}`
   await db.writeIdempotent([
@@ -28,7 +28,7 @@ export async function backfillUse({ db }: CompanyContext): Promise<void> {
   ])
 }
 
-/** A thread whose content moves; `lengths` are the stored bytes of its segments in R2, where they are not base64. */
+/** A thread whose content moves; `lengths` are the segments' bytes in R2, without base64. */
 export interface UnusedThread {
   id: string
   company_id: number
@@ -37,7 +37,7 @@ export interface UnusedThread {
   lengths: number[]
 }
 
-/** Threads whose content is unused, those that are so for longest first. */
+/** Lists threads with unused content, the longest unused first. */
 export async function listUnused({ db }: CompanyContext, nowMs: number, limit: number): Promise<UnusedThread[]> {
   const { id, company_id, content_hash, content_revision } = emailThreads
   const bytes = sql`octet_length(data) / 4 * 3 - (substr(data, -1) = '=') - (substr(data, -2) = '==')`
@@ -47,7 +47,7 @@ export async function listUnused({ db }: CompanyContext, nowMs: number, limit: n
     orm
       .select({ id, company_id, content_hash, content_revision, segments: segments.as('segments') })
       .from(emailThreads)
-      // One that is being imported has the revision 0.
+      // Revision 0 marks a thread whose import is incomplete.
       .where(sql`content_used_at BETWEEN 1 AND ${nowMs - UNUSED_MS} AND revision > 0 AND ${OF_SETTLED}`)
       .orderBy(emailThreads.content_used_at)
       .limit(limit),
@@ -58,7 +58,7 @@ export async function listUnused({ db }: CompanyContext, nowMs: number, limit: n
   })
 }
 
-/** One segment of content. @throws Error when it is not there any more */
+/** Reads one segment of content. @throws Error when it no longer exists */
 export async function readContent({ db }: CompanyContext, thread: UnusedThread, position: number): Promise<Uint8Array> {
   const { id, company_id, content_revision } = thread
   const [[segment]] = await db.read([
@@ -74,7 +74,7 @@ export async function readContent({ db }: CompanyContext, thread: UnusedThread, 
   return Uint8Array.fromBase64(segment.data)
 }
 
-/** Announces the objects of threads: see `objects.ts`. Fails where one of the companies was frozen a moment ago. */
+/** Announces the objects of threads: see `objects.ts`. Fails if one of the companies was frozen a moment ago. */
 export async function announceMoves(
   { db }: CompanyContext,
   objects: readonly StoredObject[],
@@ -87,10 +87,10 @@ export async function announceMoves(
 }
 
 /**
- * Makes the objects those of their threads, in place of the segments, unless content was used or replaced meanwhile. The
- * threads keep their revision: nothing of them changes for a reader.
+ * Replaces the segments of threads by their objects, unless content was used or replaced meanwhile. The threads keep
+ * their revision, since readers see no change.
  *
- * @param moved `[object id, thread]` of each object that is written
+ * @param moved `[object id, thread]` of each written object
  * @returns how many threads were moved
  */
 export async function nameMoves(
@@ -126,7 +126,7 @@ export async function nameMoves(
   return rowsMoved.length
 }
 
-/** Threads without content of their own to move are not looked at again, or not for another 30 days. */
+/** Skips threads without content to move, permanently or for another 30 days. */
 export async function skipThreads(
   { db }: CompanyContext,
   threads: readonly UnusedThread[],
@@ -143,7 +143,7 @@ export async function skipThreads(
   ])
 }
 
-/** Marks objects that nothing names: from then on nothing can. @returns those that are to be removed now */
+/** Marks unnamed objects, which no write can name from then on. @returns those to remove now */
 export async function markRemovals({ db }: CompanyContext, nowMs: number, limit: number) {
   const { id, company_id, content_hash } = emailThreadObjects
   const due: SQL = sql`SELECT id FROM email_thread_objects
@@ -158,7 +158,7 @@ export async function markRemovals({ db }: CompanyContext, nowMs: number, limit:
   return rows
 }
 
-/** Ends announcements of objects that could not be written. Their `remove_at` stays: they may come late. */
+/** Ends announcements of objects that could not be written. Their `remove_at` stays, since they may appear late. */
 export async function withdrawMoves({ db }: CompanyContext, ids: readonly string[]): Promise<void> {
   await db.writeIdempotent([
     orm
@@ -168,7 +168,7 @@ export async function withdrawMoves({ db }: CompanyContext, ids: readonly string
   ])
 }
 
-/** Forgets objects that R2 has removed. */
+/** Removes the records of objects that R2 has removed. */
 export async function forgetObjects({ db }: CompanyContext, objects: readonly { id: string }[]): Promise<void> {
   const ids = JSON.stringify(objects.map(({ id }) => id))
   await db.writeIdempotent([

@@ -16,13 +16,13 @@ import {
   withdrawMoves,
 } from './sweep-queries.ts'
 
-/** Of one sweep: at most 200 threads, so 57,600 a day, and 200 MB but for the last page. */
+/** Limits one sweep to 200 threads, so 57,600 a day, and to 200 MB plus one page. */
 const PAGE_THREADS = 20
 const MAX_PAGES = 10
 const MAX_BYTES = 200_000_000
-/** No page is begun after so long. */
+/** No page starts after this time. */
 const MOVING_MS = 30_000
-/** Threads that are read and written side by side: each has one segment in memory. */
+/** Threads moved in parallel: each holds one segment in memory. */
 const SIDE_BY_SIDE = 4
 
 /** R2 removes at most 1,000 objects in a call. */
@@ -30,8 +30,8 @@ const REMOVED_AT_ONCE = 500
 const MAX_REMOVALS = 5
 
 /**
- * What the cron trigger does with the mail contents of one database: moves those that nobody used for 30 days to R2, and
- * removes objects that nothing names. What fails is logged, and repeated by the next sweep.
+ * Moves mail contents of one database that nobody used for 30 days to R2, and removes unnamed objects. A failure is
+ * logged, and the next sweep retries.
  */
 export async function sweepMailContents(binding: D1Database, bucket: R2Bucket, nowMs: number): Promise<void> {
   const context = { companyId: 0, db: openDatabase(binding) }
@@ -75,7 +75,7 @@ async function moveUnused(context: CompanyContext, bucket: R2Bucket, nowMs: numb
   return moved
 }
 
-/** @throws Error when not one could be written */
+/** @throws Error when no thread could be written */
 async function moveThreads(context: CompanyContext, bucket: R2Bucket, threads: readonly UnusedThread[], nowMs: number) {
   const moves = threads.map((thread) => ({ thread, object: { ...thread, id: crypto.randomUUID() } }))
   const objects = moves.map(({ object }) => object)
@@ -97,7 +97,7 @@ async function moveThreads(context: CompanyContext, bucket: R2Bucket, threads: r
   if (unwritten.length > 0) await withdrawMoves(context, unwritten)
   if (written.length === 0) throw new Error('R2 or the database failed.')
   const moved = await nameMoves(context, written, nowMs)
-  // Content that cannot be read must not be the first of every sweep.
+  // Otherwise unreadable content would come first in every sweep.
   if (failed.length > 0) await skipThreads(context, failed, nowMs)
   return moved
 }

@@ -5,7 +5,7 @@ import { accountEmail } from './contract.ts'
 import { JsonError, type Member, scanObject } from './json-scan.ts'
 import { hashOf } from './segments.ts'
 
-/** Texts that are stored and returned as the JSON that was sent. */
+/** Texts stored and returned as the JSON that was sent. */
 export const TEXT_FIELDS = ['mail_thread_id', 'subject', 'snippet', 'mail_history_id'] as const
 export type TextField = (typeof TEXT_FIELDS)[number]
 
@@ -16,13 +16,13 @@ const ARRAY_FIELDS = ['participants', 'labels', 'messages'] as const
 type ArrayField = (typeof ARRAY_FIELDS)[number]
 
 const SCALARS = Object.fromEntries(['account_email', ...TEXT_FIELDS, ...TIME_FIELDS].map((field) => [field, null]))
-/** The fields that are read, the arrays with the kind of their elements. */
+/** Fields to read; arrays with the kind of their elements. */
 const FIELDS = {
   ...(SCALARS as Record<'account_email' | TextField | TimeField, null>),
   ...({ participants: 'object', labels: 'string', messages: 'object' } as const),
 }
 
-/** The arrays of a thread; one that was not sent is empty. */
+/** The arrays of a thread; an omitted one is empty. */
 export interface Content extends Record<ArrayField, Member> {
   /** SHA-256 of {@link contentText}, lower-case hex. */
   hash: string
@@ -35,12 +35,14 @@ const decoder = new TextDecoder()
 
 const EMPTY_ARRAY: Member = { text: encoder.encode('[]'), kind: 'array', count: 0, mismatches: [] }
 
-/** No email or date-time is longer; a longer text is not even decoded. */
+/** Emails and date-times are shorter, so a longer text is not even decoded. */
 const SHORT_TEXT_BYTES = 4_096
-/** The estimated size of a cache entry beside its bodies. */
+/** The estimated size of a cache entry besides its bodies. */
 const CACHE_ENTRY_BYTES = 2_000
 
-/** Small content by company and thread, each array a view of its body: sent again, it needs no scan and no hash. */
+/**
+ * Caches small content by company and thread, each array a view of its body: the same bytes need no new scan and hash.
+ */
 export const contentCache = new LruCache<string, Content>({
   maxWeight: 8_000_000,
   weigh: (content) => {
@@ -49,7 +51,7 @@ export const contentCache = new LruCache<string, Content>({
   },
 })
 
-/** JSON text of the three arrays as members of an object, in pieces. */
+/** Builds the JSON text of the three arrays as members of an object, in pieces. */
 export function contentText(content: Record<ArrayField, Member>): Uint8Array[] {
   return ARRAY_FIELDS.flatMap((field, index) => [
     encoder.encode(`${index > 0 ? ',' : ''}"${field}":`),
@@ -58,11 +60,11 @@ export function contentText(content: Record<ArrayField, Member>): Uint8Array[] {
 }
 
 /**
- * Reads the UTF-8 of a PUT without building its values: arrays and texts stay the bytes that were sent, so that no
+ * Reads the UTF-8 of a PUT without building its values: arrays and texts keep the bytes that were sent, so that no
  * number or escape in them changes.
  *
- * @param cached content of an earlier body: an array with the same bytes is taken from there
- * @returns the lower-case email, texts as JSON and times in milliseconds; a field that was left out is absent
+ * @param cached content of an earlier body: an array with the same bytes is reused
+ * @returns the lower-case email, texts as JSON and times in milliseconds; an omitted field is absent
  * @throws ApiError 400 with every issue's path
  */
 export function parseThread(bytes: Uint8Array, cached?: Content) {
@@ -118,7 +120,7 @@ function scan(bytes: Uint8Array, cached?: Content): Map<keyof typeof FIELDS, Mem
 
 const NOUNS = { object: 'an object', string: 'a string' }
 
-/** What a value is, for a message. */
+/** Names the kind of a value, for a message. */
 function nounOf({ kind, text: [first = 0] }: Member): string {
   if (kind === 'null') return 'null'
   if (kind === 'other') return TRUE_OR_FALSE.has(first) ? 'a boolean' : 'a number'
@@ -127,7 +129,7 @@ function nounOf({ kind, text: [first = 0] }: Member): string {
 
 const TRUE_OR_FALSE: ReadonlySet<number> = new Set(encoder.encode('tf'))
 
-/** The value of a short string, else an empty text. */
+/** Reads a short string, else an empty text. */
 function shortText(member: Member | undefined): string {
   const isShort = member?.kind === 'string' && member.text.length <= SHORT_TEXT_BYTES
   return isShort ? JSON.parse(decoder.decode(member.text)) : ''
@@ -137,15 +139,15 @@ const DATE_TIME =
   /^(\d{4}-\d\d-\d\d)T((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,30}))?)?(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)$/i
 
 /**
- * An ISO 8601 date-time with an offset as milliseconds since the epoch; finer fractions are cut. Null for any other text,
- * a day that does not exist, and a UTC year without four digits.
+ * Parses an ISO 8601 date-time with an offset to milliseconds since the epoch; finer fractions are truncated. Null for
+ * any other text, a day that does not exist, and a UTC year without four digits.
  */
 export function parseDateTime(text: string): number | null {
   const parts = DATE_TIME.exec(text)
   if (!parts) return null
   const [, date = '', time, second = '00', fraction = '', sign = '+', hours = '0', minutes = '0'] = parts
   const local = Date.parse(`${date}T${time}:${second}.${fraction.slice(0, 3).padEnd(3, '0')}Z`)
-  // A day that does not exist is refused or becomes a day of the next month.
+  // A day that does not exist is rejected or becomes a day of the next month.
   if (Number.isNaN(local) || !new Date(local).toISOString().startsWith(date)) return null
   const ms = local - Number(`${sign}1`) * (Number(hours) * 60 + Number(minutes)) * 60_000
   return /^\d{4}-/.test(new Date(ms).toISOString()) ? ms : null

@@ -26,19 +26,21 @@ import { IN_SEGMENTS, isThread, type Key, type Segment, selectSegments, type Thr
 import { compressSegments, MAX_DATABASE_BYTES, toSegments } from './segments.ts'
 import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './thread-input.ts'
 
-/** A text of more bytes than this is stored in segments. */
+/** Texts with more bytes are stored in segments. */
 const INLINE_BYTES = 100_000
 
-/** Of the segments in one batch: more are uploaded before. */
+/** Limits the segments in one batch: more are uploaded before. */
 const BATCH_BYTES = 4_000_000
 
-/** The content hashes last seen stored, by company and legacy id, then by mailbox: a hint that each statement checks. */
+/**
+ * The stored content hashes last seen, by company and legacy id, then by mailbox: a hint that each statement checks.
+ */
 const knownHashes = new LruCache<string, ReadonlyMap<string, string>>({ maxWeight: 10_000 })
 
 const { company_id, legacy_thread_id, account_email, content_hash } = emailThreads
 const HASH_COLUMNS = { company_id, legacy_thread_id, account_email, content_hash }
 
-/** Remembers which content of a thread is stored. */
+/** Remembers a thread's stored content. */
 export const rememberHash = (row: RowOf<typeof HASH_COLUMNS>): void => {
   const key = `${row.company_id}/${row.legacy_thread_id}`
   knownHashes.set(key, new Map(knownHashes.get(key)).set(row.account_email, row.content_hash))
@@ -52,10 +54,10 @@ const storedHashes = prepare((p: Placeholders<'companyId' | 'legacyThreadId'>) =
     .limit(100),
 )
 
-/** Reads the hashes that are stored under a legacy id, of at most 100 mailboxes, unless this isolate knows any. */
+/** Reads the stored hashes of a legacy id, of at most 100 mailboxes, unless this isolate knows any. */
 export async function prefetchHashes({ companyId, db }: RequestContext, legacyThreadId: string): Promise<void> {
   if (knownHashes.get(`${companyId}/${legacyThreadId}`)) return
-  // Without the hint the content is sent, and the batch finds that it is stored.
+  // Without the hint the content is sent, and the batch detects that it is stored.
   const [hashes] = await db.read([storedHashes({ companyId, legacyThreadId })]).catch(() => [[]])
   hashes?.forEach(rememberHash)
 }
@@ -66,7 +68,7 @@ const touch = prepare((p: Write) =>
   orm
     .update(emailThreads)
     .set({ ...sentColumns(p), revision: sql`${emailThreads.revision} + 1` })
-    // The quota is checked where bytes are written: here they only replace as many.
+    // The quota is checked when bytes are written: here they only replace as many.
     .where(
       sql`${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED}
         AND ${storedTextBytes(p)} = ${p.sentTextBytes}
@@ -75,7 +77,9 @@ const touch = prepare((p: Write) =>
     .returning(),
 )
 
-/** Updates all but the content; undefined unless that is known to be stored and the texts are inline, of equal size. */
+/**
+ * Updates all but the content; undefined unless that is stored for certain and the texts are inline and of equal size.
+ */
 export async function touchThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
   const known = knownHashes.get(`${context.companyId}/${key.legacyThreadId}`)?.get(key.accountEmail)
   if (known !== input.content.hash || TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
@@ -89,7 +93,7 @@ export async function touchThread(context: RequestContext, key: ThreadKey, input
   return row
 }
 
-/** The statements of {@link writeThread}, but for the segments. */
+/** The statements of {@link writeThread}, without those of segments. */
 const replaceThread = prepareBatch((p: Write) => {
   const columns = sentColumns(p)
   const { revision, content_revision } = emailThreads
@@ -120,7 +124,7 @@ const replaceThread = prepareBatch((p: Write) => {
 })
 
 const insertSegment = prepare((p: Placeholders<Key | 'field' | 'position' | 'data'>) =>
-  // Content is written by this batch or not at all: only then is its revision the thread's.
+  // If this batch writes the content, its revision is the thread's.
   insertRow(
     emailThreadSegments,
     { thread_id: sql`id`, field: p.field, position: p.position, data: p.data },
@@ -128,24 +132,24 @@ const insertSegment = prepare((p: Placeholders<Key | 'field' | 'position' | 'dat
   ),
 )
 
-/** The id of the thread, if its content was written by this batch. */
+/** Selects the thread's id, if this batch wrote its content. */
 const written = (p: Placeholders<Key>) =>
   sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)} AND content_revision = revision)`
 
 const endNamingOfWritten = prepare((p: Placeholders<Key | 'now'>) => endNaming(p, written(p)))
 
-/** The object becomes the thread's, or the batch fails. */
+/** Gives the object to the thread, or fails the batch. */
 const nameWritten = prepareBatch((p: Placeholders<Key | 'newId'>) => [
   nameObject(p, written(p)),
   requireObject(p, written(p)),
 ])
 
-/** What the check of the quotas is about. */
+/** Identifies the batch for the check of quotas. */
 const batchOf = ({ companyId, tokenId, now }: ReturnType<typeof actorOf>) => ({ companyId, tokenId, now })
 
 /**
- * Compresses what was sent: content of more than {@link MAX_DATABASE_BYTES} is for R2, and of texts what is more than one
- * batch should hold is uploaded.
+ * Compresses the sent fields: content over {@link MAX_DATABASE_BYTES} goes to R2, and texts over the limit of a batch
+ * are uploaded.
  *
  * @returns nothing of it references the body; `heldBytes` are in memory until the thread is written
  */
@@ -187,12 +191,12 @@ export async function compressThread(context: RequestContext, key: ThreadKey, in
   }
 }
 
-/** Writes content that is for R2, so that {@link writeThread} can name it. @throws ApiError 503 when that fails */
+/** Writes content to R2, so that {@link writeThread} can name it. @throws ApiError 503 when that fails */
 export async function storeContent(context: RequestContext, { object, content }: CompressedThread): Promise<void> {
   if (!object) return
   await announceObject(context, object)
   await putObject(context.mailContents, object, content).catch((error: unknown) => {
-    // It would count as one under way for an hour.
+    // Otherwise the object would count as under way for an hour.
     context.waitUntil(withdrawObject(context, object.id, false).catch(() => undefined))
     throw error
   })
@@ -201,7 +205,7 @@ export async function storeContent(context: RequestContext, { object, content }:
 type CompressedThread = Awaited<ReturnType<typeof compressThread>>
 
 /**
- * Creates the thread, or replaces what was sent of it, in one transaction. Content that is stored already is not written.
+ * Creates the thread or replaces the sent fields in one transaction. Content that is already stored is not written.
  *
  * @returns the row, and the segments of the texts that were not sent
  * @throws ApiError 413 when the company would exceed a quota; nothing is changed then
@@ -209,7 +213,7 @@ type CompressedThread = Awaited<ReturnType<typeof compressThread>>
 export async function writeThread(context: RequestContext, { values, segments, object }: CompressedThread) {
   const { db, announceChange, waitUntil } = context
   const isUploaded = segments.some(({ field, data }) => field !== 'content' && data === null)
-  // An upload is moved once: a repeated batch would not find it.
+  // An upload is moved once, so a repeated batch would not find it.
   const write = isUploaded ? db.write : db.writeIdempotent
   const withdraw = () => {
     if (object) waitUntil(withdrawObject(context, object.id, true).catch(() => undefined))
@@ -233,14 +237,14 @@ export async function writeThread(context: RequestContext, { values, segments, o
     throw refusal ?? ofMail
   })
   if (!row) throw new Error('An upsert returned no row.')
-  // The content was stored already.
+  // The content was already stored.
   if (row.content_revision !== row.revision) withdraw()
   rememberHash(row)
   announceChange()
   return { row, otherSegments }
 }
 
-/** After a batch that was undone for certain. */
+/** Checks the quotas after a batch that was certainly rolled back. */
 async function overQuota({ db, companyId }: RequestContext, values: CompressedThread['values']): Promise<ApiError> {
   const quota = orm.select({ bytes: companies.mail_quota_bytes }).from(companies).where(eq(companies.id, companyId))
   const [[found]] = await db.write([quota, dropUpload(values)])
@@ -253,18 +257,18 @@ const idOf = (p: Placeholders<Key>) => sql`(SELECT id FROM ${emailThreads} WHERE
 const isStored = (p: Placeholders<Key | 'content_hash'>) =>
   sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED})`
 
-/** Bytes in the row of the texts that were sent. */
+/** Sums the bytes that the sent texts take in the row. */
 function storedTextBytes(p: Write): SQL {
   const sent = TEXT_FIELDS.filter((field) => p[field] !== undefined)
   return sent.reduce((sum, field) => sql`${sum} + octet_length(coalesce(${sql.raw(field)}, ''))`, sql`0`)
 }
 
-/** The columns that were sent, and those that every write sets. */
+/** The sent columns, and those that every write sets. */
 function sentColumns(p: Write) {
   return assignments(emailThreads, { ...p, updated_at: p.now, deleted: sql`0` })
 }
 
-/** The values of the {@link Write} statements. A text or time that was not sent is absent: its column stays. */
+/** The values of the {@link Write} statements. An omitted text or time is absent, so its column stays. */
 function valuesOf(context: RequestContext, key: ThreadKey, { texts, times, content }: ThreadInput) {
   const inline = (text: Uint8Array) => (isLarge(text) ? IN_SEGMENTS : new TextDecoder().decode(text))
   const columns = Object.entries(texts).map(([field, text]) => [field, text && inline(text)])

@@ -59,7 +59,7 @@ export const searchProducts = defineContract({
   errors: [],
 })
 
-/** A parameter of product info: trimmed, and a blank one counts as left out. */
+/** Trims a parameter of product info; a blank one counts as omitted. */
 const trimmed = z.transform((value: string) => value.trim() || undefined)
 const parameter = z.optional(z.pipe(text(0, 100), trimmed)).check(z.meta({ type: 'string' }))
 

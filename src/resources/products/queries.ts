@@ -8,11 +8,11 @@ import { idOf, inSlot, wordsMatch } from '../../kernel/db/search.ts'
 import { type SupplierName, supplierNames } from './suppliers/registry.ts'
 
 const MAX_FOUND = 50
-/** How many of the newest items a blank search lists. */
+/** A blank search lists this many of the newest items. */
 const NEWEST = 20
 const NOTHING = sql`0`
 
-/** A supplier's integration, its credentials encrypted; every change raises `updated_at`. */
+/** A supplier's integration with encrypted credentials; every change raises `updated_at`. */
 export type Integration = typeof integrations.$inferSelect
 
 /** A line is hidden when it is deleted or its invoice is. */
@@ -20,7 +20,7 @@ const isVisibleLineOf = (companyId: number | Placeholder) => sql`${invoiceItems.
   AND ${invoiceItems.deleted} = 0 AND EXISTS (SELECT 1 FROM ${invoices}
   WHERE ${invoices.company_id} = ${invoiceItems.company_id} AND ${invoices.id} = ${invoiceItems.invoice_id} AND ${invoices.deleted} = 0)`
 
-/** The requested sources of the database, and the integrations of the company's suppliers, in one round trip. */
+/** Reads the requested sources of the database, and the integrations of the company's suppliers, in one round trip. */
 export async function searchOwn(context: RequestContext, q: string, isWanted: (source: 'local' | 'lines') => boolean) {
   const match = wordsMatch(q)
   const { companyId } = context

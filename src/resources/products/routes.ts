@@ -10,7 +10,7 @@ import { startLookup } from './supplier-cache.ts'
 import { type SupplierName, suppliers } from './suppliers/registry.ts'
 import type { ProductQuery, Supplier } from './suppliers/supplier.ts'
 
-/** How long product info waits for a supplier. */
+/** Product info waits this long for a supplier. */
 const INFO_MS = 10_000
 
 export const routes = [
@@ -25,7 +25,9 @@ export const routes = [
   }),
 ]
 
-/** @throws ApiError 409 without an enabled integration that can be read, 502 when the supplier fails and nothing is cached */
+/**
+ * @throws ApiError 409 without an enabled and readable integration, 502 when the supplier fails and nothing is cached
+ */
 async function readSupplierProducts(context: RequestContext, source: SupplierName, query: ProductQuery) {
   const deadline = Date.now() + INFO_MS
   const supplier: Supplier = suppliers[source]
@@ -35,6 +37,6 @@ async function readSupplierProducts(context: RequestContext, source: SupplierNam
   if (!integration?.enabled) throw unusable(integration ? 'integration_disabled' : 'integration_missing')
   const result = await finish(integration, { deadline, isSparing: false })
   if (result.state === 'failed') throw unusable(result.reason, { cause: result.cause })
-  // An adapter's items are of the contract's schema, which it defines itself.
+  // An adapter defines the contract's schema of its items itself.
   return { source, query: parameters, products: select(result.items) } as ResponseBody<typeof contract.readProduct>
 }

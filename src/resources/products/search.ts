@@ -10,22 +10,22 @@ import { type SupplierResult, startLookup } from './supplier-cache.ts'
 import { suppliers } from './suppliers/registry.ts'
 import type { Supplier } from './suppliers/supplier.ts'
 
-/** The whole search takes no longer, whatever its sources do. */
+/** The deadline of the whole search. */
 const SEARCH_MS = 4_000
 
 /**
- * Searches the database, the cache and the suppliers concurrently. A source that fails, or takes longer than the search,
- * is reported in `sources` and never makes it throw.
+ * Searches the database, the cache and the suppliers concurrently. A source that fails or misses the deadline is
+ * reported in `sources` and never makes the search throw.
  */
 export async function searchProducts(context: RequestContext, query: Input<typeof contract>['query']) {
   const deadline = Date.now() + SEARCH_MS
-  // Control characters match nothing: a text of nothing else is blank.
+  // Control characters match nothing, so a text of only these is blank.
   const q = (query.q ?? '').replaceAll(/\p{Cc}/gu, ' ').trim()
   const included = new Set(query.include?.length ? query.include : SOURCES)
   const isWanted = (source: Source) => included.has(source) && (source === 'local' || q !== '')
 
   const database = withDeadline(searchOwn(context, q, isWanted), SEARCH_MS).catch((error: unknown) => {
-    // The name alone: the message of a failed query holds the search text.
+    // Log only the name: the message of a failed query holds the search text.
     log('search_database_failed', { request_id: context.requestId, error: nameOf(error) })
     return null
   })
@@ -35,7 +35,7 @@ export async function searchProducts(context: RequestContext, query: Input<typeo
   const [own, ...parts] = await Promise.all([database, ...searches])
 
   const ownState = (source: Source) => (isWanted(source) ? (own ? 'ok' : 'failed') : 'skipped')
-  // An adapter's part is of the contract's schema, which it defines itself.
+  // An adapter defines the contract's schema of its part itself.
   return {
     query: query.q ?? '',
     local_items: (own?.items ?? []).map(({ id, title, description, price_cents }) => {
@@ -51,7 +51,7 @@ export async function searchProducts(context: RequestContext, query: Input<typeo
   } as ResponseBody<typeof contract>
 }
 
-/** The first of the supplier's lookups with items; `q` is blank to skip it. All are read beside the database. */
+/** Tries the supplier's lookups until one has items; a blank `q` skips it. All lookups start beside the database. */
 async function searchSupplier(
   context: RequestContext,
   supplier: Supplier,

@@ -1,7 +1,7 @@
 const STYLE = /^[A-Z0-9]{2,12}(?:-[A-Z0-9]{1,6})?$/
 const BARE_NUMBER = /^\d{3,6}$/
 const YEAR = /^(?:19|20)\d\d$/
-/** Longer ones cannot be a style, whatever is trimmed off them. */
+/** Longer words cannot be a style, even when trimmed. */
 const MAX_WORD_LENGTH = 60
 
 /** Letter sizes, from XXS to 5XL and tall ones; only their ranges can look like a style ("XS-4XL"). */
@@ -30,20 +30,20 @@ const STOP_LIST: readonly RegExp[] = [
   /^(?:B2B|B2C|H2O|3D)$/,
 ]
 
-/** The word after one of these is its number, whatever it looks like: "PO 12345", "PMS 186C". */
+/** The word after one of these is its number in any form: "PO 12345", "PMS 186C". */
 const PREFIX_WORD = /^(?:PO|INV|INVOICE|ORDER|PMS|UPF|SPF|FY)$/
-/** Between "style" and its number: "style no. 5000". */
+/** These may stand between "style" and its number: "style no. 5000". */
 const NUMBER_WORD = /^(?:NO|NUM|NUMBER)$/
 
 /**
- * The supplier_a style numbers that a search text may mean, in its order, each once, in upper case. A number of 3–6
- * digits counts only as the whole text, or after "style" or "#": elsewhere it is a quantity or a year.
+ * Finds candidates for supplier_a's style numbers in a search text: in order, without duplicates, in upper case. A
+ * number of 3–6 digits counts only as the whole text or after "style" or "#": elsewhere it is a quantity or a year.
  */
 export function findStyleCandidates(text: string): string[] {
   const words = splitWords(text)
   const candidates = new Set<string>()
   let previous = ''
-  // Neither "#" nor "no.".
+  // The previous word, except "#" and "no.".
   let lead = ''
   for (const word of words) {
     const isNamed = previous === '#' || lead === 'STYLE'
@@ -59,10 +59,10 @@ export function findStyleCandidates(text: string): string[] {
 /** Currency and percent signs stay on, so that "$500" and "100%" are no numbers. */
 const AROUND_WORD = /^[^\p{L}\p{N}\p{Sc}%]+|(?<=[\p{L}\p{N}\p{Sc}%])[^\p{L}\p{N}\p{Sc}%]+$/gu
 
-/** Upper-case words without punctuation around them; a `#` stays, as a word of its own. */
+/** Splits a text into upper-case words without punctuation around them; a `#` stays, as a word of its own. */
 function splitWords(text: string): string[] {
   const words = text.replaceAll('#', ' # ').split(/[\s,]+/u)
-  // Upper-casing can make ASCII of other letters ("ß" is "SS"): only ASCII is upper-cased.
+  // Upper-casing can make ASCII of other letters ("ß" is "SS"), so only ASCII is upper-cased.
   return words
     .filter((word) => word.length <= MAX_WORD_LENGTH)
     .map((word) => (word === '#' ? word : word.replaceAll(AROUND_WORD, '')))
@@ -70,7 +70,10 @@ function splitWords(text: string): string[] {
     .map((word) => (/^[!-~]*$/.test(word) ? word.toUpperCase() : word))
 }
 
-/** Has the form of a style, and is not on the stop list, whole or as a range: "XS-4XL", "2T-5T", "10-12PM". */
+/**
+ * Whether a word has the form of a style and is not on the stop list, whole or as a range: "XS-4XL", "2T-5T",
+ * "10-12PM".
+ */
 function isStyle(word: string): boolean {
   if (!STYLE.test(word) || !/[A-Z]/.test(word) || !/\d/.test(word)) return false
   const isListed = (part: string) => STOP_LIST.some((pattern) => pattern.test(part))

@@ -9,33 +9,38 @@ import type { SourceState } from './contract.ts'
 import type { Integration } from './queries.ts'
 import { type Lifetime, type Lookup, type Supplier, SupplierError } from './suppliers/supplier.ts'
 
-/** Part of every key in KV: raise it when the stored value changes. */
+/** A part of every key in KV: raise it when the stored value changes. */
 const CACHE_VERSION = 1
-/** One call with its body read. It may outlive the request that made it: a late result is still cached. */
+/** Limits one call including its body. It may outlive its request: a late result is still cached. */
 const CALL_MS = 10_000
 const TIMEOUT = 'no response in time'
 
 /** Fresh for 10 minutes, then served stale for up to 24 hours while it is refreshed. */
 export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
 
-/** The items of a lookup, and what the response says of them. */
+/** The items of a lookup, with their description in the response. */
 export type SupplierResult =
   | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
   | { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
 
 type Failed = Extract<SupplierResult, { state: 'failed' }>
 
-/** Of a cached result: `account` is the `updated_at` of the integration that fetched it. It is served to no other. */
+/**
+ * Metadata of a cached result: `account` is the `updated_at` of the integration that fetched it, and only that one gets
+ * it.
+ */
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
 type Entry = z.output<typeof metadataSchema> & { items: unknown[] }
 
-/** Until when to wait (epoch ms), and whether to leave the last calls of the supplier's minute to others. */
+/** The deadline (epoch ms), and whether to leave the last calls of the supplier's minute to others. */
 type Urgency = { deadline: number; isSparing: boolean }
 
 /** A lookup of one company; `id` is unique to both. */
 type CompanyLookup = { context: RequestContext; supplier: Supplier; lookup: Lookup; id: string }
 
-/** Written by this isolate within the last minute, as long as KV caches that a key has no value. By characters. */
+/**
+ * This isolate's own writes of the last minute, for which KV may cache that a key has no value. Weighed by characters.
+ */
 const recentEntries = new LruCache<string, Entry & { length: number }>({
   maxWeight: 4_000_000,
   weigh: ({ length }) => length,
@@ -43,25 +48,25 @@ const recentEntries = new LruCache<string, Entry & { length: number }>({
 })
 
 /**
- * Calls in flight by account and lookup; one that outlives its entry was lost with its request. Requests can await
- * another's promise only while that request lives: so it is handed to `waitUntil`, and every waiter has a deadline.
+ * Calls in flight by account and lookup; one that outlives its entry was lost with its request. A promise of another
+ * request settles only while that request lives: `waitUntil` keeps it alive, and every waiter has a deadline.
  */
 const callsInFlight = new LruCache<string, Promise<SupplierResult>>({ maxWeight: 1_000, ttlMs: CALL_MS + 1_000 })
 
-/** By account. */
+/** States of circuit breakers by account. */
 const healths = new LruCache<string, Health>({ maxWeight: 10_000 })
 
 /**
- * Starts to read the cache, which needs nothing of the database. The returned function gives the cached items where they
- * are fresh or stale, stale ones being refreshed after the response; else the supplier's. Its integration is `unknown`
- * while the database fails: then only the cache is used.
+ * Starts to read the cache, which needs no database. The returned function gives cached items, refreshing stale ones
+ * after the response, or else calls the supplier. The integration is `unknown` while the database fails: then only the
+ * cache is used.
  */
 export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
   const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
   const cached = readCache(own)
   return async (integration: Integration | 'unknown', { deadline, isSparing }: Urgency): Promise<SupplierResult> => {
     const read = await cached
-    // A call that was in flight while the cache was read may have ended since.
+    // A call in flight during the cache read may have ended since.
     const entry = recentEntries.get(own.id) ?? read
     const now = Date.now()
     const freshness = entry ? freshnessOf(entry.fetchedAt, lifetimeOf(lookup, entry.items), now) : 'expired'
@@ -69,7 +74,7 @@ export function startLookup(context: RequestContext, supplier: Supplier, lookup:
     if (integration === 'unknown') {
       return usable ? { state: 'stale', items: usable.items } : failed('supplier_unavailable', 'the database failed')
     }
-    // A changed integration is another account.
+    // A changed integration counts as another account.
     const account = `${context.companyId}/${supplier.name}/${integration.updated_at}`
     if (usable?.account === integration.updated_at) {
       if (freshness === 'fresh') return { state: 'ok', items: usable.items }
@@ -95,7 +100,7 @@ function failed(reason: Failed['reason'], cause: string): Failed {
   return { state: 'failed', items: [], reason, cause }
 }
 
-/** Null also when the cache fails or is slow. */
+/** Reads the cache; null also if it fails or is slow. */
 async function readCache(own: CompanyLookup): Promise<Entry | null> {
   const recent = recentEntries.get(own.id)
   if (recent) return recent
@@ -119,7 +124,7 @@ async function writeCache(own: CompanyLookup, items: unknown[], account: number)
   await withDeadline(put(), BUDGET_MS.afterwards).catch(() => undefined)
 }
 
-/** The key in KV: hashed, so that it has a length that KV accepts and reveals nothing of the lookup. */
+/** The key in KV is hashed, so that it has an accepted length and reveals nothing of the lookup. */
 function keyOf({ context, supplier, lookup }: CompanyLookup): string {
   const hash = createHash('sha256').update(lookup.name).digest('hex')
   return `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hash}`
@@ -157,7 +162,7 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
     const decrypted = await decryptCredentials(credentialsKey, company_id, kind, credentials).catch(() => null)
     const parsed = own.supplier.credentials.safeParse(decrypted)
     if (!parsed.success) {
-      // Not the supplier's fault, so it does not count towards the circuit breaker.
+      // This is no fault of the supplier, so it does not count towards the circuit breaker.
       const error = `${own.supplier.name}: the stored credentials ${decrypted === null ? 'cannot be decrypted' : 'are not complete'}`
       log('credentials_unreadable', { request_id, company_id, error })
       return failed('credentials_unreadable', error)
@@ -178,10 +183,13 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
 
 const healthOf = (account: string): Health => healths.get(account) ?? HEALTHY
 
-/** So many failures in a row open the circuit breaker. */
+/** This many failures in a row open the circuit breaker. */
 export const FAILURES_TO_OPEN = 5
 export const OPEN_MS = 30_000
-/** While the breaker is half-open, one trial call goes through; another after this time, should that one be lost. */
+/**
+ * While the breaker is half-open, one trial call goes through; another follows after this time, in case that one is
+ * lost.
+ */
 export const HALF_OPEN_MS = 12_000
 /** The supplier counts calls by the minute. */
 export const CALLS_WINDOW_MS = 60_000
@@ -189,16 +197,16 @@ const MAX_RETRY_AFTER_MS = 300_000
 /** With fewer calls left than this, search refreshes nothing: they are reserved for product info. */
 export const FEW_CALLS = 10
 
-/** One account's circuit breaker and the calls that are left. Times are milliseconds since the epoch. */
+/** One account's circuit breaker and its remaining calls. Times are milliseconds since the epoch. */
 export const HEALTHY = {
   failuresInRow: 0,
-  /** Why the last call failed. */
+  /** The reason of the last failure. */
   reason: 'supplier_unavailable' as SupplierError['reason'],
-  /** The breaker is open until then, and half-open after it until a call succeeds. */
+  /** The breaker is open until then, and afterwards half-open until a call succeeds. */
   openUntil: 0,
-  /** No calls before: the supplier said that there were too many. */
+  /** Calls stop until then, after the supplier's response of too many calls. */
   throttledUntil: 0,
-  /** Null where the supplier does not say; valid until `callsLeftUntil`. */
+  /** Null if the supplier does not say; valid until `callsLeftUntil`. */
   callsLeft: null as number | null,
   callsLeftUntil: 0,
 }
@@ -219,16 +227,16 @@ export function startCall(health: Health, now: number): Health {
   return { ...health, callsLeft, openUntil: isHalfOpen ? now + HALF_OPEN_MS : health.openUntil }
 }
 
-/** @param callsLeft as the supplier says, null where it does not */
+/** @param callsLeft by the supplier's response, null if it does not say */
 export function recordSuccess(health: Health, callsLeft: number | null, now: number): Health {
-  // Of concurrent calls the last response may be to the first call counted: an earlier wait stays.
+  // Concurrent responses may arrive out of order, so an earlier wait stays.
   const throttledUntil = callsLeft === 0 ? now + CALLS_WINDOW_MS : health.throttledUntil
   return { ...health, failuresInRow: 0, openUntil: 0, throttledUntil, callsLeft, callsLeftUntil: now + CALLS_WINDOW_MS }
 }
 
 /**
- * Too many calls are no fault of the supplier: only the wait that it asked for follows. Rejected credentials open the
- * breaker at once: more of the same calls could lock the account.
+ * Too many calls are no fault of the supplier: only the requested wait follows. Rejected credentials open the breaker
+ * at once, since more such calls could lock the account.
  */
 export function recordFailure(health: Health, error: Pick<SupplierError, 'reason' | 'retryAfterSeconds'>, now: number) {
   const { reason, retryAfterSeconds } = error

@@ -13,7 +13,7 @@ import { renderPage } from './page/page.ts'
 import { describeSeedFile } from './seed-schema.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
-/** Installed beside the TypeScript 5 that it needs. */
+/** The generator is installed beside the TypeScript 5 that it needs. */
 const TYPES_GENERATOR = join(ROOT, 'test/contract/node_modules/openapi-typescript/bin/cli.js')
 const PAGE_DIR = join(import.meta.dirname, 'assets')
 const SETTINGS_DIR = join(ROOT, 'src/site/settings')
@@ -32,7 +32,7 @@ if (import.meta.main) {
   const option = process.argv.slice(2).join(' ')
   if (option === '--assets') await buildAssets()
   else if (option === '--assets --development') {
-    // Set by wrangler for its custom build.
+    // Wrangler sets this variable for its custom build.
     if (['deploy', 'versions upload'].includes(process.env.WRANGLER_COMMAND ?? '')) fail(NO_DEPLOYMENT)
     else await buildAssets()
   } else if (option === '--lint') {
@@ -76,9 +76,9 @@ async function generateFiles(isCheck: boolean): Promise<void> {
   }
 }
 
-/** What the recommended rules of Redocly and Spectral report about an OpenAPI document, one line each. */
+/** Lists the reports of Redocly's and Spectral's recommended rules about an OpenAPI document, one line each. */
 export async function lintDocument(source: string): Promise<string[]> {
-  // Imported here because they load slowly.
+  // Loaded on demand, since these modules are slow to load.
   const { createConfig, lintFromString } = await import('@redocly/openapi-core')
   const { default: spectralCore } = await import('@stoplight/spectral-core')
   const { default: spectralRulesets } = await import('@stoplight/spectral-rulesets')
@@ -118,7 +118,7 @@ async function buildAssets(): Promise<void> {
   }
 }
 
-/** The styles of both pages, and the script of the settings, each with what it imports. */
+/** Bundles the styles of both pages and the script of the settings with their imports. */
 async function bundlePages(): Promise<Record<string, string>> {
   const { outputFiles } = await build({
     entryPoints: [join(PAGE_DIR, 'page.css'), join(SETTINGS_DIR, 'settings.css'), join(SETTINGS_DIR, 'settings.ts')],
@@ -126,7 +126,7 @@ async function bundlePages(): Promise<Record<string, string>> {
     minify: true,
     format: 'esm',
     target: 'es2022',
-    // Otherwise from the nearest tsconfig.json, whose target is the Worker's.
+    // Otherwise esbuild reads the nearest tsconfig.json, whose target is the Worker's.
     tsconfigRaw: {},
     write: false,
     outdir: ASSETS_DIR,

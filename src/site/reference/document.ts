@@ -70,7 +70,7 @@ export function documentationFrom(all: Record<string, Documentation>) {
 
 export const documentationOf = documentationFrom(all)
 
-/** What differs between the documents of the two APIs. */
+/** The differences between the documents of the two APIs. */
 export interface Described {
   title: string
   /** The path of the API. */
@@ -80,7 +80,7 @@ export interface Described {
   security: JsonObject
   /** The request headers of every operation, by component name. */
   parameters: Record<string, JsonObject>
-  /** What differs in the descriptions of errors. */
+  /** Overrides of error descriptions. */
   errors?: Partial<Record<ErrorKind, string>>
   webhooks: ((schemas: SchemaWriter) => JsonObject) | null
 }
@@ -209,7 +209,7 @@ function describeOperation(
   }
 }
 
-/** Who may call it, as a sentence. */
+/** Describes the required access in a sentence. */
 function accessOf({ role, permission }: Contract): string {
   if (role !== undefined) return role === 'member' ? 'Everyone who is signed in.' : `Role: \`${role}\`.`
   return permission === null ? 'Any token.' : `Permission: \`${permission}\`.`
@@ -262,7 +262,7 @@ function ref(kind: string, name: string): JsonObject {
   return { $ref: `#/components/${kind}/${name}` }
 }
 
-/** Puts the type and description of objects and lists in front of their members, as a reader expects them. */
+/** Moves the type and description of objects and lists before their members, as readers expect. */
 function describeFirst(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(describeFirst)
   if (!isObject(schema)) return schema

@@ -23,7 +23,7 @@ const issue = z
   })
   .describe('One problem.')
 
-/** Without the upper bound that `z.int()` publishes. */
+/** This omits the upper bound that `z.int()` publishes. */
 const integer = (minimum: number, description: string) => z.number().meta({ type: 'integer', minimum, description })
 
 const validationDetails = z

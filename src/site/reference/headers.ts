@@ -9,12 +9,12 @@ const RESET_SECONDS = WINDOW_MS / 1000
 const pattern = (source: string) => ({ type: 'string', pattern: source })
 
 const optional = (description: string, schema: JsonObject, example: string) => ({ description, schema, example })
-/** A header of every response that names it. */
+/** A header that is in every response that lists it. */
 const required = (description: string, schema: JsonObject, example: string) => {
   return { description, required: true, schema, example }
 }
 
-/** Response headers by name, as components. What is behind two hyphens tells two descriptions of one header apart. */
+/** Response headers by name, as components. A suffix after two hyphens separates two descriptions of one header. */
 export const responseHeaders = {
   'X-Request-Id': required(
     'The id of this request: yours, or one made by the server. Quote it when you report a problem.',
@@ -88,9 +88,9 @@ export const responseHeaders = {
 
 export type HeaderName = keyof typeof responseHeaders
 
-/** Of every error response but a 401. */
+/** Headers of every error response but a 401. */
 export const ERROR_HEADERS: readonly HeaderName[] = ['X-Request-Id', 'RateLimit-Policy', 'RateLimit']
-/** Of every 200 and 304. */
+/** Headers of every 200 and 304. */
 export const SUCCESS_HEADERS: readonly HeaderName[] = [...ERROR_HEADERS, 'X-Bookmark', 'Server-Timing']
 
 /** Request headers of every operation, by component name. */
@@ -106,27 +106,27 @@ export const requestHeaders: Record<string, JsonObject> = {
   ),
 }
 
-/** Of operations that take an `Idempotency-Key`. */
+/** The header of operations that take an `Idempotency-Key`. */
 export const idempotencyKey = requestHeader(
   'Idempotency-Key',
   'A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing.',
   { type: 'string', pattern: '^[\\x21-\\x7e]{1,255}$' },
 )
 
-/** Of changes of what has a version. */
+/** The header of changes to a resource with a version. */
 export const ifMatch = requestHeader(
   'If-Match',
   'The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none.',
 )
 
-/** Of a PUT that may create. */
+/** The header of a PUT that may create. */
 export const ifNoneMatchAny = requestHeader(
   'If-None-Match',
   '`*` only creates: 412 where the client exists, and nothing is changed.',
   { type: 'string', const: '*' },
 )
 
-/** Of operations whose response carries an `ETag`. */
+/** The header of operations whose response carries an `ETag`. */
 export const ifNoneMatch = requestHeader(
   'If-None-Match',
   'The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged.',

@@ -1,16 +1,19 @@
 import * as z from 'zod'
 import { asObject, isObject, type Json, type JsonObject } from './json.ts'
 
-/** Formats that say as much as their Zod pattern, which is left out. */
+/** Formats that say as much as their Zod pattern, which is omitted. */
 const SELF_EXPLAINING_FORMATS = new Set<unknown>(['date', 'date-time', 'uuid', 'uri'])
-/** How Zod's pattern of a UTC date-time with milliseconds ends. */
+/** The end of Zod's pattern for a UTC date-time with milliseconds. */
 const UTC_MILLISECONDS_END = '\\.\\d{3}(?:Z))$'
-/** How Zod names definitions without an id: recursive ones, of which `z.json()` is published by name. */
+/** Zod's name of definitions without an id: recursive ones, of which `z.json()` is published by name. */
 const UNNAMED = '__schema'
 const JSON_VALUE = 'JsonValue'
 const JSON_VALUE_DEFINITION = JSON.stringify(Object.values(asObject(convert(z.json(), 'output').$defs)))
 
-/** Converts Zod schemas into JSON Schema (2020-12) for OpenAPI 3.1. Those with a `meta({ id })` become `components`. */
+/**
+ * Converts Zod schemas into JSON Schema (2020-12) for OpenAPI 3.1. A `meta({ id })` makes a schema one of the
+ * `components`.
+ */
 export class SchemaWriter {
   readonly components = new Map<string, JsonObject>()
 
@@ -36,7 +39,7 @@ export class SchemaWriter {
   }
 }
 
-/** The schema as the property `root` of an object, so that it becomes a reference too where it has an id. */
+/** Converts the schema as the property `root` of an object, so that a schema with an id becomes a reference too. */
 function convert(schema: z.core.$ZodType, io: 'input' | 'output'): JsonObject {
   const text = JSON.stringify(z.toJSONSchema(z.object({ root: schema }), { io, override: addHiddenRules }))
   return JSON.parse(text, (_key, value: Json) => (isObject(value) ? tidy(value, io) : value))
@@ -44,7 +47,7 @@ function convert(schema: z.core.$ZodType, io: 'input' | 'output'): JsonObject {
 
 type Node = Parameters<NonNullable<z.core.ToJSONSchemaParams['override']>>[0]
 
-/** Adds what Zod omits from the input side: the rules behind a trim, and the default of a transformed value. */
+/** Adds rules that Zod omits from the input side: those behind a trim, and the default of a transformed value. */
 function addHiddenRules({ zodSchema, jsonSchema }: Node): void {
   const definition = zodSchema._zod.def
   if (definition.type === 'default') jsonSchema.default = definition.defaultValue as typeof jsonSchema.default
@@ -54,9 +57,9 @@ function addHiddenRules({ zodSchema, jsonSchema }: Node): void {
   Object.assign(jsonSchema, { ...z.toJSONSchema(definition.out, { override: addHiddenRules }), ...jsonSchema })
 }
 
-/** The same schema, shorter and true to the wire. Its subschemas are tidy already. */
+/** Shortens a schema and makes it true to the wire. Its subschemas are already tidy. */
 function tidy({ ...schema }: JsonObject, io: 'input' | 'output'): JsonObject {
-  // Not a property of that name.
+  // A property may have this name too: only the keyword is text.
   if (typeof schema.$schema === 'string') delete schema.$schema
   // Responses may get new fields; a request body with an unknown one is refused.
   if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties
@@ -64,7 +67,7 @@ function tidy({ ...schema }: JsonObject, io: 'input' | 'output'): JsonObject {
     const name = schema.$ref.replace('#/$defs/', '')
     schema.$ref = `#/components/schemas/${name.startsWith(UNNAMED) ? JSON_VALUE : name}`
   }
-  // Left over from the text that a query writes the number in.
+  // The pattern is that of the query's text for the number.
   if (schema.type === 'integer') delete schema.pattern
   if (schema.type === 'integer' && typeof schema.exclusiveMinimum === 'number') {
     schema.minimum = schema.exclusiveMinimum + 1
@@ -78,13 +81,13 @@ function tidy({ ...schema }: JsonObject, io: 'input' | 'output'): JsonObject {
     else if (schema.pattern.endsWith(UTC_MILLISECONDS_END)) schema.pattern = '\\.\\d{3}Z$'
     else delete schema.pattern
   }
-  // Keys of JSON objects are strings anyway.
+  // Keys of JSON objects are always strings.
   if (JSON.stringify(schema.propertyNames) === '{"type":"string"}') delete schema.propertyNames
   if (JSON.stringify(schema.additionalProperties) === '{}') schema.additionalProperties = true
   return joinNull(schema)
 }
 
-/** `anyOf` a plain type or null becomes one list of types. */
+/** Joins `anyOf` a plain type or null to one list of types. */
 function joinNull(schema: JsonObject): JsonObject {
   const { anyOf, ...rest } = schema
   if (!Array.isArray(anyOf) || anyOf.length !== 2) return schema

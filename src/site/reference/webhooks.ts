@@ -31,7 +31,7 @@ const headers: Record<string, [description: string, example: string]> = {
   ],
 }
 
-/** What an integrator's endpoint receives. */
+/** Describes the messages to an integrator's endpoint. */
 export function describeWebhooks(schemas: SchemaWriter): JsonObject {
   return {
     event: {

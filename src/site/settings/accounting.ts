@@ -15,7 +15,7 @@ interface AccountingEvent {
   created_at: string
 }
 
-/** What each state means to a person. */
+/** Explains each state to a person. */
 const STATES: Record<AccountingEvent['state'], readonly [tone: Tone, title: string, meaning: string]> = {
   parked: ['warn', 'Parked', 'Waits for a person, or for an edit of the order'],
   dead: ['bad', 'Dead', 'Was rejected, or has failed too often'],

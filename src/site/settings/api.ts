@@ -5,7 +5,7 @@ export interface Page<Item> {
   pagination: { next_cursor: string | null; has_more: boolean }
 }
 
-/** What the API refused, or that it did not respond. */
+/** A refusal by the API, or a missing response. */
 class RequestError extends Error {
   readonly requestId: string | null
   readonly issues: readonly { path: string; message: string }[]
@@ -17,7 +17,7 @@ class RequestError extends Error {
   }
 }
 
-/** The session of the sign-in in front of this page has ended, or there was none. */
+/** The sign-in in front of this page has expired or is missing. */
 class SignedOutError extends Error {}
 
 /**
@@ -29,7 +29,7 @@ class SignedOutError extends Error {}
 export async function call<Body>(method: string, path: string, body?: unknown): Promise<Body> {
   const response = await fetch(`/admin/v1${path}`, {
     method,
-    // The sign-in in front of the API redirects to its own page, whose HTML would be no response.
+    // The sign-in in front of the API redirects to its own HTML page, which is no response of the API.
     redirect: 'manual',
     headers: { accept: 'application/json', ...(body !== undefined && { 'content-type': 'application/json' }) },
     ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -54,7 +54,7 @@ function parse(text: string) {
   }
 }
 
-/** Every item of a list, for those that are short. */
+/** Reads every item of a list; use it for short ones only. */
 export async function listAll<Item>(path: string): Promise<Item[]> {
   const items: Item[] = []
   let cursor: string | null = null
@@ -67,7 +67,7 @@ export async function listAll<Item>(path: string): Promise<Item[]> {
   return items
 }
 
-/** An error where it happened, with the id by which the operator finds it in the log. */
+/** Shows an error at its source, with the id by which the operator finds it in the log. */
 export function showError(error: unknown): HTMLElement {
   return el('div', { class: 'notice bad', role: 'alert' }, describe(error))
 }

@@ -39,7 +39,7 @@ export const audit: View = {
   },
 }
 
-/** The first page of a list, and a button for the next ones. */
+/** Loads the first page of a list, with a button for further ones. */
 async function loadList(path: string, headings: readonly string[]) {
   const rows = el('tbody')
   const errors = el('div')

@@ -3,14 +3,14 @@ import { button, type Child, el, newId, replace } from './dom.ts'
 
 interface Form {
   title: string
-  /** What is above the submit button: explanations and fields. */
+  /** The content above the submit button: explanations and fields. */
   content: Child
   submit: string
-  /** Whether it takes something away. */
+  /** Whether the form removes something. */
   isDangerous?: boolean
-  /** @returns what to show instead of the form, until the reader closes it; null closes the dialog */
+  /** @returns content that replaces the form until the reader closes it; null closes the dialog */
   send(data: FormData): Promise<Child>
-  /** Called once the dialog is closed after it was sent. */
+  /** Called when the dialog is closed after a submission. */
   done(): void
 }
 
@@ -42,7 +42,7 @@ export function openForm({ title, content, submit, isDangerous = false, send, do
       sender.disabled = false
     }
   })
-  // What is shown once is closed by its button only.
+  // A secret is shown only once, so only its button closes the dialog.
   dialog.addEventListener('cancel', (event) => {
     if ('keep' in dialog.dataset) event.preventDefault()
   })
@@ -79,7 +79,7 @@ export function checkbox(name: string, value: string, label: Child, checked = fa
   return el('label', { class: 'check' }, el('input', { type: 'checkbox', name, value, checked }), el('span', {}, label))
 }
 
-/** Checkboxes for values such as `clients:read`, those with the same beginning together. */
+/** Checkboxes for values such as `clients:read`, grouped by their first part. */
 export function checkboxes(name: string, values: readonly string[], chosen: readonly string[]): HTMLElement {
   const groups = [...new Set(values.map(groupOf))]
   const toGroup = (group: string) =>
@@ -97,7 +97,7 @@ function groupOf(value: string): string {
   return value.replace(/[.:].*/, '')
 }
 
-/** A text that is shown once, with a button that copies it. */
+/** A text that is shown only once, with a button that copies it. */
 export function secret(label: string, text: string): HTMLElement {
   const id = newId()
   const input = el('input', { id, class: 'secret', readonly: true, value: text, spellcheck: 'false' })

@@ -2,8 +2,8 @@ export type Child = Node | string | number | null | undefined | false | readonly
 type Attribute = string | number | boolean | null | undefined | ((event: Event) => void)
 
 /**
- * An element with attributes and children. Text becomes text nodes: no value is ever read as markup. Functions listen to
- * the event of their name; `true` sets an attribute without a value, `false` and null none.
+ * Creates an element with attributes and children. Text becomes text nodes: no value is ever read as markup. Functions
+ * listen to the event of their name; `true` sets an attribute without a value, `false` and null none.
  */
 export function el<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
@@ -16,7 +16,7 @@ export function el<Tag extends keyof HTMLElementTagNameMap>(
   return element
 }
 
-/** The same for an element of SVG. */
+/** Creates an element of SVG in the same way. */
 export function svg(tag: string, attributes: Record<string, Attribute> = {}, ...children: Child[]): SVGElement {
   const element = document.createElementNS('http://www.w3.org/2000/svg', tag)
   setAttributes(element, attributes)
@@ -45,7 +45,7 @@ export function replace(parent: Element, ...children: Child[]): void {
   append(parent, children)
 }
 
-/** The element with an id of `settings.html`. */
+/** Finds an element of `settings.html` by id. */
 export function byId(id: string): HTMLElement {
   const element = document.getElementById(id)
   if (!element) throw new Error(`There is no #${id}`)
@@ -54,13 +54,13 @@ export function byId(id: string): HTMLElement {
 
 let lastId = 0
 
-/** An id that no other element of the page has. */
+/** Returns an id that no other element of the page has. */
 export function newId(): string {
   lastId += 1
   return `e${lastId}`
 }
 
-/** Tells screen readers, and everybody else for a few seconds, what was done. */
+/** Announces a finished action to screen readers, and shows it for a few seconds. */
 export function announce(text: string): void {
   const message = el('p', {}, text)
   byId('status').replaceChildren(message)
@@ -75,12 +75,12 @@ const UNITS = [
   ['minute', 60_000],
 ] as const
 
-/** A time of the API, in the time zone of the reader. */
+/** Shows a time of the API in the time zone of the reader. */
 export function time(iso: string): HTMLElement {
   return el('time', { datetime: iso, title: iso }, DATE_TIME.format(new Date(iso)))
 }
 
-/** A time as its distance from now, such as `3 hours ago`. */
+/** Shows a time as its distance from now, such as `3 hours ago`. */
 export function ago(iso: string): HTMLElement {
   const distance = Date.parse(iso) - Date.now()
   const [unit, length] = UNITS.find(([, length]) => Math.abs(distance) >= length) ?? ['minute', 60_000]
@@ -89,9 +89,9 @@ export function ago(iso: string): HTMLElement {
 }
 
 /**
- * A button.
+ * Creates a button.
  *
- * @param of what it acts on: the rest of its name for screen readers, where others have the same label
+ * @param of the object of its action, which completes its name for screen readers if others have the same label
  */
 export function button(
   label: string,

@@ -3,13 +3,13 @@ export interface Input {
   label: string
   hint?: string
   isOptional?: boolean
-  /** Whether it is hidden while it is typed. */
+  /** Whether the input is masked. */
   isSecret?: boolean
-  /** The values to choose from; a text without them. */
+  /** The values of a choice; without them the input is a text. */
   options?: readonly (readonly [value: string, label: string])[]
 }
 
-/** What the form of an integration asks for. Credentials are never shown again. */
+/** The form of an integration. Stored credentials are never shown. */
 export interface IntegrationForm {
   title: string
   purpose: string

@@ -113,7 +113,7 @@ function edit(scope: Scope, form: IntegrationForm, kind: string, integration?: I
   })
 }
 
-/** The values of the inputs that are not empty. */
+/** Collects the inputs that are not empty. */
 function filled(inputs: readonly Input[], data: FormData): Record<string, string> {
   const values = inputs.map(({ name }) => [name, String(data.get(name)).trim()] as const)
   return Object.fromEntries(values.filter(([, value]) => value !== ''))

@@ -3,15 +3,15 @@ import { append, badge, type Child, el, type Tone } from './dom.ts'
 interface Item {
   title: Child
   state: readonly [tone: Tone, text: string]
-  /** What is wrong with it. */
+  /** Problems of the item. */
   problems?: readonly (string | null | false)[]
-  /** Short facts, side by side. */
+  /** Short facts, shown side by side. */
   facts: readonly Child[]
   more?: readonly Child[]
   actions: Child
 }
 
-/** A list with a row for each item, or a text where there is none. */
+/** A list with a row for each item, or a text for an empty one. */
 export function list(label: string, rows: readonly HTMLElement[], empty = 'None.'): HTMLElement {
   return rows.length === 0 ? el('p', { class: 'empty' }, empty) : el('ul', { class: 'list', 'aria-label': label }, rows)
 }
@@ -50,7 +50,7 @@ export function fold(summary: string, content: Child): HTMLElement {
   return el('details', {}, el('summary', {}, summary), content)
 }
 
-/** The same, loaded when it is opened for the first time. `load` shows its errors itself. */
+/** A {@link fold} that is loaded when it is first opened. `load` shows its errors itself. */
 export function lazyFold(summary: string, load: () => Promise<Child>): HTMLElement {
   const content = el('div')
   let isLoaded = false

@@ -19,14 +19,14 @@ interface Me {
 const VIEWS: readonly [View, ...View[]] = [tokens, usage, integrations, webhooks, accounting, members, audit]
 const main = byId('content')
 
-// Not by its address, whose hash names the view.
+// The link's own address cannot do this, since the URL's hash names the view.
 byId('skip').addEventListener('click', (event) => {
   event.preventDefault()
   main.focus()
 })
 void start()
 
-/** Shows who is signed in, and the view and company that the address names. */
+/** Shows the signed-in person, and the view and company in the URL. */
 async function start(): Promise<void> {
   try {
     const me = await call<Me>('GET', '/me')
@@ -45,7 +45,7 @@ async function start(): Promise<void> {
     }
     choice.addEventListener('change', () => {
       history.pushState(null, '', `?company=${choice.value}${location.hash}`)
-      // The arrow keys change a choice that has the focus: it stays there.
+      // The arrow keys change a focused choice, so it keeps the focus.
       void show(false)
     })
     addEventListener('popstate', () => show(true))
@@ -56,7 +56,7 @@ async function start(): Promise<void> {
 }
 
 function showAccount({ actor, operator }: Me): void {
-  // In development nobody has signed in.
+  // Development has no sign-in.
   const isSignedIn = !/^(localhost|127\.|\[::1\])/.test(location.hostname)
   replace(
     byId('account'),
@@ -70,7 +70,7 @@ function showAccount({ actor, operator }: Me): void {
   )
 }
 
-/** The name of the only company, or a choice among those of the person. */
+/** Shows the name of the only company, or a choice among the person's companies. */
 function showCompanies(companies: readonly Company[]): HTMLSelectElement {
   const options = companies.map(({ id, name }) => [String(id), name] as const)
   const choice = select('company', options)
@@ -97,7 +97,7 @@ async function showView(company: Company, movesFocus: boolean): Promise<void> {
     void showView(company, true)
   }
   try {
-    // A reader who has gone on to another view by then looks at another element.
+    // If the reader has moved to another view by then, the element is no longer shown.
     replace(content, ...(await view.load({ path: `/companies/${company.id}`, isOwner, refresh })))
   } catch (error) {
     replace(content, showError(error))

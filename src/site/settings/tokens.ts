@@ -142,7 +142,7 @@ function revoke(scope: Scope, { id, name, last_used_at }: Token): void {
   })
 }
 
-/** The token itself, which the API returns this once. */
+/** The API returns the token only this once. */
 function reveal({ token, name }: NewToken): Child {
   return [
     el('p', {}, el('strong', {}, 'Copy the token now.'), ' It is not shown again.'),

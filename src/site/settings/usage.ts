@@ -74,7 +74,7 @@ function figure(label: string, value: string): HTMLElement {
   return el('div', {}, el('dt', {}, label), el('dd', {}, value))
 }
 
-/** Of a quota: `12.3 MB (0.6%)`. */
+/** Formats the use of a quota: `12.3 MB (0.6%)`. */
 function share(bytes: number, quota: number): string {
   const percent = quota > 0 ? ` (${((100 * bytes) / quota).toFixed(1)}%)` : ''
   return `${(bytes / 1e6).toLocaleString('en', { maximumFractionDigits: 1 })} MB${percent}`
@@ -85,7 +85,7 @@ function duration(ms: number): string {
   return ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${(ms / 60_000).toFixed(1)} min`
 }
 
-/** Bars, one for each hour; the part of each that is `marked` has another colour. */
+/** Draws one bar an hour; the `marked` part has another colour. */
 function chart(
   title: string,
   hours: Hour[],
@@ -94,7 +94,7 @@ function chart(
   marked?: (hour: Hour) => number,
 ): HTMLElement {
   const { height, left, bottom, top } = CHART
-  // Its text keeps its size on a narrow screen.
+  // The text keeps its size on a narrow screen.
   const width = innerWidth < 760 ? CHART.narrowWidth : CHART.width
   const highest = Math.max(...hours.map(read), 0)
   const limit = niceLimit(highest)
@@ -139,7 +139,7 @@ function chart(
   )
 }
 
-/** The next of 2, 4, 6, 10, 20, 40 …, so that its half is whole too. */
+/** Rounds up to 2, 4, 6, 10, 20, 40 …, so that its half is whole too. */
 function niceLimit(value: number): number {
   const size = 10 ** Math.floor(Math.log10(Math.max(value, 1)))
   return ([2, 4, 6, 10].find((factor) => factor * size >= value) ?? 10) * size

@@ -6,13 +6,13 @@ export interface Company {
   role: 'developer' | 'owner' | 'operator'
 }
 
-/** What a view gets of the chosen company. */
+/** The chosen company, as a view gets it. */
 export interface Scope {
-  /** `/companies/1`, with which the paths of its endpoints begin. */
+  /** The prefix of the company's endpoints, such as `/companies/1`. */
   path: string
   /** Whether the person may change integrations and members. */
   isOwner: boolean
-  /** Reads the view again and tells what was done. */
+  /** Reads the view again and announces the finished action. */
   refresh(message: string): void
 }
 
@@ -22,6 +22,6 @@ export interface View {
   title: string
   lead: string
   isForOwners?: boolean
-  /** @throws what `call` throws */
+  /** @throws the errors of `call` */
   load(scope: Scope): Promise<readonly Child[]>
 }

@@ -74,7 +74,7 @@ function show(scope: Scope, endpoint: Endpoint): HTMLElement {
   })
 }
 
-/** The changes that failed, and those that wait behind them. */
+/** Lists the failed changes and those queued behind them. */
 async function listDeliveries(path: string): Promise<Child> {
   const { data }: Page<Delivery> = await call('GET', `${path}/deliveries?per_page=20`)
   if (data.length === 0) return el('p', { class: 'quiet' }, 'None has failed.')
@@ -152,7 +152,7 @@ function reveal({ secret: text }: { secret: string }): Child {
 }
 
 function replay(scope: Scope, { id, url }: Endpoint): void {
-  // Such a field has the time of the reader's zone.
+  // The field takes a time in the reader's zone.
   const local = (ms: number) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
   const input = (ms: number) => el('input', { type: 'datetime-local', required: true, value: local(ms) })
   const [from, to] = [input(Date.now() - DAY_MS), input(Date.now())]

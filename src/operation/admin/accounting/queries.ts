@@ -8,7 +8,7 @@ import type { AdminContext } from '../context.ts'
 export type EventRow = typeof accountingOutbox.$inferSelect
 
 interface EventFilters {
-  /** 0: of all companies. */
+  /** 0 stands for all companies. */
   company_id: number
   state?: 'pending' | 'parked' | 'dead' | undefined
   id?: number | undefined
@@ -16,7 +16,7 @@ interface EventFilters {
   limit: number
 }
 
-/** Events that are not delivered, oldest first. One that is being sent is pending. */
+/** Lists undelivered events, oldest first. An event in flight counts as pending. */
 export async function listEvents({ db }: AdminContext, { company_id, state, id, after, limit }: EventFilters) {
   const conditions = [
     sql`state <> 'done' AND id > ${after}`,
@@ -36,7 +36,7 @@ export async function listEvents({ db }: AdminContext, { company_id, state, id, 
   return rows
 }
 
-/** Sends one event again. @returns whether there is such an event that is not done */
+/** Retries one event. @returns whether an undelivered event has this id */
 export async function retryEvent(context: AdminContext, eventId: number): Promise<boolean> {
   const { companyId, db } = context
   const isMeant = sql`company_id = ${companyId} AND id = ${eventId} AND state <> 'done'`
@@ -44,7 +44,7 @@ export async function retryEvent(context: AdminContext, eventId: number): Promis
   return (found?.count ?? 0) > 0
 }
 
-/** @returns how many events are sent again */
+/** @returns how many events are retried */
 export async function retryEvents(context: AdminContext, states: readonly string[]): Promise<number> {
   const { companyId, db } = context
   const names = JSON.stringify(states)
@@ -54,7 +54,7 @@ export async function retryEvents(context: AdminContext, states: readonly string
   return found?.count ?? 0
 }
 
-/** Links a client to a customer and sends its parked and dead events again. @returns null where there is no client */
+/** Links a client to a customer and retries its parked and dead events. @returns null without such a client */
 export async function linkCustomer(context: AdminContext, clientId: number, customerId: string) {
   const { companyId, db } = context
   const isClient = sql`company_id = ${companyId} AND id = ${clientId}`
@@ -85,8 +85,8 @@ function retry(context: AdminContext, condition: SQL, entity: string) {
 }
 
 /**
- * Makes events due and ends the stop or pause of their company. An event that is being sent keeps its request, which may
- * have been applied.
+ * Makes events due and clears the stop or pause of their company. An event in flight keeps its request, which the
+ * accounting system may have applied.
  */
 function resend({ companyId, now }: AdminContext, condition: SQL) {
   const due = {

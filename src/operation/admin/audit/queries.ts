@@ -14,7 +14,7 @@ export interface AuditRow {
   request_id: string
 }
 
-/** Newest first. @param before the id before which the page begins */
+/** Lists the newest entries first. @param before the id before which the page begins */
 export async function listAdminEntries({ companyId, directory: db }: AdminContext, before: number, limit: number) {
   const { id, at, actor, action, entity_id, address, request_id } = adminLog
   const [rows] = await db.read([
@@ -28,7 +28,7 @@ export async function listAdminEntries({ companyId, directory: db }: AdminContex
   return rows satisfies AuditRow[]
 }
 
-/** The same, of the changes by tokens. */
+/** Lists changes made with API tokens. */
 export async function listApiEntries({ companyId, db }: AdminContext, before: number, limit: number) {
   const { id, at, token_id, action, entity_id, request_id } = auditLog
   const [actor, address] = [sql<string>`'token'`.as('actor'), sql<null>`NULL`.as('address')]

@@ -15,7 +15,7 @@ const columns = {
   stored_bytes: storedBytes.as('stored'),
 }
 
-/** The companies of the directory behind an id, each with what its own database counts. */
+/** Lists the directory's companies after an id, each with the counters of its own database. */
 export async function listCompanies({ directory, env, requestId }: AdminContext, after: number, limit: number) {
   const [placed] = await directory.read([
     orm
@@ -39,7 +39,7 @@ export async function listCompanies({ directory, env, requestId }: AdminContext,
         ])
         return found
       } catch (error) {
-        // Then the directory's rows, which count nothing.
+        // The directory's rows are listed without counters instead.
         log('companies_uncounted', { request_id: requestId, database: name, error: nameOf(error) }, 'error')
         return []
       }
@@ -54,7 +54,7 @@ export async function readCompany({ companyId, db, database }: AdminContext) {
   return row ? { ...row, database } : null
 }
 
-/** What can be changed of a company. */
+/** The writable fields of a company. */
 export type CompanyChange = Partial<
   Pick<
     typeof companies.$inferInsert,
@@ -73,12 +73,12 @@ export async function updateCompany(context: AdminContext, change: CompanyChange
       .where(sql`id = ${companyId}`)
       .returning(columns),
   ])
-  // Tokens are refused by the directory's row. A repetition of the request ends what was interrupted in between.
+  // The directory's row refuses tokens. If this request was interrupted here, the caller's retry completes it.
   await syncDirectory(context)
   return row ? { ...row, database } : null
 }
 
-/** The hashes of the tokens that were used since a time, the most recent first. */
+/** Hashes of the tokens used since a time, the most recently used first. */
 export async function listUsedTokens({ companyId, directory: db }: AdminContext, sinceMs: number, limit: number) {
   const [rows] = await db.read([
     orm

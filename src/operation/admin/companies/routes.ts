@@ -10,7 +10,7 @@ import * as contract from './contract.ts'
 import { type CompanyChange, listCompanies, listUsedTokens, readCompany, updateCompany } from './queries.ts'
 
 const HOUR_MS = 3_600_000
-/** Counters that one request reads: D1 and objects together may be called 1,000 times. */
+/** Limits the counters of one request, since D1 and objects together allow 1,000 calls. */
 const COUNTERS_MAX = 100
 
 export const routes = [
@@ -45,7 +45,7 @@ export const routes = [
     const { RATE_LIMITER } = env
     const calls = hashes.slice(0, COUNTERS_MAX).map(async (hash) => {
       const usage = RATE_LIMITER.get(RATE_LIMITER.idFromName(hash)).usage()
-      // A promise of its own: what RPC returns is none to `Promise.race`.
+      // `Promise.race` does not treat the result of RPC as a promise: wrap it in one.
       return withDeadline((async () => usage)(), BUDGET_MS.limiter)
     })
     const counted = await Promise.allSettled(calls)

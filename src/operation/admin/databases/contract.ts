@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { component, dateTime, defineContract, id, idText, trimmed } from '../../../kernel/api/contract.ts'
 import { DATABASE_BINDING } from '../../../kernel/db/names.ts'
 
-/** The ids that a seed may use. */
+/** Seeds may use ids up to this one. */
 const MAX_ID = 2 ** 48
 
 const count = z.int().check(z.nonnegative())

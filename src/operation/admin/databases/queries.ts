@@ -7,7 +7,7 @@ import { companies, moves } from '../../../kernel/db/schema.ts'
 import { nameOf } from '../../../kernel/http/log.ts'
 import type { AdminContext } from '../context.ts'
 
-/** What every database holds, by what the companies' counters say; one that fails has an error in their place. */
+/** Sums up each database by its companies' counters. A database that fails is listed with its error. */
 export async function listDatabases({ env }: AdminContext) {
   return Promise.all(
     databaseNames(env).map(async (name) => {
@@ -32,13 +32,13 @@ export async function listDatabases({ env }: AdminContext) {
   )
 }
 
-/** Moves that are not complete, the oldest first. */
+/** Lists incomplete moves, oldest first. */
 export async function listMoves({ directory }: AdminContext) {
   const [rows] = await directory.read([orm.select().from(moves).orderBy(moves.started_at).limit(1_000)])
   return rows
 }
 
-/** Creates a company in a database. @returns false where there is one with this id */
+/** Creates a company in a database. @returns false if the id is taken */
 export async function createCompany(
   context: AdminContext,
   id: number,
@@ -47,7 +47,7 @@ export async function createCompany(
 ): Promise<boolean> {
   const { directory, env, now } = context
   const company = { id, name, created_at: now, updated_at: now }
-  // Right behind the statement that inserts the company.
+  // `changes()` must follow the statement that inserts the company.
   const entry = adminEntry({ ...context, companyId: id }, 'companies.create', database, sql`changes() > 0`)
   if (database === DIRECTORY) {
     const insert = orm.insert(companies).values({ ...company, slot: freeSlot(unusedSlot) })
@@ -62,7 +62,7 @@ export async function createCompany(
     orm.select({ slot: sql<number>`${unusedSlot}`.as('unused') }).from(sql`(SELECT 1)`),
   ])
   if (taken) return false
-  // Unknown to everybody until the directory names it: one that was interrupted here is completed by a repetition.
+  // Nobody sees the company before the directory names it: a retry completes an interrupted creation.
   const [, [row]] = await openDatabase(bindingOf(env, database)).writeIdempotent([
     orm
       .insert(companies)

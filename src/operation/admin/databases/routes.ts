@@ -10,7 +10,7 @@ import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
 import { createCompany, listDatabases, listMoves } from './queries.ts'
 
-/** What D1 takes of one database. */
+/** D1's limit for one database. */
 const SIZE_MAX_BYTES = 10_000_000_000
 
 const FULL = 'The database is full: it takes 1,024 companies'

@@ -9,8 +9,8 @@ import { listContexts, listIntegrations, listOrders, listRows, type OrderWithPar
 import { type ExportedThread, listThreads, readSegment } from './thread-queries.ts'
 
 /**
- * The parts of an export in their order. What refers to others comes before them: clients are not removed, so that those
- * of every exported order are in the export, whatever is created meanwhile.
+ * The parts of an export, referenced rows first. Clients are never removed, so the clients of every exported order are
+ * included, even if rows are created meanwhile.
  */
 export const SECTIONS = [
   'company',
@@ -26,14 +26,14 @@ export const SECTIONS = [
 
 export type Section = (typeof SECTIONS)[number]
 
-/** Behind what a page begins: an id, or the ids of a thread. Empty at the beginning. */
+/** The key after which a page begins: an id, or the ids of a thread. It is empty at the beginning. */
 export type Place = readonly (string | number | null)[]
 
-/** A line in pieces, of which only the last one ends with a line feed. */
+/** A piece of a line; only the last piece ends with a line feed. */
 type Piece = string | Uint8Array
 
 interface Page {
-  /** The place of its last line; null when there are no more. */
+  /** The key of the page's last line; null when no more follow. */
   last: Place | null
   pieces: AsyncGenerator<Piece> | Piece[]
 }
@@ -76,7 +76,6 @@ export async function readPage(context: AdminContext, section: Section, after: P
   }
 }
 
-/** One line. */
 export function line(type: string, data: object): string {
   return `${JSON.stringify({ type, data })}\n`
 }
@@ -106,7 +105,7 @@ function presentCompany(row: NonNullable<Awaited<ReturnType<typeof readCompany>>
   return { id, name, ...settings, ...isoTimes(row), ...last }
 }
 
-/** Without the credentials: it is not seeded again. */
+/** Exports omit credentials, so the result cannot be seeded as it is. */
 function presentIntegration({
   kind,
   base_url,
@@ -178,7 +177,7 @@ function presentContext(row: Awaited<ReturnType<typeof listContexts>>[number]) {
   }
 }
 
-/** The lines of threads; their texts and arrays are the JSON that was sent. */
+/** Yields the lines of threads; their texts and arrays are the JSON that was sent. */
 async function* threadLines(context: AdminContext, threads: ExportedThread[]): AsyncGenerator<Piece> {
   for (const { row, segments } of threads) {
     const { id, account_email, legacy_thread_id, first_message_at, last_message_at, revision, content_revision } = row
@@ -213,7 +212,7 @@ async function* threadLines(context: AdminContext, threads: ExportedThread[]): A
   }
 }
 
-/** The content of a thread that R2 holds. */
+/** Yields the content of a thread stored in R2. */
 async function* objectText({ env }: AdminContext, object: StoredObject): AsyncGenerator<Uint8Array> {
   const reader = await openObject(env.FILES, object)
   try {

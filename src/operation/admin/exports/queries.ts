@@ -19,11 +19,11 @@ import {
 } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
-/** Of one page: so many rows, and as many bytes by estimate. A row with more is a page alone. */
+/** Limits a page to this many rows and estimated bytes. A larger row gets a page of its own. */
 const PAGE_ROWS = 200
 const PAGE_BYTES = 500_000
 
-/** Records that somebody begins an export. */
+/** Records the start of an export in the audit log. */
 export async function recordExport(context: AdminContext): Promise<void> {
   await context.directory.write([adminEntry(context, 'companies.export', context.companyId)])
 }
@@ -48,7 +48,7 @@ export async function listIntegrations({ companyId, db }: CompanyContext) {
 const NUMBERED = { clients, taxes, order_statuses: orderStatuses, catalog_items: catalogItems }
 type Numbered = typeof NUMBERED
 
-/** The rows of a table behind an id, by id; at most a page. */
+/** Lists one page of a table's rows after an id, by id. */
 export async function listRows<Name extends keyof Numbered>(
   { companyId, db }: CompanyContext,
   name: Name,
@@ -60,7 +60,7 @@ export async function listRows<Name extends keyof Numbered>(
   return rows as Numbered[Name]['$inferSelect'][]
 }
 
-/** The thread contexts behind a thread id, by thread id; at most a page. */
+/** Lists one page of thread contexts after a thread id, by thread id. */
 export async function listContexts({ companyId, db }: CompanyContext, after: string) {
   const { thread_id, client_data, clients_data, orders_data, participants_data } = threadContexts
   const bytes = bytesOf(client_data, clients_data, orders_data, participants_data)
@@ -76,7 +76,7 @@ export async function listContexts({ companyId, db }: CompanyContext, after: str
   return rows
 }
 
-/** The orders behind an id with what belongs to them, by id; at most a page. */
+/** Lists one page of orders after an id, with their invoices, lines and payments. */
 export async function listOrders({ companyId, db }: CompanyContext, after: number) {
   const ofOrder = sql`SELECT sum(300 + ${bytesOf(invoiceItems.description)}) FROM ${invoices} JOIN ${invoiceItems}
       ON ${invoiceItems.company_id} = ${invoices.company_id} AND ${invoiceItems.invoice_id} = ${invoices.id}
@@ -137,7 +137,7 @@ export async function listOrders({ companyId, db }: CompanyContext, after: numbe
 
 export type OrderWithParts = Awaited<ReturnType<typeof listOrders>>[number]
 
-/** Bytes of texts. */
+/** Sums the bytes of texts. */
 function bytesOf(...columns: SQLiteColumn[]): SQL {
   return sql.join(
     columns.map((column) => sql`octet_length(coalesce(${column}, ''))`),
@@ -145,7 +145,7 @@ function bytesOf(...columns: SQLiteColumn[]): SQL {
   )
 }
 
-/** The first keys of a page, until their `bytes` are those of a page. @param page selects `key` and `bytes` */
+/** Selects the first keys of a page, up to the page's limit of bytes. @param page selects `key` and `bytes` */
 function firstBytes(page: SQL): SQL {
   const running = sql`SELECT key, sum(bytes) OVER (ORDER BY key) - bytes AS before FROM (${page})`
   return sql`SELECT key FROM (${running}) WHERE before < ${PAGE_BYTES}`

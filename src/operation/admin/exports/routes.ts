@@ -8,7 +8,7 @@ import * as contract from './contract.ts'
 import { line, type Place, readPage, SECTIONS } from './lines.ts'
 import { recordExport } from './queries.ts'
 
-/** Of one response: a Worker may make 1,000 queries, and has 30 s of processor time. Another one continues. */
+/** Limits one response, since a Worker may make 1,000 queries and use 30 s of CPU. The next request continues. */
 const MAX_PAGES = 120
 const MAX_BYTES = 64_000_000
 
@@ -21,7 +21,7 @@ export const routes = [
     const [section = 0, ...after] =
       cursor === undefined ? [] : readCursor(cursorScope(contract.exportCompany, context), cursor)
     if (cursor === undefined) await recordExport(context)
-    // A write to a stream of the runtime's own resolves when the caller has read the piece.
+    // A write to the runtime's own stream resolves when the caller has read the piece.
     const { readable, writable } = new IdentityTransformStream()
     context.waitUntil(send(context, writable.getWriter(), Number(section), after))
     return new Response(readable, { headers: HEADERS })
@@ -60,7 +60,7 @@ async function send(
   }
 }
 
-/** Fewer and larger pieces: each write waits for the caller. */
+/** Joins pieces, since each write waits for the caller. */
 async function* joined(pieces: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>) {
   let text = ''
   for await (const piece of pieces) {

@@ -4,20 +4,20 @@ import { objectOfThread } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { emailThreadSegments, emailThreads } from '../../../kernel/db/schema.ts'
 
-/** Of one page: so many threads, and as many stored bytes. A thread with more is a page alone. */
+/** Limits a page to this many threads and stored bytes. A larger thread gets a page of its own. */
 const PAGE_THREADS = 100
 const PAGE_BYTES = 1_000_000
 
-/** What identifies a thread within its company, in the order of an export. */
+/** Identifies a thread within its company, in the order of an export. */
 export type ThreadPlace = readonly [legacyThreadId: string, accountEmail: string]
 
 /**
- * The threads behind one, and their segments by field and position; at most a page. The segments of a thread that is a
- * page alone have no data: see {@link readSegment}.
+ * Lists one page of threads after another, and their segments by field and position. If a large thread is a page of its
+ * own, its segments have no data: see {@link readSegment}.
  */
 export async function listThreads({ companyId, db }: CompanyContext, [legacyThreadId, accountEmail]: ThreadPlace) {
   const { legacy_thread_id, account_email, id } = emailThreads
-  // A thread that is being imported has the revision 0.
+  // Revision 0 marks a thread whose import is incomplete.
   const isOf = sql`company_id = ${companyId} AND revision > 0`
   const stored = sql`SELECT sum(octet_length(data)) FROM email_thread_segments WHERE thread_id = ${id}`
   const page = sql`SELECT id, legacy_thread_id, account_email, text_bytes + coalesce((${stored}), 0) AS bytes
@@ -30,7 +30,7 @@ export async function listThreads({ companyId, db }: CompanyContext, [legacyThre
       .from(sql`(${running})`)
       .where(sql`total - bytes < ${PAGE_BYTES}`),
   ])
-  // The last one that begins within the page may be large: it is then the next page.
+  // The last thread that begins within the page may be large: it becomes the next page.
   const ofPage = sizes.filter(({ total }, index) => index === 0 || total <= PAGE_BYTES)
   const isLarge = (ofPage[0]?.total ?? 0) > PAGE_BYTES
   const ids = sql`(SELECT value FROM json_each(${JSON.stringify(ofPage.map((row) => row.id))}))`
@@ -57,7 +57,7 @@ export async function listThreads({ companyId, db }: CompanyContext, [legacyThre
 
 export type ExportedThread = Awaited<ReturnType<typeof listThreads>>[number]
 
-/** The data of one segment. @throws Error when the thread was changed since it was listed */
+/** Reads the data of one segment. @throws Error when the thread was changed since it was listed */
 export async function readSegment(
   { companyId, db }: CompanyContext,
   { id, revision }: ExportedThread['row'],

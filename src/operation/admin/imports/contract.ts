@@ -3,11 +3,11 @@ import { component, dateTime, defineContract, id, idText } from '../../../kernel
 import { seedFile } from '../../copies/seed/file.ts'
 import { storedThread } from '../../copies/seed/threads.ts'
 
-/** Of a file: with 500 rows in each part, five million rows. */
+/** Limits the parts of a file: five million rows at 500 rows a part. */
 const MAX_PARTS = 10_000
-/** Of one part, beside the rows of its file. */
+/** Limits the threads of one part, which come on top of its rows. */
 const MAX_THREADS = 500
-/** Of one kind, to which the rows of one part can refer. */
+/** Limits the ids of one kind to which a part can refer. */
 const MAX_KNOWN = 2_000
 
 const company_id = idText.check(z.describe('The company, which is created when there is none.'))

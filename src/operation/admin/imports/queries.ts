@@ -4,10 +4,10 @@ import { orm } from '../../../kernel/db/client.ts'
 import { imports } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
-/** How long an import can be resumed, from its last part on. */
+/** An import can be resumed for this long after its last part. */
 const IMPORT_TTL_MS = 30 * 86_400_000
 
-/** How far an import has come; undefined where none of its parts is loaded. */
+/** Finds the progress of an import; undefined if none of its parts is loaded. */
 export async function findImport({ companyId, db }: AdminContext, hash: string) {
   const isOf = and(eq(imports.company_id, companyId), eq(imports.hash, hash))
   const { parts, next_part, updated_at } = imports
@@ -15,7 +15,7 @@ export async function findImport({ companyId, db }: AdminContext, hash: string) 
   return row
 }
 
-/** Statements for the batch of a part that record it, and forget imports that were not continued. */
+/** Statements for a part's batch that record it and remove abandoned imports. */
 export function recordPart(context: AdminContext, hash: string, part: number, parts: number) {
   const { companyId, now } = context
   const progress = { parts, next_part: part + 1, updated_at: now }

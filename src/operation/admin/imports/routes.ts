@@ -10,7 +10,7 @@ import { adminRoute } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { findImport, recordPart } from './queries.ts'
 
-/** Of one part: a transaction of more would keep others waiting. */
+/** Limits the rows of one part: a larger transaction would block other writes. */
 const MAX_ROWS = 1_000
 
 export const routes = [
@@ -51,7 +51,7 @@ export const routes = [
   }),
 ]
 
-/** @throws ApiError 409 where a part before this one is not loaded, or the import has another number of parts */
+/** @throws ApiError 409 if an earlier part is missing or the number of parts differs */
 async function refuseGap(context: AdminContext, hash: string, part: number, parts: number): Promise<void> {
   const found = part > 1 ? await findImport(context, hash) : undefined
   if (found && found.parts !== parts) {

@@ -42,7 +42,7 @@ export const putIntegration = defineContract({
   path: '/companies/{company_id}/integrations/{kind}',
   operationId: 'putIntegration',
   params,
-  // The fields depend on the kind: the handler validates them as those of a seed file.
+  // The fields depend on the kind: the handler validates them like those of a seed file.
   body: z.looseObject({ credentials: z.optional(z.record(z.string(), z.string())) }).check(
     z.meta({
       id: 'IntegrationInput',

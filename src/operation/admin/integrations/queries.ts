@@ -8,7 +8,7 @@ import type { AdminContext } from '../context.ts'
 
 export type IntegrationRow = typeof integrations.$inferSelect
 
-/** The company's integrations, their credentials encrypted, and the state of its accounting connection. */
+/** Lists the company's integrations, credentials encrypted, with the state of its accounting connection. */
 export async function listIntegrations({ companyId, db }: AdminContext) {
   const [rows, [connection]] = await db.read([
     orm.select().from(integrations).where(sql`company_id = ${companyId}`).orderBy(integrations.kind),

@@ -53,7 +53,11 @@ export const routes = [
   }),
 ]
 
-/** The stored credentials, and the hosts that get them; null where there are none. @throws ApiError 409 for unreadable ones */
+/**
+ * Finds the stored credentials and the hosts that receive them; null without any.
+ *
+ * @throws ApiError 409 for unreadable ones
+ */
 async function findStored(context: AdminContext, kind: contract.Kind) {
   const { rows } = await listIntegrations(context)
   const row = rows.find((each) => each.kind === kind)
@@ -65,7 +69,9 @@ async function findStored(context: AdminContext, kind: contract.Kind) {
   return { credentials, origins: originsOf({ base_url: row.base_url, ...JSON.parse(row.settings) }) }
 }
 
-/** The origins of an integration's addresses: who may change them must not thereby learn the stored credentials. */
+/**
+ * The origins of an integration's addresses: permission to change an address must not reveal the stored credentials.
+ */
 function originsOf(integration: object | undefined): string[] {
   const { base_url, token_url } = { token_url: undefined, base_url: undefined, ...integration }
   return [base_url, token_url].flatMap((url) => (url === undefined ? [] : [new URL(url).origin]))
@@ -106,7 +112,7 @@ async function list(context: AdminContext) {
   )
 }
 
-/** Any style: a supplier that has none of it has nonetheless responded. */
+/** Any style works for the test: the supplier responds even if it does not know the style. */
 const TEST_STYLE = '5000'
 const SUPPLIER_MS = 5_000
 
@@ -117,7 +123,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
   const addresses = addressPolicy(env)
   try {
     if (row.kind === 'accounting_sync') {
-      // Only the company's object may use its tokens, which rotate.
+      // The company's object must use the tokens, since they rotate.
       const object = env.ACCOUNTING_DELIVERY.get(env.ACCOUNTING_DELIVERY.idFromName(String(companyId)))
       return await withDeadline((async () => object.check(companyId))(), BUDGET_MS.handler / 2)
     }

@@ -5,7 +5,7 @@ import { isPresent, isSettled } from '../../../kernel/db/placement.ts'
 import { accountingConnections, integrations, moves, webhookEndpoints } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
-/** Where encrypted values are; each is bound to its company and a kind, see `kernel/gate/credentials.ts`. */
+/** Columns with encrypted values. Each value is bound to its company and kind: see `kernel/gate/credentials.ts`. */
 const COLUMNS = {
   integrations: { table: integrations, column: integrations.credentials, id: integrations.kind, field: 'credentials' },
   webhook_endpoints: {
@@ -32,13 +32,17 @@ export interface EncryptedValue {
   stored: string
 }
 
-/** A company whose move is not finished: which of its copies will be the one left behind is not known yet. */
+/** Finds a company with an unfinished move: it is undecided which of its two copies stays. */
 export async function findMoving({ directory }: AdminContext): Promise<number | null> {
   const [[row]] = await directory.read([orm.select({ id: moves.company_id }).from(moves).limit(1)])
   return row?.id ?? null
 }
 
-/** How many values are not encrypted with a key, and some of them that may be changed. @param prefix how values of that key begin */
+/**
+ * Counts the values not encrypted with a key, and lists some that may be changed.
+ *
+ * @param prefix how values of that key begin
+ */
 export async function listOldValues({ db }: AdminContext, prefix: string, after: string, limit: number) {
   const selects = (Object.keys(COLUMNS) as EncryptedTable[]).map((name) => {
     const { table, column, id } = COLUMNS[name]
@@ -66,7 +70,7 @@ export async function listOldValues({ db }: AdminContext, prefix: string, after:
   return { total: count?.total ?? 0, rows: rows satisfies EncryptedValue[] }
 }
 
-/** Replaces values unless they were changed meanwhile. @param values with their new text */
+/** Replaces values unless they changed meanwhile. @param values with their new text */
 export async function saveValues(context: AdminContext, values: (EncryptedValue & { encrypted: string })[]) {
   const updates = values.map(({ table: name, companyId, id, stored, encrypted }) => {
     const { table, column, id: idColumn, field } = COLUMNS[name]

@@ -11,9 +11,9 @@ import { adminRoute } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { type EncryptedValue, findMoving, listOldValues, saveValues } from './queries.ts'
 
-/** Values that one request encrypts anew: D1 takes 1,000 statements, and each costs a millisecond of CPU. */
+/** Limits the values that one request encrypts again: D1 allows 1,000 statements, and each costs 1 ms of CPU. */
 const VALUES_MAX = 100
-/** Rounds over values that cannot be decrypted, so that those behind them are reached. */
+/** Limits the pages read past values that cannot be decrypted, to reach those after them. */
 const PAGES_MAX = 20
 
 export const routes = [

@@ -7,7 +7,7 @@ import type { AdminContext, Membership } from '../context.ts'
 
 const MAX_MEMBERS = 1_000
 
-/** @param after the email behind which the page begins */
+/** @param after the email after which the page begins */
 export async function listMembers({ companyId, directory: db }: AdminContext, after: string, limit: number) {
   const [rows] = await db.read([
     orm
@@ -23,7 +23,7 @@ export async function listMembers({ companyId, directory: db }: AdminContext, af
 /**
  * Adds a member or changes the role.
  *
- * @returns the member; null where the company has 1,000 already, `last_owner` where the only owner would lose the role
+ * @returns the member; null if the company has 1,000 already; `last_owner` if no owner would remain
  */
 export async function putMember(context: AdminContext, email: string, role: Membership) {
   const { companyId, directory: db, now } = context
@@ -46,13 +46,13 @@ export async function putMember(context: AdminContext, email: string, role: Memb
   return row ?? null
 }
 
-/** Without this member nobody could administer the company any more. */
+/** Protects the last owner: without one, nobody could administer the company. */
 function isLastOwner(companyId: number, email: string): SQL {
   return sql`coalesce((SELECT min(email) = ${email} AND count(*) = 1 FROM members
     WHERE company_id = ${companyId} AND role = 'owner'), 0)`
 }
 
-/** @returns whether somebody was removed; `last_owner` where nobody could administer the company any more */
+/** @returns whether a member was removed; `last_owner` if no owner would remain */
 export async function deleteMember(context: AdminContext, email: string): Promise<boolean | 'last_owner'> {
   const { companyId, directory: db } = context
   const isOf = sql`company_id = ${companyId} AND email = ${email}`

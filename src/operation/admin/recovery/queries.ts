@@ -5,13 +5,13 @@ import { isHere, openEach } from '../../../kernel/db/placement.ts'
 import { companies } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
-/** Writes that a restore has begun or ended. */
+/** Records the start or the end of a restore in the audit log. */
 export async function recordRestore(context: AdminContext, action: string, entityId: string): Promise<void> {
   const exists = sql`EXISTS (SELECT 1 FROM companies WHERE id = ${context.companyId})`
   await context.db.writeIdempotent([adminEntry(context, action, entityId, exists)])
 }
 
-/** The company with the lowest id above another; null where that was the last. */
+/** Finds the next company by id; null after the last. */
 export async function findNextCompany({ directory: db }: AdminContext, after: number): Promise<number | null> {
   const [[row]] = await db.read([
     orm.select({ id: companies.id }).from(companies).where(sql`id > ${after}`).orderBy(companies.id).limit(1),
@@ -19,7 +19,7 @@ export async function findNextCompany({ directory: db }: AdminContext, after: nu
   return row?.id ?? null
 }
 
-/** Begins a recovery: pauses the deliveries of every company. @returns how many were not paused */
+/** Begins a recovery: pauses the deliveries of every company. @returns how many were not paused before */
 export async function beginRecovery(context: AdminContext, run: string): Promise<number> {
   await context.directory.writeIdempotent([adminEntry(context, 'deployment.recover', run)])
   let paused = 0

@@ -57,7 +57,7 @@ export const routes = [
   }),
 ]
 
-/** A step of a recovery: the run's name, then the place in the cache of revoked tokens, or a company. */
+/** The next step of a recovery: the run's name, then a cursor of the revoked tokens in the cache, or a company. */
 type Place =
   | readonly [run: string, step: 'tokens', cursor: string | null]
   | readonly [run: string, step: 'company', id: number]

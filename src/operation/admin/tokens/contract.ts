@@ -3,12 +3,12 @@ import { component, dateTime, defineContract, id, idText, trimmed } from '../../
 import { PERMISSIONS } from '../../../kernel/gate/permissions.ts'
 import { adminPage, adminPageOf } from '../paging.ts'
 
-/** Revoked and expired tokens do not count. */
+/** Limits a company's tokens; revoked and expired ones do not count. */
 export const ACTIVE_TOKENS_MAX = 50
 
-/** The longest time for which the old token stays valid after a rotation. */
+/** The old token stays valid at most this long after a rotation. */
 const OVERLAP_MAX_SECONDS = 7 * 86_400
-/** By default, a day. */
+/** The default is a day. */
 const OVERLAP_SECONDS = 86_400
 
 const company_id = idText.check(z.describe('The company.'))

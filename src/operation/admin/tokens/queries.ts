@@ -8,7 +8,10 @@ import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
 export type TokenRow = typeof apiTokens.$inferSelect
 
-/** @param where which company's; @param after the id behind which the page begins */
+/**
+ * @param where selects the company;
+ * @param after the id after which the page begins
+ */
 export async function listTokens(
   { companyId, directory: db }: AdminContext,
   { company_id = companyId, id, after, limit }: { company_id?: number; id?: number; after: number; limit: number },
@@ -33,13 +36,13 @@ export async function findToken({ companyId, directory: db }: AdminContext, id: 
 
 const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`
 const isActive = (now: number) => sql`revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${now})`
-/** Whether the company may have one more active token than its others. */
+/** Whether the company has room for one more active token. */
 const hasRoom = ({ companyId, now }: AdminContext, others = sql`1`) =>
   sql`(SELECT count(*) FROM api_tokens
     WHERE company_id = ${companyId} AND ${isActive(now)} AND ${others}) < ${ACTIVE_TOKENS_MAX}`
 const hashOf = (hash: string) => sql`(SELECT id FROM api_tokens WHERE token_hash = ${hash})`
 
-/** What a new token is, of which the database has only the SHA-256. */
+/** A new token, of which the database stores only the SHA-256. */
 export interface NewToken {
   hash: string
   name: string
@@ -63,7 +66,7 @@ function insertToken({ companyId, caller, now }: AdminContext, token: NewToken, 
   return insertRow(apiTokens, values, sql`WHERE ${when}`).returning()
 }
 
-/** @returns the token; null where the company has {@link ACTIVE_TOKENS_MAX} */
+/** @returns the token; null if the company has {@link ACTIVE_TOKENS_MAX} */
 export async function createToken(context: AdminContext, token: NewToken): Promise<TokenRow | null> {
   const [[row]] = await context.directory.write([
     insertToken(context, token, hasRoom(context)),
@@ -73,10 +76,10 @@ export async function createToken(context: AdminContext, token: NewToken): Promi
 }
 
 /**
- * Creates a token in the place of another, which expires at `endsAt` if it did not earlier. While both are valid they count
- * as two.
+ * Creates a token that replaces another one, which expires at `endsAt` or earlier. While both are valid they count as
+ * two.
  *
- * @returns both as they are now; null where the other one is no longer valid, or the company has no room for both
+ * @returns both as they are now; null if the old one is no longer valid or the company has no room for both
  */
 export async function replaceToken(context: AdminContext, id: number, token: NewToken, endsAt: number) {
   const { companyId, directory: db, now } = context
@@ -95,7 +98,7 @@ export async function replaceToken(context: AdminContext, id: number, token: New
   return row && old ? { token: row, old } : null
 }
 
-/** @returns the token, revoked now or earlier; null where there is none */
+/** @returns the token, revoked now or earlier; null if it does not exist */
 export async function revokeToken(context: AdminContext, id: number): Promise<TokenRow | null> {
   const { companyId, directory: db, now } = context
   const isMeant = isToken(companyId, id)

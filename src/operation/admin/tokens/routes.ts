@@ -86,24 +86,27 @@ function tooManyTokens(remedy: string): ApiError {
   return new ApiError('conflict', { message: `The company has ${contract.ACTIVE_TOKENS_MAX} active tokens: ${remedy}` })
 }
 
-/** Milliseconds. @throws ApiError 400 for a time that has passed */
+/**
+ * @returns milliseconds
+ * @throws ApiError 400 for a time in the past
+ */
 function readExpiry(text: string | null, { now }: AdminContext): number | null {
   const expiresAt = text === null ? null : Date.parse(text)
   if (expiresAt === null || expiresAt > now) return expiresAt
   throw invalid([{ path: 'expires_at', message: 'must be in the future' }])
 }
 
-/** The token's object exists once the token was used. */
+/** Only a token that was used has an object. */
 async function forget(context: AdminContext, { token_hash, last_used_at }: TokenRow) {
   if (last_used_at !== null) await invalidateTokens(context, [token_hash])
 }
 
-/** How long the end of a token is kept outside of the database: longer than a database can be restored to. */
+/** The end of a token is kept outside of the database for longer than Time Travel reaches back. */
 const ENDED_SECONDS = 90 * 86_400
 
 /**
- * Keeps the end of a token outside of the database, so that a restore of the database does not make it valid again: KV
- * `revoked/HASH` is the time in milliseconds.
+ * Keeps the end of a token outside of the database, so that Time Travel cannot make it valid again: KV `revoked/HASH`
+ * is the time in milliseconds.
  */
 async function rememberEnd({ env, requestId }: AdminContext, { token_hash, revoked_at, expires_at }: TokenRow) {
   const endedAt = String(revoked_at ?? expires_at)

@@ -6,14 +6,14 @@ import { isPresent } from '../../../kernel/db/placement.ts'
 import { changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
-/** Of one company. */
+/** Limits the endpoints of one company. */
 export const MAX_ENDPOINTS = 10
 
 const lastChange = sql`(SELECT c.last_change FROM companies AS c WHERE c.id = webhook_endpoints.company_id)`
 const nextKept = sql`(SELECT min(f.sequence) FROM changes AS f
   WHERE f.company_id = webhook_endpoints.company_id AND f.sequence > webhook_endpoints.position)`
 
-/** What responses have: not the secret. */
+/** Columns of a response, without the secret. */
 function shownColumns(table: typeof webhookEndpoints) {
   const { id, company_id, url, event_types, enabled, disabled_reason, created_at, updated_at } = table
   return {
@@ -33,10 +33,10 @@ const selectEndpoint = (where: SQL) => orm.select(columns).from(webhookEndpoints
 
 export type EndpointRow = Awaited<ReturnType<typeof listEndpoints>>[number]
 
-/** A place in the list: company, creation and id. */
+/** The cursor's key in the list: company, creation and id. */
 export type EndpointPlace = readonly [companyId: number, createdAt: number, id: string]
 
-/** @param after the place behind which the page begins */
+/** @param after the key after which the page begins */
 export async function listEndpoints(
   { companyId, db }: AdminContext,
   { company_id = companyId, id, after, limit }: ListOptions,
@@ -67,7 +67,7 @@ export async function findEndpoint({ companyId, db }: AdminContext, id: string):
   return row ?? null
 }
 
-/** A new endpoint; its secrets are encrypted. */
+/** A new endpoint with encrypted secrets. */
 export interface NewEndpoint {
   id: string
   url: string
@@ -75,7 +75,7 @@ export interface NewEndpoint {
   event_types: readonly string[]
 }
 
-/** @returns the endpoint, at the company's last change; null where the company has 10 */
+/** @returns the endpoint, which starts at the company's last change; null if the company has 10 */
 export async function createEndpoint(context: AdminContext, endpoint: NewEndpoint): Promise<EndpointRow | null> {
   const { companyId, db, now } = context
   const count = sql`(SELECT count(*) FROM webhook_endpoints WHERE company_id = ${companyId})`
@@ -98,7 +98,7 @@ export async function createEndpoint(context: AdminContext, endpoint: NewEndpoin
   return row ?? null
 }
 
-/** What can be changed of an endpoint. */
+/** The writable fields of an endpoint. */
 export interface EndpointChange {
   url?: string | undefined
   event_types?: string[] | undefined
@@ -106,9 +106,9 @@ export interface EndpointChange {
 }
 
 /**
- * What waits for a retry is due where the endpoint is enabled or has a new address.
+ * Makes waiting retries due when the endpoint is enabled or gets a new address.
  *
- * @returns the endpoint as it is now; null where there is none
+ * @returns the endpoint as it is now; null if it does not exist
  */
 export async function updateEndpoint(context: AdminContext, id: string, change: EndpointChange) {
   const { companyId, db, now } = context
@@ -116,7 +116,7 @@ export async function updateEndpoint(context: AdminContext, id: string, change: 
   const isDue = change.enabled === true || change.url !== undefined
   const state = {
     ...(change.enabled !== undefined && { disabled_reason: null }),
-    // A new address has to show that it accepts messages, and one that did not yet gets another chance.
+    // Resetting the count gives a new address its own attempts, and one that never succeeded a fresh start.
     ...(isDue && { initial_failures: change.url === undefined ? sql`initial_failures * 0` : 0 }),
   }
   const [, , , [row]] = await db.writeIdempotent([
@@ -134,7 +134,7 @@ export async function updateEndpoint(context: AdminContext, id: string, change: 
   return row ?? null
 }
 
-/** @returns the address of the deleted endpoint; null where there was none */
+/** @returns the address of the deleted endpoint; null if it does not exist */
 export async function deleteEndpoint(context: AdminContext, id: string): Promise<string | null> {
   const { companyId, db } = context
   const isMeant = isEndpoint(companyId, id)
@@ -154,7 +154,7 @@ export async function findSecret({ companyId, db }: AdminContext, id: string): P
   return row?.secret ?? null
 }
 
-/** @returns the endpoint; null where it has no longer the `present` secrets */
+/** @returns the endpoint; null if its secrets are no longer the `present` ones */
 export async function replaceSecret(context: AdminContext, id: string, present: string, secret: string) {
   const { companyId, db, now } = context
   const isMeant = isEndpoint(companyId, id)
@@ -167,7 +167,7 @@ export async function replaceSecret(context: AdminContext, id: string, present: 
   return row ?? null
 }
 
-/** The first and the last change of a time span that an endpoint was already sent; null where none is kept. */
+/** Finds the first and last change of a time span already sent to an endpoint; null if none is kept. */
 export async function findSpan({ companyId, db }: AdminContext, id: string, from: number, to: number) {
   const position = sql`(SELECT position FROM webhook_endpoints WHERE ${isEndpoint(companyId, id)})`
   const [[span]] = await db.read([
@@ -182,7 +182,7 @@ export async function findSpan({ companyId, db }: AdminContext, id: string, from
   return span?.first != null && span.last !== null ? { first: span.first, last: span.last } : null
 }
 
-/** @returns the endpoint as it is now; null where a replay of it is under way */
+/** @returns the endpoint as it is now; null while a replay is under way */
 export async function startReplay(context: AdminContext, id: string, { first, last }: { first: number; last: number }) {
   const { companyId, db } = context
   const isMeant = isEndpoint(companyId, id)
@@ -200,10 +200,10 @@ export async function startReplay(context: AdminContext, id: string, { first, la
 }
 
 /**
- * The changes that failed and those that wait behind them.
+ * Lists the failed changes and those queued behind them.
  *
- * @param after the change behind which the page begins
- * @returns null where the endpoint does not exist
+ * @param after the change after which the page begins
+ * @returns null if the endpoint does not exist
  */
 export async function listDeliveries({ companyId, db }: AdminContext, id: string, after: number, limit: number) {
   const { sequence, entity_id, attempts, first_attempt_at, next_attempt_at, last_error } = webhookDeliveries
@@ -229,7 +229,7 @@ export async function listDeliveries({ companyId, db }: AdminContext, id: string
 }
 
 const changeType = sql<typeof changes.$inferSelect.type>`type`.as('change_type')
-/** Null of a change that is no longer kept. */
+/** The operation is null once the change has left the feed. */
 const operation = sql<typeof changes.$inferSelect.operation | null>`(SELECT c.operation FROM changes AS c
   WHERE c.company_id = webhook_deliveries.company_id AND c.sequence = webhook_deliveries.sequence)`.as('operation')
 

@@ -65,7 +65,7 @@ export const routes = [
 
   adminRoute(contract.updateWebhook, async ({ params: { endpoint_id }, body }, context) => {
     const { url, event_types, enabled } = body
-    // An endpoint that does not exist is not worth a look-up of its address.
+    // Read the endpoint first: a missing one needs no DNS look-up.
     await readEndpoint(context, endpoint_id)
     const row = await queries.updateEndpoint(context, endpoint_id, {
       ...(url !== undefined && { url: await readUrl(url, context) }),
@@ -130,12 +130,12 @@ function startDelivery({ db, env, waitUntil }: AdminContext, { company_id, enabl
 }
 
 /**
- * The address as it is called, after the checks of a delivery.
+ * The normalized address, checked like a delivery's.
  *
  * @throws ApiError 400, or 503 where the resolver does not respond
  */
 async function readUrl(text: string, { env }: AdminContext): Promise<string> {
-  // Checked as it is stored: escapes make it longer.
+  // Check the stored form, since escapes make it longer.
   const url = URL.parse(text)?.href ?? text
   try {
     const problem = await findProblem(url, addressPolicy(env))
@@ -158,7 +158,7 @@ function sealSecrets({ companyId, env }: AdminContext, id: string, secrets: Secr
   return encryptCredentials(CREDENTIALS_KEY, companyId, credentialsKind(id), secrets)
 }
 
-/** Null for a secret that cannot be decrypted, which is replaced without a transition. */
+/** Null if the secrets cannot be decrypted; then they are replaced without a transition. */
 function openSecrets({ companyId, env }: AdminContext, id: string, stored: string): Promise<Secrets | null> {
   const { CREDENTIALS_KEY } = env
   return decryptCredentials(CREDENTIALS_KEY, companyId, credentialsKind(id), stored)
@@ -166,7 +166,7 @@ function openSecrets({ companyId, env }: AdminContext, id: string, stored: strin
     .catch(() => null)
 }
 
-/** Each once, in the order in which they are documented. */
+/** Removes duplicates and sorts in the documented order. */
 function inOrder(eventTypes: readonly string[]) {
   return EVENT_TYPES.filter((type) => eventTypes.includes(type))
 }

@@ -1,6 +1,6 @@
 import type { SeedInput } from './file.ts'
 
-/** The lists of a seed file that an export has. */
+/** Lists that an export and a seed file have in common. */
 const LISTS = ['order_statuses', 'taxes', 'clients', 'orders', 'catalog_items', 'thread_contexts'] as const
 
 const THREAD = '{"type":"email_threads","data":'

@@ -6,13 +6,13 @@ import { AMOUNT_MAX, decimals, discountAmountType } from '../../../resources/ord
 import { paidAt } from '../../../resources/orders/invoice-contract.ts'
 import { accountingId, field, integrationsFile } from './integrations-file.ts'
 
-/** Leaves room for the ids that the API assigns, which are above the highest one of a seed. */
+/** Leaves room for ids that the API assigns above the highest one of a seed. */
 const ID_MAX = 2 ** 48
 const JSON_MAX_BYTES = 500_000
-/** SQLite reads no deeper JSON. */
+/** Stays within the depth of JSON that SQLite reads. */
 const JSON_MAX_DEPTH = 500
 
-/** A field that is null when it is left out. */
+/** An omitted field becomes null. */
 function orNull<T extends z.ZodMiniType>(schema: T) {
   return z._default(z.nullable(schema), null as never)
 }
@@ -176,7 +176,7 @@ const invoice = z
     }),
   )
 
-/** Stored as JSON text. */
+/** The list is stored as JSON text. */
 const jsonList = z.pipe(
   listOf(z.json()),
   z.transform((list) => JSON.stringify(list)),
@@ -219,7 +219,7 @@ const catalogItem = z.strictObject({
   deleted,
 })
 
-/** Stored as JSON text. */
+/** The value is stored as JSON text. */
 const json = z.optional(
   z.json().check(
     z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= JSON_MAX_BYTES, 'must be at most 500 KB as JSON'),
@@ -260,7 +260,7 @@ export const seedFile = z.strictObject({
 })
 
 export type SeedFile = z.output<typeof seedFile>
-/** A seed file as it is written: fields may be left out. */
+/** A seed file as people write it, with optional fields. */
 export type SeedInput = z.input<typeof seedFile>
 
 function depthOf(value: unknown): number {

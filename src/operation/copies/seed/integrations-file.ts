@@ -6,11 +6,11 @@ import { regionOfHost } from '../../../resources/files/s3.ts'
 import { type SupplierName, suppliers } from '../../../resources/products/suppliers/registry.ts'
 import { secret } from '../../../resources/products/suppliers/supplier.ts'
 
-/** A bucket that can be a label of a host name and is covered by a certificate for `*.HOST`. */
+/** A bucket name that is a valid label of a host name and fits a certificate for `*.HOST`. */
 const BUCKET_LABEL = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
 const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
 
-/** A loopback address has the form too: see {@link findAddressIssues}. */
+/** A loopback address has this form too: see {@link findAddressIssues}. */
 const address = oneLine(1, MAX_URL_LENGTH).check(({ value, issues }) => {
   const message = findFormProblem(value, true)
   if (message !== null) issues.push({ code: 'custom', message, input: value })
@@ -24,7 +24,7 @@ export function field<T extends z.ZodMiniType>(description: string, schema: T) {
 /** The id of a customer, an item or a tax code in the accounting system. */
 export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))
 
-/** An integration. One that is disabled may have no credentials yet. */
+/** An integration. A disabled one may have no credentials yet. */
 function integration<Rest extends z.core.$ZodShape>(credentials: z.ZodMiniType, rest: Rest) {
   const common = {
     enabled: field('Whether it is used. A disabled one may have `{}` as credentials.', z._default(z.boolean(), true)),
@@ -37,7 +37,7 @@ function integration<Rest extends z.core.$ZodShape>(credentials: z.ZodMiniType, 
       issues.push({ ...issue, path: ['credentials', ...issue.path], input: undefined })
     }
   }
-  // Beside the issues of other fields, not after them.
+  // Report credentials together with the issues of other fields.
   return z.strictObject({ ...common, ...rest }).check(z.check(checkCredentials, { when: () => true }))
 }
 
@@ -73,7 +73,7 @@ const storageFields = integration(storageCredentials, {
   ),
 })
 
-/** A storage with what the host of its endpoint implies: the region, and the bucket where it begins the host. */
+/** A storage, completed by its endpoint's host: the region, and the bucket if the host begins with it. */
 const storage = z.pipe(
   storageFields,
   z.transform(({ enabled, credentials, endpoint, bucket, ...given }, { issues }) => {
@@ -101,7 +101,7 @@ const storage = z.pipe(
   }),
 )
 
-/** The credentials of each kind, which the schema above has as a record of texts. */
+/** Schemas of credentials by kind; the schema above has only a record of texts. */
 export const credentialForms: Record<string, z.ZodMiniType> = {
   ...Object.fromEntries(Object.values(suppliers).map(({ name, credentials }) => [name, credentials])),
   accounting_sync: accountingCredentials,
@@ -116,7 +116,7 @@ export const integrationsFile = z.strictObject({
 
 export type IntegrationsFile = z.output<typeof integrationsFile>
 
-/** Addresses that the service may not call, by their paths: those on loopback, unless it is for development. */
+/** Lists addresses that the service may not call, by path: loopback ones, except in development. */
 export function findAddressIssues(file: IntegrationsFile, { allowsLoopback }: AddressPolicy): Issue[] {
   return Object.entries(file).flatMap(([kind, integration]) => {
     const { base_url, token_url } = { base_url: undefined, token_url: undefined, ...integration }

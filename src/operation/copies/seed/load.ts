@@ -15,22 +15,22 @@ import {
 import { deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
 import type { StoredThread } from './threads.ts'
 
-/** Where a file is loaded: the context's company must be the file's. */
+/** The context of a load: its company must be the file's. */
 export interface LoadContext extends CompanyContext {
-  /** When it is loaded, for times that the file leaves out. */
+  /** The time of the load, which is the default of omitted times. */
   now: number
-  /** The deployment's `CREDENTIALS_KEY`; needed only for integrations. */
+  /** The deployment's `CREDENTIALS_KEY`, needed only for integrations. */
   credentialsKey: string
 }
 
-/** A row that exists, differs from the file and is not changed. */
+/** An existing row that differs from the file and stays unchanged. */
 export interface Difference {
   type: string
   id: number
   fields: string[]
 }
 
-/** Constraints of the database, and what a violation means for the file. */
+/** Explains constraint violations in terms of the file. */
 const CONFLICTS: Record<string, string> = {
   'invoices.company_id, invoices.number': 'an invoice number is already that of another invoice in the database',
   'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
@@ -40,17 +40,17 @@ const CONFLICTS: Record<string, string> = {
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 
-/** What a failed write of a plan means for the file; undefined for any other failure. @param message the database's own */
+/** Explains a failed write in terms of the file; undefined for any other failure. @param message the database's own */
 export function describeConflict(message: string): string | undefined {
   return Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint))?.[1]
 }
 
 /**
- * Compares a file with itself and with the database, and makes the statements that load it: one batch.
+ * Compares a file with itself and the database, and plans the batch that loads it.
  *
- * @param known takes references to these rows for granted
- * @returns `issues` and `conflict` where the file contradicts itself or the database: then it must not be loaded. Else
- *   the batch would fail too, but for a conflict that arises meanwhile: see {@link describeConflict}.
+ * @param known ids of rows that may be referred to without a check
+ * @returns `issues` and `conflict` if the file contradicts itself or the database: then do not load it. Otherwise
+ *   only a concurrent write can fail the batch: see {@link describeConflict}.
  */
 export async function planLoad(
   context: LoadContext,
@@ -89,7 +89,7 @@ export async function planLoad(
   }
 }
 
-/** The statements that put integrations alone. */
+/** Statements that load only integrations. */
 export async function planIntegrations(context: LoadContext, integrations: IntegrationsFile) {
   const { connections } = await readStored(context)
   const rows = await listIntegrationRows(context, connections, integrations)
@@ -98,24 +98,24 @@ export async function planIntegrations(context: LoadContext, integrations: Integ
 
 export type Counts = Partial<Record<Name | 'email_threads', number>>
 
-/** How many rows of each table there are, where there are any. */
+/** Counts the rows of each table, without empty ones. */
 function countTables(rows: Rows): Partial<Record<Name, number>> {
   return Object.fromEntries(NAMES.flatMap((name) => (rows[name].length > 0 ? [[name, rows[name].length]] : [])))
 }
 
-/** How many rows of each table a file has, where it has any: those that a summary of several parts names. */
+/** Counts a file's rows by table, without empty ones, for a summary over several parts. */
 export function countFile(file: SeedFile): Counts {
   const { integrations, ...rows } = countTables(deriveRows(file, 0, 0))
   const connections = Object.values(file.integrations).filter(Boolean).length
   return connections > 0 ? { ...rows, integrations: connections } : rows
 }
 
-/** How many rows a file has, without the company. */
+/** Counts a file's rows, without the company. */
 export function countRows(file: SeedFile): number {
   return Object.values(countFile(file)).reduce((sum, count) => sum + count, 0)
 }
 
-/** One line: what was loaded. */
+/** Summarizes a load in one line. */
 export function describeCounts({ company }: { company: { id: number; name: string } }, counts: Counts): string {
   const nouns = [...NAMES.map((name) => [name, TABLES[name].noun] as const), ['email_threads', 'email thread'] as const]
   const parts = nouns.flatMap(([name, noun]) => {
@@ -128,7 +128,7 @@ export function describeCounts({ company }: { company: { id: number; name: strin
 
 const DIFFERENCES_MAX = 20
 
-/** What to tell of rows that differ: the first 20, how many more there are, and how to change them. */
+/** Describes differing rows: the first 20, the number of others, and how to change them. */
 export function describeDifferences(differences: Difference[]): string[] {
   if (differences.length === 0) return []
   const order = NAMES.map((name) => TABLES[name].noun as string)
@@ -150,7 +150,7 @@ function toDifference(row: object): Difference[] {
 
 type StoredIntegration = Rows['integrations'][number]
 
-/** The rows of integrations. Credentials that are stored already keep their encrypted form. */
+/** Derives the rows of integrations. Unchanged credentials keep their encrypted form. */
 async function listIntegrationRows(
   { companyId, credentialsKey: key, now }: LoadContext,
   stored: StoredIntegration[],
@@ -168,7 +168,7 @@ async function listIntegrationRows(
   return Promise.all(rows)
 }
 
-/** Credentials in a form that can be compared. */
+/** Normalizes credentials for a comparison. */
 function sortedText(credentials: unknown): string {
   return JSON.stringify(credentials && Object.entries(credentials).sort())
 }

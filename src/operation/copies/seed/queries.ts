@@ -19,7 +19,7 @@ import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES } from './rows.ts'
 import type { StoredThread } from './threads.ts'
 
-/** What a file's rows are derived from. */
+/** Reads the stored values from which a file's rows are derived. */
 export async function readStored({ companyId, db }: CompanyContext) {
   const [[company], connections] = await db.read([
     orm.select({ number: companies.last_invoice_number }).from(companies).where(eq(companies.id, companyId)),
@@ -35,9 +35,9 @@ export async function readStored({ companyId, db }: CompanyContext) {
 const elements = (chunk: string) => sql`json_each(${chunk})`
 
 /**
- * References to rows that are neither known nor in the database.
+ * Selects references to rows that are neither known nor in the database.
  *
- * @param known by table, beside the rows themselves
+ * @param known by table, besides the rows themselves
  */
 export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, known: KnownIds) {
   return REFERENCES.flatMap(([from, field, to]) => {
@@ -57,7 +57,7 @@ export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, k
   })
 }
 
-/** Invoices of the file that belong to another order in the database. */
+/** Selects the file's invoices that belong to another order in the database. */
 export function selectMovedInvoices({ companyId }: CompanyContext, rows: Rows) {
   const pairs = rows.invoices.map(({ id, project_id }) => [id, project_id])
   return chunkJson(pairs).map((chunk) =>
@@ -73,7 +73,7 @@ export function selectMovedInvoices({ companyId }: CompanyContext, rows: Rows) {
   )
 }
 
-/** Unique values beside the ids, by the constraint that the write would violate. */
+/** Unique values besides the ids, by the constraint that a write would violate. */
 const UNIQUE = [
   ['invoices.company_id, invoices.number', invoices, invoices.number],
   ['invoices.company_id, invoices.project_id', invoices, invoices.project_id],
@@ -81,7 +81,7 @@ const UNIQUE = [
   ['orders.company_id, orders.external_id', orders, orders.external_id],
 ] as const
 
-/** The constraints that rows of the file would violate: those that are absent and whose value another row has. */
+/** Selects constraints that new rows of the file would violate, since another row has the value. */
 export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
   return UNIQUE.flatMap(([constraint, table, column]) => {
     const given: object[] = rows[getTableName(table) as 'clients' | 'orders' | 'invoices']
@@ -100,13 +100,13 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
   })
 }
 
-/** Columns that are made of others, or move with every change. */
+/** Columns derived from others, or raised with every change. */
 const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
 
-/** The columns of clients and orders in which rows that exist differ from the file, as a comma list for each row. */
+/** Selects the columns in which existing clients and orders differ from the file, as a comma list for each row. */
 export function selectDifferences({ companyId }: CompanyContext, file: SeedFile, rows: Rows, now: number) {
   const unnumbered = new Set(file.orders.map(({ invoice }) => invoice?.number === undefined && invoice?.id))
-  // What the file leaves open cannot differ; the accounting sync finds customers by itself.
+  // A field left open by the file cannot differ; the accounting sync finds customers by itself.
   const isOpen = (row: object, column: string, value = Reflect.get(row, column)) =>
     value === undefined ||
     (/^created_(at|date)$/.test(column) && Reflect.get(row, 'created_at') === now) ||
@@ -140,12 +140,12 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
   })
 }
 
-/** The company's own fields that a file replaces. */
+/** Company fields that a file replaces. */
 const COMPANY = ['name', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'storage_quota_bytes'] as const
-/** Those that a file only raises. */
+/** Company fields that a file only raises. */
 const LAST = ['last_client_id', 'last_order_id', 'last_invoice_id', 'last_payment_id', 'last_invoice_number'] as const
 
-/** Saves the company, and makes room for the file's default status. */
+/** Saves the company, and clears the default status if the file has one. */
 export function saveCompany({ companyId }: CompanyContext, { company, order_statuses }: SeedFile, now: number) {
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot(unusedSlot)})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
@@ -173,15 +173,15 @@ export function saveCompany({ companyId }: CompanyContext, { company, order_stat
   ] as const
 }
 
-/** The value of a column as the database has it. */
+/** Encodes a value as the database stores it. */
 function toDriver(column: SQLiteColumn, row: object): unknown {
   const value = Reflect.get(row, column.name) ?? column.default ?? null
   return value === null ? null : column.mapToDriverValue(value)
 }
 
 /**
- * Statements that insert the absent rows of a table, and replace those that differ where `replaces` says so. Each takes
- * hundreds of rows as one JSON parameter. A time of `now` was left out of the file: it makes no difference by itself.
+ * Statements that insert missing rows of a table, and replace different ones if `replaces` says so. Each takes hundreds
+ * of rows as one JSON parameter. A defaulted time of `now` alone is no difference.
  *
  * @param key the column that, with the company, identifies a row
  */
@@ -217,8 +217,8 @@ export function loadRows(
 }
 
 /**
- * Statements that load an absent thread with the segments of this part. Until its last segment is there, the thread is
- * hidden and has the revision 0, which no other has: if somebody writes it meanwhile, theirs stays.
+ * Statements that load a missing thread with this part's segments. Until its last segment arrives, the thread is hidden
+ * with revision 0, which only imports use: a concurrent write of the thread wins.
  */
 export function loadThread(
   { companyId }: CompanyContext,
@@ -230,7 +230,7 @@ export function loadThread(
   const hidden = { revision: 0, content_revision: 0, content_hash: '', deleted: true }
   const isLoading = sql`${emailThreads.id} = ${thread.id} AND ${company_id} = ${companyId} AND ${emailThreads.revision} = 0`
   const stored = sql`(SELECT count(*) FROM email_thread_segments WHERE thread_id = ${thread.id})`
-  // A part of an import holds some of the segments, R2 takes whole contents: the next sweep moves those that are large.
+  // A part holds only some segments, but R2 takes whole contents: the next sweep moves large ones.
   const isLarge = sql`(SELECT sum(octet_length(data)) * 3 / 4 FROM email_thread_segments
     WHERE thread_id = ${thread.id} AND field = 'content') > ${MAX_DATABASE_BYTES}`
   const usedAt = sql`iif(${isLarge}, 1, ${now})`

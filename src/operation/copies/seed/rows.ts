@@ -8,8 +8,8 @@ import type { SeedFile } from './file.ts'
 const { catalogItems, invoices, orderStatuses, threadContexts } = schema
 
 /**
- * The tables in the order in which they are filled. Rows that only a file can change are replaced; of the others only the
- * absent ones are inserted, so that no change by the API is undone.
+ * Tables in the order of loading. Rows that only a file can change are replaced; other tables get only missing rows, so
+ * that changes by the API stay.
  */
 export const TABLES = {
   order_statuses: { table: orderStatuses, key: 'id', replaces: true, noun: 'status' },
@@ -39,7 +39,9 @@ export const REFERENCES = [
 /** Ids of rows in other parts of the same file. */
 export type KnownIds = Partial<Record<'clients' | 'order_statuses' | 'taxes', number[] | undefined>>
 
-/** The rows of a file. An invoice without a number gets the next one after the company's and the file's highest. */
+/**
+ * Derives the rows of a file. An invoice without a number gets the next one after the company's and the file's highest.
+ */
 export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: number): Rows {
   const company_id = file.company.id
   const numbers = file.orders.flatMap(({ invoice }) => invoice?.number?.match(/^\d{1,15}$/) ?? []).map(Number)
@@ -107,7 +109,7 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
   return { ...listed, orders, invoices, items, payments, artworks }
 }
 
-/** The elements with their positions, by default those in the list, from 1. */
+/** Adds positions to the elements, by default their order in the list, from 1. */
 function numbered<T extends { position?: number | undefined }>(elements: T[]) {
   return elements.map((element, index) => ({ ...element, position: element.position ?? index + 1 }))
 }
@@ -122,7 +124,7 @@ const UNIQUE = [
   { name: 'orders', field: 'external_id' },
 ] as const
 
-/** Unique values that occur twice, and a second default status. */
+/** Finds unique values that occur twice, and a second default status. */
 export function findDuplicates(rows: Rows): string[] {
   const issues: string[] = []
   const keys = NAMES.map((name) => ({ name, field: TABLES[name].key as string }))
@@ -138,10 +140,10 @@ export function findDuplicates(rows: Rows): string[] {
   return issues
 }
 
-/** Of JSON in one statement, which also as hex fits into the 100 KB that D1 takes. */
+/** Limits the JSON of one statement, which also as hex stays under D1's 100 KB. */
 const CHUNK_BYTES = 40_000
 
-/** Cuts JSON values into JSON arrays that each fit into one statement. */
+/** Splits JSON values into JSON arrays that each fit into one statement. */
 export function chunkJson(values: Iterable<unknown>): string[] {
   const chunks: string[][] = []
   let bytes = Number.POSITIVE_INFINITY

@@ -4,13 +4,13 @@ import type { SeedInput } from './file.ts'
 import type { KnownIds } from './rows.ts'
 import type { StoredThreadInput } from './threads.ts'
 
-/** Of one part: so many rows are one short transaction. */
+/** Limits one part, so that its transaction is short. */
 const PART_ROWS = 500
 const PART_BYTES = 400_000
-/** Of an element that is alone in its part, which then fits into a body of 1 MB. */
+/** Limits an element that fills a part, which must fit into a body of 1 MB. */
 const ELEMENT_MAX_BYTES = 900_000
 
-/** A part of a seed file is a seed file by itself. */
+/** A part of a seed file, which is a valid seed file too. */
 export interface SeedPart {
   file: SeedInput
   /** The ids in other parts that this one refers to. */
@@ -26,13 +26,13 @@ interface Element {
   value: object
   rows: number
   bytes: number
-  /** A slice of an order or thread: no other slice of it may be in the same part. */
+  /** A slice of an order or thread; a part holds only one slice of each. */
   isSlice?: true
 }
 
 /**
- * Cuts a valid file into parts that are loaded one after the other: what is referred to comes first, and orders whose
- * invoices have numbers before those that get one.
+ * Splits a valid file into parts that load one after the other: referenced rows first, and orders with invoice numbers
+ * before those that get one.
  *
  * @param threads of an export: see `storeThread`
  * @returns the parts, at least one, and a hash of all of them
@@ -94,7 +94,7 @@ function listElements(file: SeedInput): Element[] {
   ]
 }
 
-/** An order as one element, or as several that have the same order and invoice, each with some of what belongs to them. */
+/** Yields an order as one element, or as several slices with the same order and invoice. */
 function sliceOrder(order: Order): Element[] {
   const { invoice, artworks = [] } = order
   const children = [
@@ -132,7 +132,7 @@ function sliceOrder(order: Order): Element[] {
   })
 }
 
-/** A thread as one element, or as several that each have some of its segments. */
+/** Yields a thread as one element, or as several slices of its segments. */
 function sliceThread({ segments, ...thread }: StoredThreadInput): Element[] {
   const slices: (typeof segments)[] = [[]]
   let bytes = 0
@@ -152,12 +152,12 @@ function sliceThread({ segments, ...thread }: StoredThreadInput): Element[] {
   })
 }
 
-/** The elements with their positions, which those of a part alone would not tell. */
+/** Adds positions to the elements, since a part alone would lose them. */
 function numbered<T extends { position?: number | undefined }>(elements: T[] = []): T[] {
   return elements.map((element, index) => ({ ...element, position: element.position ?? index + 1 }))
 }
 
-/** Finds the ids that a part of the file refers to and other parts have. */
+/** Finds the ids in other parts of the file to which a part refers. */
 function findKnown(file: SeedInput): (part: SeedInput) => KnownIds {
   const idsOf = ({ clients = [], order_statuses = [], taxes = [] }: SeedInput) => ({
     clients: new Set(clients.map(({ id }) => id)),

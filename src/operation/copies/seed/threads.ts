@@ -7,19 +7,18 @@ import { accountEmail } from '../../../resources/mail/contract.ts'
 import { fromSegment } from '../../../resources/mail/segments.ts'
 import { contentText, parseThread, TEXT_FIELDS } from '../../../resources/mail/thread-input.ts'
 
-// Email threads as an export has them and as parts of an import carry them: already in the segments that are stored, so
-// that a thread of any size can be cut into parts.
+// Threads of exports and imports are already in stored segments, so that a thread of any size can be split into parts.
 
-/** What a text's column holds while the text is stored in segments. */
+/** The value of a text's column while segments hold the text. */
 const IN_SEGMENTS = '@'
 const INLINE_BYTES = 100_000
-/** Bytes of text in one segment: in base64 at most 700,000, which fit into a part. */
+/** Bytes of text in one segment: at most 700,000 in base64, which fit into a part. */
 const SEGMENT_TEXT_BYTES = 500_000
 
 const time = z.pipe(dateTime, z.transform(Date.parse))
 const count = z.int().check(z.minimum(0))
 
-/** JSON of a text, as it was sent. */
+/** JSON of a text, unchanged. */
 const jsonText = z.nullable(
   z.string().check(
     z.maxLength(INLINE_BYTES),
@@ -33,7 +32,7 @@ const segment = z.strictObject({
   data: z.string().check(z.maxLength(900_000), z.refine(isSegment, 'must be compressed by Brotli, in base64')),
 })
 
-/** A thread, with all or some of its segments: those of one part. */
+/** A thread with the segments of one part. */
 export const storedThread = z.strictObject({
   id: z.uuid(),
   account_email: accountEmail,
@@ -61,17 +60,17 @@ export type StoredThread = z.output<typeof storedThread>
 export type StoredThreadInput = z.input<typeof storedThread>
 
 /**
- * A thread of an export in the form in which it is stored.
+ * Converts a thread of an export into its stored form.
  *
- * @param json of the thread, in which texts and arrays are as they were sent
- * @throws ApiError 400 for a thread that is not valid
+ * @param json of the thread, whose texts and arrays stay as they were sent
+ * @throws ApiError 400 for an invalid thread
  */
 export function storeThread(json: string): StoredThreadInput {
   const { id, legacy_thread_id, created_at, updated_at, ...thread } = JSON.parse(json)
   const { accountEmail, texts, content } = parseThread(Buffer.from(json))
   const pieces = contentText(content)
   const segments: StoredThreadInput['segments'] = []
-  // The commands run where `resources/mail/segments.ts` lacks the runtime's base64.
+  // The CLI runs in Node, which lacks the base64 functions that `resources/mail/segments.ts` uses.
   const addSegments = (field: 'content' | (typeof TEXT_FIELDS)[number], text: Uint8Array) => {
     for (let position = 0; position * SEGMENT_TEXT_BYTES < text.length; position++) {
       const part = text.subarray(position * SEGMENT_TEXT_BYTES, (position + 1) * SEGMENT_TEXT_BYTES)

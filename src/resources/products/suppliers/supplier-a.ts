@@ -7,7 +7,7 @@ import type { Lifetime, ProductQuery, Row, SupplierConnection } from './supplier
 import { defineFields, fetchItems, field, nonEmptyText, SupplierError, secret, textOrNull } from './supplier.ts'
 
 const OPERATION = 'getProductInfoByStyleColorSize'
-/** How many of the style numbers in a search text are looked up at most. */
+/** Limits the style numbers of a search text that are looked up. */
 const MAX_STYLES = 2
 const MAX_DEPTH = 16
 const MAX_ROWS = 10_000
@@ -71,7 +71,7 @@ export const supplierASearchSchema = z.strictObject({
   summary: z.nullable(supplierASummarySchema),
 })
 
-/** The style in short, or null without variants. Prices are the regular ones of a single piece. */
+/** Summarises a style, or null without variants. Prices are the regular ones of a single piece. */
 export function summarise(style: string, variants: readonly SupplierAVariant[]) {
   if (variants.length === 0) return null
   const bySize = variants.toSorted((a, b) => (a.size_index ?? Infinity) - (b.size_index ?? Infinity) || 0)
@@ -93,8 +93,8 @@ function distinct<Value>(values: readonly (Value | null)[]): Value[] {
 }
 
 /**
- * The variants of a colour and a size, compared without case; a blank filter filters nothing. A colour may be given by its
- * display or its catalogue name. The service itself knows only the latter, so the filter runs here.
+ * Filters variants by colour and size, ignoring case; a blank filter is skipped. A colour may be its display or
+ * catalogue name. The service knows only the latter, so the filter runs here.
  */
 export function filterVariants(variants: readonly SupplierAVariant[], { color, size }: ProductQuery) {
   const fold = (name: string | null | undefined) => (name ?? '').trim().toLowerCase()
@@ -103,7 +103,7 @@ export function filterVariants(variants: readonly SupplierAVariant[], { color, s
   return variants.filter((each) => fits(color, each.color, each.catalog_color) && fits(size, each.size))
 }
 
-/** An unknown style is cached as such for an hour, and never served stale. */
+/** An unknown style is cached for an hour and never served stale. */
 export const UNKNOWN_STYLE: Lifetime = { freshMs: 3_600_000, maxAgeMs: 3_600_000 }
 
 /** `namespace` is the service's own; most integrations do not need it. */
@@ -138,7 +138,7 @@ export const supplierA = {
   },
 } as const
 
-/** All variants of exactly this style, case ignored; none when the supplier does not know it. */
+/** Looks up all variants of exactly this style, ignoring case; none if the supplier does not know it. */
 function lookupStyle(text: string) {
   const style = text.trim().toUpperCase()
   return {
@@ -154,7 +154,7 @@ function lookupStyle(text: string) {
   }
 }
 
-/** The request for every variant of a style. Only the operation is namespaced, as the service expects. */
+/** Writes the request for every variant of a style. Only the operation is namespaced, as the service expects. */
 function writeEnvelope({ baseUrl, credentials }: Connection, style: string): string {
   const { customer_number, username, password, namespace = defaultNamespace(baseUrl) } = credentials
   return (
@@ -178,19 +178,19 @@ export function defaultNamespace(baseUrl: string): string {
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
 
-/** Escapes a text for an element or attribute. What XML 1.0 cannot hold at all becomes U+FFFD, which names nothing. */
+/** Escapes a text for an element or attribute. Characters outside of XML 1.0 become U+FFFD, which names nothing. */
 function escapeXml(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are replaced
   const special = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff&<>"]/g
   return text.toWellFormed().replaceAll(special, (character) => ENTITIES[character] ?? '\ufffd')
 }
 
-/** There are no error codes, only messages. @throws Error for a response without a result */
+/** The service has no error codes, only messages. @throws Error for a response without a result */
 function rowsOf(status: number, body: string): Row[] {
   const { texts, rows } = readEnvelope(body)
   const fault = texts.has('Fault') ? (texts.get('Fault/faultstring') ?? '') : null
   const message = texts.get('return/message')?.trim() ?? ''
-  // The flag is optional: a message that comes alone, without rows and without a flag, is an error too.
+  // The flag is optional: a message without rows and flag is an error too.
   const flag = texts.get('return/errorOccured') ?? texts.get('return/errorOccurred')
   const hasFailed = flag === undefined ? rows.length === 0 && message !== '' : /^\s*(true|1)\s*$/i.test(flag)
 
@@ -201,12 +201,15 @@ function rowsOf(status: number, body: string): Row[] {
   throw new SupplierError('supplier_unavailable', `an error was reported, HTTP ${status}`)
 }
 
-/** The texts beside the rows that are read; a response may hold any number of others. */
+/** Texts to read besides the rows; a response may hold any number of others. */
 const TEXTS = ['Fault', 'Fault/faultstring', 'return', 'return/message', 'return/errorOccured', 'return/errorOccurred']
 
 /**
- * The rows of a response (each `listResponse`, its groups merged, since no name is in two of them) and its {@link TEXTS}.
- * @throws Error when the text is not such XML or has too many rows; the message may quote it, so it must not be logged
+ * Reads the rows of a response (each `listResponse`, its groups merged, since their names are distinct) and its {@link
+ * TEXTS}.
+ *
+ * @throws Error when the text is not such XML or has too many rows; the message may quote it, so it must not be
+ *   logged
  */
 export function readEnvelope(xml: string): { texts: Map<string, string>; rows: Row[] } {
   const texts = new Map<string, string>()
@@ -228,13 +231,13 @@ export function readEnvelope(xml: string): { texts: Map<string, string>; rows: R
   return { texts, rows }
 }
 
-/** A path without `Envelope/Body` and without the name of the operation's response; blank for all that is elsewhere. */
+/** Strips `Envelope/Body` and the name of the operation's response from a path; blank for other paths. */
 function pathInBody(path: readonly string[]): string {
   if (path.length > 5 || path[0] !== 'Envelope' || path[1] !== 'Body') return ''
   return path.slice(path[2] === 'Fault' ? 2 : 3).join('/')
 }
 
-/** A variant from one row, null for a row without a style. */
+/** Converts a row to a variant; null without a style. */
 export function toVariant(row: Row): SupplierAVariant | null {
   const style = textOrNull(row.style)
   return style === null ? null : { style: style.toUpperCase(), ...variantFields.read(row) }

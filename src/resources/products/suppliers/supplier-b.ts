@@ -75,7 +75,7 @@ const credentials = z.strictObject({ account_number: secret, api_key: secret })
 
 type Connection = SupplierConnection<z.output<typeof credentials>>
 
-/** A SKU, style id or part number. A comma would make it a list, and dots alone would be another address. */
+/** A SKU, style id or part number. A comma would make it a list, and dots alone would change the path. */
 const idSchema = z.string().check(
   z.trim(),
   z.minLength(1),
@@ -84,7 +84,7 @@ const idSchema = z.string().check(
   z.refine((id) => !/^\.+$/.test(id), 'must not consist of dots only'),
 )
 
-/** A REST JSON service below `baseUrl`, of 60 calls a minute. Only the fields that the API publishes are requested. */
+/** A REST JSON service below `baseUrl`, of 60 calls a minute. Only published fields are requested. */
 export const supplierB = {
   name: 'supplier_b',
   credentials,
@@ -101,7 +101,7 @@ export const supplierB = {
       }
       const styleId = readId(query, 'styleId') ?? readId(query, 'styleid') ?? readId(query, 'style')
       if (styleId === null) throw invalid([{ path: 'styleId', message: 'is missing: sku or styleId is required' }])
-      // What is not all digits is a part number, or brand and name.
+      // Any other text is a part number, or brand and name.
       const parameter = /^\d+$/.test(styleId) ? 'styleid' : 'style'
       const lookup = lookupProducts(`style ${styleId}`, `?${parameter}=${encode(styleId)}&`)
       return { lookup, parameters: { sku, styleId } }
@@ -109,7 +109,7 @@ export const supplierB = {
   },
 } as const
 
-/** The id that a parameter gives, or null where it is left out. */
+/** Reads the id of a parameter, or null if it is omitted. */
 function readId(query: ProductQuery, path: string): string | null {
   const id = query[path]
   if (id === undefined) return null
@@ -118,14 +118,14 @@ function readId(query: ProductQuery, path: string): string | null {
   throw invalid(checked.error.issues.map(({ message }) => ({ path, message })))
 }
 
-/** Styles that match a text, whatever its case and white space. */
+/** Looks up styles that match a text, ignoring case and white space. */
 function lookupStyles(text: string) {
   const q = text.replaceAll(/\s+/gu, ' ')
   const path = `styles?search=${encode(q)}&fields=styleID,${styleFields.names.join()}`
   return { name: `search ${q.toLowerCase()}`, fetch: (connection: Connection) => list(connection, path, toStyle) }
 }
 
-/** SKUs by colour; none when the supplier does not know the style or SKU. */
+/** Looks up SKUs by colour; none if the supplier does not know the style or SKU. */
 function lookupProducts(name: string, query: string) {
   const path = `products/${query}fields=${['sku', ...skuFields.names, ...colorFields.names].join()}`
   return { name, fetch: async (connection: Connection) => groupByColor(await list(connection, path, toProduct)) }
@@ -143,7 +143,7 @@ function list<Item>(connection: Connection, path: string, toItem: (row: Row) => 
   return fetchItems(connection, { url, method: 'GET', headers }, rowsOf, toItem)
 }
 
-/** An unknown or discontinued item, and a search without a match, has no rows. @throws Error for another failure */
+/** Unknown or discontinued items, and searches without a match, have no rows. @throws Error for another failure */
 function rowsOf(status: number, body: string): Row[] {
   if (status === 404 && body.trim() === '') return []
   const json: unknown = JSON.parse(body)
@@ -164,7 +164,7 @@ function toStyle(row: Row): SupplierBStyle | null {
 
 type Product = NonNullable<ReturnType<typeof toProduct>>
 
-/** One SKU with its colour's fields beside its own; null for a row without a SKU. */
+/** Converts a row to a SKU with its colour's fields; null without a SKU. */
 export function toProduct(row: Row) {
   const sku = textOrNull(row.sku)
   return sku === null ? null : { color: colorFields.read(row), sku: { sku, ...skuFields.read(row) } }
@@ -175,7 +175,7 @@ function idOrNull(value: unknown): number | null {
 }
 
 /**
- * Groups SKUs by style and `color_code`, else `color`, in the order of their first SKU, whose colour fields they have;
+ * Groups SKUs by style and `color_code`, else `color`, in the order of their first SKU, which gives the colour fields.
  * SKUs inside are sorted by `size_order`, those without last.
  */
 export function groupByColor(products: readonly Product[]): SupplierBColorGroup[] {
@@ -188,7 +188,7 @@ export function groupByColor(products: readonly Product[]): SupplierBColorGroup[
   })
 }
 
-// Numeric, so that B10 comes after B2.
+// Numeric collation sorts B10 after B2.
 const collator = new Intl.Collator('en', { numeric: true })
 
 function compareSizes(a: string | null, b: string | null): number {

@@ -4,56 +4,56 @@ import { type AddressPolicy, callChecked } from '../../../kernel/http/address.ts
 import { OutboundError, type OutboundRequest } from '../../../kernel/http/outbound.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
-/** After a 429 that does not say how long to wait. */
+/** The wait after a 429 without a `Retry-After`. */
 const RETRY_AFTER_SECONDS = 10
 
 /** A supplier as the registry lists it. */
 export interface Supplier {
   /** The `kind` of its integrations, and the source of its products in the contract. */
   name: string
-  /** The schema of what an integration stores, encrypted. */
+  /** The schema of an integration's credentials, which are stored encrypted. */
   credentials: z.ZodMiniType
   adapter: {
     /**
-     * The lookups of a search, tried in order until one has items; none where `q` has nothing for this supplier.
-     * `present` makes its part of the response: of the items of the lookup at `index`, or of none.
+     * The lookups of a search, tried in order until one has items; none if `q` has nothing for this supplier. `present`
+     * builds its part of the response from the items of the lookup at `index`, or from none.
      */
     search(q: string): { lookups: Lookup[]; present(items: unknown[], index: number): object }
-    /** The lookup of product info, the parameters that it uses, and the requested items. @throws ApiError for invalid ones */
+    /** Finds the lookup of product info, its parameters, and the requested items. @throws ApiError for invalid ones */
     find(query: ProductQuery): { lookup: Lookup; parameters: object; select?(items: unknown[]): unknown[] }
   }
 }
 
 export type ProductQuery = Readonly<Record<string, string | undefined>>
 
-/** One read of a supplier, which the cache performs when it has no fresh result of an equal `name`. */
+/** One read of a supplier, made by the cache when it has no fresh result of an equal `name`. */
 export interface Lookup {
   name: string
-  /** Of a result without items, where it differs. */
+  /** The lifetime of a result without items, if it differs. */
   emptyLifetime?: Lifetime
   /** @throws SupplierError */
   fetch(connection: SupplierConnection): Promise<unknown[]>
 }
 
-/** How long a result is served as it is, and how long at all. */
+/** How long a result is fresh, and how long it may be served at all. */
 export type Lifetime = { freshMs: number; maxAgeMs: number }
 
-/** How a company reaches a supplier. */
+/** A company's access to a supplier. */
 export interface SupplierConnection<Credentials = unknown> {
   baseUrl: string
   credentials: Credentials
   addresses: AddressPolicy
-  /** For one call with its body read. */
+  /** Limits one call including its body. */
   timeoutMs: number
-  /** Receives the calls left in the supplier's current minute, null where it does not say. */
+  /** Receives the calls left in the supplier's current minute, null if it does not say. */
   onCallsLeft(callsLeft: number | null): void
 }
 
-/** The only error of a {@link Lookup}. It has no cause, and its message holds nothing of the supplier's or ours. */
+/** The only error of a {@link Lookup}. It has no cause, and its message holds no text of the supplier's or ours. */
 export class SupplierError extends Error {
   override readonly name = 'SupplierError'
   readonly reason: 'supplier_unavailable' | 'supplier_rejected_credentials'
-  /** How long to wait, where the supplier rejected the call because there were too many. */
+  /** The requested wait, if the supplier rejected the call as one too many. */
   readonly retryAfterSeconds: number | null
 
   constructor(reason: SupplierError['reason'], message: string, retryAfterSeconds: number | null = null) {
@@ -70,8 +70,8 @@ export class SupplierError extends Error {
 /**
  * Sends one request and reads the items of its response. 401 and 429 mean the same for every supplier.
  *
- * @param rowsOf throws any error for a response that it does not understand, redirects included
- * @param toItem gives null for a row that it does not understand; one of all rows must be understood
+ * @param rowsOf throws any error for an unknown form of response, redirects included
+ * @param toItem gives null for a row of unknown form; at least one of all rows must be valid
  * @throws SupplierError
  */
 export async function fetchItems<Item>(
@@ -110,7 +110,7 @@ function readCount(header: string | null): number | null {
   return header !== null && /^\d{1,9}$/.test(header.trim()) ? Number(header) : null
 }
 
-/** A text or number as trimmed text; suppliers send an empty string for what they do not have. */
+/** Trims a text or number; suppliers send an empty string for missing values. */
 export function textOrNull(value: unknown): string | null {
   if (typeof value === 'number' && Number.isFinite(value)) return String(value)
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : null
@@ -119,13 +119,13 @@ export function textOrNull(value: unknown): string | null {
 /** A decimal number as suppliers write it: `1234.5`, `1,234.50`, `$4.38`, `USD 4.38`. */
 const NUMBER = /^(-?)(?:\$|USD)? ?(\d{1,15}|[1-9]\d{0,2}(?:,\d{3}){1,4})(\.\d{1,15})?$/
 
-/** A number, sent as a number or text; null for an ambiguous one: `1,23` or `1.234,50`. */
+/** Parses a number or text; null for an ambiguous one: `1,23` or `1.234,50`. */
 function numberOrNull(value: unknown): number | null {
   const [, sign, whole, fraction = ''] = NUMBER.exec(textOrNull(value) ?? '') ?? []
   return whole === undefined ? null : Number(`${sign}${whole.replaceAll(',', '')}${fraction}`)
 }
 
-/** What a supplier sends of one item, by its own names. */
+/** A supplier's item, by its own names. */
 export type Row = Readonly<Record<string, unknown>>
 
 /** A field of an item: its published schema, the supplier's names of it (the first with a value counts), its reader. */
@@ -149,16 +149,16 @@ function countOrNull(value: unknown): number | null {
   return count !== null && count >= 0 ? count : null
 }
 
-/** Types of fields, each null where the supplier sent nothing usable. */
+/** Types of fields, each null without a usable value. */
 export const field = {
   text: fieldType(nonEmptyText, textOrNull),
   number: fieldType(z.number(), numberOrNull),
   count: fieldType(z.number().check(z.minimum(0)), countOrNull),
-  /** Suppliers send 0 for a price that they do not have, and nothing is free. */
+  /** Suppliers send 0 for a missing price, and nothing is free. */
   price: fieldType(z.number().check(z.positive()), (value) => countOrNull(value) || null),
 }
 
-/** The only mapping of an item's fields: gives their schemas, the supplier's names, and the values of a row. */
+/** Defines the only mapping of an item's fields: their schemas, the supplier's names, and the values of a row. */
 export function defineFields<Fields extends Record<string, Field>>(fields: Fields) {
   type Shape = { [Key in keyof Fields]: Fields[Key]['schema'] }
   type Values = { [Key in keyof Fields]: z.output<Fields[Key]['schema']> }

@@ -3,7 +3,7 @@ import { type Content, type Html, html } from './html.ts'
 import { renderMarkdown } from './markdown.ts'
 import { componentOf, type Parameter } from './operations.ts'
 
-/** Pairs of a lower and an upper bound, and what they count: its singular and plural. */
+/** Pairs of a lower and an upper bound, with the singular and plural of their unit. */
 const RANGES: [low: string, high: string, unit: string, units: string][] = [
   ['minLength', 'maxLength', ' character', ' characters'],
   ['minimum', 'maximum', '', ''],
@@ -18,7 +18,7 @@ export function renderParameters(parameters: readonly Parameter[]): Html {
   )}</dl>`
 }
 
-/** The fields of a JSON Schema; of several alternatives, those of each. Named schemas are linked. */
+/** Renders the fields of a JSON Schema; for alternatives, those of each. Named schemas are linked. */
 export function renderFields(schema: JsonObject): Html {
   const { properties, required, anyOf, oneOf, items } = schema
   const name = componentOf(schema)
@@ -47,7 +47,7 @@ function renderField(name: string, schema: JsonObject, isRequired: boolean): Htm
   }${nested(isObject(items) ? items : schema)}</dd></div>`
 }
 
-/** The fields of an object within a field, folded away. */
+/** Renders the fields of an object within a field, folded. */
 function nested(schema: JsonObject): Content {
   const { properties, anyOf, oneOf } = schema
   const hasFields = [schema, ...alternativesOf({ anyOf, oneOf })].some((each) => isObject(each.properties))
@@ -61,7 +61,7 @@ function alternativesOf({ anyOf, oneOf }: JsonObject): JsonObject[] {
   return Array.isArray(found) ? found.map(asObject) : []
 }
 
-/** Such as "string or null", "array of Client", "integer". */
+/** Describes a type, such as "string or null", "array of Client", "integer". */
 function describeType(schema: JsonObject): Content {
   const name = componentOf(schema)
   if (name) return link(name)
@@ -78,7 +78,7 @@ function describeType(schema: JsonObject): Content {
   return names.map((each, index) => [index > 0 && ' or ', each])
 }
 
-/** Such as "one of `a`, `b`; default a" or "1 to 100, default 25"; null without any. */
+/** Describes rules, such as "one of `a`, `b`; default a" or "1 to 100, default 25"; null without any. */
 function describeRules(schema: JsonObject): Html | null {
   const rules = [
     ...(schema.const === undefined ? [] : [`always ${writeValue(schema.const)}`]),
@@ -93,7 +93,7 @@ function describeRules(schema: JsonObject): Html | null {
 
 function describeRange(low: Json | undefined, high: Json | undefined, unit: string, units: string): string[] {
   const isLow = typeof low === 'number' && low > -Number.MAX_SAFE_INTEGER
-  // The bounds of every safe integer are left out.
+  // Bounds of every safe integer say nothing, so they are omitted.
   const isHigh = typeof high === 'number' && high < Number.MAX_SAFE_INTEGER
   if (isLow && isHigh) return [low === high ? `exactly ${low}${low === 1 ? unit : units}` : `${low} to ${high}${units}`]
   if (isLow) return [`at least ${low}${low === 1 ? unit : units}`]

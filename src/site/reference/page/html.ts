@@ -1,4 +1,4 @@
-/** Markup that is safe to include as it is. */
+/** Markup that is safe to include unescaped. */
 export class Html {
   readonly text: string
   constructor(text: string) {
@@ -10,7 +10,7 @@ export type Content = Html | string | number | false | null | undefined | readon
 
 const ESCAPES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 
-/** A template of markup: values are escaped, lists joined; `false`, null and undefined are left out. */
+/** A template of markup: values are escaped, lists joined; `false`, null and undefined are omitted. */
 export function html(parts: TemplateStringsArray, ...values: readonly Content[]): Html {
   return new Html(parts.reduce((text, part, index) => text + write(values[index - 1]) + part))
 }
@@ -22,11 +22,11 @@ function write(content: Content): string {
   return String(content).replaceAll(/[&<>"']/g, (character) => ESCAPES[character] ?? character)
 }
 
-/** Code in several languages with its strings, numbers and constants marked. */
+/** Matches strings, numbers and constants of several languages. */
 const TOKEN =
   /(?<key>"(?:\\.|[^"\\\n])*"(?=:))|(?<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`\n]*`)|(?<constant>\b(?:true|false|null|True|False|None)\b|(?<![\w.-])-?\d+(?:\.\d+)?(?![\w.-]))/g
 
-/** A block of code, for display only. */
+/** Highlights a block of code, for display only. */
 export function highlight(code: string): Html {
   const marked: Content[] = []
   let end = 0

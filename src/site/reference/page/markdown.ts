@@ -1,8 +1,8 @@
 import { type Content, type Html, highlight, html } from './html.ts'
 
-/** A part of a Markdown text under a heading of the second level; that before the first heading has no title. */
+/** A part of a Markdown text under a heading of the second level; the part before the first heading has no title. */
 export interface Section {
-  /** On the page, such as `guide-rate-limit`. */
+  /** The id on the page, such as `guide-rate-limit`. */
   id: string
   title: string
   text: string
@@ -15,7 +15,7 @@ export function splitSections(markdown: string): Section[] {
   })
 }
 
-/** A title as a part of an address. */
+/** Converts a title to a part of a URL. */
 export function slugOf(title: string): string {
   return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
 }

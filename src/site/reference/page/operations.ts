@@ -1,16 +1,16 @@
 import { asObject, type Json, type JsonObject } from '../json.ts'
 
-/** An operation of an OpenAPI document with its references followed, except those in schemas. */
+/** An operation of an OpenAPI document with resolved references, except those in schemas. */
 export interface Operation {
   id: string
   method: string
-  /** With `{name}` for a parameter. */
+  /** The path, with `{name}` for a parameter. */
   path: string
   tag: string
   summary: string
   description: string
   parameters: Parameter[]
-  /** The headers that every operation takes; they are not among the parameters. */
+  /** The headers of every operation; they are not among the parameters. */
   genericHeaders: Parameter[]
   body: { description: string; schema: JsonObject; example: Json | undefined } | null
   responses: Response[]
@@ -33,7 +33,7 @@ export interface Response {
   example: Json | undefined
 }
 
-/** What a document says of the whole API. */
+/** Reads the document's information about the whole API. */
 export function readInfo(document: JsonObject) {
   const { title, version, description } = asObject(document.info)
   return { title: text(title), version: text(version), description: text(description) }
@@ -110,7 +110,7 @@ function readParameter(document: JsonObject, value: Json): Parameter {
   }
 }
 
-/** The JSON that a request or response has. */
+/** Reads the JSON content of a request or response. */
 function readContent({ content }: JsonObject) {
   const { schema, example } = asObject(asObject(content)['application/json'])
   return { schema: asObject(schema), example }

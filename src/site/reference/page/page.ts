@@ -5,10 +5,10 @@ import { renderCode, renderInline, renderMarkdown, type Section, slugOf, splitSe
 import { componentOf, listOperations, type Operation, type Response, readInfo, resolve } from './operations.ts'
 import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
 
-/** The sections of the introduction that come before the operations; the others follow as guides. */
+/** Sections of the introduction before the operations; the others follow as guides. */
 const FIRST_SECTIONS = ['Authentication']
 
-/** The reference page of an OpenAPI document: complete HTML, to which `page.js` adds search, tabs and requests. */
+/** Renders an OpenAPI document as complete HTML, to which `page.js` adds search, tabs and requests. */
 export function renderPage(document: JsonObject): string {
   const { title, version, description } = readInfo(document)
   const operations = listOperations(document)
@@ -18,7 +18,7 @@ export function renderPage(document: JsonObject): string {
   const tags = listTags(document)
   const objects = listObjects(document, operations)
   const me = operations.find(({ method, path }) => method === 'GET' && path === '/me')
-  // The first request of a new user.
+  // New users make this request first.
   const start = me ?? operations[0]
   return html`<!doctype html>
 <html lang="en" data-language="${LANGUAGES[0]?.id}">
@@ -79,7 +79,7 @@ export function listTags(document: JsonObject): Tag[] {
   return tags.map(({ name, description }) => ({ name: String(name), description: String(description) }))
 }
 
-/** The named schemas, except those that are described as the body of an operation. */
+/** Lists the named schemas, except those described as the body of an operation. */
 function listObjects(document: JsonObject, operations: Operation[]) {
   const bodies = operations.map(({ body }) => body && componentOf(body.schema))
   return Object.entries(asObject(asObject(document.components).schemas))
@@ -164,7 +164,7 @@ function renderResponse(document: JsonObject, { status, description, schema }: R
   return html`<details><summary>Response <span class="codes">${status}${name && ` ${name}`}</span></summary>${renderMarkdown(description)}${fields}</details>`
 }
 
-/** The headers that nearly every operation has, folded away. */
+/** Renders the headers of nearly every operation, folded. */
 function renderHeaders({ genericHeaders, responses }: Operation): Html {
   const headers = responses[0]?.headers ?? []
   return html`<details><summary>Headers</summary>
@@ -185,7 +185,7 @@ function renderObject(name: string, schema: JsonObject, example: Json | undefine
 `
 }
 
-/** The part of a documented response that has the schema of a component. */
+/** Finds an example of a component within the documented responses. */
 function findExample(document: JsonObject, operations: Operation[], name: string): Json | undefined {
   const find = (schema: JsonObject, example: Json | undefined): Json | undefined => {
     if (example === undefined || example === null) return undefined
@@ -203,7 +203,7 @@ function findExample(document: JsonObject, operations: Operation[], name: string
     .find((found) => found !== undefined && found !== null)
 }
 
-/** The request in each language, of which the style shows the chosen one. */
+/** Renders the request in each language; the style shows the chosen one. */
 function renderSamples(operation: Operation): Html {
   const request = sampleRequest(operation)
   const tabs = LANGUAGES.map(

@@ -1,7 +1,7 @@
 import { isObject, type Json } from '../json.ts'
 import type { Operation } from './operations.ts'
 
-/** Stands for the server's origin, which the page replaces by its own. */
+/** A placeholder for the server's origin, which the page replaces by its own. */
 export const ORIGIN = 'https://api.example.com'
 const BASE = `${ORIGIN}/api/v1`
 
@@ -13,15 +13,15 @@ export interface Language {
 
 interface SampleRequest {
   method: string
-  /** Without the query. */
+  /** The URL without its query. */
   url: string
   query: [name: string, value: Json][]
   body: Json | undefined
-  /** The members of the response, for code that takes it apart. */
+  /** Members of the response, for code that destructures it. */
   members: string[]
 }
 
-/** How a language writes JSON values. */
+/** A language's notation of JSON values. */
 interface Dialect {
   indent: string
   constants: Record<string, string>
@@ -32,7 +32,7 @@ const TYPESCRIPT: Dialect = {
   indent: '  ',
   constants: {},
   writeKey: (key) => {
-    // As a plain key it would set the object's prototype.
+    // A plain key would set the object's prototype.
     if (key === '__proto__') return "['__proto__']"
     return /^[a-z_$][\w$]*$/i.test(key) ? key : writeText(key)
   },
@@ -103,7 +103,7 @@ export const LANGUAGES: readonly Language[] = [
   },
 ]
 
-/** The documented example of an operation as a request. */
+/** Builds a request from an operation's documented example. */
 export function sampleRequest({ method, path, parameters, body, responses }: Operation): SampleRequest {
   const exampleOf = (name: string) => parameters.find((each) => each.name === name)?.example ?? name
   const example = responses.find(({ status }) => status < 300)?.example
