@@ -5,7 +5,7 @@ import { poll } from '../http/deadline.ts'
 export const IN_FLIGHT = 6
 /** An isolate gives a company this share of the database's time, and this much at once. */
 const SHARE = 1 / 3
-const BURST_MS = 300
+const BURST_MS = 1_000
 /** Less than the deadline of a batch, which runs while it waits. */
 const QUEUE_MS = 8_000
 /** A batch in flight for longer was lost with its request. */
@@ -21,7 +21,7 @@ export type Permit = { startedAt: number }
 export class BatchSemaphore {
   private readonly inFlight = new Set<Permit>()
   private readonly queue = new Set<Permit>()
-  /** Database time of ended batches, less the share of the time since. */
+  /** Database time of ended batches, less the share of the time since, by the clock that is never set. */
   private usedMs = 0
   private usedAt = 0
 
@@ -49,14 +49,13 @@ export class BatchSemaphore {
 
   /** @param databaseMs of the batch; 0 for one that did not run */
   release(permit: Permit, databaseMs: number): void {
-    const now = Date.now()
-    this.usedMs = this.unpaidMs(now) + databaseMs
-    this.usedAt = now
+    this.usedMs = this.unpaidMs() + databaseMs
+    this.usedAt = performance.now()
     if (this.inFlight.delete(permit)) this.startQueued()
   }
 
-  private unpaidMs(now: number): number {
-    return Math.max(0, this.usedMs - (now - this.usedAt) * SHARE)
+  private unpaidMs(): number {
+    return Math.max(0, this.usedMs - (performance.now() - this.usedAt) * SHARE)
   }
 
   private enqueue(): Permit {
@@ -69,7 +68,7 @@ export class BatchSemaphore {
   private startQueued(): void {
     const now = Date.now()
     for (const permit of this.inFlight) if (now - permit.startedAt >= LOST_MS) this.inFlight.delete(permit)
-    if (this.unpaidMs(now) > BURST_MS) return
+    if (this.unpaidMs() > BURST_MS) return
     for (const permit of this.queue) {
       if (this.inFlight.size >= IN_FLIGHT) return
       this.queue.delete(permit)
