@@ -36,7 +36,7 @@ import { readExport } from '../src/operation/copies/seed/export-file.ts'
 import { compareSchema } from '../src/kernel/db/migrations.ts'
 import { adminCall } from './support/admin.ts'
 import { migrate, mintCompany, sql } from './support/app.ts'
-import { backUp, restore, wipe } from './backup/support.ts'
+import { backUp, restore, wipe } from './operation/copies/support.ts'
 
 it('is applied, required, listed, exported and restored', async () => {
   const newest = env.TEST_MIGRATIONS.at(-1)
@@ -98,7 +98,8 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(copy, { recursive: true, force: true }))
 
-describe('the recipe for a field', () => {
+// Its tests are steps.
+describe('the recipe for a field', { shuffle: false }, () => {
   it('names every file that it changes', () => {
     const recipe = readFileSync(join(ROOT, 'README.md'), 'utf8')
       .split('\n')
