@@ -36,6 +36,7 @@ CREATE TABLE `accounting_outbox` (
 	`last_error` text,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
+	`source_id` integer,
 	`stored_bytes` integer GENERATED ALWAYS AS (iif(state = 'done', 0, 90 + (coalesce(octet_length(operation), 0) + coalesce(octet_length(state), 0) + coalesce(octet_length(request_id), 0) + coalesce(octet_length(request_body), 0) + coalesce(octet_length(last_error), 0)) * 17 / 16)) VIRTUAL,
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`order_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
@@ -43,6 +44,7 @@ CREATE TABLE `accounting_outbox` (
 	CONSTRAINT "accounting_outbox_state" CHECK("accounting_outbox"."state" IN ('pending', 'sent', 'parked', 'dead', 'done'))
 );
 --> statement-breakpoint
+CREATE UNIQUE INDEX `accounting_outbox_source` ON `accounting_outbox` (`company_id`,`source_id`) WHERE source_id IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `accounting_outbox_due` ON `accounting_outbox` (`company_id`,`next_attempt_at`,`id`,`order_id`) WHERE "accounting_outbox"."state" IN ('pending', 'sent');--> statement-breakpoint
 CREATE INDEX `accounting_outbox_of_order` ON `accounting_outbox` (`company_id`,`order_id`,`state`,`id`) WHERE "accounting_outbox"."state" <> 'done';--> statement-breakpoint
 CREATE INDEX `accounting_outbox_done` ON `accounting_outbox` (`updated_at`) WHERE "accounting_outbox"."state" = 'done';--> statement-breakpoint
@@ -117,6 +119,7 @@ CREATE TABLE `catalog_items` (
 	`price_cents` integer,
 	`deleted` integer DEFAULT false NOT NULL,
 	`search_text` text NOT NULL,
+	`version` integer DEFAULT 1 NOT NULL,
 	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(title), 0) + coalesce(octet_length(description), 0) + coalesce(octet_length(search_text), 0)) VIRTUAL,
 	`stored_bytes` integer GENERATED ALWAYS AS (32 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + iif(deleted, 0, 48 + 17 * (length(search_text)) / 2 + 5 * min(length(search_text), 60) / 2)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
@@ -216,8 +219,8 @@ CREATE TABLE `company_guards` (
 	`destination` text NOT NULL,
 	`slot` integer NOT NULL,
 	`audit_id` integer DEFAULT 0 NOT NULL,
-	`frozen_at` integer,
-	CONSTRAINT "company_guards_state" CHECK("company_guards"."state" IN ('copying', 'frozen', 'away', 'open'))
+	`read_only_at` integer,
+	CONSTRAINT "company_guards_state" CHECK("company_guards"."state" IN ('copying', 'read_only', 'moved', 'writable'))
 );
 --> statement-breakpoint
 CREATE TABLE `email_thread_objects` (
@@ -225,7 +228,6 @@ CREATE TABLE `email_thread_objects` (
 	`company_id` integer NOT NULL,
 	`content_hash` text NOT NULL,
 	`bytes` integer NOT NULL,
-	`segments` text NOT NULL,
 	`state` text DEFAULT 'writing' NOT NULL,
 	`thread_id` text,
 	`remove_at` integer,
@@ -237,27 +239,6 @@ CREATE INDEX `email_thread_objects_company` ON `email_thread_objects` (`company_
 CREATE UNIQUE INDEX `email_thread_objects_thread` ON `email_thread_objects` (`thread_id`) WHERE thread_id IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `email_thread_objects_removal` ON `email_thread_objects` (`remove_at`) WHERE remove_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `email_thread_objects_writing` ON `email_thread_objects` (`company_id`) WHERE state = 'writing';--> statement-breakpoint
-CREATE TABLE `email_thread_segments` (
-	`thread_id` text NOT NULL,
-	`field` text NOT NULL,
-	`position` integer NOT NULL,
-	`data` text NOT NULL,
-	PRIMARY KEY(`thread_id`, `field`, `position`),
-	FOREIGN KEY (`thread_id`) REFERENCES `email_threads`(`id`) ON UPDATE no action ON DELETE no action
-);
---> statement-breakpoint
-CREATE TABLE `email_thread_uploads` (
-	`company_id` integer NOT NULL,
-	`id` text NOT NULL,
-	`field` text NOT NULL,
-	`position` integer NOT NULL,
-	`data` text NOT NULL,
-	`created_at` integer NOT NULL,
-	PRIMARY KEY(`company_id`, `id`, `field`, `position`),
-	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
---> statement-breakpoint
-CREATE INDEX `email_thread_uploads_created` ON `email_thread_uploads` (`created_at`);--> statement-breakpoint
 CREATE TABLE `email_threads` (
 	`id` text PRIMARY KEY NOT NULL,
 	`company_id` integer NOT NULL,
@@ -267,7 +248,7 @@ CREATE TABLE `email_threads` (
 	`subject` text,
 	`snippet` text,
 	`mail_history_id` text,
-	`text_bytes` integer GENERATED ALWAYS AS (octet_length(coalesce(mail_thread_id, '')) + octet_length(coalesce(subject, '')) + octet_length(coalesce(snippet, '')) + octet_length(coalesce(mail_history_id, ''))) VIRTUAL,
+	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(mail_thread_id), 0) + coalesce(octet_length(subject), 0) + coalesce(octet_length(snippet), 0) + coalesce(octet_length(mail_history_id), 0) + coalesce(octet_length(content), 0)) VIRTUAL,
 	`message_count` integer NOT NULL,
 	`first_message_at` integer,
 	`last_message_at` integer,
@@ -281,10 +262,11 @@ CREATE TABLE `email_threads` (
 	`updated_at` integer NOT NULL,
 	`deleted` integer DEFAULT false NOT NULL,
 	`stored_bytes` integer GENERATED ALWAYS AS (410 + 16 * octet_length(account_email) / 5 + 21 * octet_length(legacy_thread_id) / 10) VIRTUAL,
+	`content` text,
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
-CREATE INDEX `email_threads_unused` ON `email_threads` (`content_used_at`);--> statement-breakpoint
+CREATE INDEX `email_threads_unused` ON `email_threads` (`content_used_at`) WHERE content IS NOT NULL;--> statement-breakpoint
 CREATE UNIQUE INDEX `email_threads_identity` ON `email_threads` (`company_id`,`legacy_thread_id`,`account_email`);--> statement-breakpoint
 CREATE INDEX `email_threads_of_account` ON `email_threads` (`company_id`,`account_email`,`created_at`,`id`);--> statement-breakpoint
 CREATE TABLE `idempotency_keys` (
@@ -387,14 +369,6 @@ CREATE TABLE `members` (
 ) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `members_email` ON `members` (`email`,`company_id`);--> statement-breakpoint
-CREATE TABLE `move_log` (
-	`id` integer PRIMARY KEY NOT NULL,
-	`company_id` integer NOT NULL,
-	`table_name` text NOT NULL,
-	`key` text NOT NULL
-);
---> statement-breakpoint
-CREATE INDEX `move_log_company` ON `move_log` (`company_id`,`table_name`,`id`);--> statement-breakpoint
 CREATE TABLE `moves` (
 	`company_id` integer PRIMARY KEY NOT NULL,
 	`source` text NOT NULL,
@@ -507,6 +481,7 @@ CREATE TABLE `thread_contexts` (
 	`participants_data` text,
 	`fetched_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
+	`version` integer DEFAULT 1 NOT NULL,
 	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(thread_id), 0) + coalesce(octet_length(legacy_thread_id), 0) + coalesce(octet_length(sender_email), 0) + coalesce(octet_length(client_id), 0) + coalesce(octet_length(client_data), 0) + coalesce(octet_length(clients_data), 0) + coalesce(octet_length(orders_data), 0) + coalesce(octet_length(selected_order_id), 0) + coalesce(octet_length(participant_emails), 0) + coalesce(octet_length(participants_data), 0)) VIRTUAL,
 	`stored_bytes` integer GENERATED ALWAYS AS (70 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + coalesce(octet_length(thread_id), 0) + coalesce(octet_length(legacy_thread_id), 0) + (max(json_array_length(iif(json_valid(clients_data), clients_data, '[]')), client_id IS NOT NULL) + json_array_length(iif(json_valid(orders_data), orders_data, '[]'))) * (36 + 11 * octet_length(thread_id) / 5)) VIRTUAL,
 	PRIMARY KEY(`company_id`, `thread_id`),
@@ -548,8 +523,7 @@ CREATE TABLE `webhook_endpoints` (
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;
---> statement-breakpoint
+) WITHOUT ROWID;--> statement-breakpoint
 -- Written by hand from here on: drizzle-kit knows neither full-text tables nor triggers.
 -- Text comes folded from the application (src/kernel/db/search.ts), so the tokenizer compares as it is. A rowid is
 -- `(slot << 53) | id`: a company's rows are one range of rowids, so that a search never walks another company's hits.
@@ -566,10 +540,6 @@ CREATE VIRTUAL TABLE invoice_items_fts USING fts5(text, spaced, content='', cont
 CREATE VIRTUAL TABLE orders_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
 --> statement-breakpoint
 CREATE VIRTUAL TABLE client_names_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
---> statement-breakpoint
-CREATE TRIGGER clients_delete_flag AFTER UPDATE OF deleted ON clients WHEN old.deleted <> new.deleted BEGIN
-  UPDATE companies SET client_count = client_count + old.deleted - new.deleted WHERE id = new.company_id;
-END;
 --> statement-breakpoint
 CREATE TRIGGER clients_search AFTER UPDATE ON clients
 WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits OR old.deleted <> new.deleted BEGIN
@@ -601,11 +571,8 @@ WHEN old.title_key <> new.title_key OR old.number_key <> new.number_key BEGIN
     FROM (SELECT slot, new.title_key || char(31) || new.number_key AS text FROM companies WHERE id = new.company_id LIMIT 1);
 END;
 --> statement-breakpoint
-CREATE TRIGGER orders_delete_flag AFTER UPDATE OF deleted ON orders WHEN old.deleted <> new.deleted BEGIN
-  UPDATE companies SET order_count = order_count + old.deleted - new.deleted WHERE id = new.company_id;
-END;
---> statement-breakpoint
 CREATE TRIGGER catalog_items_insert AFTER INSERT ON catalog_items BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
   INSERT INTO catalog_items_fts (rowid, text, spaced)
     SELECT (slot << 53) | new.id, new.search_text, (
       SELECT char(30) || group_concat(substr(new.search_text, key + 1, 1), char(30)) || char(30)
@@ -613,43 +580,23 @@ CREATE TRIGGER catalog_items_insert AFTER INSERT ON catalog_items BEGIN
     FROM companies WHERE id = new.company_id AND new.deleted = 0;
 END;
 --> statement-breakpoint
-CREATE TRIGGER catalog_items_search AFTER UPDATE OF search_text, deleted ON catalog_items
-WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
-  DELETE FROM catalog_items_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+CREATE TRIGGER catalog_items_update AFTER UPDATE ON catalog_items
+WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted OR old.stored_bytes <> new.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id AND new.stored_bytes <> old.stored_bytes;
+  DELETE FROM catalog_items_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0
+    AND (old.search_text <> new.search_text OR old.deleted <> new.deleted));
   INSERT INTO catalog_items_fts (rowid, text, spaced)
     SELECT (slot << 53) | new.id, new.search_text, (
       SELECT char(30) || group_concat(substr(new.search_text, key + 1, 1), char(30)) || char(30)
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.search_text))), '00', '0,'), ',') || ']'))
-    FROM companies WHERE id = new.company_id AND new.deleted = 0;
+    FROM companies WHERE id = new.company_id AND new.deleted = 0
+      AND (old.search_text <> new.search_text OR old.deleted <> new.deleted);
 END;
 --> statement-breakpoint
--- Triggers count a company's stored bytes of email threads: segments, and texts in the row.
-CREATE TRIGGER email_thread_segments_insert AFTER INSERT ON email_thread_segments BEGIN
-  UPDATE companies SET mail_bytes = mail_bytes + octet_length(new.data)
-    WHERE id = (SELECT company_id FROM email_threads WHERE id = new.thread_id);
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_segments_update AFTER UPDATE OF data ON email_thread_segments BEGIN
-  UPDATE companies SET mail_bytes = mail_bytes + octet_length(new.data) - octet_length(old.data)
-    WHERE id = (SELECT company_id FROM email_threads WHERE id = new.thread_id);
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_segments_delete AFTER DELETE ON email_thread_segments BEGIN
-  UPDATE companies SET mail_bytes = mail_bytes - octet_length(old.data)
-    WHERE id = (SELECT company_id FROM email_threads WHERE id = old.thread_id);
-END;
---> statement-breakpoint
-CREATE TRIGGER email_threads_insert AFTER INSERT ON email_threads BEGIN
-  UPDATE companies SET mail_bytes = mail_bytes + new.text_bytes WHERE id = new.company_id AND new.text_bytes > 0;
-END;
---> statement-breakpoint
-CREATE TRIGGER email_threads_update AFTER UPDATE OF mail_thread_id, subject, snippet, mail_history_id ON email_threads
+-- Triggers count a company's stored bytes of email threads: texts and content in rows, and objects in R2.
+CREATE TRIGGER email_threads_update AFTER UPDATE OF mail_thread_id, subject, snippet, mail_history_id, content ON email_threads
 WHEN new.text_bytes <> old.text_bytes BEGIN
   UPDATE companies SET mail_bytes = mail_bytes + new.text_bytes - old.text_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER email_threads_delete AFTER DELETE ON email_threads BEGIN
-  UPDATE companies SET mail_bytes = mail_bytes - old.text_bytes WHERE id = old.company_id AND old.text_bytes > 0;
 END;
 --> statement-breakpoint
 -- A write of email threads ends with this check, which undoes its whole batch.
@@ -658,14 +605,12 @@ WHEN new.mail_bytes > new.mail_quota_bytes AND new.mail_bytes > old.mail_bytes_c
   SELECT RAISE(ABORT, 'mail quota exceeded');
 END;
 --> statement-breakpoint
--- A sync that changes nothing but the time of the sync is no change. Texts in segments (`@`) may have changed.
+-- A sync that changes nothing but the time of the sync is no change.
 CREATE TRIGGER email_threads_change AFTER UPDATE OF revision ON email_threads
 WHEN new.content_revision <> old.content_revision OR new.deleted <> old.deleted
   OR new.mail_thread_id IS NOT old.mail_thread_id OR new.subject IS NOT old.subject
   OR new.snippet IS NOT old.snippet OR new.mail_history_id IS NOT old.mail_history_id
-  OR new.first_message_at IS NOT old.first_message_at OR new.last_message_at IS NOT old.last_message_at
-  OR (new.revision <> old.revision AND '@' IN (coalesce(new.mail_thread_id, ''), coalesce(new.subject, ''),
-    coalesce(new.snippet, ''), coalesce(new.mail_history_id, ''))) BEGIN
+  OR new.first_message_at IS NOT old.first_message_at OR new.last_message_at IS NOT old.last_message_at BEGIN
   UPDATE companies SET last_change = last_change + 1 WHERE id = new.company_id;
   INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
     SELECT id, last_change, 'email_threads', new.id, iif(new.deleted, 'delete', 'update'), new.revision, CAST(unixepoch('subsec') * 1000 AS INTEGER), old.updated_at
@@ -674,6 +619,7 @@ END;
 --> statement-breakpoint
 -- UNION removes what is named twice: OR IGNORE would not, since an upsert's own conflict clause takes its place.
 CREATE TRIGGER thread_contexts_insert AFTER INSERT ON thread_contexts BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
   INSERT INTO thread_context_links (company_id, entity, entity_id, thread_id)
     SELECT new.company_id, 'order', CAST(id AS INTEGER), new.thread_id
       FROM (SELECT iif(type = 'object', value ->> '$.id', value) AS id
@@ -685,7 +631,10 @@ CREATE TRIGGER thread_contexts_insert AFTER INSERT ON thread_contexts BEGIN
       WHERE CAST(id AS INTEGER) > 0;
 END;
 --> statement-breakpoint
-CREATE TRIGGER thread_contexts_update AFTER UPDATE OF client_id, clients_data, orders_data ON thread_contexts BEGIN
+CREATE TRIGGER thread_contexts_update AFTER UPDATE ON thread_contexts
+WHEN new.stored_bytes <> old.stored_bytes OR new.client_id IS NOT old.client_id
+  OR new.clients_data IS NOT old.clients_data OR new.orders_data IS NOT old.orders_data BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id AND new.stored_bytes <> old.stored_bytes;
   DELETE FROM thread_context_links WHERE company_id = old.company_id AND thread_id = old.thread_id;
   INSERT INTO thread_context_links (company_id, entity, entity_id, thread_id)
     SELECT new.company_id, 'order', CAST(id AS INTEGER), new.thread_id
@@ -699,6 +648,7 @@ CREATE TRIGGER thread_contexts_update AFTER UPDATE OF client_id, clients_data, o
 END;
 --> statement-breakpoint
 CREATE TRIGGER thread_contexts_delete AFTER DELETE ON thread_contexts BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
   DELETE FROM thread_context_links WHERE company_id = old.company_id AND thread_id = old.thread_id;
 END;
 --> statement-breakpoint
@@ -715,399 +665,8 @@ CREATE TRIGGER email_thread_objects_delete AFTER DELETE ON email_thread_objects 
   UPDATE companies SET mail_bytes = mail_bytes - old.bytes WHERE id = old.company_id;
 END;
 --> statement-breakpoint
--- While a company is copied, its changed rows are logged. While it is frozen, and where it no longer is, every write is
--- refused: one that comes late, from a Worker that does not know of the move yet, is neither lost nor done twice. All of
--- them look into company_guards alone, which is nearly always empty. `open` is a state of the move itself.
-CREATE TRIGGER integrations_moving_insert BEFORE INSERT ON integrations
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'integrations', json_array(new.kind));
-END;
---> statement-breakpoint
-CREATE TRIGGER integrations_moving_update BEFORE UPDATE ON integrations
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'integrations', json_array(new.kind));
-END;
---> statement-breakpoint
-CREATE TRIGGER integrations_moving_delete BEFORE DELETE ON integrations
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'integrations', json_array(old.kind));
-END;
---> statement-breakpoint
-CREATE TRIGGER order_statuses_moving_insert BEFORE INSERT ON order_statuses
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'order_statuses', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER order_statuses_moving_update BEFORE UPDATE ON order_statuses
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'order_statuses', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER order_statuses_moving_delete BEFORE DELETE ON order_statuses
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'order_statuses', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER taxes_moving_insert BEFORE INSERT ON taxes
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'taxes', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER taxes_moving_update BEFORE UPDATE ON taxes
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'taxes', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER taxes_moving_delete BEFORE DELETE ON taxes
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'taxes', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER clients_moving_insert BEFORE INSERT ON clients
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'clients', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER clients_moving_update BEFORE UPDATE ON clients
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'clients', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER clients_moving_delete BEFORE DELETE ON clients
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'clients', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER orders_moving_insert BEFORE INSERT ON orders
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'orders', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER orders_moving_update BEFORE UPDATE ON orders
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'orders', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER orders_moving_delete BEFORE DELETE ON orders
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'orders', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER invoices_moving_insert BEFORE INSERT ON invoices
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'invoices', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER invoices_moving_update BEFORE UPDATE ON invoices
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'invoices', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER invoices_moving_delete BEFORE DELETE ON invoices
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'invoices', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER invoice_items_moving_insert BEFORE INSERT ON invoice_items
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'invoice_items', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER invoice_items_moving_update BEFORE UPDATE ON invoice_items
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'invoice_items', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER invoice_items_moving_delete BEFORE DELETE ON invoice_items
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'invoice_items', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER payments_moving_insert BEFORE INSERT ON payments
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'payments', json_array(new.invoice_id, new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER payments_moving_update BEFORE UPDATE ON payments
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'payments', json_array(new.invoice_id, new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER payments_moving_delete BEFORE DELETE ON payments
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'payments', json_array(old.invoice_id, old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER artworks_moving_insert BEFORE INSERT ON artworks
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'artworks', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER artworks_moving_update BEFORE UPDATE ON artworks
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'artworks', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER artworks_moving_delete BEFORE DELETE ON artworks
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'artworks', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER accounting_connections_moving_insert BEFORE INSERT ON accounting_connections
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'accounting_connections', json_array());
-END;
---> statement-breakpoint
-CREATE TRIGGER accounting_connections_moving_update BEFORE UPDATE ON accounting_connections
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'accounting_connections', json_array());
-END;
---> statement-breakpoint
-CREATE TRIGGER accounting_connections_moving_delete BEFORE DELETE ON accounting_connections
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'accounting_connections', json_array());
-END;
---> statement-breakpoint
-CREATE TRIGGER accounting_links_moving_insert BEFORE INSERT ON accounting_links
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'accounting_links', json_array(new.order_id));
-END;
---> statement-breakpoint
-CREATE TRIGGER accounting_links_moving_update BEFORE UPDATE ON accounting_links
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'accounting_links', json_array(new.order_id));
-END;
---> statement-breakpoint
-CREATE TRIGGER accounting_links_moving_delete BEFORE DELETE ON accounting_links
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'accounting_links', json_array(old.order_id));
-END;
---> statement-breakpoint
-CREATE TRIGGER email_threads_moving_insert BEFORE INSERT ON email_threads
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'email_threads', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER email_threads_moving_update BEFORE UPDATE ON email_threads
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'email_threads', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER email_threads_moving_delete BEFORE DELETE ON email_threads
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'email_threads', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_segments_moving_insert BEFORE INSERT ON email_thread_segments
-WHEN EXISTS (SELECT 1 FROM company_guards) AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = new.thread_id) AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = new.thread_id) AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES ((SELECT company_id FROM email_threads WHERE id = new.thread_id), 'email_thread_segments', json_array(new.thread_id, new.field, new.position));
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_segments_moving_update BEFORE UPDATE ON email_thread_segments
-WHEN EXISTS (SELECT 1 FROM company_guards) AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = new.thread_id) AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = new.thread_id) AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES ((SELECT company_id FROM email_threads WHERE id = new.thread_id), 'email_thread_segments', json_array(new.thread_id, new.field, new.position));
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_segments_moving_delete BEFORE DELETE ON email_thread_segments
-WHEN EXISTS (SELECT 1 FROM company_guards) AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = old.thread_id) AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = (SELECT company_id FROM email_threads WHERE id = old.thread_id) AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES ((SELECT company_id FROM email_threads WHERE id = old.thread_id), 'email_thread_segments', json_array(old.thread_id, old.field, old.position));
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_objects_moving_insert BEFORE INSERT ON email_thread_objects
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'email_thread_objects', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_objects_moving_update BEFORE UPDATE ON email_thread_objects
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'email_thread_objects', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_objects_moving_delete BEFORE DELETE ON email_thread_objects
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'email_thread_objects', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER thread_contexts_moving_insert BEFORE INSERT ON thread_contexts
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'thread_contexts', json_array(new.thread_id));
-END;
---> statement-breakpoint
-CREATE TRIGGER thread_contexts_moving_update BEFORE UPDATE ON thread_contexts
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'thread_contexts', json_array(new.thread_id));
-END;
---> statement-breakpoint
-CREATE TRIGGER thread_contexts_moving_delete BEFORE DELETE ON thread_contexts
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'thread_contexts', json_array(old.thread_id));
-END;
---> statement-breakpoint
-CREATE TRIGGER catalog_items_moving_insert BEFORE INSERT ON catalog_items
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'catalog_items', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER catalog_items_moving_update BEFORE UPDATE ON catalog_items
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'catalog_items', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER catalog_items_moving_delete BEFORE DELETE ON catalog_items
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'catalog_items', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER webhook_endpoints_moving_insert BEFORE INSERT ON webhook_endpoints
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'webhook_endpoints', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER webhook_endpoints_moving_update BEFORE UPDATE ON webhook_endpoints
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'webhook_endpoints', json_array(new.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER webhook_endpoints_moving_delete BEFORE DELETE ON webhook_endpoints
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'webhook_endpoints', json_array(old.id));
-END;
---> statement-breakpoint
-CREATE TRIGGER webhook_deliveries_moving_insert BEFORE INSERT ON webhook_deliveries
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'webhook_deliveries', json_array(new.endpoint_id, new.type, new.entity_id, new.sequence));
-END;
---> statement-breakpoint
-CREATE TRIGGER webhook_deliveries_moving_update BEFORE UPDATE ON webhook_deliveries
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'webhook_deliveries', json_array(new.endpoint_id, new.type, new.entity_id, new.sequence));
-END;
---> statement-breakpoint
-CREATE TRIGGER webhook_deliveries_moving_delete BEFORE DELETE ON webhook_deliveries
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'webhook_deliveries', json_array(old.endpoint_id, old.type, old.entity_id, old.sequence));
-END;
---> statement-breakpoint
-CREATE TRIGGER idempotency_keys_moving_insert BEFORE INSERT ON idempotency_keys
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'idempotency_keys', json_array(new.token_id, new.key, new.position));
-END;
---> statement-breakpoint
-CREATE TRIGGER idempotency_keys_moving_update BEFORE UPDATE ON idempotency_keys
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'idempotency_keys', json_array(new.token_id, new.key, new.position));
-END;
---> statement-breakpoint
-CREATE TRIGGER idempotency_keys_moving_delete BEFORE DELETE ON idempotency_keys
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state IN ('copying', 'frozen')) BEGIN
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'idempotency_keys', json_array(old.token_id, old.key, old.position));
-END;
---> statement-breakpoint
-CREATE TRIGGER imports_moving_insert BEFORE INSERT ON imports
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'imports', json_array(new.hash));
-END;
---> statement-breakpoint
-CREATE TRIGGER imports_moving_update BEFORE UPDATE ON imports
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (new.company_id, 'imports', json_array(new.hash));
-END;
---> statement-breakpoint
-CREATE TRIGGER imports_moving_delete BEFORE DELETE ON imports
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = old.company_id AND state <> 'open') BEGIN
-  SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = old.company_id AND state <> 'copying';
-  INSERT INTO move_log (company_id, table_name, key) VALUES (old.company_id, 'imports', json_array(old.hash));
-END;
---> statement-breakpoint
-CREATE TRIGGER accounting_outbox_moving_insert BEFORE INSERT ON accounting_outbox
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
-  SELECT RAISE(ABORT, 'company is moving');
-END;
---> statement-breakpoint
-CREATE TRIGGER accounting_outbox_moving_update BEFORE UPDATE ON accounting_outbox
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
-  SELECT RAISE(ABORT, 'company is moving');
-END;
---> statement-breakpoint
-CREATE TRIGGER audit_log_moving_insert BEFORE INSERT ON audit_log
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
-  SELECT RAISE(ABORT, 'company is moving');
-END;
---> statement-breakpoint
-CREATE TRIGGER audit_log_moving_update BEFORE UPDATE ON audit_log
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
-  SELECT RAISE(ABORT, 'company is moving');
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_uploads_moving_insert BEFORE INSERT ON email_thread_uploads
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
-  SELECT RAISE(ABORT, 'company is moving');
-END;
---> statement-breakpoint
-CREATE TRIGGER email_thread_uploads_moving_update BEFORE UPDATE ON email_thread_uploads
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state IN ('frozen', 'away')) BEGIN
-  SELECT RAISE(ABORT, 'company is moving');
-END;
---> statement-breakpoint
 CREATE TRIGGER invoice_items_insert AFTER INSERT ON invoice_items BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
   INSERT INTO invoice_items_fts (rowid, text, spaced)
     SELECT (slot << 53) | new.id, text, (
       SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
@@ -1115,14 +674,17 @@ CREATE TRIGGER invoice_items_insert AFTER INSERT ON invoice_items BEGIN
     FROM (SELECT slot, substr(new.search_text, 1, 1400) AS text FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
 END;
 --> statement-breakpoint
-CREATE TRIGGER invoice_items_search AFTER UPDATE OF search_text, deleted ON invoice_items
-WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
-  DELETE FROM invoice_items_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+CREATE TRIGGER invoice_items_update AFTER UPDATE ON invoice_items
+WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted OR old.stored_bytes <> new.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id AND new.stored_bytes <> old.stored_bytes;
+  DELETE FROM invoice_items_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0
+    AND (old.search_text <> new.search_text OR old.deleted <> new.deleted));
   INSERT INTO invoice_items_fts (rowid, text, spaced)
     SELECT (slot << 53) | new.id, text, (
       SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
-    FROM (SELECT slot, substr(new.search_text, 1, 1400) AS text FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
+    FROM (SELECT slot, substr(new.search_text, 1, 1400) AS text FROM companies WHERE id = new.company_id AND new.deleted = 0
+      AND (old.search_text <> new.search_text OR old.deleted <> new.deleted) LIMIT 1);
 END;
 --> statement-breakpoint
 CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN
@@ -1159,27 +721,32 @@ CREATE TRIGGER orders_insert AFTER INSERT ON orders BEGIN
     FROM (SELECT slot, new.title_key || char(31) || new.number_key AS text FROM companies WHERE id = new.company_id LIMIT 1);
 END;
 --> statement-breakpoint
-CREATE TRIGGER email_threads_create AFTER INSERT ON email_threads BEGIN
-  UPDATE companies SET last_change = last_change + 1, stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+CREATE TRIGGER email_threads_insert AFTER INSERT ON email_threads BEGIN
+  UPDATE companies SET last_change = last_change + 1, stored_bytes = stored_bytes + new.stored_bytes,
+      mail_bytes = mail_bytes + new.text_bytes WHERE id = new.company_id;
   INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
     SELECT id, last_change, 'email_threads', new.id, iif(new.deleted, 'delete', 'create'), new.revision, CAST(unixepoch('subsec') * 1000 AS INTEGER), NULL
     FROM companies WHERE id = new.company_id;
 END;
 --> statement-breakpoint
-CREATE TRIGGER clients_change AFTER UPDATE OF version ON clients WHEN new.version <> old.version BEGIN
-  UPDATE companies SET last_change = last_change + 1,
+CREATE TRIGGER clients_change AFTER UPDATE ON clients
+WHEN new.version <> old.version OR new.deleted <> old.deleted OR new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET last_change = last_change + (new.version <> old.version),
+      client_count = client_count + old.deleted - new.deleted,
       stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
   INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
     SELECT id, last_change, 'clients', new.id, iif(new.deleted, 'delete', 'update'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), old.updated_at
-    FROM companies WHERE id = new.company_id;
+    FROM companies WHERE id = new.company_id AND new.version <> old.version;
 END;
 --> statement-breakpoint
-CREATE TRIGGER orders_change AFTER UPDATE OF version ON orders WHEN new.version <> old.version BEGIN
-  UPDATE companies SET last_change = last_change + 1,
+CREATE TRIGGER orders_change AFTER UPDATE ON orders
+WHEN new.version <> old.version OR new.deleted <> old.deleted OR new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET last_change = last_change + (new.version <> old.version),
+      order_count = order_count + old.deleted - new.deleted,
       stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
   INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
     SELECT id, last_change, 'orders', new.id, iif(new.deleted, 'delete', 'update'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), old.updated_at
-    FROM companies WHERE id = new.company_id;
+    FROM companies WHERE id = new.company_id AND new.version <> old.version;
 END;
 --> statement-breakpoint
 CREATE TRIGGER invoices_insert AFTER INSERT ON invoices BEGIN
@@ -1194,92 +761,16 @@ CREATE TRIGGER payments_insert AFTER INSERT ON payments BEGIN
   UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes, last_payment_id = max(last_payment_id, new.id) WHERE id = new.company_id;
 END;
 --> statement-breakpoint
-CREATE TRIGGER clients_stored_update AFTER UPDATE ON clients WHEN new.version = old.version AND new.stored_bytes <> old.stored_bytes BEGIN
+CREATE TRIGGER invoices_update AFTER UPDATE ON invoices WHEN new.stored_bytes <> old.stored_bytes BEGIN
   UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
 END;
 --> statement-breakpoint
-CREATE TRIGGER clients_stored_delete AFTER DELETE ON clients BEGIN
+CREATE TRIGGER payments_delete AFTER DELETE ON payments BEGIN
   UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
 END;
 --> statement-breakpoint
-CREATE TRIGGER orders_stored_update AFTER UPDATE ON orders WHEN new.version = old.version AND new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER orders_stored_delete AFTER DELETE ON orders BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER invoices_stored_update AFTER UPDATE ON invoices WHEN new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER invoices_stored_delete AFTER DELETE ON invoices BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER invoice_items_stored_insert AFTER INSERT ON invoice_items BEGIN
+CREATE TRIGGER artworks_insert AFTER INSERT ON artworks BEGIN
   UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER invoice_items_stored_update AFTER UPDATE ON invoice_items WHEN new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER invoice_items_stored_delete AFTER DELETE ON invoice_items BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER payments_stored_update AFTER UPDATE ON payments WHEN new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER payments_stored_delete AFTER DELETE ON payments BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER artworks_stored_insert AFTER INSERT ON artworks BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER artworks_stored_update AFTER UPDATE ON artworks WHEN new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER artworks_stored_delete AFTER DELETE ON artworks BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER catalog_items_stored_insert AFTER INSERT ON catalog_items BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER catalog_items_stored_update AFTER UPDATE ON catalog_items WHEN new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER catalog_items_stored_delete AFTER DELETE ON catalog_items BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER thread_contexts_stored_insert AFTER INSERT ON thread_contexts BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER thread_contexts_stored_update AFTER UPDATE ON thread_contexts WHEN new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER thread_contexts_stored_delete AFTER DELETE ON thread_contexts BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER email_threads_stored_update AFTER UPDATE ON email_threads WHEN new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER email_threads_stored_delete AFTER DELETE ON email_threads BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER accounting_outbox_stored_insert AFTER INSERT ON accounting_outbox WHEN new.stored_bytes > 0 BEGIN
@@ -1315,37 +806,6 @@ CREATE TRIGGER webhook_deliveries_stored_update AFTER UPDATE ON webhook_deliveri
 END;
 --> statement-breakpoint
 CREATE TRIGGER webhook_deliveries_stored_delete AFTER DELETE ON webhook_deliveries BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER companies_moving_update BEFORE UPDATE OF name, suspended, accounting_sync_enabled, deliveries_paused, mail_quota_bytes, storage_quota_bytes,
-  last_client_id, last_order_id, last_invoice_id, last_invoice_number, last_payment_id, last_change ON companies
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.id AND (state = 'frozen' OR state = 'away'
-  AND (new.accounting_sync_enabled <> old.accounting_sync_enabled OR new.deliveries_paused <> old.deliveries_paused
-    OR new.mail_quota_bytes <> old.mail_quota_bytes
-    OR new.storage_quota_bytes <> old.storage_quota_bytes))) BEGIN
-  SELECT RAISE(ABORT, 'company is moving');
-END;
---> statement-breakpoint
--- Entries of the audit log and idempotent results are counted by the batch that writes them (src/kernel/db/quota.ts) and the sweep
--- that removes them; only while a company is copied into this database each is counted by itself.
-CREATE TRIGGER audit_log_stored_insert AFTER INSERT ON audit_log
-WHEN EXISTS (SELECT 1 FROM companies WHERE id = new.company_id AND last_change >= 4503599627370496) BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes, audit_counted = new.id WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER idempotency_keys_stored_insert AFTER INSERT ON idempotency_keys
-WHEN EXISTS (SELECT 1 FROM companies WHERE id = new.company_id AND last_change >= 4503599627370496) BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER idempotency_keys_stored_update AFTER UPDATE ON idempotency_keys
-WHEN EXISTS (SELECT 1 FROM companies WHERE id = new.company_id AND last_change >= 4503599627370496) AND new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
-CREATE TRIGGER idempotency_keys_stored_delete AFTER DELETE ON idempotency_keys
-WHEN EXISTS (SELECT 1 FROM companies WHERE id = old.company_id AND last_change >= 4503599627370496) BEGIN
   UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
 END;
 --> statement-breakpoint

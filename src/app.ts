@@ -1,18 +1,18 @@
 import type { Context, MiddlewareHandler } from 'hono'
+import { TrieRouter } from 'hono/router/trie-router'
 import { Hono } from 'hono/tiny'
 import { startDelivery } from './delivery/accounting/delivery.ts'
 import { startWebhooks } from './delivery/webhooks/delivery.ts'
 import type { AppEnv } from './kernel/api/context.ts'
-import { NO_QUERY, validate } from './kernel/api/endpoint.ts'
+import { NO_QUERY, type Route, validate } from './kernel/api/endpoint.ts'
 import { toResponse } from './kernel/api/failures.ts'
-import { type Api, mount, refuseMethod, serveAsset, serveDescription } from './kernel/api/mount.ts'
+import { mount, refuseMethod, serveAsset, serveDescription } from './kernel/api/mount.ts'
 import { startUse } from './kernel/db/client.ts'
 import { directoryFor } from './kernel/db/placement.ts'
 import { admit } from './kernel/gate/admit.ts'
 import { addressPolicy, isLoopback } from './kernel/http/address.ts'
 import { ApiError, errorResponse } from './kernel/http/errors.ts'
 import { log } from './kernel/http/log.ts'
-import { adminContracts } from './operation/admin/contracts.ts'
 import { adminRoutes } from './operation/admin/routes.ts'
 import { countFailure } from './operation/health/failures.ts'
 import { routes as health } from './operation/health/routes.ts'
@@ -21,7 +21,6 @@ import { routes as account } from './resources/account/routes.ts'
 import { routes as batch } from './resources/batch/routes.ts'
 import { routes as changes } from './resources/changes/routes.ts'
 import { routes as clients } from './resources/clients/routes.ts'
-import { contracts } from './resources/contracts.ts'
 import { RELAY, relayFile } from './resources/files/relay.ts'
 import { routes as files } from './resources/files/routes.ts'
 import { deploymentStorage } from './resources/files/storage.ts'
@@ -38,8 +37,10 @@ const EXPOSED_HEADERS =
 type Middleware = MiddlewareHandler<AppEnv>
 
 /** The application: the middleware in its order around the routes of the integration API and of the administration API. */
-export function createApp({ contracts, routes }: Api, administration: Api): Hono<AppEnv> {
+export function createApp(routes: readonly Route[], administration: readonly Route[]): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ strict: false })
+  // The router of `hono/tiny` tests the patterns of all routes, one after the other.
+  app.router = new TrieRouter()
   app.use(addHeaders, refuseForeignHost, respondToPreflight, catchErrors)
   // Hono passes Errors to its own handler before the middleware sees them.
   app.onError((error, c) => respondTo(error, c))
@@ -49,7 +50,7 @@ export function createApp({ contracts, routes }: Api, administration: Api): Hono
   serveDescription(api, 'openapi.json')
   // Errors are caught again behind the gate, so that their responses have the headers of the limits too.
   api.use(admit, openContext, catchErrors)
-  mount(api, { contracts, routes })
+  mount(api, routes)
   app.route('/api/v1', api)
 
   const admin = new Hono<AppEnv>({ strict: false })
@@ -191,4 +192,4 @@ const openContext: Middleware = async (c, next) => {
 
 export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]
 
-export const app = createApp({ contracts, routes }, { contracts: adminContracts, routes: adminRoutes })
+export const app = createApp(routes, adminRoutes)

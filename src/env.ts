@@ -12,7 +12,7 @@ declare global {
       BACKUPS: R2Bucket
       ASSETS: Fetcher
       AUTH_FAILURES: RateLimit
-      /** Of an IPv6 /48. */
+      /** Counts those of an IPv6 /48. */
       AUTH_FAILURES_WIDE: RateLimit
       ADMIN_REQUESTS: RateLimit
       /** Secret: 32 bytes, base64. Encrypts the companies' integration credentials and webhook secrets. */

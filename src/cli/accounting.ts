@@ -2,10 +2,9 @@ import { idText, type ResponseBody } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/accounting/contract.ts'
 import { listCompanies, readCompany } from '../operation/admin/companies/contract.ts'
 import { listIntegrations } from '../operation/admin/integrations/contract.ts'
-import { type AdminApi, AdminError, whenMissing } from './admin-api.ts'
 import { type Argument, CommandError, optional, print, required, runActions } from './command.ts'
 import { collect, formatTable, operation, plural, shortTime, toLine } from './operator.ts'
-import { TARGET_HELP, target } from './target.ts'
+import { type Connection, TARGET_HELP, target } from './target.ts'
 
 /** An event that is being sent is listed as `pending`. */
 const STATES = ['pending', 'parked', 'dead'] as const
@@ -41,43 +40,17 @@ const EVENT: Argument<number | 'dead'> = {
 }
 
 await runActions('accounting', HELP, {
-  list: operation(
-    { state: STATE, company_id: COMPANY, target: target({ words: STATES }) },
-    async (service, { state, company_id }) => {
-      const events = service.list(api.listAllEvents, { query: { state, company_id } })
-      const { shown, hasMore } = await collect(events, LIST_LIMIT)
-      const companyIds = new Set([...shown.map((event) => event.company_id), ...(company_id ? [company_id] : [])])
-      const blocked = new Map<number, Integration>()
-      for (const id of companyIds) {
-        const integration = await findBlocked(service, id)
-        if (integration) blocked.set(id, integration)
-      }
-      const rows = shown.map((event) => {
-        const { id, company_id, order_id, operation, state, attempts, last_error } = event
-        return [
-          id,
-          company_id,
-          order_id,
-          operation,
-          state,
-          attempts,
-          nextTry(event, blocked.get(company_id)),
-          last_error,
-        ]
-      })
-      print(rows.length === 0 ? 'No events.' : formatTable(HEADINGS, rows))
-      if (hasMore) print('… and more.')
-      for (const [id, { state, paused_until, reason }] of blocked) {
-        const isPaused = state === 'paused' && paused_until !== null
-        const stop = 'stopped until its integration is changed (with npm run seed)'
-        const status = isPaused ? `paused until ${shortTime(paused_until)}` : stop
-        print(`Company ${id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
-      }
-    },
-  ),
+  list: operation({ state: STATE, company_id: COMPANY, target: target({ words: STATES }) }, listEvents),
   retry: operation({ event: EVENT, company_id: COMPANY }, async (service, { event, company_id }) => {
     if (event !== 'dead') return retryOne(service, event, company_id)
-    const count = await retryDead(service, company_id)
+    const companyIds = new Set<number>()
+    const dead = service.list(api.listAllEvents, { query: { state: 'dead', company_id } })
+    for await (const event of dead) companyIds.add(event.company_id)
+    let count = 0
+    for (const company_id of companyIds) {
+      const request = { params: { company_id }, body: { states: ['dead' as const] } }
+      count += (await service.call(api.retryEvents, request)).retried
+    }
     if (count === 0) return print('No dead events.')
     print(`${plural(count, 'dead event is', 'dead events are')} sent again ${service.deliveries}`)
   }),
@@ -89,9 +62,10 @@ await runActions('accounting', HELP, {
     },
     async (service, { client_id, customer_id, company_id: given }) => {
       const company_id = await findCompany(service, given)
-      const { company_name, retried } = await service
-        .call(api.linkCustomer, { params: { company_id, client_id }, body: { customer_id } })
-        .catch(whenMissing(`Company ${company_id} has no client ${client_id}.`))
+      const request = { params: { company_id, client_id }, body: { customer_id } }
+      const linked = await service.find(api.linkCustomer, request)
+      if (!linked) throw new CommandError(`Company ${company_id} has no client ${client_id}.`)
+      const { company_name, retried } = linked
       const client = `Client ${client_id} (${toLine(company_name)}) of company ${company_id}`
       const sent = `${plural(retried, 'event is', 'events are')} sent again ${service.deliveries}`
       print(`${client} is linked to customer ${customer_id}.${retried === 0 ? '' : ` ${sent}`}`)
@@ -99,56 +73,62 @@ await runActions('accounting', HELP, {
   ),
 })
 
+type Filter = { state: string | undefined; company_id: number | undefined }
 type Integration = ResponseBody<typeof listIntegrations>['data'][number]
-type Event = ResponseBody<typeof api.listAllEvents>['data'][number]
 
-function nextTry({ next_attempt_at }: Event, blocked: Integration | undefined): string | null {
-  if (next_attempt_at === null) return null
+async function listEvents(service: Connection, { state, company_id }: Filter) {
+  const { shown, hasMore } = await collect(
+    service.list(api.listAllEvents, { query: { state, company_id } }),
+    LIST_LIMIT,
+  )
+  const blocked = new Map<number, Integration>()
+  for (const id of new Set([...shown.map((event) => event.company_id), company_id ?? []].flat())) {
+    const found = await service.find(listIntegrations, { params: { company_id: id } })
+    // It is not called now: stopped until it is changed, or paused.
+    const isBlocked = ({ kind, state }: Integration) =>
+      kind === 'accounting_sync' && /^(paused|reconnect_needed)$/.test(state)
+    const integration = found?.data.find(isBlocked)
+    if (integration) blocked.set(id, integration)
+  }
+  const rows = shown.map(({ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error }) => {
+    const next = nextTry(next_attempt_at, blocked.get(company_id))
+    return [id, company_id, order_id, operation, state, attempts, next, last_error]
+  })
+  print(rows.length === 0 ? 'No events.' : formatTable(HEADINGS, rows))
+  if (hasMore) print('… and more.')
+  for (const [id, { state, paused_until, reason }] of blocked) {
+    const isPaused = state === 'paused' && paused_until !== null
+    const stop = 'stopped until its integration is changed (with npm run seed)'
+    const status = isPaused ? `paused until ${shortTime(paused_until)}` : stop
+    print(`Company ${id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
+  }
+}
+
+function nextTry(time: string | null, blocked: Integration | undefined): string | null {
+  if (time === null) return null
   if (blocked?.state === 'reconnect_needed') return 'stopped'
-  const at = [next_attempt_at, blocked?.paused_until ?? ''].sort().at(-1) ?? ''
+  const at = [time, blocked?.paused_until ?? ''].sort().at(-1) ?? ''
   return at <= new Date().toISOString() ? 'now' : at
 }
 
-/** A company's accounting system, where it is not called now: stopped until its integration is changed, or paused. */
-async function findBlocked(service: AdminApi, company_id: number): Promise<Integration | undefined> {
-  const missing = (error: unknown) => {
-    if (error instanceof AdminError && error.status === 404) return { data: [] }
-    throw error
-  }
-  const { data } = await service.call(listIntegrations, { params: { company_id } }).catch(missing)
-  return data.find(({ kind, state }) => kind === 'accounting_sync' && /^(paused|reconnect_needed)$/.test(state))
-}
-
-async function retryOne(service: AdminApi & { deliveries: string }, id: number, given: number | undefined) {
+async function retryOne(service: Connection, id: number, given: number | undefined): Promise<void> {
   const missing = `There is no undelivered event ${id}.`
   const { data } = await service.call(api.listAllEvents, { query: { id, company_id: given } })
   const [event, another] = data
   if (!event) throw new CommandError(missing)
   if (another) throw new CommandError(`Event ${id} is there in several databases: say which one with --company ID.`)
   const { company_id, order_id } = event
-  await service.call(api.retryEvent, { params: { company_id, event_id: id } }).catch(whenMissing(missing))
+  const isRetried = await service.find(api.retryEvent, { params: { company_id, event_id: id } })
+  if (!isRetried) throw new CommandError(missing)
   print(`Event ${id} (order ${order_id} of company ${company_id}) is sent again ${service.deliveries}`)
 }
 
-/** @returns how many events */
-async function retryDead(service: AdminApi, given: number | undefined): Promise<number> {
-  const companyIds = new Set<number>()
-  const query = { state: 'dead', company_id: given }
-  for await (const { company_id } of service.list(api.listAllEvents, { query })) companyIds.add(company_id)
-  let count = 0
-  for (const company_id of companyIds) {
-    const { retried } = await service.call(api.retryEvents, { params: { company_id }, body: { states: ['dead'] } })
-    count += retried
-  }
-  return count
-}
-
 /** The given company, else the only one. */
-async function findCompany(service: AdminApi, given: number | undefined): Promise<number> {
+async function findCompany(service: Connection, given: number | undefined): Promise<number> {
   if (given !== undefined) {
-    const request = { params: { company_id: given } }
-    const { id } = await service.call(readCompany, request).catch(whenMissing(`There is no company ${given}.`))
-    return id
+    const company = await service.find(readCompany, { params: { company_id: given } })
+    if (!company) throw new CommandError(`There is no company ${given}.`)
+    return company.id
   }
   const { data } = await service.call(listCompanies, { query: { per_page: 2 } })
   const [company, another] = data

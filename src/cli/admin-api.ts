@@ -1,25 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
 import type { Contract, ResponseBody } from '../kernel/api/contract.ts'
-import { CommandError } from './command.ts'
+import { CommandError, parseJson } from './command.ts'
 
 /** Where the administration API of a service is, and its `ADMIN_TOKEN`. */
 export interface Service {
   url: string
   token: string
-  /** Of a service token of Cloudflare Access, where Access protects the paths of the API. */
+  /** The service token of Cloudflare Access, where Access protects the paths of the API. */
   headers?: Record<string, string>
 }
 
 type InputOf<T> = T extends z.ZodMiniType ? z.input<T> : undefined
 type Texts = Record<string, string | number | boolean | undefined>
 
-/** What a contract's request consists of. */
+/** The parts of a contract's request. */
 export interface RequestOf<C extends Contract> {
   params?: Texts
   query?: Texts
   body?: InputOf<C['body']>
-  /** Of a POST that does no harm when it is sent twice, as after a lost connection. Other methods never do. */
+  /** Marks a POST that may be sent twice, as after a lost connection. Other methods always may. */
   isRepeatable?: true
 }
 
@@ -37,15 +37,7 @@ export class AdminError extends CommandError {
   }
 }
 
-/** For `catch`: an error in the command's own words where the API responds 404. */
-export function whenMissing(message: string): (error: unknown) => never {
-  return (error) => {
-    throw error instanceof AdminError && error.status === 404 ? new CommandError(message) : error
-  }
-}
-
-/** How often a request is sent at most. */
-const ATTEMPTS = 4
+const ATTEMPTS_MAX = 4
 /** Before the next attempt, where the service names no pause. */
 const RETRY_MS = 500
 /** Where the service names a longer pause, its error is reported. */
@@ -56,12 +48,8 @@ const listPage = z.object({
   pagination: z.object({ next_cursor: z.nullable(z.string()) }),
 })
 const issue = z.object({ path: z.string(), message: z.string() })
-const errorBody = z.object({
-  error: z.object({
-    message: z.string(),
-    details: z.nullish(z.object({ issues: z.optional(z.array(issue)) })),
-  }),
-})
+const details = z.nullish(z.object({ issues: z.optional(z.array(issue)) }))
+const errorBody = z.object({ error: z.object({ message: z.string(), details }) })
 
 export type AdminApi = ReturnType<typeof openAdminApi>
 
@@ -73,7 +61,7 @@ export function openAdminApi(service: Service) {
       const outcome = await send(service, contract, request)
       if (outcome instanceof Response) return outcome
       const { error, retryMs } = outcome
-      if (retryMs === null || retryMs > PAUSE_MAX_MS || attempt === ATTEMPTS) throw error
+      if (retryMs === null || retryMs > PAUSE_MAX_MS || attempt === ATTEMPTS_MAX) throw error
       await sleep(retryMs * (1 + Math.random() / 4))
     }
   }
@@ -87,6 +75,14 @@ export function openAdminApi(service: Service) {
     return body as ResponseBody<C>
   }
 
+  /** The response's body; null for 404. */
+  async function find<C extends Contract>(contract: C, request: RequestOf<C>): Promise<ResponseBody<C> | null> {
+    return call(contract, request).catch((error: unknown) => {
+      if (error instanceof AdminError && error.status === 404) return null
+      throw error
+    })
+  }
+
   /** The elements of a list, page after page. */
   async function* list<C extends Contract>(contract: C, request: RequestOf<C> = {}): AsyncGenerator<Element<C>> {
     let cursor: string | undefined
@@ -98,12 +94,12 @@ export function openAdminApi(service: Service) {
     } while (cursor !== undefined)
   }
 
-  return { open, call, list }
+  return { open, call, find, list }
 }
 
+/** An error, and the time after which its request is sent again; null where it must not be. */
 interface Failure {
   error: CommandError
-  /** After which the request is sent again; null where it must not be. */
   retryMs: number | null
 }
 
@@ -114,9 +110,7 @@ async function send(
 ): Promise<Response | Failure> {
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
   const url = new URL(`${service.url}/admin/v1${filled}`)
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined) url.searchParams.set(name, String(value))
-  }
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, `${value}`)
   const headers = { authorization: `Bearer ${service.token}`, ...service.headers }
   const content = body !== undefined && {
     headers: { ...headers, 'content-type': 'application/json' },
@@ -144,22 +138,14 @@ async function readFailure(response: Response, service: Service, mayRepeat: bool
   const text = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${service.url}` : message
   const seconds = Number(headers.get('retry-after') ?? Number.NaN)
   const isBusy = (status === 429 || status === 503) && Number.isFinite(seconds)
-  return {
-    error: new AdminError(status, text.replace(/\.?$/, '.'), details?.issues),
-    retryMs: isBusy ? seconds * 1000 : null,
-  }
+  const error = new AdminError(status, text.replace(/\.?$/, '.'), details?.issues)
+  return { error, retryMs: isBusy ? seconds * 1000 : null }
 }
+
+const readJson = async (response: Response) => parseJson(await response.text().catch(() => ''))
 
 function isOther({ url }: Service, { status }: Response): CommandError {
   const isRedirect = status >= 300 && status < 400
   const hint = isRedirect ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
   return new CommandError(`${url} did not respond as this service does (HTTP ${status})${hint}.`)
-}
-
-async function readJson(response: Response): Promise<unknown> {
-  try {
-    return JSON.parse(await response.text())
-  } catch {
-    return null
-  }
 }

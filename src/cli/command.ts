@@ -82,49 +82,43 @@ function usageOf(prefix: string, described: Arguments): string {
   return [prefix, ...listed.map(({ usage }) => usage)].filter(Boolean).join(' ')
 }
 
-/**
- * Reads a command line strictly.
- *
- * @param prefix what stands before the arguments in the usage that follows an error
- * @throws CommandError for an unknown option, a missing or blank value, or a wrong number of arguments
- */
+/** Reads a command line strictly. `prefix` begins the usage in errors. @throws CommandError */
 export function readArguments<A extends Arguments>(args: string[], prefix: string, described: A): Values<A> {
-  const given = splitWords(args, prefix, described)
-  return Object.fromEntries(given.map(([key, { read }, words]) => [key, read(words)])) as Values<A>
+  try {
+    const words = splitWords(args, described)
+    return Object.fromEntries(words.map(([key, { read }, given]) => [key, read(given)])) as Values<A>
+  } catch (error) {
+    if (error instanceof CommandError || !(error instanceof Error)) throw error
+    // Node explains an unknown or ambiguous option in further sentences.
+    const [message] = error.message.split(/\.?(?: To specify|\n)/)
+    throw new CommandError(`${message}. Usage: ${usageOf(prefix, described)}`)
+  }
 }
 
 /** The words of each argument. */
-function splitWords(args: string[], prefix: string, described: Arguments) {
-  try {
-    const options: ParseArgsOptionsConfig = {}
-    for (const { usage } of Object.values(described)) {
-      for (const [, name = '', value] of usage.matchAll(/--([a-z-]+)( [^\s|])?/g)) {
-        options[name] = { type: value === undefined ? 'boolean' : 'string', multiple: true }
-      }
+function splitWords(args: string[], described: Arguments) {
+  const options: ParseArgsOptionsConfig = {}
+  for (const { usage } of Object.values(described)) {
+    for (const [, name = '', value] of usage.matchAll(/--([a-z-]+)( [^\s|])?/g)) {
+      options[name] = { type: value === undefined ? 'boolean' : 'string', multiple: true }
     }
-    const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
-    const wordsOf = (name: string): Given[] =>
-      [values[name.slice(2)] ?? []].flat().map((v) => ({ name, text: String(v) }))
-    const given = Object.entries(described).map(([key, argument]) => {
-      const { usage, missing } = argument
-      const options = usage.match(/--[a-z-]+/g) ?? []
-      const isPositional = /^\[?[A-Z]/.test(usage)
-      const place = isPositional ? positionals.splice(0, 1) : []
-      const words = [...place.map((text) => ({ name: nameOf(argument), text })), ...options.flatMap(wordsOf)]
-      const blank = words.find(({ name, text }) => name.startsWith('--') && text.trim() === '')
-      if (blank) throw new Error(`Option '${blank.name}' requires a value`)
-      const isMissing = words.length === 0 && !/^(\[|$)/.test(usage)
-      const general = isPositional ? 'Missing argument' : `Option '${options[0]}' is required`
-      if (isMissing) throw new Error(missing ?? general)
-      return [key, argument, words] as const
-    })
-    if (positionals[0] !== undefined) throw new Error(`Unexpected argument '${positionals[0]}'`)
-    return given
-  } catch (error) {
-    // Node explains an unknown or ambiguous option in further sentences.
-    const [message] = error instanceof Error ? error.message.split(/\.?(?: To specify|\n)/) : []
-    throw new CommandError(`${message}. Usage: ${usageOf(prefix, described)}`)
   }
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
+  const words = Object.entries(described).map(([key, argument]) => {
+    const { usage, missing } = argument
+    const isPositional = /^\[?[A-Z]/.test(usage)
+    const place = isPositional ? positionals.splice(0, 1).map((text) => ({ name: nameOf(argument), text })) : []
+    const names = usage.match(/--[a-z-]+/g) ?? []
+    const given = names.flatMap((name) => [values[name.slice(2)] ?? []].flat().map((v) => ({ name, text: String(v) })))
+    const blank = given.find(({ text }) => text.trim() === '')
+    if (blank) throw new Error(`Option '${blank.name}' requires a value`)
+    const all: Given[] = [...place, ...given]
+    const problem = missing ?? (isPositional ? 'Missing argument' : `Option '${names[0]}' is required`)
+    if (all.length === 0 && !/^(\[|$)/.test(usage)) throw new Error(problem)
+    return [key, argument, all] as const
+  })
+  if (positionals[0] !== undefined) throw new Error(`Unexpected argument '${positionals[0]}'`)
+  return words
 }
 
 /** The name of an argument in messages: `--name`, or `ID`. */
@@ -135,6 +129,15 @@ export function nameOf({ usage }: Argument<unknown>): string {
 /** Resolves a path against the directory in which `npm run` was called. */
 export function resolvePath(path: string): string {
   return resolve(process.env.INIT_CWD ?? process.cwd(), path)
+}
+
+/** The value of a JSON text, null where it is none. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
 }
 
 export function print(text: string): void {
@@ -167,22 +170,23 @@ export function runActions(name: string, help: string, actions: Record<string, C
   const prefix = `npm run ${name} --`
   const usages = Object.entries(actions).map(([action, each]) => usageOf(`${prefix} ${action}`, each.arguments))
   return runMain(`${usages.join('\n')}\n\n${help}`, async (args) => {
-    const action = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
+    const name = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
     const isMissing = args[0] === undefined || args[0].startsWith('-')
     const problem = isMissing ? 'Missing action.' : `Unknown action '${args[0]}'.`
-    if (!actions[action]) throw new CommandError(`${problem} Usage: ${listActions(prefix, actions)}`)
-    await actions[action].run(args.toSpliced(args.indexOf(action), 1), `${prefix} ${action}`)
+    const action = actions[name]
+    if (!action) throw new CommandError(`${problem} Usage: ${prefix} ${listActions(actions)}`)
+    await action.run(args.toSpliced(args.indexOf(name), 1), `${prefix} ${name}`)
   })
 }
 
-/** The actions with their positional arguments, where that fits a line. */
-function listActions(prefix: string, actions: Record<string, Command>): string {
-  const places = ({ arguments: described }: Command) =>
-    Object.fromEntries(Object.entries(described).filter(([, { usage }]) => /^[A-Z]/.test(usage)))
-  const full = Object.entries(actions)
-    .map(([name, each]) => usageOf(name, places(each)))
-    .join(' | ')
-  return `${prefix} ${full.length > 100 ? Object.keys(actions).join(' | ') : full}`
+/** The actions, with their positional arguments where that fits a line. */
+function listActions(actions: Record<string, Command>): string {
+  const full = Object.entries(actions).map(([name, { arguments: described }]) => {
+    const places = Object.entries(described).filter(([, { usage }]) => /^[A-Z]/.test(usage))
+    return usageOf(name, Object.fromEntries(places))
+  })
+  const line = full.join(' | ')
+  return line.length > 100 ? Object.keys(actions).join(' | ') : line
 }
 
 /** The reader of the output, such as `head`, has read enough. */
@@ -203,8 +207,7 @@ async function runMain(help: string, main: (args: string[]) => Promise<void>): P
     process.exitCode = 1
     const cause = error instanceof Error ? error.message : String(error)
     const message = error instanceof CommandError ? cause : `Failed: ${cause}`
-    const lines = message.split('\n').map((line) => line.trim())
-    warn(lines.filter(Boolean).join(' '))
+    warn(message.trim().replaceAll(/\s*\n\s*/g, ' '))
   }
 }
 

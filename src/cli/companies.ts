@@ -1,12 +1,27 @@
+import { once } from 'node:events'
+import { createWriteStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import type { Writable } from 'node:stream'
 import * as z from 'zod/mini'
 import { idText, type ResponseBody } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
 import * as databases from '../operation/admin/databases/contract.ts'
+import { exportCompany } from '../operation/admin/exports/contract.ts'
 import * as membership from '../operation/admin/members/contract.ts'
-import { whenMissing } from './admin-api.ts'
-import { always, optional, print, required, runActions, TEXT, warn } from './command.ts'
-import { exportLines, move, recover, restore } from './company-data.ts'
-import { formatTable, listing, operation, request } from './operator.ts'
+import { recoverDeployment, restoreCompany } from '../operation/admin/recovery/contract.ts'
+import {
+  always,
+  CommandError,
+  optional,
+  parseJson,
+  print,
+  required,
+  resolvePath,
+  runActions,
+  TEXT,
+  warn,
+} from './command.ts'
+import { formatTable, listing, operation, request, shortTime } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
 const HELP = `'list' shows the companies, and what each database holds. 'create' makes a company without data. 'move' takes a company
@@ -36,14 +51,16 @@ const EMAIL = required('EMAIL', z.email('must be an email address').check(z.trim
 const ROLE = z.enum(['owner', 'developer'], 'must be owner or developer')
 const DATABASE = databases.moveCompany.body.shape.database
 const missing = 'There is no company {company_id}.'
+/** How an export ends. */
+const lastLine = z.object({ type: z.enum(['end', 'next']), data: z.object({ cursor: z.optional(z.string()) }) })
 
 await runActions('companies', HELP, {
   list: operation({}, async (service) => {
-    const rows: (string | number)[][] = []
-    for await (const company of service.list(api.listCompanies)) {
+    const companies = await Array.fromAsync(service.list(api.listCompanies))
+    const rows = companies.map((company) => {
       const { id, name, database, client_count, order_count } = company
-      rows.push([id, name, database, stateOf(company), client_count, order_count])
-    }
+      return [id, name, database, stateOf(company), client_count, order_count]
+    })
     const headings = ['ID', 'NAME', 'DATABASE', 'STATE', 'CLIENTS', 'ORDERS']
     print(rows.length === 0 ? 'No companies.' : formatTable(headings, rows))
     await listDatabases(service)
@@ -66,27 +83,9 @@ await runActions('companies', HELP, {
     missing,
     print: ({ id, name }) => `Company ${id} (${name}) is active: its tokens are accepted within 30 seconds.`,
   }),
-  usage: operation(
-    { company_id: ID, hours: optional('--hours N', api.readUsage.query.shape.hours) },
-    async (service, { company_id, hours }) => {
-      const params = { company_id }
-      const stored = await service
-        .call(api.readCompany, { params })
-        .catch(whenMissing(`There is no company ${company_id}.`))
-      const { data, totals, incomplete } = await service.call(api.readUsage, { params, query: { hours } })
-      const rows = [...data, { hour: 'total', ...totals }]
-      print(
-        formatTable(
-          ['HOUR', 'REQUESTS', 'REFUSED', 'DATABASE MS'],
-          rows.map(({ hour, requests, refused, database_ms }) => [hour, requests, refused, database_ms]),
-        ),
-      )
-      const { mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes } = stored
-      const sizes = [mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes].map((n) => (n / 1e6).toFixed(1))
-      print(`Stored: ${sizes[0]} of ${sizes[1]} MB of mail, and ${sizes[2]} of ${sizes[3]} MB of all else.`)
-      if (incomplete) warn('Some tokens could not be counted.')
-    },
-  ),
+  usage: operation({ company_id: ID, hours: optional('--hours N', api.readUsage.query.shape.hours) }, showUsage, {
+    missing,
+  }),
   members: listing({
     contract: membership.listMembers,
     arguments: { company_id: ID },
@@ -117,31 +116,45 @@ await runActions('companies', HELP, {
     },
     print: ({ id, name, database }) => `Created company ${id} (${name}) in ${database}.`,
   }),
-  move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move),
-  export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, exportLines),
+  move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move, { missing }),
+  export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, exportLines, { missing }),
   restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore),
   recover: operation({}, recover),
-  'resume-deliveries': operation({ company_id: optional('ID', idText) }, async (service, { company_id }) => {
-    const paused: number[] = company_id === undefined ? [] : [company_id]
-    if (company_id === undefined) {
-      for await (const company of service.list(api.listCompanies))
-        if (company.deliveries_paused) paused.push(company.id)
-    }
-    for (const id of paused) {
-      const { name } = await service
-        .call(api.updateCompany, { params: { company_id: id }, body: { deliveries_paused: false } })
-        .catch(whenMissing(`There is no company ${id}.`))
-      print(`Company ${id} (${name}): what waits is delivered ${service.deliveries}`)
-    }
-    if (paused.length === 0) print('No company is paused.')
-  }),
+  'resume-deliveries': operation({ company_id: optional('ID', idText) }, resumeDeliveries, { missing }),
 })
+
+async function resumeDeliveries(service: Connection, { company_id: given }: { company_id: number | undefined }) {
+  const all = given === undefined ? await Array.fromAsync(service.list(api.listCompanies)) : []
+  const paused = given === undefined ? all.filter((each) => each.deliveries_paused).map(({ id }) => id) : [given]
+  for (const id of paused) {
+    const request = { params: { company_id: id }, body: { deliveries_paused: false } }
+    const { name } = await service.call(api.updateCompany, request)
+    print(`Company ${id} (${name}): what waits is delivered ${service.deliveries}`)
+  }
+  if (paused.length === 0) print('No company is paused.')
+}
+
+async function showUsage(
+  service: Connection,
+  { company_id, hours }: { company_id: number; hours: number | undefined },
+) {
+  const params = { company_id }
+  const stored = await service.call(api.readCompany, { params })
+  const { data, totals, incomplete } = await service.call(api.readUsage, { params, query: { hours } })
+  const all = [...data, { hour: 'total', ...totals }]
+  const rows = all.map(({ hour, requests, refused, database_ms }) => [hour, requests, refused, database_ms])
+  print(formatTable(['HOUR', 'REQUESTS', 'REFUSED', 'DATABASE MS'], rows))
+  const { mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes } = stored
+  const sizes = [mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes].map((n) => (n / 1e6).toFixed(1))
+  print(`Stored: ${sizes[0]} of ${sizes[1]} MB of mail, and ${sizes[2]} of ${sizes[3]} MB of all else.`)
+  if (incomplete) warn('Some tokens could not be counted.')
+}
 
 function stateOf({ suspended, deliveries_paused }: ResponseBody<typeof api.readCompany>): string {
   return [suspended && 'suspended', deliveries_paused && 'deliveries paused'].filter(Boolean).join(', ') || 'active'
 }
 
-/** What each database holds, and the moves that are not complete. */
+/** Prints the companies of each database, and the moves under way. */
 async function listDatabases(service: Connection): Promise<void> {
   const { data, moves } = await service.call(databases.listDatabases)
   const rows = data.map(({ name, companies, rows, size_bytes, size_max_bytes, error }) => {
@@ -155,4 +168,105 @@ async function listDatabases(service: Connection): Promise<void> {
     const way = `from ${source} to ${destination} (${step})`
     warn(`Company ${company_id} is on its way ${way}: repeat the move, or take it back.`)
   }
+}
+
+/** Moves a company to another database, step after step. */
+async function move(service: Connection, { company_id, database }: { company_id: number; database: string }) {
+  const request = { params: { company_id }, body: { database }, isRepeatable: true } as const
+  for (let last = ''; ; ) {
+    const { done, step, source, destination, rows, frozen_ms } = await service.call(databases.moveCompany, request)
+    if (!done) {
+      if (step !== last) warn(`${source} to ${destination}: ${step}, ${rows} rows copied.`)
+      last = step
+      continue
+    }
+    if (destination !== database) return print(`Company ${company_id} stays in ${database}: the move is taken back.`)
+    const refused = frozen_ms > 0 ? ` Writes were refused for ${frozen_ms} ms.` : ''
+    return print(`Company ${company_id} is in ${database}: ${rows} rows copied.${refused}`)
+  }
+}
+
+/** Writes all data of a company, response after response. */
+async function exportLines(
+  service: Connection,
+  { company_id, output: name }: { company_id: number; output: string | undefined },
+): Promise<void> {
+  const params = { company_id }
+  await service.call(api.readCompany, { params })
+  const output = name === undefined ? process.stdout : await openFile(name)
+  try {
+    let cursor: string | undefined
+    do {
+      const { body } = await service.open(exportCompany, { params, query: { cursor } })
+      cursor = await copyLines(body, output)
+    } while (cursor !== undefined)
+    if (name !== undefined) await new Promise<void>((resolve) => void output.end(resolve))
+  } catch (error) {
+    if (name !== undefined) await rm(resolvePath(name), { force: true })
+    throw error
+  }
+}
+
+async function openFile(name: string): Promise<Writable> {
+  // It may hold personal data.
+  const file = createWriteStream(resolvePath(name), { flags: 'wx', mode: 0o600 })
+  await once(file, 'open').catch(({ code }: NodeJS.ErrnoException) => {
+    throw new CommandError(`--output '${name}' ${code === 'EEXIST' ? 'exists' : `cannot be written (${code})`}.`)
+  })
+  return file
+}
+
+/** Copies the lines of an export but the last one. @returns its cursor, if it has one. @throws CommandError without it */
+async function copyLines(body: ReadableStream<Uint8Array> | null, output: Writable): Promise<string | undefined> {
+  let line = ''
+  for await (const text of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    line += text
+    // The last line is complete only at the end.
+    const end = line.lastIndexOf('\n', line.length - 2) + 1
+    if (output.errored) throw output.errored
+    if (end > 0 && !output.write(line.slice(0, end))) await once(output, 'drain')
+    line = line.slice(end)
+  }
+  const { success, data } = lastLine.safeParse(parseJson(line))
+  if (!success) throw new CommandError('The export was cut off: run it again.')
+  if (data.type === 'end') output.write(line)
+  return data.data.cursor
+}
+
+/** Loads a backup into an empty company, step after step. */
+async function restore(service: Connection, { company_id, from }: { company_id: number; from: string }) {
+  const step = () => service.call(restoreCompany, { params: { company_id }, body: { from }, isRepeatable: true })
+  let progress = await step()
+  while (!progress.done) progress = await step()
+  print(`Restored company ${company_id} from the backup of ${shortTime(progress.backup)}: ${progress.rows} rows.`)
+  for (const { table, expected, found } of progress.differences) {
+    warn(`${table} has ${found} rows, and had ${expected} when the backup ended.`)
+  }
+  warnOfNumbers(company_id, progress.accounting)
+}
+
+function warnOfNumbers(companyId: number, accounting: 'none' | 'read' | 'failed'): void {
+  if (accounting !== 'failed') return
+  warn(`The last invoice number of company ${companyId} could not be read from its accounting system: run it again.`)
+}
+
+/** Completes a restore of the whole database, company after company. */
+async function recover(service: Connection): Promise<void> {
+  let [paused, revoked, companies] = [0, 0, 0]
+  let cursor: string | undefined
+  do {
+    const step = await service.call(recoverDeployment, { body: cursor === undefined ? {} : { cursor } })
+    paused += step.companies_paused
+    revoked += step.tokens_revoked
+    if (step.company) {
+      companies += 1
+      const { id, last_order_id, last_invoice_number, accounting } = step.company
+      print(`Company ${id}: orders go on after ${last_order_id}, invoices after number ${last_invoice_number}.`)
+      warnOfNumbers(id, accounting)
+    }
+    cursor = step.next_cursor ?? undefined
+  } while (cursor !== undefined)
+  const summary = [`Recovered: ${companies}.`, `Tokens revoked again: ${revoked}.`]
+  print([...summary, `Companies whose deliveries are paused now: ${paused}.`].join(' '))
+  print('When everything is as it should be: npm run companies -- resume-deliveries')
 }

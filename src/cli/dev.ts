@@ -6,9 +6,9 @@ import * as z from 'zod/mini'
 import { type Simulators, startSimulators } from '../simulators/start.ts'
 import { CommandError, command, optional, print, runCommand, TEXT } from './command.ts'
 import { describeLog, readDevVars, startRuntime } from './local-runtime.ts'
-import { type Example, OWNER, prepareSample, type Sample } from './sample-company.ts'
+import { OWNER, prepareSample, type Sample } from './sample-company.ts'
 import { findFreePort } from './start-dev.ts'
-import { type Claim, claimState, isRunning, readState } from './state.ts'
+import { type Claim, claimState, readState } from './target.ts'
 import { spawnWrangler } from './wrangler.ts'
 
 const HELP = `Prepares the local database, loads a sample company when it is empty, prints the address and a token, and serves, with
@@ -97,14 +97,8 @@ function announce(url: string, { company, token, examples }: Sample): void {
 
   curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
 
-${examples.map((example) => writeExample(url, token, example)).join('\n')}`)
+${examples}`)
   process.send?.({ url, token })
-}
-
-/** A resource and a command that requests it. */
-function writeExample(url: string, token: string, { resource, path, body }: Example): string {
-  const data = body ? ` -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'` : ''
-  return `  # ${resource}\n  curl -H 'Authorization: Bearer ${token}' '${url}/api/v1${path}'${data}\n`
 }
 
 /** Runs the Worker's scheduled handler now and every minute, since `wrangler dev` fires no cron trigger. */
@@ -129,6 +123,15 @@ function listenForStop(): AbortSignal {
     onNpmEnd(abort)
   }
   return stop.signal
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    // Signal 0 only tests for the process.
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
 }
 
 /** Calls back when the parent of this process has ended, or npm where the parent is the shell of `npm run`. */

@@ -5,16 +5,12 @@ import { parse as parseToml } from 'smol-toml'
 import * as z from 'zod/mini'
 import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { areKeys, MALFORMED_KEY } from '../kernel/gate/credentials.ts'
-import { CommandError, warn } from './command.ts'
+import { CommandError, parseJson, warn } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
 const DEV_VARS = `${PROJECT_ROOT}.dev.vars`
 
-/**
- * The secrets of the service in development, as `wrangler dev` reads them.
- *
- * @throws CommandError when there are none
- */
+/** The secrets of the service in development, as `wrangler dev` reads them. @throws CommandError without them */
 export function readDevVars(file = DEV_VARS): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
   const vars = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
   const { ADMIN_TOKEN, CREDENTIALS_KEY = '' } = vars
@@ -23,7 +19,7 @@ export function readDevVars(file = DEV_VARS): { ADMIN_TOKEN: string } & NodeJS.D
   throw new CommandError('.dev.vars has no ADMIN_TOKEN: restore the file of this repository.')
 }
 
-/** What a local runtime needs of `wrangler.toml`. Its sections for deployments are left out. */
+/** Settings of `wrangler.toml` for a local runtime, without the sections for deployments. */
 export const configuration = z.object({
   name: z.string(),
   compatibility_date: z.string(),
@@ -75,7 +71,7 @@ function readConfiguration() {
   const objects = bindings.durable_objects.bindings.map(
     (object) => [object.name, classOf(object.name, object.class_name)] as const,
   )
-  // Of the environment only what a test or a company network sets; the rest is what `dev` has.
+  // A test or a company's network sets these in the environment; all others are those of `dev`.
   const { WEBHOOK_RESOLVER } = process.env
   const texts = { ...vars, ...readDevVars(), ...(WEBHOOK_RESOLVER && { WEBHOOK_RESOLVER }) }
   return {
@@ -103,11 +99,7 @@ function readConfiguration() {
   }
 }
 
-/**
- * A runtime of this process on the data of a state directory, which must be claimed. Its schema is brought up to date.
- *
- * @param serves whether it has the Worker, and not only the database
- */
+/** A runtime on the data of a claimed state directory, whose schema it updates; with the Worker where it serves. */
 export async function startRuntime(state: string, serves = true): Promise<{ url: string; close: () => Promise<void> }> {
   const { config, env } = readConfiguration()
   // Both take a third of a second.
@@ -141,16 +133,13 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   }
 }
 
+const failedRequest = z.object({ request_id: z.string(), status: z.unknown(), error: z.unknown() })
+
 /** A line of output; what the Worker logged of a failed request as `502 of request 3f1c…: the cause`. */
 export function describeLog(line: string): string {
-  const start = line.indexOf('{"event":')
-  if (start === -1) return line
-  try {
-    const { request_id, status, error } = JSON.parse(line.slice(start, line.lastIndexOf('}') + 1))
-    return request_id === undefined ? line : `${status} of request ${request_id}: ${error}`
-  } catch {
-    return line
-  }
+  const json = parseJson(/\{"event":.*\}/s.exec(line)?.[0] ?? '')
+  const { success, data } = failedRequest.safeParse(json)
+  return success ? `${data.status} of request ${data.request_id}: ${data.error}` : line
 }
 
 const OLD_STATE =

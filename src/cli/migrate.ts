@@ -1,14 +1,9 @@
 import { mkdirSync } from 'node:fs'
 import { CommandError, command, optional, print, runCommand, TEXT } from './command.ts'
-import { configPath, listDatabases } from './setup-config.ts'
-import { readState } from './state.ts'
+import { CONFIG, listDatabases } from './setup-config.ts'
+import { readState } from './target.ts'
 import { runWrangler } from './wrangler.ts'
 
-const ARGUMENTS = {
-  env: optional('--env NAME', TEXT),
-  state: optional('--state DIR', TEXT),
-  config: optional('--config FILE', TEXT),
-}
 const HELP = `Applies the migrations of drizzle/ that a database lacks, in their order, to every database of the environment. The
 only command that changes the schema of a deployed database: run it before the Worker that needs it is deployed.
 
@@ -16,13 +11,16 @@ only command that changes the schema of a deployed database: run it before the W
   --state DIR    the local database in this directory, by default .wrangler/state
   --config FILE  another wrangler.toml`
 
-const migrate = command(ARGUMENTS, async ({ env, state, config: file }) => {
-  if (env !== undefined && state !== undefined) {
+const described = { env: optional('--env NAME', TEXT), state: optional('--state DIR', TEXT), config: CONFIG }
+
+const migrate = command(described, async ({ env, state: directory, config }) => {
+  if (env !== undefined && directory !== undefined) {
     throw new CommandError("Options '--env' and '--state' cannot be used together.")
   }
-  const config = configPath(file)
   const databases = listDatabases(config, env)
-  const where = env === undefined ? ['--local', '--persist-to', makeState(state)] : ['--remote', '--env', env]
+  const state = readState(directory, true)
+  if (env === undefined) mkdirSync(state, { recursive: true })
+  const where = env === undefined ? ['--local', '--persist-to', state] : ['--remote', '--env', env]
   // The directory comes last: by its schema a Worker knows that it may work.
   for (const name of databases.reverse()) {
     const output = await runWrangler(['d1', 'migrations', 'apply', name, ...where, '--config', config])
@@ -33,11 +31,5 @@ const migrate = command(ARGUMENTS, async ({ env, state, config: file }) => {
     print(output.trim())
   }
 })
-
-function makeState(directory?: string): string {
-  const state = readState(directory, true)
-  mkdirSync(state, { recursive: true })
-  return state
-}
 
 await runCommand('migrate', HELP, migrate)

@@ -7,6 +7,7 @@ import {
   type Command,
   CommandError,
   command,
+  type Given,
   nameOf,
   print,
   type Values,
@@ -17,8 +18,8 @@ import { type Connection, connect, type Target, target } from './target.ts'
 interface Row<C extends Contract, A extends Arguments> {
   contract: C
   arguments: A
-  /** Finds the company of what the command line only names by an id that is unique in the deployment. */
-  find?: Finder
+  /** Finds the company of an id that is unique in the deployment, by a list that takes it. */
+  find?: { contract: Contract; by: string; missing: string }
   /** @returns why the arguments do not fit together */
   check?: (values: Values<A>) => string | false
   /** The error where the service responds 404, with `{name}` for an argument. */
@@ -37,24 +38,13 @@ type Fitting<C extends Contract, A extends Arguments> = {
       : never
 }
 
-interface Finder {
-  /** A list that takes an `id`. */
-  contract: Contract
-  /** The argument that has the id. */
-  by: string
-  /** The error where there is none, with `{name}` for an argument. */
-  missing: string
+interface Request<C extends Contract, A extends Arguments> extends Row<C, A> {
+  print: (response: ResponseBody<C>, values: Values<A>, service: Connection) => string
 }
-
-type Printer<C extends Contract, A extends Arguments> = (
-  response: ResponseBody<C>,
-  values: Values<A>,
-  service: Connection,
-) => string
 
 /** An action that sends one request and prints its response. */
 export function request<C extends Contract, A extends Arguments>(
-  row: Row<C, A> & { arguments: Fitting<C, A>; print: Printer<C, A> },
+  row: Request<C, A> & { arguments: Fitting<C, A> },
 ): Command {
   return toCommand(row, async (service, request, values) => {
     print(row.print(await service.call(row.contract, request), values, service))
@@ -93,59 +83,48 @@ export function listing<C extends Contract, A extends Arguments>(
   })
 }
 
-/**
- * An action of several requests.
- *
- * @param check refuses arguments before there is a connection
- */
+const hasTarget = z.object({ target: z.custom<Target>() })
+
+/** Why an action is refused: as in a row. */
+type Refusals<A extends Arguments> = Pick<Row<Contract, A>, 'check' | 'missing'>
+
+/** An action of several requests. */
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  check?: (values: Values<A>) => void,
+  { check, missing }: Refusals<A> = {},
 ): Command {
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
-    check?.(values)
+    const refusal = check?.(values)
+    if (refusal) throw new CommandError(refusal)
     await using service = await connect(hasTarget.parse(values).target)
-    await run(service, values)
+    await run(service, values).catch((error: unknown) => {
+      throw explain(error, described, missing, values)
+    })
   })
 }
 
-const hasTarget = z.object({ target: z.custom<Target>() })
-
 function toCommand<C extends Contract, A extends Arguments>(
-  row: Row<C, A>,
+  { contract, arguments: described, find, check, missing }: Row<C, A>,
   run: (service: Connection, request: RequestOf<C>, values: Values<A>) => Promise<void>,
 ): Command {
-  const { contract, find, check } = row
-  const prepare = (values: Values<A>) => {
-    const refusal = check?.(values)
-    if (refusal) throw new CommandError(refusal)
-    toRequest(contract, values)
+  const send = async (service: Connection, values: Values<A>) => {
+    const company = find && { company_id: await findCompany(service, find, values) }
+    await run(service, toRequest(contract, { ...values, ...company }), values)
   }
-  return operation(
-    row.arguments,
-    async (service, values) => {
-      try {
-        const company = find && { company_id: await findCompany(service, find, values) }
-        await run(service, toRequest(contract, { ...values, ...company }), values)
-      } catch (error) {
-        throw explain(error, row, values)
-      }
-    },
-    prepare,
-  )
+  const isEmpty = (values: Values<A>) => contract.method === 'PATCH' && !toRequest(contract, values).body
+  const refuse = (values: Values<A>) => check?.(values) || (isEmpty(values) && 'There is nothing to change.')
+  return operation(described, send, { check: refuse, ...(missing && { missing }) })
 }
 
 /** The request of a contract, of the values that have the names of its parameters and fields. */
 function toRequest<C extends Contract>({ path, method }: C, values: Record<string, unknown>): RequestOf<C> {
   const given = Object.entries(values).filter(([name, value]) => name !== 'target' && value !== undefined)
-  const isParameter = ([name]: [string, unknown]) => path.includes(`{${name}}`)
-  const fields = given.filter((each) => !isParameter(each))
-  if (method === 'PATCH' && fields.length === 0) throw new CommandError('There is nothing to change.')
+  const { true: params = [], false: fields = [] } = Object.groupBy(given, ([name]) => `${path.includes(`{${name}}`)}`)
   // The service validates them.
   const request: object = {
-    params: Object.fromEntries(given.filter(isParameter)),
+    params: Object.fromEntries(params),
     ...(fields.length > 0 && { [method === 'GET' ? 'query' : 'body']: Object.fromEntries(fields) }),
   }
   return request
@@ -153,7 +132,11 @@ function toRequest<C extends Contract>({ path, method }: C, values: Record<strin
 
 const ofCompany = z.looseObject({ company_id: z.number() })
 
-async function findCompany(service: AdminApi, { contract, by, missing }: Finder, values: Record<string, unknown>) {
+async function findCompany(
+  service: AdminApi,
+  { contract, by, missing }: NonNullable<Row<Contract, Arguments>['find']>,
+  values: Record<string, unknown>,
+) {
   for await (const element of service.list(contract, { query: { id: String(values[by]) } })) {
     return ofCompany.parse(element).company_id
   }
@@ -167,13 +150,14 @@ function fillIn(text: string, values: Record<string, unknown>): string {
 /** An error response in the words of the command line. */
 function explain(
   error: unknown,
-  row: Pick<Row<Contract, Arguments>, 'arguments' | 'missing'>,
+  described: Arguments,
+  missing: string | undefined,
   values: Record<string, unknown>,
 ): unknown {
   if (!(error instanceof AdminError)) return error
-  if (error.status === 404 && row.missing) return new CommandError(fillIn(row.missing, values))
+  if (error.status === 404 && missing) return new CommandError(fillIn(missing, values))
   const [issue] = error.issues
-  const argument = issue && row.arguments[issue.path]
+  const argument = issue && described[issue.path]
   if (!argument) return error
   // An address may hold a secret.
   const value = String(values[issue.path])
@@ -215,33 +199,23 @@ export function toLine(text: string): string {
 
 /** A date-time, or `dateMs` after the beginning of a date in UTC, as the API takes it. */
 export function time(dateMs: number, example: string) {
-  const start = (date: string) => isoTime(Date.parse(date) + dateMs)
-  return z.union(
-    [
-      z.pipe(z.iso.date(), z.transform(start)),
-      z.pipe(
-        z.iso.datetime({ offset: true }),
-        z.transform((text) => isoTime(Date.parse(text))),
-      ),
-    ],
-    `must be a date (${example}) or a date-time with an offset`,
-  )
+  const error = `must be a date (${example}) or a date-time with an offset`
+  const toTime = (text: string) => isoTime(Date.parse(text) + (text.includes('T') ? 0 : dateMs))
+  return z.pipe(z.union([z.iso.date(), z.iso.datetime({ offset: true })], error), z.transform(toTime))
 }
 
 /** Some of the given names, by default all. */
 export function someOf<const T extends string>(option: string, names: readonly T[]): Argument<T[] | undefined> {
-  return {
-    usage: `[${option} a,b]`,
-    read: (given) => {
-      const chosen = given
-        .at(-1)
-        ?.text.split(',')
-        .map((part) => part.trim())
-      const unknown = chosen?.find((name) => !names.some((each) => each === name))
-      if (unknown === undefined) return chosen && names.filter((name) => chosen.includes(name))
-      throw new CommandError(`${option}: '${unknown}' is none of ${names.join(', ')}.`)
-    },
+  const read = (given: Given[]) => {
+    const chosen = given
+      .at(-1)
+      ?.text.trim()
+      .split(/\s*,\s*/)
+    const unknown = chosen?.find((name) => !names.some((each) => each === name))
+    if (unknown === undefined) return chosen && names.filter((name) => chosen.includes(name))
+    throw new CommandError(`${option}: '${unknown}' is none of ${names.join(', ')}.`)
   }
+  return { usage: `[${option} a,b]`, read }
 }
 
 export function plural(count: number, one: string, many: string): string {

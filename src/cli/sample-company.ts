@@ -8,8 +8,7 @@ import { putMember } from '../operation/admin/members/contract.ts'
 import { ACTIVE_TOKENS_MAX, createToken, listTokens, revokeToken } from '../operation/admin/tokens/contract.ts'
 import type { SeedFile, SeedInput } from '../operation/copies/seed/file.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
-import { importSeed } from './import.ts'
-import { checkSeed } from './seed-file.ts'
+import { checkSeed, importSeed } from './seed-file.ts'
 
 const DAY_MS = 86_400_000
 const DATE_TIME = /(?<=")\d{4}-\d\d-\d\dT[\d:]+Z(?=")/g
@@ -23,10 +22,7 @@ export const OWNER = 'owner@ridgeline.example'
 const TOKEN_RETENTION_MS = 30 * DAY_MS
 const TOKENS_KEPT = 20
 
-/**
- * The company of `sample-company.json`, a seed file, with a year of orders. All its dates are moved by the same number of
- * whole days, so that its latest date-time is within the 24 hours before `now`.
- */
+/** The sample company. All its dates move by whole days, so that the latest is in the 24 hours before `now`. */
 export function readSampleCompany(now: number): SeedFile {
   return checkSeed(readSampleSeed(now), 'The sample company')
 }
@@ -40,20 +36,9 @@ export function readSampleSeed(now: number): SeedInput {
   return JSON.parse(moved)
 }
 
-/** A request to print; with a body it is a POST. */
-export interface Example {
-  resource: string
-  /** Below `/api/v1`. */
-  path: string
-  body?: object
-}
-
 export type Sample = Awaited<ReturnType<typeof prepareSample>>
 
-/**
- * Loads the sample company into a service without companies, and creates a token for the first company, whose settings
- * its developer may open. The sample company gets the integrations.
- */
+/** Loads the sample company where there is none, and creates a token and an owner of the first company. */
 export async function prepareSample(service: Service, integrations: NonNullable<SeedInput['integrations']>) {
   const api = openAdminApi(service)
   const now = Date.now()
@@ -83,27 +68,22 @@ async function findCompany(api: AdminApi) {
 /** Creates a token for a start, and revokes the earliest ones of others. */
 export async function replaceTokens(api: AdminApi, company_id: number): Promise<string> {
   const earliest = Date.now() - TOKEN_RETENTION_MS
-  let others = 0
-  const own: { id: number; isOld: boolean }[] = []
-  for await (const { id, name, state, created_at } of api.list(listTokens, { params: { company_id } })) {
-    if (state !== 'active') continue
-    if (name === TOKEN_NAME) own.push({ id, isOld: Date.parse(created_at) < earliest })
-    else others++
-  }
+  const all = await Array.fromAsync(api.list(listTokens, { params: { company_id } }))
+  const active = all.filter(({ state }) => state === 'active')
+  const own = active.filter(({ name }) => name === TOKEN_NAME)
+  const others = active.length - own.length
   const kept = Math.max(0, Math.min(TOKENS_KEPT, ACTIVE_TOKENS_MAX - 1 - others))
-  for (const [index, { id, isOld }] of own.entries()) {
-    if (isOld || index < own.length - kept) await api.call(revokeToken, { params: { company_id, token_id: id } })
+  for (const [index, { id, created_at }] of own.entries()) {
+    const isKept = index >= own.length - kept && Date.parse(created_at) >= earliest
+    if (!isKept) await api.call(revokeToken, { params: { company_id, token_id: id } })
   }
   const body = { name: TOKEN_NAME, permissions: [...PERMISSIONS] }
   const { token } = await api.call(createToken, { params: { company_id }, body })
   return token
 }
 
-/**
- * One request for each kind of resource that a company has: to read a client, an order and a mail thread, which belong
- * together in the sample company, and to upload a file.
- */
-async function listExamples(url: string, token: string, sample: SeedFile | null): Promise<Example[]> {
+/** Commands that request a client, an order and a mail thread, which belong together in the sample company, and a file. */
+async function listExamples(url: string, token: string, sample: SeedFile | null): Promise<string> {
   const threads = sample?.thread_contexts.filter((each) => each.selected_order_id !== null && each.legacy_thread_id)
   const thread = threads?.toSorted((a, b) => (b.updated_at ?? 0) - (a.updated_at ?? 0))[0]
   const findFirst = async (list: 'clients' | 'orders') => {
@@ -114,19 +94,17 @@ async function listExamples(url: string, token: string, sample: SeedFile | null)
   const clientId = thread?.client_id ?? (await findFirst('clients'))
   const orderId = thread?.selected_order_id ?? (await findFirst('orders'))
   const legacyThreadId = thread?.legacy_thread_id
-  const body = {
-    fileName: 'logo.png',
-    contentType: 'image/png',
-    size: 48_211,
-    legacyThreadId: legacyThreadId ?? 'example',
-  }
+  const file = { fileName: 'logo.png', contentType: 'image/png', size: 48_211 }
+  const body = JSON.stringify({ ...file, legacyThreadId: legacyThreadId ?? 'example' })
+  const curl = `curl -H 'Authorization: Bearer ${token}' '${url}/api/v1`
   const examples = [
-    clientId && { resource: 'client', path: `/clients/${clientId}` },
-    orderId && { resource: 'order', path: `/orders/${orderId}` },
-    legacyThreadId && { resource: 'mail thread', path: `/mail/threads/${legacyThreadId}` },
-    orderId && { resource: 'file', path: `/orders/${orderId}/files/presign`, body },
+    clientId && `  # client\n  ${curl}/clients/${clientId}'\n`,
+    orderId && `  # order\n  ${curl}/orders/${orderId}'\n`,
+    legacyThreadId && `  # mail thread\n  ${curl}/mail/threads/${legacyThreadId}'\n`,
+    orderId &&
+      `  # file\n  ${curl}/orders/${orderId}/files/presign' -H 'Content-Type: application/json' -d '${body}'\n`,
   ]
-  return examples.filter((example) => typeof example === 'object' && example !== null)
+  return examples.filter(Boolean).join('\n')
 }
 
 const firstPage = z.object({ data: z.array(z.object({ id: z.number() })) })

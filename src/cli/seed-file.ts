@@ -1,28 +1,28 @@
 import { readFile } from 'node:fs/promises'
 import {
   findNodeAtLocation,
-  type JSONVisitor,
+  getLocation,
   type Node,
   type ParseError,
   parseTree,
   printParseErrorCode,
-  visit,
 } from 'jsonc-parser'
 import * as z from 'zod/mini'
+import { createImport, readImport } from '../operation/admin/imports/contract.ts'
 import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
 import type { IntegrationsFile } from '../operation/copies/seed/integrations-file.ts'
+import { countFile, type Difference, describeCounts } from '../operation/copies/seed/load.ts'
+import { deriveRows, findDuplicates } from '../operation/copies/seed/rows.ts'
+import { splitSeedFile } from '../operation/copies/seed/split.ts'
 import { companyPrefix } from '../resources/files/keys.ts'
 import { listObjects, StorageError, type StorageProblem } from '../resources/files/s3.ts'
+import { type AdminApi, AdminError } from './admin-api.ts'
 import { CommandError } from './command.ts'
 
-/** Of an invalid file, so that its one line stays readable. */
+/** Limits the listed problems of a file, so that its one line stays readable. */
 const ISSUES_MAX = 100
 
-/**
- * The content of a valid file, as it is imported.
- *
- * @throws CommandError when the file cannot be read, is not JSON or not valid
- */
+/** The content of a valid file, as it is imported. @throws CommandError when it is absent, not JSON or not valid */
 export async function readSeedFile(path: string, name: string): Promise<SeedInput> {
   const content = await readFile(path, 'utf8').catch((error: unknown) => {
     const code = error instanceof Error && 'code' in error ? error.code : ''
@@ -40,10 +40,7 @@ export async function readSeedFile(path: string, name: string): Promise<SeedInpu
   return value
 }
 
-/**
- * @param text of the file, from which the issues get their lines and columns
- * @throws CommandError with every issue, at most 100
- */
+/** `text` gives the issues their lines and columns. @throws CommandError with the first 100 issues */
 export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
   const parsed = seedFile.safeParse(value)
   if (parsed.success) return parsed.data
@@ -52,10 +49,8 @@ export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
     if (issue.code !== 'unrecognized_keys') return [{ path, message }]
     return issue.keys.map((key, index) => ({ path: [...path, key], message: message.split('\n')[index] ?? '' }))
   })
-  const positions = locateValues(
-    text,
-    issues.slice(0, ISSUES_MAX).map(({ path }) => path),
-  )
+  const paths = issues.slice(0, ISSUES_MAX).map(({ path }) => path)
+  const positions = locateValues(text, paths)
   const lines = issues.map(({ path, message }, index) => {
     const position = positions[index] ? ` (${positions[index]})` : ''
     return `${path.length === 0 ? 'the file' : `\`${z.core.toDotPath(path)}\``} ${message}${position}`
@@ -64,12 +59,12 @@ export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
 }
 
 /** One line with every issue, at most 100. */
-export function describeIssues(name: string, issues: string[]): string {
+function describeIssues(name: string, issues: string[]): string {
   const more = issues.length > ISSUES_MAX ? ` (and ${issues.length - ISSUES_MAX} more)` : ''
   return `${name}: ${issues.slice(0, ISSUES_MAX).join('; ')}${more}`
 }
 
-/** What the errors of jsonc-parser say is missing; all others are of a string. */
+/** Missing characters by the error codes of jsonc-parser; all other codes concern a string. */
 const EXPECTED: Record<string, string> = {
   InvalidSymbol: 'a value',
   InvalidNumberFormat: 'a value',
@@ -84,36 +79,21 @@ const EXPECTED: Record<string, string> = {
 
 /** Where and why a text is not JSON, as a sentence. It quotes none of the text. */
 export function describeSyntaxError(text: string): string {
-  const ends: string[] = []
-  const errors: { code: string; offset: number; end: string | undefined }[] = []
-  const visitor: JSONVisitor = {
-    onObjectBegin: () => void ends.push('}'),
-    onArrayBegin: () => void ends.push(']'),
-    onObjectEnd: () => void ends.pop(),
-    onArrayEnd: () => void ends.pop(),
-    onError: (code, offset) => errors.push({ code: printParseErrorCode(code), offset, end: ends.at(-1) }),
-  }
-  try {
-    visit(text, visitor, { disallowComments: true })
-  } catch {
-    // It is nested too deeply.
-  }
+  const errors = parse(text).errors.map(({ error, offset }) => ({ code: printParseErrorCode(error), offset }))
   const [first] = errors
   if (!first) return 'not valid JSON.'
   // A word is skipped: the next error names what it stands for.
-  const { code, end } = errors.find((error) => error.code !== 'InvalidSymbol') ?? first
-  const expected = code === 'CommaExpected' ? `',' or '${end}'` : EXPECTED[code]
+  const { code, offset } = errors.find((error) => error.code !== 'InvalidSymbol') ?? first
+  const isInList = typeof getLocation(text, offset).path.at(-1) === 'number'
+  const expected = code === 'CommaExpected' ? `',' or '${isInList ? ']' : '}'}'` : EXPECTED[code]
   const position = describePosition(text, first.offset)
   return `${position} is not valid JSON. Expected ${expected ?? 'a string that is valid and ends on its line'}.`
 }
 
-/**
- * "line 3, column 5" for each path: of its value, of a member that of its name, else of the innermost value around it.
- * Nothing where the text is not JSON.
- */
+/** "line 3, column 5" of each path: of a member's name, else of the innermost value around it. */
 export function locateValues(text: string, paths: (string | number)[][]): string[] {
-  const root = parse(text)
-  if (!root) return []
+  const { root, errors } = parse(text)
+  if (!root || errors.length > 0) return []
   return paths.map((path) => {
     const ends = path.map((_, index) => path.length - index)
     const [node] = ends.flatMap((end) => findNodeAtLocation(root, path.slice(0, end)) ?? [])
@@ -122,14 +102,13 @@ export function locateValues(text: string, paths: (string | number)[][]): string
   })
 }
 
-function parse(text: string): Node | null {
+function parse(text: string): { root?: Node | undefined; errors: ParseError[] } {
   const errors: ParseError[] = []
   try {
-    const root = parseTree(text, errors, { disallowComments: true })
-    return errors.length === 0 && root ? root : null
+    return { root: parseTree(text, errors, { disallowComments: true }), errors }
   } catch {
     // It is nested too deeply.
-    return null
+    return { errors }
   }
 }
 
@@ -139,7 +118,7 @@ function describePosition(text: string, offset: number): string {
   return `line ${before.split('\n').length}, column ${offset - before.lastIndexOf('\n')}`
 }
 
-/** What the error codes of storages mean for the seed file (S3 API reference, "Error responses"), and our own. */
+/** Explains error codes of storages (S3 API reference, "Error responses"), and our own, in terms of the seed file. */
 const PROBLEMS: Record<StorageProblem, string> & Record<string, string> = {
   NoSuchBucket: 'the bucket does not exist',
   InvalidBucketName: 'the name of the bucket is not valid',
@@ -157,11 +136,7 @@ const PROBLEMS: Record<StorageProblem, string> & Record<string, string> = {
   refused: 'it refused the listing',
 }
 
-/**
- * Makes one signed listing of at most one object of the company.
- *
- * @throws CommandError with the problem
- */
+/** Makes one signed listing of at most one object of the company. @throws CommandError with the problem */
 export async function checkStorage(
   given: NonNullable<IntegrationsFile['storage']>,
   companyId: number,
@@ -179,5 +154,54 @@ export async function checkStorage(
     const { problem, status, code } = error
     const shown = code ?? (status !== null && `HTTP ${status}`)
     throw new CommandError(`storage: ${PROBLEMS[code ?? ''] ?? PROBLEMS[problem]}${shown ? ` (${shown})` : ''}.`)
+  }
+}
+
+/**
+ * Loads one company, part after part, and continues an interrupted import. It returns a summary and the rows that
+ * differ and were not changed. @throws CommandError when the file is not valid or contradicts the database
+ */
+export async function importSeed(api: AdminApi, input: SeedInput, name: string) {
+  const file = checkSeed(input, name)
+  const { hash, parts } = splitFile(input, name)
+  const company_id = file.company.id
+  const send = async (check: boolean, from = 0) => {
+    const found: Difference[] = []
+    for (const [index, { file, known }] of parts.entries().drop(from)) {
+      const body = { hash, part: index + 1, parts: parts.length, check, file, known }
+      const request = { params: { company_id }, body, isRepeatable: true } as const
+      const { differences } = await api.call(createImport, request).catch(explain(name))
+      found.push(...differences)
+    }
+    return found
+  }
+  const summary = describeCounts(file, countFile(file))
+  if (parts.length === 1) return { summary, differences: await send(false) }
+  // Each part is a transaction: none is loaded before all of them are known to be valid.
+  const issues = findDuplicates(deriveRows(file, 0, 0))
+  if (issues.length > 0) throw new CommandError(describeIssues(name, issues))
+  const differences = await send(true)
+  const interrupted = await api.find(readImport, { params: { company_id, hash } })
+  await send(false, (interrupted?.next_part ?? 1) - 1)
+  return { summary, differences }
+}
+
+function splitFile(input: SeedInput, name: string) {
+  try {
+    return splitSeedFile(input)
+  } catch (error) {
+    throw error instanceof RangeError ? new CommandError(`${name}: ${error.message}.`) : error
+  }
+}
+
+/** For `catch`: an error in the words of the file. */
+function explain(name: string) {
+  return (error: unknown): never => {
+    if (!(error instanceof AdminError)) throw error
+    const { status, issues, message } = error
+    if (status === 409) throw new CommandError(`${name}: ${message}`)
+    if (issues.length === 0) throw error
+    const lines = issues.map(({ path, message }) => (path === 'file' ? message : `\`${path}\` ${message}`))
+    throw new CommandError(describeIssues(name, lines))
   }
 }

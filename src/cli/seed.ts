@@ -1,7 +1,6 @@
 import { describeDifferences } from '../operation/copies/seed/load.ts'
 import { command, flag, print, required, resolvePath, runCommand, TEXT, warn } from './command.ts'
-import { importSeed } from './import.ts'
-import { checkSeed, checkStorage, readSeedFile } from './seed-file.ts'
+import { checkSeed, checkStorage, importSeed, readSeedFile } from './seed-file.ts'
 import { connect, TARGET_HELP, target } from './target.ts'
 
 const HELP = `Loads one company's data. The same file twice changes nothing; clients and orders that exist are not changed. A large

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { parse } from 'smol-toml'
 import * as z from 'zod/mini'
 import { DATABASE_BINDING } from '../kernel/db/names.ts'
-import { CommandError, resolvePath } from './command.ts'
+import { type Argument, CommandError, resolvePath } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
 /** An id is nothing but zeros until its resource is made; then it is read as null. */
@@ -11,7 +11,7 @@ const id = z.pipe(
   z.transform((text) => (/^[0-]+$/.test(text) ? null : text)),
 )
 
-/** What names resources: an environment, or the top level for development. */
+/** Names resources by environment; the top level is for development. */
 const resources = z.object({
   /** The Worker's. */
   name: z.optional(z.string()),
@@ -23,9 +23,10 @@ const resources = z.object({
 })
 const configuration = z.looseObject({ name: z.string(), env: z.record(z.string(), z.unknown()) })
 
-/** The path of `--config`, by default that of this repository. */
-export function configPath(given: string | undefined): string {
-  return given === undefined ? `${PROJECT_ROOT}wrangler.toml` : resolvePath(given)
+/** The path of a wrangler.toml, by default that of this repository. */
+export const CONFIG: Argument<string> = {
+  usage: '[--config FILE]',
+  read: (given) => resolvePath(given.at(-1)?.text ?? `${PROJECT_ROOT}wrangler.toml`),
 }
 
 /** @throws CommandError when a wrangler.toml or its environment is absent, or a binding lacks its name or id */
@@ -64,12 +65,7 @@ export function writeConfig(file: string, where: ConfigKey, value: string): bool
   return true
 }
 
-/**
- * Sets one key in the text of a wrangler.toml and leaves all else as it is, comments too.
- *
- * @param value as TOML
- * @throws CommandError when the table is written in another form
- */
+/** Sets a key to a TOML value and keeps all else, comments too. @throws CommandError for a table of another form */
 export function setKey(text: string, { table, binding, key }: ConfigKey, value: string): string {
   const header = binding === undefined ? `[${table}]` : `[[${table}]]`
   const marker = binding === undefined ? /^.*\n/ : new RegExp(`^binding *= *"${binding}".*\n`, 'm')

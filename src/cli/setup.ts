@@ -1,30 +1,24 @@
+import { readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
 import * as z from 'zod/mini'
 import {
   type Argument,
-  type Command,
   CommandError,
+  command,
   flag,
-  optional,
+  type Given,
   print,
-  readArguments,
   repeated,
   required,
   resolvePath,
   runCommand,
   TEXT,
 } from './command.ts'
-import { openAccount } from './setup-account.ts'
-import { configPath } from './setup-config.ts'
-import { setUp } from './setup-resources.ts'
-import { readSecrets } from './setup-secrets.ts'
+import { CONFIG } from './setup-config.ts'
+import { openAccount, setUp } from './setup-resources.ts'
 
-/**
- * Where data is kept. D1 and R2 take the same hints, which are preferences, and all three stores the same jurisdictions,
- * which are guarantees, replace a hint, and can never be changed:
- * https://developers.cloudflare.com/d1/configuration/data-location/
- * https://developers.cloudflare.com/r2/reference/data-location/
- * https://developers.cloudflare.com/api/resources/kv/subresources/namespaces/methods/create/
- */
+// Hints are preferences. Jurisdictions are guarantees, replace a hint, and can never be changed; D1, R2 and KV take the same:
+// https://developers.cloudflare.com/d1/configuration/data-location/
 const LOCATIONS = ['weur', 'eeur', 'enam', 'wnam', 'apac', 'oc']
 const JURISDICTIONS = ['eu', 'us', 'fedramp']
 
@@ -57,30 +51,59 @@ const LOCATION: Argument<{ location: string | null; jurisdiction: string | null 
     return { location: isHint ? name : null, jurisdiction: isHint ? null : name }
   },
 }
-const ARGUMENTS = {
+/** The Worker's secrets and what each must be. */
+const SECRETS = {
+  CREDENTIALS_KEY: /^[A-Za-z0-9+/]{43}=?(,[A-Za-z0-9+/]{43}=?)*$/,
+  ADMIN_TOKEN: /^[0-9a-f]{64}$/,
+  STORAGE_ENDPOINT: /^https:\/\/\S+$/,
+  STORAGE_BUCKET: /^\S+$/,
+  STORAGE_REGION: /^\S+$/,
+  STORAGE_ACCESS_KEY_ID: /^\S+$/,
+  STORAGE_SECRET_ACCESS_KEY: /^\S+$/,
+}
+
+/** Secrets of a file of lines `NAME=value`, else of the environment. @throws CommandError without any value */
+export function readSecrets(file: string | undefined, env = process.env): NodeJS.Dict<string> {
+  const given = file === undefined ? {} : readLines(file)
+  const unknown = Object.keys(given).find((name) => !Object.hasOwn(SECRETS, name))
+  if (unknown) throw new CommandError(`--secrets: ${unknown} is none of ${Object.keys(SECRETS).join(', ')}.`)
+  const secrets: NodeJS.Dict<string> = {}
+  for (const [name, pattern] of Object.entries(SECRETS)) {
+    const value = given[name] ?? env[name]
+    if (!value) continue
+    if (!pattern.test(value)) throw new CommandError(`${name} is malformed: see "Configuration" in README.md.`)
+    secrets[name] = value
+  }
+  if (!secrets.STORAGE_ACCESS_KEY_ID !== !secrets.STORAGE_SECRET_ACCESS_KEY) {
+    throw new CommandError('STORAGE_ACCESS_KEY_ID and STORAGE_SECRET_ACCESS_KEY are a pair: give both.')
+  }
+  return secrets
+}
+
+function readLines(file: string): NodeJS.Dict<string> {
+  try {
+    return parseEnv(readFileSync(file, 'utf8'))
+  } catch {
+    throw new CommandError(`--secrets: '${file}' cannot be read.`)
+  }
+}
+
+export const ARGUMENTS = {
   env: { ...required('--env NAME', TEXT), missing: '--env is missing' },
   at: LOCATION,
   domains: repeated('--domain HOST', host),
-  secrets: optional('--secrets FILE', TEXT),
-  isDryRun: flag('--dry-run'),
-  config: { ...optional('--config FILE', TEXT), isUnlisted: true as const },
-}
-
-/** @throws CommandError for a missing, unknown or malformed option or secret */
-export function readOptions(args: string[], prefix = 'npm run setup --') {
-  const { at, ...rest } = readArguments(args, prefix, ARGUMENTS)
-  const secrets = readSecrets(rest.secrets === undefined ? undefined : resolvePath(rest.secrets))
-  return { ...rest, ...at, config: configPath(rest.config), secrets }
-}
-
-const setup: Command = {
-  arguments: ARGUMENTS,
-  run: async (args, prefix) => {
-    const options = readOptions(args, prefix)
-    const { env, isDryRun } = options
-    await setUp(openAccount(isDryRun), options)
-    print(isDryRun ? 'Nothing was changed.' : `Next: npm run migrate -- --env ${env}, npx wrangler deploy --env ${env}`)
+  secrets: {
+    usage: '[--secrets FILE]',
+    read: (given: Given[]) => readSecrets(given.map(({ text }) => resolvePath(text)).at(-1)),
   },
+  isDryRun: flag('--dry-run'),
+  config: { ...CONFIG, isUnlisted: true as const },
 }
+
+const setup = command(ARGUMENTS, async ({ at, isDryRun, ...rest }) => {
+  await setUp(openAccount(isDryRun), { ...rest, ...at })
+  const next = `Next: npm run migrate -- --env ${rest.env}, npx wrangler deploy --env ${rest.env}`
+  print(isDryRun ? 'Nothing was changed.' : next)
+})
 
 if (import.meta.main) await runCommand('setup', HELP, setup)

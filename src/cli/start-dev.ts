@@ -15,13 +15,8 @@ const STOP_MS = 15_000
 export type RunningDev = Awaited<ReturnType<typeof startDev>>
 
 /**
- * Starts `npm run dev` and waits until it serves. It ends when this process ends, in whatever way.
- *
- * @param options by default a free port and a temporary state directory, removed when the server is stopped; `detached`
- *   starts the server in a process group of its own
- * @returns the URL before `/api/v1`, a token of the sample company with every permission, and the process: its output so
- *   far, its exit code (null after a signal) once it has `ended`, and `stop`, which kills it after 15 s
- * @throws CommandError with its output, when it ends or is not ready within two minutes
+ * Starts `npm run dev`, by default on a free port and temporary data, and waits until it serves. It ends with this
+ * process. `ended` gives its exit code; `stop` kills it after 15 s. @throws CommandError with its output
  */
 export async function startDev(options: { state?: string; port?: number; detached?: boolean } = {}) {
   const state = options.state ?? (await mkdtemp(join(tmpdir(), 'crm-api-')))

@@ -1,22 +1,22 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import * as z from 'zod/mini'
 import { isLoopback } from '../kernel/http/address.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
-import { type Argument, CommandError } from './command.ts'
+import { type Argument, CommandError, resolvePath } from './command.ts'
 import { readDevVars, startRuntime } from './local-runtime.ts'
-import { claimState, readState } from './state.ts'
+import { PROJECT_ROOT } from './wrangler.ts'
 
-/** What a command works on: the data in a local state directory, or a deployed service. */
+/** The target of a command: a local state directory, or a deployed service. */
 export type Target = { state: string } | Service
 
 export const TARGET_HELP = `  --state DIR   the local data in this directory, by default .wrangler/state
   --remote URL  the service at this address, by default CRM_API_URL of the environment, where it is set;
                 CRM_ADMIN_TOKEN is the service's ADMIN_TOKEN`
 
-/**
- * How a command line names its target.
- *
- * @param mayBeNew whether the directory of `--state` may be absent
- * @param words values of `--state` that are no directory
- */
+/** How a command line names its target. `--state` may be absent, or one of `words`, which are no directory. */
 export function target({ mayBeNew = false, words = [] as readonly string[] } = {}): Argument<Target> {
   return {
     usage: '[--state DIR | --remote URL]',
@@ -61,27 +61,126 @@ export interface Connection extends AdminApi, AsyncDisposable {
   deliveries: string
 }
 
-/**
- * Connects to the service of a target. Of a state directory that is a running `dev`, else a runtime of this process.
- * Only locally the database's schema is brought up to date.
- */
+/** Connects to a service: of a state directory that is a running `dev`, else a runtime of this process. */
 export async function connect(to: Target): Promise<Connection> {
   if ('url' in to) return connection(to, 'at once.')
   const { ADMIN_TOKEN: token } = readDevVars()
   const claim = await claimState(to.state)
   if ('url' in claim) return connection({ url: claim.url, token }, 'at once.')
-  try {
-    const runtime = await startRuntime(to.state)
-    return connection({ url: runtime.url, token }, "when 'npm run dev' runs on this data.", async () => {
-      await runtime.close()
-      claim.release()
-    })
-  } catch (error) {
+  const runtime = await startRuntime(to.state).catch((error) => {
     claim.release()
     throw error
-  }
+  })
+  const close = () => runtime.close().finally(claim.release)
+  return connection({ url: runtime.url, token }, "when 'npm run dev' runs on this data.", close)
 }
 
 function connection(service: Service, deliveries: string, close = async () => {}): Connection {
   return { ...openAdminApi(service), deliveries, [Symbol.asyncDispose]: close }
+}
+
+/** A directory with only hidden files and seed files may become a state directory. */
+const HARMLESS = /^\.|\.json$/
+
+/** The directory of `--state`. A mistyped one is refused, so that nothing is made. @throws CommandError */
+export function readState(directory?: string, mayBeNew = false): string {
+  if (directory === undefined) return `${PROJECT_ROOT}.wrangler/state`
+  const state = resolvePath(directory)
+  if (!existsSync(state)) {
+    if (!mayBeNew) throw new CommandError(`--state: there is no directory '${directory}'.`)
+    if (!existsSync(dirname(state))) throw new CommandError(`--state: there is no directory '${dirname(state)}'.`)
+    return state
+  }
+  const names = listNames(state)
+  if (names.includes('v3') || names.every((name) => HARMLESS.test(name))) return state
+  throw new CommandError(
+    `--state: '${directory}' has other files and no data of this service: choose another directory.`,
+  )
+}
+
+function listNames(directory: string): string[] {
+  try {
+    return readdirSync(directory)
+  } catch {
+    throw notWritable(directory)
+  }
+}
+
+function notWritable(directory: string): CommandError {
+  return new CommandError(`Cannot store data in '${directory}': it is not a writable directory.`)
+}
+
+/** The process that uses a state directory, in its `dev.json`: `dev` with its address once it serves, or a command. */
+const record = z.object({ pid: z.int(), url: z.optional(z.url()) })
+
+/** The lock of a state directory, whose files only one runtime may open. */
+export interface Claim {
+  /** Tells other commands where to find the service. */
+  publish: (url: string) => void
+  release: () => void
+}
+
+/** How long to wait for a process that uses the directory, such as a `dev` that reloads. */
+const PATIENCE_MS = 60_000
+const PAUSE_MS = 50
+const SQLITE_BUSY = 5
+
+/**
+ * Claims a state directory, or returns the address of a `dev` that serves it. Waits while another command uses it.
+ * @throws CommandError when it cannot be written, or its user neither ends nor responds
+ */
+export async function claimState(state: string): Promise<Claim | { url: string }> {
+  const file = join(state, 'dev.json')
+  const start = Date.now()
+  for (;;) {
+    const claim = tryToClaim(state, file)
+    if (claim) return claim
+    const user = readRecord(file)
+    if (user?.url !== undefined && (await responds(user.url))) return { url: user.url }
+    if (Date.now() - start > PATIENCE_MS) {
+      const name = user?.url === undefined ? 'Another process' : `${user.url}, which does not respond,`
+      throw new CommandError(`${name} uses '${state}': stop it${user ? ` (process ${user.pid})` : ''}.`)
+    }
+    await sleep(PAUSE_MS * (1 + Math.random()))
+  }
+}
+
+/** The lock is a transaction of SQLite, which the system ends with its process. */
+function tryToClaim(state: string, file: string): Claim | null {
+  const write = (url?: string) => writeFileSync(file, JSON.stringify({ pid: process.pid, url }))
+  let lock: DatabaseSync | undefined
+  try {
+    mkdirSync(join(state, 'v3'), { recursive: true })
+    lock = new DatabaseSync(join(state, 'dev.lock'), { timeout: 0 })
+    lock.exec('BEGIN EXCLUSIVE')
+    write()
+  } catch (error) {
+    lock?.close()
+    if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) return null
+    throw notWritable(state)
+  }
+  const release = () => {
+    rmSync(file, { force: true })
+    lock.close()
+  }
+  return { publish: write, release }
+}
+
+function readRecord(file: string): z.output<typeof record> | null {
+  try {
+    return record.parse(JSON.parse(readFileSync(file, 'utf8')))
+  } catch {
+    // It has been removed, or is just being written.
+    return null
+  }
+}
+
+async function responds(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(`${url}/health/live`, { signal: AbortSignal.timeout(5_000) })
+    await response.body?.cancel()
+    return true
+  } catch {
+    return false
+  }
 }

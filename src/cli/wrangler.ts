@@ -13,15 +13,12 @@ const END_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`
   process.channel?.unref()
 `)}`
 
-/**
- * Starts wrangler in the project's directory with piped output. It ends when this process ends. `wrangler dev` sends a
- * message when it serves.
- */
-export function spawnWrangler(args: string[]): ChildProcess {
+/** Starts wrangler with piped output. It ends when this process ends. `wrangler dev` sends a message when it serves. */
+export function spawnWrangler(args: string[], input: 'ignore' | 'pipe' = 'ignore'): ChildProcess {
   const script = `${PROJECT_ROOT}node_modules/wrangler/bin/wrangler.js`
   return spawn(process.execPath, ['--import', END_WITH_PARENT, script, ...args], {
     cwd: PROJECT_ROOT,
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    stdio: [input, 'pipe', 'pipe', 'ipc'],
     env: { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true', FORCE_COLOR: '0' },
   })
 }
@@ -37,19 +34,20 @@ export function collectOutput(child: ChildProcess): { stdout: string; stderr: st
   return output
 }
 
-/**
- * Runs wrangler to its end and returns its standard output.
- *
- * @throws CommandError with wrangler's error message
- */
-export async function runWrangler(args: string[]): Promise<string> {
-  const child = spawnWrangler(args)
+/** Runs wrangler and returns its output. @throws CommandError with its message and those of the account's API */
+export async function runWrangler(args: string[], input?: string): Promise<string> {
+  const child = spawnWrangler(args, input === undefined ? 'ignore' : 'pipe')
+  // A wrangler that fails may not read it.
+  child.stdin?.on('error', () => undefined).end(input)
   const output = collectOutput(child)
   const [code] = await once(child, 'close')
   // It has been seen to end with 0 after an error.
   if (code === 0 && !`${output.stdout}${output.stderr}`.includes('[ERROR]')) return output.stdout
   // It colours its errors wherever it runs.
   const lines = stripVTControlCharacters(`${output.stdout}\n${output.stderr}`).trim().split('\n')
-  const message = lines.find((line) => line.includes('[ERROR]')) ?? lines.at(-1) ?? ''
-  throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message.replace(/^.*\[ERROR\]\s*/, '')}`)
+  const errors = lines.filter((line) => /\[ERROR\]|\[code: \d+\]/.test(line))
+  const message = (errors.length > 0 ? errors : lines.slice(-1)).map((line) =>
+    line.replace(/^.*\[ERROR\]\s*/, '').trim(),
+  )
+  throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message.join(' ')}`)
 }

@@ -11,7 +11,7 @@ export type SkipReason = 'no_context' | 'no_orders' | 'several_orders' | 'storag
 /** An attachment's position in the thread and its identity. */
 type Place = ReturnType<typeof findPlaces>[number]
 
-/** What is known of an attachment without an upload. */
+/** An attachment as the mail provider describes it, before its upload. */
 export type SettledOutcome =
   | { status: 'already_stored'; storageKey: string }
   | { status: 'too_large'; sizeBytes: number }

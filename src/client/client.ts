@@ -212,7 +212,7 @@ export function createClient(options: ClientOptions) {
     },
     /** Later reads have at least what a bookmark stands for: that of a webhook's event, before what it names is read. */
     follow: transport.follow,
-    /** What is left of the token's rate limit, by the last responses; null before the first one. */
+    /** Remaining rate limit of the token, by the last responses; null before the first one. */
     readRateBudget: transport.readBudget,
   }
 }

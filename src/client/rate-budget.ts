@@ -7,11 +7,11 @@ export interface Allowance {
   resetsAt: number
 }
 
-/** What the token may still use, over all of its clients: requests, and milliseconds of database time. */
+/** Requests and milliseconds of database time that remain to the token, over all of its clients. */
 export interface RateBudget {
   requests: Allowance
   databaseMs: Allowance
-  /** Of all tokens of the company together; null where the service does not limit it. */
+  /** Remaining time of all tokens of the company together; null where the service does not limit it. */
   companyMs: Allowance | null
 }
 

@@ -6,7 +6,7 @@ const MAX_BACKOFF_MS = 8_000
 const MAX_RETRY_AFTER_SECONDS = 120
 export const DEFAULT_MAX_RETRIES = 3
 
-/** What to do about a response. `statuses` has 0 for a response that did not arrive completely. */
+/** Decides how to treat a response. `statuses` has 0 for a response that did not arrive completely. */
 interface RetryRule {
   statuses: readonly number[]
   /** Only with one of these in `details.reason`. */

@@ -793,7 +793,7 @@ export interface components {
             updated_at: string;
             deleted: boolean;
         };
-        /** @description A whole thread. A text or time that is left out keeps its stored value, `null` clears it. Other fields are ignored, `company_id` too. */
+        /** @description A whole thread. A text or time that is left out keeps its stored value, `null` clears it. A text beside the arrays has at most 100,000 bytes of UTF-8, and 150,000 as JSON with its escapes. Other fields are ignored, `company_id` too. */
         EmailThreadBody: {
             /**
              * Format: email
@@ -808,16 +808,17 @@ export interface components {
             }[];
             /** @description Left out: `[]`. */
             labels?: string[];
+            /** @description At most 100,000 bytes of UTF-8. */
             subject?: string | null;
-            /** @description A short preview. */
+            /** @description A short preview. At most 100,000 bytes of UTF-8. */
             snippet?: string | null;
-            /** @description The canonical thread id, where it differs. */
+            /** @description The canonical thread id, where it differs. At most 100,000 bytes of UTF-8. */
             mail_thread_id?: string | null;
             /** Format: date-time */
             first_message_at?: string | null;
             /** Format: date-time */
             last_message_at?: string | null;
-            /** @description For incremental sync. */
+            /** @description For incremental sync. At most 100,000 bytes of UTF-8. */
             mail_history_id?: string | null;
             /**
              * Format: date-time
@@ -4752,7 +4753,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        /** @description A whole thread. A text or time that is left out keeps its stored value, `null` clears it. Other fields are ignored, `company_id` too. */
+        /** @description A whole thread. A text or time that is left out keeps its stored value, `null` clears it. A text beside the arrays has at most 100,000 bytes of UTF-8, and 150,000 as JSON with its escapes. Other fields are ignored, `company_id` too. */
         requestBody: {
             content: {
                 /**

@@ -28,7 +28,7 @@ export interface SyncOptions extends CallOptions {
   /** An error thrown here ends the run. */
   onProgress?: ((progress: SyncProgress) => void) | undefined
   /**
-   * What to do with a thread whose attachments have no place, see `SkipReason`: `linked`, the default, writes nothing;
+   * Decides on a thread whose attachments cannot be stored, see `SkipReason`: `linked`, the default, writes nothing;
    * `always` stores the thread without new attachments, so that it can be linked later and synced again.
    */
   storeThread?: 'always' | 'linked'

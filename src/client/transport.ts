@@ -50,7 +50,7 @@ export interface RequestOptions extends ChangeOptions {
   ifNoneMatch?: string | null | undefined
   /** Whether a POST changes nothing, and so needs no key. */
   isRead?: boolean
-  /** What it counts against the rate limit. Default 1. */
+  /** Requests that it counts as. Default 1. */
   requestCount?: number
   /** Added to the timeout. */
   waitMs?: number
@@ -96,7 +96,7 @@ export function createTransport(clientOptions: ClientOptions) {
         throw error
       })
       budget.end(response.headers)
-      // Of overlapping requests, the greater bookmark is the newer (D1's compare as text): the response of a slow read
+      // Among overlapping requests the greater bookmark is newer (D1's sort as text): the response of a slow read
       // must not replace the bookmark of a later write. Sequential requests replace it, after a restore too.
       const received = response.headers.get('x-bookmark')
       if (received !== null && (bookmark === sentBookmark || received > (bookmark ?? ''))) bookmark = received

@@ -74,7 +74,7 @@ export type PresignRequest = Schemas['NewFile']
 export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { expiresIn: number }
 
 export type Page<Item> = { data: Item[]; pagination: Pagination }
-/** Of a list that is paged by cursors alone. */
+/** Paging of a list that has cursors alone. */
 export type CursorPage<Item> = { data: Item[]; pagination: Body<'listEmailThreads'>['pagination'] }
 export type Pagination = Body<'listClients'>['pagination']
 
@@ -104,7 +104,7 @@ export type InvoiceItemsAnswer = Body<'putInvoiceItems'>
 export type NewPayment = Schemas['NewPayment']
 export type PaymentAnswer = Body<'createPayment'>
 
-/** What is left out becomes null. Ids are numbers or strings of digits. */
+/** Omitted fields become null. Ids are numbers or strings of digits. */
 export type ThreadContextBody = Schemas['ThreadContextBody']
 /** One of `order_id` and `client_id`. */
 export type ThreadContextQuery = CallOptions & Query<'listThreadContexts'>

@@ -6,7 +6,7 @@ import { encryptCredentials } from '../../src/kernel/gate/credentials.ts'
 import type { Admission, AdmitRequest } from '../../src/kernel/gate/limiter.ts'
 import { findToken } from '../../src/kernel/gate/tokens.ts'
 import type { Remaining } from '../../src/kernel/gate/window.ts'
-import { exampleClient } from '../../src/resources/clients/documentation.ts'
+import { exampleClient } from '../../src/resources/clients/contract.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
 import { freshId, mintToken, sql } from '../support/app.ts'
@@ -172,7 +172,6 @@ export async function rowsOf(shop: Shop): Promise<string[]> {
   const reads: [string, string][] = [
     ...(await tables).map(({ name }): [string, string] => [name, 'company_id = ?']),
     ['companies', 'id = ?'],
-    ['email_thread_segments', 'thread_id IN (SELECT id FROM email_threads WHERE company_id = ?)'],
   ]
   const objects = await env.FILES.list({ prefix: `mail/${shop.id}/` })
   const sizes = new Map(objects.objects.map(({ key, size }) => [key, size]))

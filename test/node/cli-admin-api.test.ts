@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import * as z from 'zod/mini'
-import { AdminError, openAdminApi, whenMissing } from '../../src/cli/admin-api.ts'
+import { openAdminApi } from '../../src/cli/admin-api.ts'
 import { findFreePort } from '../../src/cli/start-dev.ts'
 import { defineContract } from '../../src/kernel/api/contract.ts'
 
@@ -127,13 +127,15 @@ describe('the client of the administration API', () => {
     )
   })
 
-  it('gives the issues of invalid input, and other words to what is missing', async () => {
+  it('gives the issues of invalid input, and null for what is missing alone', async () => {
     const issues = [{ path: 'url', message: 'must be an https address' }]
-    const { api } = await serve(failure(400, 'Invalid', {}, { issues }), failure(404, 'Thing not found'))
-    await expect(api.call(create, { body: { name: 'x' } })).rejects.toMatchObject({ status: 400, issues })
-    await expect(api.call(read, { params }).catch(whenMissing('There is no thing 7.'))).rejects.toThrow(
-      'There is no thing 7.',
+    const { api } = await serve(
+      failure(400, 'Invalid', {}, { issues }),
+      failure(404, 'None'),
+      failure(403, 'Forbidden'),
     )
-    expect(() => whenMissing('x')(new AdminError(403, 'Forbidden.'))).toThrow('Forbidden.')
+    await expect(api.call(create, { body: { name: 'x' } })).rejects.toMatchObject({ status: 400, issues })
+    expect(await api.find(read, { params })).toBe(null)
+    await expect(api.find(read, { params })).rejects.toThrow('Forbidden.')
   })
 })

@@ -7,8 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { findFreePort } from '../../src/cli/start-dev.ts'
-import { type Claim, claimState } from '../../src/cli/state.ts'
-import { readTarget } from '../../src/cli/target.ts'
+import { type Claim, claimState, readTarget } from '../../src/cli/target.ts'
 import { makeStateFolder } from './cli-support.ts'
 
 afterEach(() => void vi.unstubAllEnvs())
@@ -75,6 +74,28 @@ describe('the claim of a state directory', () => {
     utimesSync(file, 0, 0)
     const again = await claim(state)
     again.release()
+  })
+
+  it('is held by another process until that is killed', async () => {
+    const { state } = await makeState()
+    const script = `import('./src/cli/target.ts').then(async ({ claimState }) => {
+      await claimState(process.argv[1])
+      process.send('claimed')
+      setInterval(() => {}, 1_000)
+    })`
+    const other = spawn(process.execPath, ['-e', script, state], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+    onTestFinished(() => void other.kill('SIGKILL'))
+    await once(other, 'message')
+    let isMine = false
+    const claimed = claim(state).then((mine) => {
+      isMine = true
+      return mine
+    })
+    await sleep(500)
+    expect(isMine).toBe(false)
+    other.kill('SIGKILL')
+    const mine = await claimed
+    mine.release()
   })
 
   it('is refused where nothing can be written', async () => {

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { inject, onTestFinished } from 'vitest'
 import { startRuntime } from '../../src/cli/local-runtime.ts'
-import { claimState } from '../../src/cli/state.ts'
+import { claimState } from '../../src/cli/target.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { lookAlike } from '../support/look-alike-sql.ts'
 

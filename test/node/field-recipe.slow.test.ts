@@ -19,12 +19,9 @@ const COPIED = [
 const STEPS: Record<string, [after: string, added: string][]> = {
   'src/kernel/db/schema.ts': [['    website: text(),', '    nickname: text(),']],
   'src/resources/clients/contract.ts': [
-    ['  website: z.nullable(', '  nickname: z.nullable(z.string()),'],
-    ['  website: z.nullish(', '  nickname: z.nullish(oneLine(1, 255)),'],
+    ['  website: nullable(', "  nickname: nullable(oneLine(1, 255), 'What the client is called.'),"],
+    ["  website: '", "  nickname: 'Mill',"],
   ],
-  'src/resources/clients/queries.ts': [['  website: null,', '  nickname: null,']],
-  'src/resources/clients/documentation.ts': [['  website: ', "  nickname: 'Mill',"]],
-  'src/operation/copies/seed/file.ts': [['  website: ', "  nickname: field('What the client is called.', line),"]],
 }
 
 const TEST = `

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import * as z from 'zod/mini'
+import { KINDS } from '../../src/operation/admin/integrations/contract.ts'
 import { credentialForms, integrationsFile } from '../../src/operation/copies/seed/integrations-file.ts'
 import { INTEGRATION_FORMS } from '../../src/site/settings/integration-forms.ts'
 
@@ -13,8 +14,9 @@ function namesOf(schema: z.core.JSONSchema.JSONSchema): string[] {
 
 const { properties = {} } = z.toJSONSchema(integrationsFile, { io: 'input' })
 
-it('has a form for every kind of integration', () => {
-  expect(Object.keys(INTEGRATION_FORMS).sort()).toEqual(Object.keys(properties).sort())
+it('has a form and a contract for every kind of integration', () => {
+  expect(KINDS).toEqual(Object.keys(properties))
+  expect(Object.keys(INTEGRATION_FORMS).sort()).toEqual(KINDS.toSorted())
 })
 
 it.each(Object.entries(INTEGRATION_FORMS))('asks for the fields of %s that the API takes', (kind, form) => {

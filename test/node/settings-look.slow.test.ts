@@ -1,7 +1,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import { adminContracts } from '../../src/operation/admin/contracts.ts'
+import { adminContracts } from '../support/endpoints.ts'
 import {
   browserSuite,
   checkLook,

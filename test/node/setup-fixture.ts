@@ -4,8 +4,9 @@ import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished, vi } from 'vitest'
-import { openAccount } from '../../src/cli/setup-account.ts'
-import { type SetupOptions, setUp } from '../../src/cli/setup-resources.ts'
+import * as z from 'zod/mini'
+import { CommandError } from '../../src/cli/command.ts'
+import { openAccount, type SetupOptions, setUp } from '../../src/cli/setup-resources.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
 
 /** An empty account, and a copy of wrangler.toml of its own. */
@@ -31,6 +32,92 @@ export function addDatabase(config: string): { binding: string; name: string } {
   return { binding, name }
 }
 
+/**
+ * A stand-in of wrangler, of whose start each call would take a second: it makes the calls that wrangler 4.155 makes, and
+ * prints what that prints. `setup.slow.test.ts` holds both against each other.
+ */
+function fakeWrangler(api: AccountApi) {
+  const call = async (method: string, path: string, body?: object | FormData, headers = {}) => {
+    const { CLOUDFLARE_API_BASE_URL: base, CLOUDFLARE_ACCOUNT_ID: account, CLOUDFLARE_API_TOKEN: token } = api.env
+    const content = body instanceof FormData ? body : body && JSON.stringify(body)
+    const response = await fetch(`${base}/accounts/${account}/${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, ...headers },
+      ...(content && { body: content }),
+    }).catch(() => {
+      throw new CommandError('wrangler: fetch failed')
+    })
+    const { success, errors, result } = replyOf.parse(
+      await response.json().catch(() => {
+        throw new CommandError('wrangler: Received a malformed response from the API')
+      }),
+    )
+    if (success) return result
+    const lines = errors.map(({ message, code }) => `${message} [code: ${code}]`)
+    throw new CommandError(`wrangler: A request to the Cloudflare API (${path}) failed. ${lines.join(' ')}`)
+  }
+  const list = async (path: string) => {
+    const rows: unknown[] = []
+    for (let page = 1; ; page++) {
+      const found = z.array(z.unknown()).parse(await call('GET', `${path}?page=${page}&per_page=100`))
+      rows.push(...found)
+      if (found.length < 100) return rows
+    }
+  }
+  const run = (args: string[], input: string) => {
+    const option = (name: string) => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
+    const [location, jurisdiction, worker] = ['--location', '--jurisdiction', '--name'].map(option)
+    const r2 = jurisdiction === undefined ? {} : { 'cf-r2-jurisdiction': jurisdiction }
+    const [kind, action, third, name, bucket] = args
+    switch (kind === 'd1' || kind === 'secret' ? `${kind} ${action}` : `${kind} ${action} ${third}`) {
+      case 'd1 list':
+        return list('d1/database')
+      case 'd1 info':
+        return call('GET', `d1/database/${third}`)
+      case 'd1 create':
+        return call('POST', 'd1/database', { name: third, primary_location_hint: location, jurisdiction })
+      case 'kv namespace list':
+        return list('storage/kv/namespaces')
+      case 'kv namespace create':
+        return call('POST', 'storage/kv/namespaces', { title: name, jurisdiction })
+      case 'r2 bucket info':
+        return call('GET', `r2/buckets/${name}`, undefined, r2)
+      case 'r2 bucket create':
+        return call('POST', 'r2/buckets', { name, locationHint: location }, r2)
+      case 'r2 bucket cors': {
+        const rules = name === 'set' ? JSON.parse(readFileSync(option('--file') ?? '', 'utf8')) : undefined
+        return call(rules ? 'PUT' : 'GET', `r2/buckets/${bucket}/cors`, rules, r2)
+      }
+      case 'secret list':
+        return call('GET', `workers/scripts/${worker}/secrets`).catch(({ message }) => {
+          throw new CommandError(message.replace(/.*\[code: 10007]/, `Worker "${worker}" not found.`))
+        })
+      case 'secret bulk': {
+        const entries = Object.entries(JSON.parse(input)).map(([name, text]) => [name, { name, text }])
+        const body = { secrets: Object.fromEntries(entries) }
+        const headers = { 'content-type': 'application/merge-patch+json' }
+        const put = () => call('PATCH', `workers/scripts/${worker}/secrets-bulk`, body, headers)
+        return put().catch(async (error: Error) => {
+          if (!error.message.includes('[code: 10007]')) throw error
+          await call('PUT', `workers/scripts/${worker}`, new FormData())
+          return put()
+        })
+      }
+    }
+    throw new Error(`Unknown command: ${args.join(' ')}`)
+  }
+  return async (args: string[], input = '') => {
+    api.commands.push(`npx wrangler ${args.join(' ')}`)
+    return JSON.stringify(await run(args, input))
+  }
+}
+
+const replyOf = z.object({
+  success: z.boolean(),
+  errors: z.array(z.object({ code: z.number(), message: z.string() })),
+  result: z.optional(z.unknown()),
+})
+
 /** Runs setup in this process, and returns what it printed; an error has that too. */
 export async function setUpHere(
   api: AccountApi,
@@ -50,7 +137,7 @@ export async function setUpHere(
   const write = vi.spyOn(process.stdout, 'write').mockImplementation((text) => lines.push(String(text)) > 0)
   const silent = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
   try {
-    await setUp(openAccount(isDryRun, api.env), options)
+    await setUp(openAccount(isDryRun, api.env, fakeWrangler(api)), options)
   } catch (error) {
     throw Object.assign(error instanceof Error ? error : new Error(), { printed: lines.join('') })
   } finally {

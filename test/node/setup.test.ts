@@ -3,9 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { readOptions } from '../../src/cli/setup.ts'
+import { readArguments } from '../../src/cli/command.ts'
+import { ARGUMENTS, readSecrets } from '../../src/cli/setup.ts'
 import { setKey } from '../../src/cli/setup-config.ts'
-import { readSecrets } from '../../src/cli/setup-secrets.ts'
 import type { AccountApi } from './account-api.ts'
 import { addDatabase, freshAccount, runAt, setUpHere } from './setup-fixture.ts'
 
@@ -34,10 +34,7 @@ describe('setup of an empty account', () => {
   it('makes what the environment names and writes its ids into wrangler.toml, and nothing else there', async () => {
     const { api, config, readConfig } = await freshAccount()
     const before = readConfig().split('\n')
-    const domains = ['--domain', 'api.shop.com', '--domain', 'settings.shop.com']
-    const args = ['--env', 'production', '--location', 'weur', ...domains, '--config', config]
-    const { code, stdout, stderr } = await runAt(api, 'setup', args, KEYS)
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    await setUpHere(api, { config, secrets: KEYS, domains: ['api.shop.com', 'settings.shop.com'] })
     const files = { name: `${NAME}-files`, location: 'weur', jurisdiction: 'default' }
     expect(summarize(api)).toMatchObject({
       databases: [{ name: NAME, hint: 'weur', jurisdiction: null, replication: 'auto' }],
@@ -54,7 +51,6 @@ describe('setup of an empty account', () => {
       `database_id = "${api.databases[0]?.uuid}"`,
       `id = "${api.namespaces[0]?.id}"`,
     ])
-    expect(stdout).toContain('npm run migrate -- --env production')
   })
 
   it('makes a further database where it is told, and later leaves it where it is', async () => {
@@ -106,7 +102,10 @@ describe('setup of an empty account', () => {
     expect(printed).toContain(`CREDENTIALS_KEY=${CREDENTIALS_KEY} `)
     expect(printed).toContain(`ADMIN_TOKEN=${ADMIN_TOKEN} `)
     expect(printed).not.toContain(KEYS.STORAGE_SECRET_ACCESS_KEY)
-    expect(api.changes().filter(({ path }) => path.endsWith('secrets-bulk'))).toHaveLength(1)
+    expect(api.commands.filter((line) => line.includes('secret'))).toEqual([
+      `npx wrangler secret list --name ${NAME}`,
+      `npx wrangler secret bulk --name ${NAME}`,
+    ])
   })
 
   it('keeps everything in a jurisdiction, without a hint, and signs uploads for its endpoint', async () => {
@@ -158,7 +157,7 @@ describe('setup of an account that has something', () => {
   it('prints every secret that it may have put, also when the response is lost', async () => {
     const { api, config } = await freshAccount()
     await setUpHere(api, { config })
-    const bulk = api.calls.findIndex(({ path }) => path.endsWith('secrets-bulk')) + 1
+    const bulk = api.calls.findLastIndex(({ path }) => path.endsWith('secrets-bulk')) + 1
     const lost = await freshAccount()
     lost.api.cut = { call: bulk, after: true }
     const { printed } = await setUpHere(lost.api, { config: lost.config }).catch((error) => error)
@@ -214,7 +213,7 @@ describe('setup of an account that has something', () => {
   })
 
   it.each([
-    ['a database_id', (api: AccountApi) => api.databases.splice(0), 'is no database'],
+    ['a database_id', (api: AccountApi) => api.databases.splice(0), 'is no D1 database'],
     [
       'the name of another',
       (api: AccountApi) => Object.assign(api.databases[0] ?? {}, { name: 'other' }),
@@ -259,12 +258,13 @@ describe('--dry-run', () => {
     expect(api.changes()).toEqual([])
     expect(readConfig()).toBe(toml)
     expect(printed).not.toContain(KEYS.STORAGE_SECRET_ACCESS_KEY)
-    api.calls.length = 0
+    api.commands.length = 0
     await setUpHere(api, { config, secrets: KEYS })
     const [{ uuid } = { uuid: '' }] = api.databases
-    const made = api.calls.map(({ method, path }) => `${method} ${path.replace(uuid, 'DATABASE_ID')}`)
-    const planned = Array.from(printed.matchAll(/^([A-Z]+) \/accounts\/\w+\/([^\s?]+)/gm), ([, a, b]) => `${a} ${b}`)
-    expect(planned).toEqual(made)
+    const changes = api.changes().map(({ method, path }) => `${method} accounts/${api.account}/${path}`)
+    const made = [...api.commands, changes.find((change) => change.endsWith(uuid))?.replace(uuid, 'ID')]
+    const planned = Array.from(printed.matchAll(/^(npx wrangler .*?|PATCH \S+)(?= {3}#| \{|$)/gm), ([line]) => line)
+    expect(planned.sort()).toEqual(made.sort())
   })
 
   it('needs no account', async () => {
@@ -275,7 +275,7 @@ describe('--dry-run', () => {
     const { code, stdout, stderr } = await runAt(api, 'setup', args, none)
     expect(code).toBe(0)
     expect(stderr).toContain('the calls for an empty account')
-    expect(stdout).toContain('{"name":"crm-integration-api-staging","jurisdiction":"eu"}')
+    expect(stdout).toContain('npx wrangler d1 create crm-integration-api-staging --jurisdiction eu\n')
     expect(api.calls).toEqual([])
     expect(readConfig()).toBe(toml)
   })
@@ -291,7 +291,7 @@ describe('setup that cannot work', () => {
     [['--env', 'production', '--location', 'weur', '--domain', 'https://a.example'], '--domain must be a host name'],
     [['--env', 'production', '--location', 'weur', '--secrets', 'no-such-file'], 'cannot be read'],
   ])('refuses %j', (args, message) => {
-    expect(() => readOptions(args)).toThrow(message)
+    expect(() => readArguments(args, '', ARGUMENTS)).toThrow(message)
   })
 
   it('refuses an environment that wrangler.toml does not have with one line and no call', async () => {
@@ -328,16 +328,16 @@ describe('setup that cannot work', () => {
     const { api, config } = await freshAccount()
     api.env.CLOUDFLARE_API_TOKEN = 'wrong-token'
     const { message, printed } = await setUpHere(api, { config }).catch((error) => error)
-    expect(message).toContain('403 Authentication error (10000)')
+    expect(message).toContain('Authentication error [code: 10000]')
     expect(message).toContain('D1 Edit, Workers KV Storage Edit')
     expect(message + printed).not.toContain('wrong-token')
   })
 
   it.each([
-    [{ CLOUDFLARE_ACCOUNT_ID: 'f'.repeat(32) }, '404 Could not route to'],
+    [{ CLOUDFLARE_ACCOUNT_ID: 'f'.repeat(32) }, 'Could not route to'],
     [{ CLOUDFLARE_ACCOUNT_ID: 'my-account' }, 'must be 32 hexadecimal digits'],
     [{ CLOUDFLARE_API_TOKEN: '' }, 'Set CLOUDFLARE_ACCOUNT_ID'],
-    [{ CLOUDFLARE_API_BASE_URL: 'http://127.0.0.1:9' }, 'no response'],
+    [{ CLOUDFLARE_API_BASE_URL: 'http://127.0.0.1:9' }, 'fetch failed'],
   ])('reports an account that cannot be reached with %j', async (env, message) => {
     const { api, config } = await freshAccount()
     Object.assign(api.env, env)
@@ -347,8 +347,14 @@ describe('setup that cannot work', () => {
 
   it.each([
     ['r2/buckets', 403, '{"success":false,"errors":[{"code":10042,"message":"Please enable R2"}]}', 'Please enable R2'],
-    ['d1/database', 502, '<html>Bad gateway</html>', 'a response of status 502 that is not of this API'],
-    ['d1/database', 200, '{"success":true,"errors":[],"result":{}}', 'must be an array'],
+    [
+      `r2/buckets/${NAME}-files/cors`,
+      404,
+      '{"success":false,"errors":[{"code":10006,"message":"No bucket"}]}',
+      'No bucket',
+    ],
+    ['d1/database', 502, '<html>Bad gateway</html>', 'malformed response'],
+    ['d1/database', 200, '{"success":true,"errors":[],"result":{}}', 'expected'],
   ])('reports what %s responds with status %i', async (path, status, body, message) => {
     const { api, config } = await freshAccount()
     api.replies.set(path, { status, body })

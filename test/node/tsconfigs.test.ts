@@ -6,8 +6,14 @@ import { expect, it } from 'vitest'
 const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
-/** The type-check runs of `npm run check:types`, one for each environment: worker, client, browser, Node, tests in workerd. */
-const PROJECTS = ['src/tsconfig.worker.json', 'src/tsconfig.node.json', 'src/tsconfig.browser.json', 'test']
+/** The type-check runs of `npm run check:types`, one for each environment: worker, Node, client, settings page, tests in workerd. */
+const PROJECTS = [
+  'src/tsconfig.worker.json',
+  'src/tsconfig.node.json',
+  'src/tsconfig.browser.json',
+  'src/tsconfig.settings.json',
+  'test',
+]
 
 async function listFiles(project: string): Promise<string[]> {
   const { stdout } = await run('npx', ['tsc', '-p', project, '--listFilesOnly'], { cwd: ROOT })

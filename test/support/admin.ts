@@ -6,9 +6,9 @@ import type { Env } from '../../src/env.ts'
 import { honoPath } from '../../src/kernel/api/endpoint.ts'
 import type { Administrator } from '../../src/kernel/db/audit.ts'
 import { ERRORS } from '../../src/kernel/http/errors.ts'
-import { adminContracts } from '../../src/operation/admin/contracts.ts'
 import { spoil } from '../../src/simulators/steer.ts'
 import { type ApiResponse, request, send, sql } from './app.ts'
+import { adminContracts } from './endpoints.ts'
 
 const ORIGIN = 'https://api.test'
 /** The secret of the deployment in tests: that of `.dev.vars`. */

@@ -1,8 +1,26 @@
-import type { Contract } from '../../src/kernel/api/contract.ts'
-import { contracts } from '../../src/resources/contracts.ts'
-import { documentationOf } from '../../src/site/reference/document.ts'
+/// <reference types="vite/types/importMeta.d.ts" />
+import type { Contract, Published } from '../../src/kernel/api/contract.ts'
+import { documentationFrom } from '../../src/site/reference/document.ts'
 
-export { contracts }
+type Modules = Record<string, Published | undefined>
+
+/** As `site/reference/contracts.ts` finds them in Node. */
+const resources: Modules = import.meta.glob('../../src/resources/*/{contract,documentation}.ts', {
+  import: 'published',
+  eager: true,
+})
+const administration: Modules = import.meta.glob('../../src/operation/admin/*/{contract,documentation}.ts', {
+  import: 'published',
+  eager: true,
+})
+const of = (modules: Modules) => Object.values(modules).flatMap((each) => each ?? [])
+
+/** What the integration API publishes. */
+export const published = of(resources)
+export const contracts = published.flatMap(({ endpoints }) => endpoints)
+export const adminContracts = of(administration).flatMap(({ endpoints }) => endpoints)
+/** Finds the documentation of an endpoint of either API. */
+export const documentationOf = documentationFrom([...published, ...of(administration)])
 
 /** `GET /clients/{id}`, as the tables of tests name an endpoint. */
 export function nameOf(contract: Contract): string {
@@ -13,12 +31,8 @@ export function nameOf(contract: Contract): string {
 export const endpoints: readonly [string, Contract][] = contracts.map((contract) => [nameOf(contract), contract])
 
 /** The path and body of the endpoint's published example: a request that is valid wherever what it names exists. */
-export function exampleOf(
-  contract: Contract,
-  params: Record<string, string> = {},
-  documentation = documentationOf,
-): { path: string; body: unknown } {
-  const { example } = documentation(contract)
+export function exampleOf(contract: Contract, params: Record<string, string> = {}): { path: string; body: unknown } {
+  const { example } = documentationOf(contract)
   const all: Record<string, string> = { ...example.params, ...params }
   const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(all[name] ?? 'missing'))
   const query = new URLSearchParams(

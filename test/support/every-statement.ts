@@ -62,7 +62,7 @@ async function deliverWebhooks(companyId: number, { DB }: Env): Promise<void> {
     done: round.due,
     kept,
     released: round.due,
-    place: { position: 5 },
+    progress: { position: 5 },
     initial_failures: null,
     disabledReason: 'x',
   }

@@ -37,11 +37,10 @@ const TABLES: Record<string, string> = {
     SELECT ?1, 't' || i, iif(i <= ${CONTEXTS_OF_MANY}, 'many', 't' || i), iif(i > 1 AND i <= ${CONTEXTS_OF_MANY}, NULL, i),
       json_object('id', i), json_array(json_object('id', i)),
       iif(i <= ${CONTEXTS_OF_MANY}, '[]', json_array(json_object('id', i), json_object('id', i - 1))), i, i, i`,
-  email_threads: `id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at)
-    SELECT ?1, printf('00000000-0000-4000-8000-%06d%06d', ?1, i), 'box@x.example', 't' || i, 1, 0, 'x', 1, 1, 0, 0`,
-  email_thread_objects: `id, content_hash, bytes, segments, state, remove_at)
-    SELECT ?1, ?1 || '-' || i, 'x', 1, '[1]', 'replaced', 9000000000000000 + i`,
-  email_thread_uploads: "id, field, position, data, created_at) SELECT ?1, i, 'content', 0, 'x', ?1",
+  email_threads: `id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at, content_used_at, content)
+    SELECT ?1, printf('00000000-0000-4000-8000-%06d%06d', ?1, i), 'box@x.example', 't' || i, 1, 0, 'x', 1, 1, 0, 0, 9e15, 'x'`,
+  email_thread_objects: `id, content_hash, bytes, state, remove_at)
+    SELECT ?1, ?1 || '-' || i, 'x', 1, 'replaced', 9000000000000000 + i`,
   audit_log: "token_id, request_id, action, entity_id, at) SELECT ?1, 1, 'r', 'order.update', i, 0",
   accounting_outbox: `order_id, operation, state, next_attempt_at, created_at, updated_at)
     SELECT ?1, iif(i <= ${WAITING}, 1, i), 'update', iif(i <= ${WAITING} OR i % 2, 'pending', 'done'), i, 0, 0`,
@@ -74,12 +73,6 @@ export async function fillCompany(): Promise<TestCompany> {
   for (const [table, columns] of Object.entries(TABLES)) {
     await env.DB.prepare(`${numbers} INSERT INTO ${table} (company_id, ${columns} FROM n`).bind(company.id).run()
   }
-  await env.DB.prepare(
-    `INSERT INTO email_thread_segments (thread_id, field, position, data)
-     SELECT id, 'subject', 0, 'x' FROM email_threads WHERE company_id = ?`,
-  )
-    .bind(company.id)
-    .run()
   // As the batches of the API do that write them.
   await env.DB.prepare('UPDATE companies SET audit_counted = (SELECT max(id) FROM audit_log) WHERE id = ?')
     .bind(company.id)

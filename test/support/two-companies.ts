@@ -104,7 +104,6 @@ export async function fillCompany(marker: string, ids: Ids, home: Home = 'DB'): 
   const thread = {
     account_email: ids.mailbox,
     subject: text,
-    // Large enough to stand in segments of its own.
     messages: [{ body_plain: text.repeat(15_000) }],
     labels: [text],
   }
@@ -155,20 +154,13 @@ export async function dump(companyIds: readonly number[]): Promise<Rows> {
 function isOf(table: string, definition: string): string {
   const ofCompanies = 'IN (SELECT value FROM json_each(?1))'
   if (table === 'companies') return `id ${ofCompanies}`
-  if (table === 'email_thread_segments') {
-    return `thread_id IN (SELECT id FROM email_threads WHERE company_id ${ofCompanies})`
-  }
   return definition.includes('company_id') ? `company_id ${ofCompanies}` : '?1 IS NOT NULL'
 }
 
 /** The rows of one company. */
 export function rowsOf(all: Rows, companyId: number): Rows {
-  const threads = new Set((all.email_threads ?? []).filter((row) => row.company_id === companyId).map(({ id }) => id))
-  const isOwn = (table: string, row: Record<string, unknown>) => {
-    if (table === 'companies') return row.id === companyId
-    if (table === 'email_thread_segments') return threads.has(row.thread_id)
-    return row.company_id === companyId
-  }
+  const isOwn = (table: string, row: Record<string, unknown>) =>
+    (table === 'companies' ? row.id : row.company_id) === companyId
   return Object.fromEntries(
     Object.entries(all).map(([table, rows]) => [table, rows.filter((row) => isOwn(table, row))]),
   )

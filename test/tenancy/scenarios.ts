@@ -468,13 +468,13 @@ async function deliveries({ id, note }: Actor) {
     done: [due],
     kept,
     released: [due],
-    place: { position: 5 },
+    progress: { position: 5 },
     initial_failures: 2,
     disabledReason: null,
   }
   note('saved', await webhooks.saveRound(context, round.endpoint, outcome, NOW))
   note('next', await webhooks.loadRound(context, ENDPOINT, NOW + 1))
-  const ended = { done: [], kept: [], released: [], place: {}, initial_failures: 3, disabledReason: 'x' }
+  const ended = { done: [], kept: [], released: [], progress: {}, initial_failures: 3, disabledReason: 'x' }
   note('disabled', await webhooks.saveRound(context, round.endpoint, ended, NOW))
   note('none', await webhooks.loadRound(context, ENDPOINT, NOW + 1))
 }

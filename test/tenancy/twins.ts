@@ -269,7 +269,7 @@ async function mintTwin(kind: Kind, home: Home): Promise<Actor> {
       { ...foreign, type: 'orders', entity_id: '3', sequence: FEED + 101 + 2 * at },
       { ...foreign, type: at % 2 ? 'clients' : 'orders', entity_id: '1', sequence: 3 * FEED + at },
     ])
-    const guard = { company_id: company.id, state: 'away', destination: 'DB_TWO', slot: 7 }
+    const guard = { company_id: company.id, state: 'moved', destination: 'DB_TWO', slot: 7 }
     await env[home].batch([
       ...late.map((row) => insertion('changes', { company_id: company.id, ...row, previous_updated_at: 5 }, home)),
       insertion('company_guards', guard, home),
@@ -339,13 +339,12 @@ async function outcomeOf(actor: Actor & { notes?: unknown }): Promise<unknown> {
 
 /** Fields that differ between any two runs. */
 const GLOBAL =
-  /^(token_id|token_hash|request_id|slot|database_slot|next_cursor|secret|token|content_hash|hint|credentials|database_ms|audit_counted)$/
+  /^(token_id|token_hash|request_id|slot|database_slot|next_cursor|secret|token|content_hash|hint|credentials|database_ms|audit_counted|source_id)$/
 const GLOBAL_TABLES = [
   'audit_log',
   'admin_log',
   'accounting_outbox',
   'api_tokens',
-  'move_log',
   'email_threads',
   'email_thread_objects',
 ]

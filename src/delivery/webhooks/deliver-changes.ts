@@ -55,9 +55,9 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
   const isRead = stoppedAt === null && feed.length < ROUND_CHANGES
   const last = stoppedAt === null ? feed.at(-1)?.sequence : stoppedAt.isStored ? undefined : stoppedAt.sequence - 1
   const { outcome } = round
-  if (endpoint.replay_end === null) outcome.place = { position: last ?? endpoint.position }
-  else if (isRead) outcome.place = { replay_position: null, replay_end: null }
-  else outcome.place = { replay_position: last ?? endpoint.replay_position }
+  if (endpoint.replay_end === null) outcome.progress = { position: last ?? endpoint.position }
+  else if (isRead) outcome.progress = { replay_position: null, replay_end: null }
+  else outcome.progress = { replay_position: last ?? endpoint.replay_position }
 
   const queue = await saveRound(delivery, endpoint, outcome, Date.now())
   if (outcome.disabledReason !== null) {
@@ -90,7 +90,7 @@ class Round {
     this.endpoint = endpoint
     this.failing = failing
     const { initial_failures } = endpoint
-    this.outcome = { done: [], kept: [], released: [], place: {}, initial_failures, disabledReason: null }
+    this.outcome = { done: [], kept: [], released: [], progress: {}, initial_failures, disabledReason: null }
   }
 
   /** @returns the first change that was not considered; null if all were */

@@ -71,7 +71,7 @@ const itemColumns = (source: SQL) => ({
  */
 export async function loadRound({ companyId, db }: CompanyContext, endpointId: string, nowMs: number) {
   const isEndpoint = and(eq(webhookEndpoints.company_id, companyId), eq(webhookEndpoints.id, endpointId))
-  const place = (column: string) =>
+  const positionOf = (column: string) =>
     sql`(SELECT ${sql.raw(column)} FROM webhook_endpoints WHERE company_id = ${companyId} AND id = ${endpointId})`
   const dueObjects = sql`SELECT type, entity_id FROM webhook_deliveries
     WHERE ${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL AND next_attempt_at <= ${nowMs}
@@ -111,8 +111,8 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
       })
       .from(sql`changes AS d ${withThread}`)
       .where(
-        sql`d.company_id = ${companyId} AND d.sequence > ${place('coalesce(replay_position, position)')}
-          AND d.sequence <= ${place('iif(replay_position IS NULL, 9e15, replay_end)')}`,
+        sql`d.company_id = ${companyId} AND d.sequence > ${positionOf('coalesce(replay_position, position)')}
+          AND d.sequence <= ${positionOf('iif(replay_position IS NULL, 9e15, replay_end)')}`,
       )
       .orderBy(sql`d.sequence`)
       .limit(ROUND_CHANGES),
@@ -137,7 +137,7 @@ export interface Outcome {
   >[]
   /** Objects whose next stored change, if any, can be delivered now. */
   released: Pick<Item, 'type' | 'entity_id'>[]
-  place: Partial<Pick<EndpointRow, 'position' | 'replay_position' | 'replay_end'>>
+  progress: Partial<Pick<EndpointRow, 'position' | 'replay_position' | 'replay_end'>>
   initial_failures: number | null
   /** The reason for which the endpoint is disabled. */
   disabledReason: string | null
@@ -151,7 +151,7 @@ export interface Outcome {
 export async function saveRound(
   { companyId, db }: CompanyContext,
   { id: endpointId, updated_at, replay_end }: EndpointRow,
-  { done, kept, released, place, initial_failures, disabledReason }: Outcome,
+  { done, kept, released, progress, initial_failures, disabledReason }: Outcome,
   nowMs: number,
 ) {
   const key = [
@@ -220,7 +220,7 @@ export async function saveRound(
     // Drizzle requires a column. A replay that was replaced meanwhile stays at its beginning.
     orm
       .update(webhookEndpoints)
-      .set({ id: endpointId, ...place })
+      .set({ id: endpointId, ...progress })
       .where(sql`${isEndpoint} AND (${replay_end} IS NULL OR replay_end = ${replay_end})`),
     orm
       .update(webhookEndpoints)

@@ -56,12 +56,21 @@ export function takesKey({ method, role }: Pick<Contract, 'method' | 'role'>): b
   return role === undefined && (method === 'POST' || method === 'PATCH' || method === 'DELETE')
 }
 
-/** The published description's additions to a contract. They are separate, since the Worker does not need them. */
+/** The published description's additions to a contract. */
 export interface Documentation {
   summary: string
   description: string
   /** One example of the input's parts and of the response. A test checks them against the contract. */
   example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response: unknown }
+}
+
+/** Endpoints in the published description, which loads every `published`. The Worker imports none of it. */
+export interface Published {
+  /** Describes the tag of the endpoints; null where another slice does. */
+  tag: string | null
+  endpoints: readonly Contract[]
+  /** By operation. It is a function, since the bundler keeps values that are computed from others. */
+  document: () => Record<string, Documentation>
 }
 
 /** Keeps the literal types of a contract. */
@@ -178,6 +187,9 @@ export function wholeNumber(min: number, max: number) {
 
 /** The integrator's own id of a resource, unique in the company. */
 export const externalId = trimmed(255)
+
+/** The id of a customer, an item or a tax code in the accounting system. */
+export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))
 
 /** Raised by 1 with every change of the resource. */
 export const version = z.int().check(z.positive(), z.describe('Raised by 1 with every change.'))

@@ -20,8 +20,11 @@ const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
 /** The query of a contract without query parameters. */
 export const NO_QUERY = z.strictObject({})
 
-/** Adds an endpoint to Hono. */
-export type Route = (app: Hono<AppEnv>) => void
+/** A contract, and what adds it to Hono with its handler. */
+export interface Route {
+  contract: Contract
+  mount: (app: Hono<AppEnv>) => void
+}
 
 /** A handler's extras besides its input and the context. */
 export interface Extras {
@@ -52,7 +55,7 @@ type Prefetch<C extends Contract> = (
  * Mounts a contract behind the rate limit: permission, path, query, body, handler. The handler's value is sent as JSON.
  */
 export function route<C extends Contract>(contract: C, handle: Handler<C>, prefetch?: Prefetch<C>): Route {
-  return (app) => {
+  const mount = (app: Hono<AppEnv>) => {
     const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
     if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
     if (prefetch) steps.push(beginPrefetch(prefetch))
@@ -85,6 +88,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
       return response
     })
   }
+  return { contract, mount }
 }
 
 /** The response to a change, and the new version of its resource. */

@@ -5,19 +5,12 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
 import { joinOr } from '../http/messages.ts'
 import type { AppEnv } from './context.ts'
-import type { Contract } from './contract.ts'
 import { honoPath, NO_QUERY, type Route, validate } from './endpoint.ts'
 
-/** The contracts of an API and their routes. */
-export interface Api {
-  contracts: readonly Contract[]
-  routes: readonly Route[]
-}
-
 /** Mounts the routes of an API, and refuses every other method of their paths. */
-export function mount(api: Hono<AppEnv>, { contracts, routes }: Api): void {
-  for (const add of routes) add(api)
-  for (const [path, methods] of methodsByPath(contracts)) api.all(path, refuseMethod(methods))
+export function mount(api: Hono<AppEnv>, routes: readonly Route[]): void {
+  for (const { mount } of routes) mount(api)
+  for (const [path, methods] of methodsByPath(routes)) api.all(path, refuseMethod(methods))
 }
 
 export function refuseMethod(allowed: readonly string[]): MiddlewareHandler<AppEnv> {
@@ -27,13 +20,19 @@ export function refuseMethod(allowed: readonly string[]): MiddlewareHandler<AppE
   }
 }
 
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
+
 /** The methods of each path; HEAD wherever GET is. */
-function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
+function methodsByPath(routes: readonly Route[]): Map<string, string[]> {
   const paths = new Map<string, string[]>()
-  for (const contract of all) {
+  for (const { contract } of routes) {
     const path = honoPath(contract)
     const methods = contract.method === 'GET' ? ['GET', 'HEAD'] : [contract.method]
-    paths.set(path, [...(paths.get(path) ?? []), ...methods])
+    const all = [...(paths.get(path) ?? []), ...methods]
+    paths.set(
+      path,
+      METHODS.filter((each) => all.includes(each)),
+    )
   }
   return paths
 }

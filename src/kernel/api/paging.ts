@@ -1,5 +1,5 @@
 import type { FoundPage } from '../db/lists.ts'
-import { type CursorPlace, readCursor, writeCursor } from '../http/cursor.ts'
+import { type CursorPosition, readCursor, writeCursor } from '../http/cursor.ts'
 import { invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'
 import type { Contract } from './contract.ts'
@@ -26,9 +26,9 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
   const { companyId, credentialsKey, now } = context
   const scope = { companyId, credentialsKey, now, query: [operationId, Object.entries(listed).sort()] }
 
-  /** Builds the response's `next_cursor` and `has_more`, and its `Link`. `place` is null when no element follows. */
-  function following(place: CursorPlace | null) {
-    const next_cursor = place && writeCursor(scope, place)
+  /** Builds the response's `next_cursor` and `has_more`, and its `Link`. `position` is null when no element follows. */
+  function following(position: CursorPosition | null) {
+    const next_cursor = position && writeCursor(scope, position)
     extras.nextCursor = next_cursor
     return { next_cursor, has_more: next_cursor !== null }
   }
@@ -57,8 +57,8 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
   /** Builds the response's `pagination`. */
   function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
     const total = Number(counted ?? firstTotal)
-    const place = next && [Number(page) + 1, total, Number(beganAt), ...next]
-    return { page: Number(page), per_page, total, ...list.following(place) }
+    const position = next && [Number(page) + 1, total, Number(beganAt), ...next]
+    return { page: Number(page), per_page, total, ...list.following(position) }
   }
   return { start, pagination }
 }

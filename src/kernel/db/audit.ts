@@ -6,9 +6,9 @@ import { bindingOf, DIRECTORY, directoryFor } from '../db/placement.ts'
 import { adminLog, auditLog } from '../db/schema.ts'
 import type { WriteContext } from './context.ts'
 
-/** Who changes something through the administration API. */
+/** The caller of the administration API. */
 export interface Administrator {
-  /** 0 of the whole deployment. */
+  /** 0 stands for the whole deployment. */
   companyId: number
   caller: { actor: string }
   address: string
@@ -19,7 +19,7 @@ export interface Administrator {
 /** A change that a token repeats on the same entity within this time is recorded once. */
 const AUDIT_INTERVAL_MS = 60_000
 
-/** Who changes something, and when. */
+/** Names the token, the request and the time of a change. */
 export function actorOf({ companyId, token, requestId, now }: WriteContext) {
   return { companyId, tokenId: token.id, requestId, now }
 }
@@ -70,8 +70,8 @@ export function adminEntry(
 const COLLECTED_AT_ONCE = 500
 
 /**
- * Moves the entries of administrators from another database to the directory, which alone lists them. They are written in
- * the transaction of the change, where that is; a repetition adds none twice.
+ * Moves the administrators' entries from another database to the directory, whose entries are listed. The transaction of a
+ * change writes its entry into the database of the change; a repeated run adds none twice.
  */
 export async function collectAdminEntries(env: Env, database: string): Promise<void> {
   if (database === DIRECTORY) return

@@ -4,7 +4,7 @@ import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
 import { databaseMessage, describeOutage, NOT_COMMITTED, TRANSIENT } from './failures.ts'
 
-/** What Drizzle's builders have in common. */
+/** The common part of Drizzle's builders. */
 interface Query {
   readonly _: { readonly result: unknown }
   prepare(): Prepared
@@ -18,8 +18,8 @@ interface Prepared {
 type Value = string | number | boolean | null
 
 /**
- * A value named `slot` is the company's place in the full-text tables of its database, which that binds: the place may be
- * another one when the company was moved. This stands for it, and is no company's.
+ * Stands for the value `slot`, the company's in the full-text tables of its database: the database binds it, since a moved
+ * company may have another one. No company has this slot.
  */
 export const OWN_SLOT = -1
 
@@ -124,13 +124,13 @@ export interface Database {
   waitedMs(): number
 }
 
-/** What one request uses of the database, for its line in the log. */
+/** The database use of one request, for its line in the log. */
 export interface DatabaseUse {
   rowsRead: number
   rowsWritten: number
-  /** Batches that change something and have not ended, or ended without an answer of SQLite: they may have been committed. */
+  /** Writes that have not ended, or ended without a response of SQLite: they may have been committed. */
   openWrites: number
-  /** Of the statements themselves, without the network. */
+  /** Time of the statements, without the network. */
   durationMs: number
   /** Statements that took {@link SLOW_MS} or longer. */
   slow: number
@@ -157,11 +157,11 @@ export function startUse(): DatabaseUse {
 /** Ten times as long as the dearest request of the budgets takes; one database runs one statement at a time. */
 export const SLOW_MS = 100
 
-/** What a batch took, and where it ran. */
+/** The time of a batch, and where it ran. */
 export interface BatchResult {
-  /** Of the statements themselves, without the network. */
+  /** Time of the statements, without the network. */
   durationMs: number
-  place: { region: string | undefined; isPrimary: boolean | undefined }
+  location: { region: string | undefined; isPrimary: boolean | undefined }
 }
 
 /** Decides when a batch may run, and charges the database time it took. */
@@ -177,7 +177,7 @@ export interface DatabaseOptions {
   bookmark?: string | null | undefined
   /** See {@link OWN_SLOT}. */
   slot?: number | undefined
-  /** Of the caller's token; background work has none. */
+  /** Meters the caller's token; background work has none. */
   meter?: Meter | undefined
   /** Gets what the batches use. */
   use?: DatabaseUse | undefined
@@ -208,8 +208,8 @@ export function openDatabase(
       }
     }
     try {
-      const { values, place } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
-      if (place.isPrimary) region = place.region
+      const { values, location } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
+      if (location.isPrimary) region = location.region
       return values
     } catch (error) {
       throw describeOutage(error, name)
@@ -244,7 +244,7 @@ export async function runBatch<T extends Statements>(
   return {
     values: queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)) as Results<T>,
     durationMs: results.reduce((sum, { meta }) => sum + addUse(use, meta), 0),
-    place: { region: use.region, isPrimary: use.isPrimary },
+    location: { region: use.region, isPrimary: use.isPrimary },
   }
 }
 

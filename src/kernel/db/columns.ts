@@ -120,7 +120,7 @@ export function assignments<T extends SQLiteTable>(table: T, values: Record<stri
   return Object.fromEntries(entries) as Partial<Record<keyof Columns<T>, SQL>>
 }
 
-/** What selects a thread's object beside its row, as JSON. One with another hash is of content that was replaced. */
-export const objectOfThread = sql<string | null>`(SELECT json_object('id', o.id, 'lengths', json(o.segments))
+/** Selects the id of a thread's object in R2. One with another hash is of content that was replaced. */
+export const objectOfThread = sql<string | null>`(SELECT o.id
   FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id AND o.company_id = email_threads.company_id
     AND o.content_hash = email_threads.content_hash)`

@@ -13,17 +13,17 @@ const MAX_RETRY_MS = 3_600_000
 type Retry = { failures: number; at: number }
 
 /**
- * Background work of one company, whose id is the object's name: the only object to do it. It stores only its alarm, the
- * company's id and how its last runs failed: all else is in the company's database.
+ * Runs one kind of background work of one company, whose id is the object's name. It stores only its alarm, the company's
+ * id and the retry: all else is in the company's database.
  */
 export abstract class CompanyObject extends DurableObject<Env> {
-  /** What failures are logged as. */
+  /** Prefixes the events of its failures in the log. */
   protected abstract readonly name: string
 
-  /** Does what is due. @returns when to run again; null for not before {@link start} */
+  /** Does the work that is due. @returns when to run again; null waits for the next {@link start} */
   protected abstract run(context: PlacedContext): Promise<number | null>
 
-  /** Schedules a run as soon as possible: after the present one, and not before a failed run is to be repeated. */
+  /** Schedules a run as soon as possible: after the present one, and not before the backoff of a failed one. */
   async start(companyId: number): Promise<void> {
     this.ctx.storage.kv.put('company', companyId)
     await this.schedule(Math.max(Date.now(), this.ctx.storage.kv.get<Retry>('retry')?.at ?? 0))
@@ -62,10 +62,10 @@ interface Startable extends Rpc.DurableObjectBranded {
 }
 
 /**
- * Starts a company's object. A call that is lost is logged, and repeated by the sweep.
+ * Starts a company's object. A lost call is logged, and the sweep repeats it.
  *
- * @param name as which it is logged
- * @param region of the company's database, near which the object is made when it is called for the first time
+ * @param name prefixes the event in the log
+ * @param region of the company's database, near which the platform creates the object at its first call
  */
 export async function startObject(
   objects: DurableObjectNamespace<Startable>,
@@ -73,7 +73,7 @@ export async function startObject(
   name: string,
   region?: string,
 ) {
-  // D1 names its regions as hints are named, in capitals.
+  // D1's regions are the hints in capitals.
   const locationHint = region?.toLowerCase() as DurableObjectLocationHint | undefined
   try {
     const object = objects.get(objects.idFromName(String(companyId)), locationHint && { locationHint })

@@ -1,10 +1,10 @@
 import type { Database } from './client.ts'
 
-/** Whose data a query reads or changes, and where it is. Every query function takes it first. */
+/** Names the company of a query and its database. Every query function takes it first. */
 export interface CompanyContext {
   companyId: number
   db: Database
-  /** The database with tokens, members and what administrators did; that of the company where it is left out. */
+  /** The database of tokens, members and the administrators' log; omitted, it is the company's own. */
   directory?: Database
 }
 
@@ -13,13 +13,13 @@ export interface Idempotency {
   key: string
   /** SHA-256 of method, path, query and body, hex. */
   fingerprint: string
-  /** Of one result among several of the request. */
+  /** Numbers the results of one request, from 0. */
   position: number
   /** Set when the result of an earlier request was returned. */
   isReplayed: boolean
 }
 
-/** What a write of a company's data knows of its request. */
+/** The request of a write. */
 export interface WriteContext extends CompanyContext {
   requestId: string
   /** When the request arrived, in milliseconds since the epoch. */

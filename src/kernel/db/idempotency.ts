@@ -9,18 +9,18 @@ import { checkQuota, countDeletion, quotaRefusal, uncount } from './quota.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
 
-/** The placeholders of a keyed write. Without a key they are not given. */
+/** The placeholders of a keyed write; a write without a key omits them. */
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'
 
-/** Who changes something, and with which key. */
+/** Names the caller of a change and its key. */
 export function writerOf(context: WriteContext) {
   const { key, fingerprint, position } = context.idempotency ?? {}
   return { ...actorOf(context), idempotencyKey: key, fingerprint, position }
 }
 
 /**
- * A change, as one batch. With the request's `Idempotency-Key` it happens once: the batch stores its result, or fails as
- * a whole on the stored one.
+ * A change as one batch. With the request's `Idempotency-Key` it happens once: the batch stores its result, and fails as a
+ * whole where one is stored.
  */
 export interface Write<T> {
   /**
@@ -28,15 +28,15 @@ export interface Write<T> {
    * accounting event.
    */
   statements: { result: Filled<unknown>; event?: Filled<unknown>; [name: string]: Filled<unknown> | undefined }
-  /** Whether it leaves the same when it runs twice. */
+  /** Whether running it twice leaves the same state. */
   isIdempotent?: boolean
-  /** Whether it only deletes: then no quota refuses it. */
+  /** A deletion is never refused by a quota. */
   isDeletion?: boolean
   /** Decodes the result. @throws ApiError when the batch changed nothing */
   read: (result: string | null) => T
 }
 
-/** Selects the result of a write, which is JSON or null; with a key, stores it beside. */
+/** Selects the result of a write, which is JSON or null, and stores it under the request's key. */
 export function resultStatement(p: Placeholders<'companyId' | 'tokenId' | 'now', KeyName>, result: SQL) {
   const { companyId, tokenId, idempotencyKey, fingerprint, position, now } = p
   if (!idempotencyKey) return orm.select({ result: sql<string | null>`(${result})`.as('result') }).from(sql`(SELECT 1)`)
@@ -48,7 +48,7 @@ export function resultStatement(p: Placeholders<'companyId' | 'tokenId' | 'now',
   ).returning({ result: idempotencyKeys.result })
 }
 
-/** The reasons for which a batch fails itself: only triggers have RAISE. */
+/** Reasons raised by statements: outside of triggers SQLite has no RAISE. */
 const FAILURES = ['version_mismatch', 'already_exists'] as const satisfies Reason[]
 
 /**
@@ -84,18 +84,18 @@ export async function runWrite<T>(context: WriteContext, write: Write<T>): Promi
 /** Builds one of several writes, in the context of its position and of its transaction's time. */
 type Build<T, C extends WriteContext> = (context: C) => Write<T>
 
-/** What became of a write. Those with the same `transaction`, from 1, were committed together. */
+/** The outcome of a write. Writes with the same `transaction`, from 1, were committed together. */
 export type Outcome<T> = { value: T; transaction: number } | { error: ApiError }
 
 type Item<T, C extends WriteContext> = { position: number; build: Build<T, C>; weight: number }
 type Done<T> = { position: number; at: number; isRepeated?: true } & ({ value: T } | { error: ApiError })
 
-/** Indexed characters of one transaction: while it runs, nobody else's statement does. */
+/** Limits the indexed characters of a transaction, which blocks all other statements. */
 const WEIGHT_MAX = 40_000
 
 /**
- * Runs writes in their order: in one batch, or in several where they are too much for one, or the database refuses one of
- * them. Those that an earlier request with the same key carried out are not run again. An error stands for what cannot be a write.
+ * Runs writes in their order: in one batch, or in several if they are too large or the database refuses one of them. Writes
+ * that an earlier request with the same key committed are not repeated. An error stands for an operation that is no write.
  *
  * @throws ApiError 400 when the key is that of another request
  */
@@ -105,7 +105,7 @@ export async function runWrites<T, C extends WriteContext>(
   weights: readonly number[] = [],
 ): Promise<Outcome<T>[]> {
   let last = 0
-  // Stored results of one transaction have one time: by it a repeated request groups them alike.
+  // Stored results of one transaction share a time, by which a repeated request groups them alike.
   const nextTime = () => {
     last = Math.max(last + 1, last === 0 ? context.now : Date.now())
     return last
@@ -128,7 +128,7 @@ export async function runWrites<T, C extends WriteContext>(
   })
 }
 
-/** @param key of a request whose stored results were not looked up yet */
+/** @param key of the request, until its stored results are looked up */
 async function runAll<T, C extends WriteContext>(
   context: C,
   items: Item<T, C>[],
@@ -201,7 +201,7 @@ function readResult<T>(write: Write<T>, result: string | null): { value: T } | {
   }
 }
 
-/** What a failed batch means for the caller; null where it is no refusal. */
+/** Maps a failed batch to the caller's error; null for a failure that is no refusal. */
 function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
   const overQuota = quotaRefusal(error)
@@ -219,7 +219,7 @@ const hasReason = ({ details }: ApiError, reason: Reason) => details && 'reason'
 
 type Stored = { result: string | null; created_at: number }
 
-/** Removes what has expired, and selects the rest. As a write it reads the primary, which refused the batch before. */
+/** Removes expired results and selects the others. As a write it reads the primary, which refused the batch before. */
 const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'idempotencyKey' | 'expiredAt'>) => {
   const isKey = sql`company_id = ${p.companyId} AND token_id = ${p.tokenId} AND key = ${p.idempotencyKey}`
   const { position, result, fingerprint, created_at } = idempotencyKeys
@@ -255,7 +255,7 @@ export async function storeResponse<T>(context: WriteContext, response: T): Prom
   return runWrite(context, { statements, read: (result) => JSON.parse(result ?? 'null') as T })
 }
 
-/** The stored response of an earlier request with the same key, for changes outside of the database. */
+/** Finds the stored response of an earlier request with the same key, for changes outside of the database. */
 export async function findResponse<T>(context: WriteContext): Promise<T | undefined> {
   const { idempotency } = context
   const stored = idempotency ? (await findStored(context, idempotency)).get(0) : undefined

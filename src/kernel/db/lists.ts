@@ -1,23 +1,23 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { LruCache } from '../http/cache.ts'
-import type { CursorPlace } from '../http/cursor.ts'
+import type { CursorPosition } from '../http/cursor.ts'
 import type { Database, Filled, Placeholders } from './client.ts'
 
-/** An order of a list; elements that are equal in it are ordered by id. */
+/** The order of a list; equal elements are ordered by id. */
 export interface Sort {
   column: 'id' | 'created_at' | 'updated_at' | 'created_date'
   direction: 'ASC' | 'DESC'
 }
 
-/** Which values of `deleted` a list has, by its parameter. */
+/** Values of `deleted` in a list, by its parameter. */
 export const DELETED = { exclude: [0], include: [0, 1], only: [1] } as const
 
 export type Flag = 0 | 1
 
-/** Of what a filter finds, up to so many are gathered and sorted; with more, the list is walked in its order. */
+/** Up to so many hits of a filter are gathered and sorted; with more, the list is walked in its order. */
 const GATHERED = 1_000
 
-/** A condition that an index has. */
+/** A condition with an index. */
 interface Indexed {
   index: string
   condition: SQL
@@ -25,60 +25,60 @@ interface Indexed {
 
 /** A search by full-text tables. */
 interface Search {
-  /** Selects `id` of all hits that are not deleted, maybe of others or twice. Ends with `limit`. */
+  /** Selects the `id` of all hits, which may include deleted rows and doubles. Ends with `limit`. */
   hits: (limit: SQL) => SQL
-  /** The same as a condition of a row. */
+  /** The search as a condition of a row. */
   condition: SQL
-  /** Whether no hit is deleted or there twice, and an order by `id` has them in this order. */
+  /** Hits include no deleted rows and no doubles, and come in the list's order if that is by `id`. */
   isExact?: boolean
 }
 
 /**
- * `limit` rows behind `offset`, or behind the row with `key` and `id` as they were at the company's change `sequence`,
- * which only a list by `updated_at` needs.
+ * Selects `limit` rows after `offset`, or after the row with `key` and `id` as of the company's change `sequence`, which
+ * only a list by `updated_at` needs.
  */
 export type ListValues = Placeholders<'companyId' | 'limit', 'offset' | 'key' | 'id' | 'sequence'>
 
-/** Where a page begins: after `offset` elements, or after a cursor's place. */
+/** The start of a page: after `offset` elements, or after a cursor's position. */
 export interface PageStart {
   limit: number
   offset: number
-  /** As the list's own queries wrote it; null of a page by number. */
-  after: CursorPlace | null
+  /** The cursor's position, as this list wrote it; null for a page by number. */
+  after: CursorPosition | null
 }
 
-/** A page, and the place of its last element when more follow. `total` is null behind a cursor, which has it. */
+/** A page, and the position of its last element if more follow. `total` is null after a cursor, which carries it. */
 export interface FoundPage<T> {
   rows: T[]
   total: number | null
-  next: CursorPlace | null
+  next: CursorPosition | null
 }
 
-/** A list in the order of a key. Its pages, by number and by cursor, and its total come from this. */
+/** Describes a list: its pages, by number and by cursor, and its total are built from this. */
 export interface List {
   table: 'clients' | 'orders'
   sort: Sort
   flags: readonly Flag[]
-  /** All filters but the search, as conditions of a row. */
+  /** The filters except the search, as conditions of a row. */
   filters: (SQL | undefined)[]
   search?: Search | undefined
-  /** The index that has the rows of a flag in the list's order, or a client's. */
+  /** The index with the rows of a flag, or of a client, in the list's order. */
   index: (flag: Flag) => string
-  /** The index that has the rows that are not deleted by id. */
+  /** The index with the rows that are not deleted, by id. */
   idIndex: string
-  /** Finds the rows of a flag when that is likely to be less work. Every filter is tested anyway. */
+  /** Finds the rows of a flag where that is likely to be less work. All filters are tested anyway. */
   source?: (flag: Flag) => Indexed | Search | undefined
-  /** Selects `page_id` and `place` of a part of the first `end` rows, in place of {@link index}. */
+  /** Replaces {@link index}: selects `page_id` and `sort_value` of a part of the first `end` rows. */
   walk?: ((flag: Flag, conditions: SQL, end: SQL, limit: SQL) => SQL | undefined) | undefined
   p: ListValues
 }
 
-/** The order that a value of `sort` names. */
+/** Parses a value of `sort`. */
 export function sortOf(sort: string): Sort {
   return { column: sort.replace('-', '') as Sort['column'], direction: sort.startsWith('-') ? 'DESC' : 'ASC' }
 }
 
-/** Caches what is built for each variant: a statement's text also depends on its order. */
+/** Caches the statements of each variant, whose texts differ. */
 export function perVariant<V, T extends object>(build: (variant: V) => T): (variant: V) => T {
   const built = new LruCache<string, T>({ maxWeight: 200 })
   return (variant) => {
@@ -89,8 +89,8 @@ export function perVariant<V, T extends object>(build: (variant: V) => T): (vari
   }
 }
 
-/** The values of {@link ListValues} that select a page. `limit` has one row more, which tells that a page follows. */
-interface Place {
+/** Values of {@link ListValues} for one page. `limit` is one row more, which tells whether a page follows. */
+interface PageValues {
   limit: number
   offset?: number
   key?: string | number
@@ -98,51 +98,51 @@ interface Place {
   sequence?: number
 }
 
-/** Reads a page with `page` and, unless a cursor has it, the list's length and the company's newest change with `whole`. */
-export async function readPage<R extends { row: { id: number }; place: string | number }>(
+/** Reads a page with `page`; without a cursor also the list's length and the company's newest change with `whole`. */
+export async function readPage<R extends { row: { id: number }; sortValue: string | number }>(
   db: Database,
   { column }: Sort,
   { limit, offset, after }: PageStart,
-  page: (place: Place) => Filled<R[]>,
+  page: (values: PageValues) => Filled<R[]>,
   whole: () => Filled<{ total: number; sequence: number }[]>,
 ): Promise<FoundPage<R>> {
   const [key, id, sequence] = after ?? []
   const since = column === 'updated_at' && after ? { sequence: Number(sequence) } : {}
-  const place = after ? { key: key ?? '', id: Number(id), ...since } : { offset }
-  const filled = page({ limit: limit + 1, ...place })
+  const start = after ? { key: key ?? '', id: Number(id), ...since } : { offset }
+  const filled = page({ limit: limit + 1, ...start })
   const [found, [list] = []] = after ? await db.read([filled]) : await db.read([filled, whole()])
   const last = found.length > limit ? found[limit - 1] : undefined
   const walk = column === 'updated_at' ? [since.sequence ?? list?.sequence ?? 0] : []
   return {
     rows: found.slice(0, limit),
     total: list?.total ?? null,
-    next: last ? [last.place, last.row.id, ...walk] : null,
+    next: last ? [last.sortValue, last.row.id, ...walk] : null,
   }
 }
 
 /**
- * Selects `page_id` and `place`, the value of the order, of a page. Each flag is read from its own partial index.
+ * Selects `page_id` and `sort_value` of a page. Each flag is read from its own partial index.
  *
- * In an order by `updated_at`, a row that changed after `sequence` keeps the place it had then, from the feed of changes,
- * and a row created after it has none. So no row is met twice or never, whatever changes between pages.
+ * Sorted by `updated_at`, a walk uses each row's time as of `sequence`, from the feed of changes, and omits rows created
+ * later. So it meets every row exactly once, whatever changes between pages.
  */
 function pageIds(list: List): SQL {
   const { sort, flags, p } = list
   const { table, id, key, order, ofCompany } = namesOf(list)
-  const isAfter = (place: SQL, ofId: SQL) => {
+  const isAfter = (value: SQL, ofId: SQL) => {
     const sign = sql.raw(sort.direction === 'ASC' ? '>' : '<')
     if (!p.id || !p.key) return undefined
-    return sort.column === 'id' ? sql`${ofId} ${sign} ${p.id}` : sql`(${place}, ${ofId}) ${sign} (${p.key}, ${p.id})`
+    return sort.column === 'id' ? sql`${ofId} ${sign} ${p.id}` : sql`(${value}, ${ofId}) ${sign} (${p.key}, ${p.id})`
   }
   const page = limitTo(p.limit, p.offset)
-  // The rows of several branches are merged in order; one branch selects the page itself, which spares sorting all before.
+  // Several branches are merged in order; a single branch selects the page itself, without sorting all rows before it.
   const isMerged = flags.length > 1 || p.sequence !== undefined
   const end = p.offset ? sql`${p.limit} + ${p.offset}` : sql`${p.limit}`
   const firstIf = (condition?: SQL) => {
     const number = isMerged ? end : sql`${p.limit}`
     return limitTo(condition ? sql`iif(${condition}, ${number}, 0)` : number, isMerged ? undefined : p.offset)
   }
-  const selected = sql`SELECT ${id} AS page_id, ${key} AS place`
+  const selected = sql`SELECT ${id} AS page_id, ${key} AS sort_value`
   const tables: SQL[] = []
   const branches = flags.flatMap((flag) => {
     const isOnPage = [isAfter(key, id), p.sequence && sql`${id} NOT IN (SELECT id FROM changed)`]
@@ -153,7 +153,7 @@ function pageIds(list: List): SQL {
     const source = list.source?.(flag)
     if (!source) return [isMerged && !list.walk ? walked : walk(firstIf())]
     if (sort.column === 'id' && 'hits' in source && isWhole(list, source)) {
-      return [sql`SELECT id AS page_id, id AS place FROM (${source.hits(firstIf())})`]
+      return [sql`SELECT id AS page_id, id AS sort_value FROM (${source.hits(firstIf())})`]
     }
     const gathered = sql.raw(`hits_${flag}`)
     const some = sql.raw(`LIMIT ${GATHERED + 1}`)
@@ -167,14 +167,14 @@ function pageIds(list: List): SQL {
   })
   if (p.sequence) {
     tables.push(sql`changed AS MATERIALIZED (
-      SELECT CAST(entity_id AS INTEGER) AS id, previous_updated_at AS place, min(sequence) FROM changes
+      SELECT CAST(entity_id AS INTEGER) AS id, previous_updated_at AS sort_value, min(sequence) FROM changes
       WHERE company_id = ${p.companyId} AND sequence > ${p.sequence} AND type = ${sql.raw(`'${list.table}'`)}
       GROUP BY entity_id)`)
-    const [changedId, place] = [sql`changed.id`, sql`changed.place`]
+    const [changedId, value] = [sql`changed.id`, sql`changed.sort_value`]
     const isChanged = flags.map((flag) => sql`(${isListed(list, flag)})`)
-    branches.push(sql`SELECT ${changedId} AS page_id, ${place} AS place FROM changed CROSS JOIN ${table}
-      WHERE ${ofCompany} AND ${id} = ${changedId} AND ${place} IS NOT NULL AND (${sql.join(isChanged, sql` OR `)})
-        AND ${isAfter(place, changedId)}`)
+    branches.push(sql`SELECT ${changedId} AS page_id, ${value} AS sort_value FROM changed CROSS JOIN ${table}
+      WHERE ${ofCompany} AND ${id} = ${changedId} AND ${value} IS NOT NULL AND (${sql.join(isChanged, sql` OR `)})
+        AND ${isAfter(value, changedId)}`)
   }
   return sql`${tables.length > 0 ? sql`WITH ${sql.join(tables, sql`, `)}` : sql``}
     ${sql.join(branches, sql` UNION ALL `)} ${isMerged ? sql`ORDER BY ${order} ${page}` : sql``}`
@@ -208,7 +208,7 @@ export function totalOf(list: List, counter: SQL): SQL<number> {
 
 function namesOf({ table, sort, p }: List) {
   const [id, key] = [sql.raw(`${table}.id`), sql.raw(`${table}.${sort.column}`)]
-  const order = sql.raw(`place ${sort.direction}${sort.column === 'id' ? '' : `, page_id ${sort.direction}`}`)
+  const order = sql.raw(`sort_value ${sort.direction}${sort.column === 'id' ? '' : `, page_id ${sort.direction}`}`)
   const ofCompany = sql`${sql.raw(`${table}.company_id`)} = ${p.companyId}`
   return { table: sql.raw(table), id, key, order, ofCompany }
 }
@@ -222,12 +222,12 @@ const allOf = (conditions: (SQL | undefined)[]) =>
 const limitTo = (limit: SQL | Placeholder, offset?: Placeholder) =>
   sql`LIMIT ${limit} ${offset ? sql`OFFSET ${offset}` : sql``}`
 
-/** Whether a source is a search whose hits are the rows that are not deleted, with no other filter. */
+/** Whether the hits of a source are the whole list: an exact search without other filters. */
 function isWhole({ filters }: List, { isExact }: Search): boolean {
   return isExact === true && !filters.some(Boolean)
 }
 
-/** The flag is a literal, as in the conditions of partial indexes. The source's own hits are not searched again. */
+/** The flag is a literal, as in the conditions of partial indexes. Hits of the search itself are not searched again. */
 function isListed(list: List, flag: Flag, source?: Indexed | Search): SQL {
   const search = source === list.search ? undefined : list.search?.condition
   return allOf([namesOf(list).ofCompany, sql.raw(`${list.table}.deleted = ${flag}`), ...list.filters, search])

@@ -29,12 +29,12 @@ export function accountingEvent(
 
 /** The state of an order at the accounting system. */
 export interface AccountingRow {
-  /** Of the newest event to be delivered, else of the newest parked or dead one, else null. */
+  /** State of the newest undelivered event, else of the newest parked or dead one, else null. */
   state: 'pending' | 'sent' | 'parked' | 'dead' | null
   lastError: string | null
-  /** Why the company's deliveries are stopped; null while they are not. */
+  /** The reason that stopped the company's deliveries; null while they run. */
   stopReason: string | null
-  /** When an event was last delivered, in milliseconds since the epoch. */
+  /** The time of the last delivery, in milliseconds since the epoch. */
   syncedAt: number | null
 }
 

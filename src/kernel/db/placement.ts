@@ -70,9 +70,9 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
 }
 
 /**
- * Opens the database of a company; nothing else does. Where there are several, every batch also reads whether the company
- * has moved away: then the same batch runs in its new database, so that a placement that is out of date shows and changes
- * nothing that is.
+ * Opens the database of a company. Each write begins with a statement that fails while the company's writes are refused,
+ * so no write of a company may use another way: see `test/architecture.test.ts`. A batch for a company that has moved
+ * runs again in its new database, so an old placement neither reads nor writes there.
  *
  * @param options.bookmark of the placement's database
  * @param options.onMoved is called when the placement is out of date
@@ -84,21 +84,22 @@ export function databaseFor(
   placement: Placement,
   { bookmark, onMoved, ...options }: Omit<DatabaseOptions, 'slot'> & { onMoved?: () => void } = {},
 ): Database {
+  const { companyId } = placement
   let name = placement.database
   let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot: placement.slot, name })
-  if (databaseNames(env).length === 1) return inner
+  const isOnlyDatabase = databaseNames(env).length === 1
   let waitedBefore = 0
   let used: string | null = null
 
   async function run<T extends Statements>(kind: 'read' | 'write' | 'writeIdempotent', queries: T) {
     for (let move = 0; ; move++) {
-      const { values, guard } = await runHere(kind, queries)
-      if (guard?.state !== 'away') {
+      const { values, guard } = await (kind === 'read' ? readHere(queries) : writeHere(kind, queries))
+      if (guard?.state !== 'moved') {
         used ??= name
         return values
       }
       onMoved?.()
-      // What was read or written in the old database may have other ids in the new one, or be left behind.
+      // Rows read or written in the old database may have other ids in the new one, or be left behind.
       const mayWrite = used === null || used === guard.destination
       if (move === MAX_MOVES || !(mayWrite || kind === 'read')) throw moving('it has just moved')
       waitedBefore += inner.waitedMs()
@@ -107,21 +108,26 @@ export function databaseFor(
     }
   }
 
-  async function runHere<T extends Statements>(
-    kind: 'read' | 'write' | 'writeIdempotent',
-    queries: T,
-  ): Promise<{ values: Results<T>; guard: Guard | undefined }> {
+  type Outcome<T extends Statements> = { values: Results<T>; guard?: Guard | undefined }
+
+  async function readHere<T extends Statements>(queries: T): Promise<Outcome<T>> {
+    if (isOnlyDatabase) return { values: await inner.read(queries) }
+    const results: unknown[] = await inner.read([...queries, readGuard(companyId)])
+    const [guard] = results.pop() as Guard[]
+    return { values: results as Results<T>, guard }
+  }
+
+  async function writeHere<T extends Statements>(kind: 'write' | 'writeIdempotent', queries: T): Promise<Outcome<T>> {
     try {
-      const results: unknown[] = await inner[kind]([...queries, readGuard(placement.companyId)])
-      const [guard] = results.pop() as Guard[]
-      return { values: results as Results<T>, guard }
+      const [, ...results] = await inner[kind]([refuseGuarded(companyId), ...queries])
+      return { values: results as unknown as Results<T> }
     } catch (error) {
-      if (!databaseMessage(error).includes('company is moving')) throw error
-      const [[guard]] = await inner.read([readGuard(placement.companyId)])
-      if (guard?.state === 'away') return { values: [] as unknown as Results<T>, guard }
-      const thawed = await inner.writeIdempotent([thaw(Date.now(), placement.companyId)])
-      if (thawed[0].length > 0) return runHere(kind, queries)
-      throw moving('it is frozen')
+      const guard = parseRefusal(error)
+      if (!guard) throw error
+      if (guard.state === 'moved') return { values: [] as unknown as Results<T>, guard }
+      const [ended] = await inner.writeIdempotent([endStaleReadOnly(Date.now(), companyId)])
+      if (ended.length > 0) return writeHere(kind, queries)
+      throw moving('its writes are refused')
     }
   }
 
@@ -146,15 +152,28 @@ type Guard = { state: string; destination: string; slot: number }
 const readGuard = (companyId: number) =>
   statement<Guard>('SELECT state, destination, slot FROM company_guards WHERE company_id = ?', companyId)
 
-/** A move that refuses writes for longer was interrupted. */
-const FROZEN_MAX_MS = 10_000
+/** Fails for a company whose writes are refused: its error is the company's guard, for {@link parseRefusal}. */
+const refuseGuarded = (companyId: number) =>
+  statement(
+    `SELECT json_extract('{}', 'company_guard ' || state || ' ' || destination || ' ' || slot) FROM company_guards
+      WHERE company_id = ? AND state IN ('read_only', 'moved')`,
+    companyId,
+  )
 
-/** Ends freezes that nobody ended, of one company or of all. */
-export function thaw(nowMs: number, companyId: number | null = null) {
+function parseRefusal(error: unknown): Guard | null {
+  const [, state, destination, slot] = /company_guard (\w+) (\w+) (\d+)/.exec(databaseMessage(error)) ?? []
+  return state && destination ? { state, destination, slot: Number(slot) } : null
+}
+
+/** A move that refuses writes for longer was interrupted. */
+const READ_ONLY_MAX_MS = 10_000
+
+/** Clears read-only states older than 10 s, of one company or of all. */
+export function endStaleReadOnly(nowMs: number, companyId: number | null = null) {
   return statement<{ company_id: number }>(
-    `UPDATE company_guards SET state = 'copying', frozen_at = NULL
-      WHERE state = 'frozen' AND frozen_at < ?1 AND company_id = coalesce(?2, company_id) RETURNING company_id`,
-    ...[nowMs - FROZEN_MAX_MS, companyId],
+    `UPDATE company_guards SET state = 'copying', read_only_at = NULL
+      WHERE state = 'read_only' AND read_only_at < ?1 AND company_id = coalesce(?2, company_id) RETURNING company_id`,
+    ...[nowMs - READ_ONLY_MAX_MS, companyId],
   )
 }
 
@@ -168,22 +187,30 @@ function unavailable(message: string, cause: string): ApiError {
   return new ApiError('unavailable', { message, cause, headers: { 'Retry-After': RETRY_AFTER_SECONDS } })
 }
 
-/** What the directory's row says of a company. */
+/** The directory's row of a company. */
 export const placementColumns = {
   database: sql<string>`coalesce(${companies.database}, ${sql.raw(`'${DIRECTORY}'`)})`.as('placed_database'),
   slot: sql<number>`coalesce(${companies.database_slot}, ${companies.slot})`.as('placed_slot'),
 }
 
 /**
- * Whether rows of a company may be changed where they are, for statements that change those of many: not while it is
- * frozen, nor what is left or not yet complete of it in a database, whose triggers would undo the whole statement.
+ * Whether rows of a company may be changed where they are, for statements that change those of many companies: not while
+ * its writes are refused, nor where its rows are a copy.
  */
 export const isSettled = (companyId: SQL) =>
   sql`${companyId} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
 
+/** Fails unless all these companies are settled, for statements that cannot skip one: see {@link isSettled}. */
+export const refuseUnsettled = (companyIds: readonly number[]) =>
+  statement(
+    `SELECT json_extract('{}', 'a company is moving') FROM company_guards
+      WHERE state <> 'copying' AND company_id IN (SELECT value FROM json_each(?))`,
+    JSON.stringify(companyIds),
+  )
+
 /** Whether the rows of a company are in the database that is read: in one that it has left, or is yet to enter, are copies. */
 export const isPresent = (companyId: SQL) =>
-  sql`${companyId} NOT IN (SELECT g.company_id FROM company_guards AS g WHERE g.state = 'away')`
+  sql`${companyId} NOT IN (SELECT g.company_id FROM company_guards AS g WHERE g.state = 'moved')`
 
 /** Whether the data of a row of `companies` is in the database that has the row, and may be changed. */
 export const isHere = sql`${companies.database} IS NULL AND ${isSettled(sql`${companies.id}`)}`

@@ -8,8 +8,9 @@ import { auditLog, companies, type idempotencyKeys } from './schema.ts'
 import { CHANGE_BYTES, STORED_BYTES } from './stored-bytes.ts'
 import { named } from './tables.ts'
 
-// The storage quota of a company. Triggers count most tables in the transaction of a change. Entries of the audit log and
-// idempotent results are counted by one statement at the end of each batch of the API, which checks the quota as well.
+// The storage quota of a company. Triggers count most tables in the transaction of a change; a table whose rows no request
+// updates or deletes has no trigger for that. Entries of the audit log and idempotent results are counted by one statement
+// at the end of each batch of the API, which checks the quota as well.
 
 const change = sql.raw(String(CHANGE_BYTES))
 
@@ -117,7 +118,7 @@ export function recountOf(companyId: number, nowMs: number) {
 }
 
 const DAY_MS = 86_400_000
-/** Of one sweep, every 5 minutes: 1,024 companies in less than a day. */
+/** Companies recounted by one sweep, every 5 minutes: 1,024 take less than a day. */
 const RECOUNTED_AT_ONCE = 4
 
 /** Recounts some companies of a database, each once a day: so a row that was written without its triggers counts too. */

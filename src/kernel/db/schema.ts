@@ -44,7 +44,7 @@ export const companies = sqliteTable(
   'companies',
   {
     id: integer().primaryKey(),
-    /** Small dense number: the high bits of this company's rowids in the full-text tables (`slot << 53 | id`). */
+    /** Small dense number: the high bits of this company's rowids in the full-text tables (`(slot << 53) | id`). */
     slot: integer().notNull(),
     /** In the directory: the binding of the database that has the company's data, and its slot there. Null for this one. */
     database: text(),
@@ -342,6 +342,7 @@ export const catalogItems = sqliteTable(
     price_cents: integer(),
     deleted: flag(),
     search_text: text().notNull(),
+    version: version(),
     ...counted('catalog_items'),
   },
   (t) => [primaryKey({ columns: [t.company_id, t.id] })],
@@ -364,6 +365,7 @@ export const threadContexts = sqliteTable(
     participants_data: text(),
     fetched_at: integer().notNull(),
     updated_at: integer().notNull(),
+    version: version(),
     ...counted('thread_contexts'),
   },
   (t) => [
@@ -392,8 +394,8 @@ export const threadContextLinks = sqliteTable(
 )
 
 /**
- * Whole mail threads. The four texts are stored as the JSON that was sent (`"…"`), since D1 changes lone surrogates and
- * cuts text at U+0000; one over 100,000 bytes is `@` here and stored in `email_thread_segments`.
+ * Whole mail threads. The four texts are stored as JSON (`"…"`), since D1 changes lone surrogates and cuts text at
+ * U+0000.
  */
 export const emailThreads = sqliteTable(
   'email_threads',
@@ -407,9 +409,9 @@ export const emailThreads = sqliteTable(
     subject: text(),
     snippet: text(),
     mail_history_id: text(),
-    /** Bytes of the four texts in this row. */
+    /** Bytes of the four texts and of the content in this row. */
     text_bytes: integer().generatedAlwaysAs(
-      sql`octet_length(coalesce(mail_thread_id, '')) + octet_length(coalesce(subject, '')) + octet_length(coalesce(snippet, '')) + octet_length(coalesce(mail_history_id, ''))`,
+      sql`coalesce(octet_length(mail_thread_id), 0) + coalesce(octet_length(subject), 0) + coalesce(octet_length(snippet), 0) + coalesce(octet_length(mail_history_id), 0) + coalesce(octet_length(content), 0)`,
     ),
     message_count: integer().notNull(),
     first_message_at: integer(),
@@ -422,39 +424,23 @@ export const emailThreads = sqliteTable(
     /** Raised by every write; `content_revision` is the one that wrote the content. */
     revision: integer().notNull(),
     content_revision: integer().notNull(),
-    /** When the content was last read or written, to a day; {@link IN_OBJECT} where R2 holds it; 0 where it is not known. */
+    /** When the content was last read or written, to a day. */
     content_used_at: integer().notNull().default(0),
     ...times(),
     deleted: flag(),
     stored_bytes: stored('email_threads'),
+    /**
+     * The arrays as they were sent, compressed, in base64; null where R2 has them. It is the last column, so that other
+     * columns are read without it. Text travels ten times as fast as a BLOB, which D1 sends as numbers in JSON.
+     */
+    content: text(),
   },
   (t) => [
-    index('email_threads_unused').on(t.content_used_at),
+    index('email_threads_unused').on(t.content_used_at).where(sql`content IS NOT NULL`),
     uniqueIndex('email_threads_identity').on(t.company_id, t.legacy_thread_id, t.account_email),
     index('email_threads_of_account').on(t.company_id, t.account_email, t.created_at, t.id),
   ],
 )
-
-/**
- * Values too large for a row of `email_threads`, in segments of at most 1,400,000 bytes of JSON text, each compressed
- * (Brotli) and base64-encoded: no value comes near D1's limit of 2,000,000 bytes. Joined by `position` they are the text:
- * the members `"participants":…,"labels":…,"messages":…` for the field `content`, else the field's value.
- */
-export const emailThreadSegments = sqliteTable(
-  'email_thread_segments',
-  {
-    thread_id: text()
-      .notNull()
-      .references(() => emailThreads.id),
-    field: text().notNull(),
-    position: integer().notNull(),
-    data: text().notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.thread_id, t.field, t.position] })],
-)
-
-/** `content_used_at` of a thread whose content R2 holds: behind every date. */
-export const IN_OBJECT = 9_000_000_000_000_000
 
 /** Objects of R2, each with the content of one thread as it was at one write: see `resources/mail/objects.ts`. */
 export const emailThreadObjects = sqliteTable(
@@ -464,9 +450,7 @@ export const emailThreadObjects = sqliteTable(
     id: text().primaryKey(),
     company_id: companyId(),
     content_hash: text().notNull(),
-    /** Stored bytes of all segments, and of each: a JSON array of integers. */
     bytes: integer().notNull(),
-    segments: text().notNull(),
     /** `writing` until a thread names it, then `stored`; `replaced` when none does any more; `removing` for good. */
     state: text().notNull().default('writing'),
     /** The thread that names it. */
@@ -479,23 +463,6 @@ export const emailThreadObjects = sqliteTable(
     uniqueIndex('email_thread_objects_thread').on(t.thread_id).where(sql`thread_id IS NOT NULL`),
     index('email_thread_objects_removal').on(t.remove_at).where(sql`remove_at IS NOT NULL`),
     index('email_thread_objects_writing').on(t.company_id).where(sql`state = 'writing'`),
-  ],
-)
-
-/** Segments of a large PUT in progress: its last batch moves them, the sweep removes abandoned ones. */
-export const emailThreadUploads = sqliteTable(
-  'email_thread_uploads',
-  {
-    company_id: companyId(),
-    id: text().notNull(),
-    field: text().notNull(),
-    position: integer().notNull(),
-    data: text().notNull(),
-    created_at: integer().notNull(),
-  },
-  (t) => [
-    primaryKey({ columns: [t.company_id, t.id, t.field, t.position] }),
-    index('email_thread_uploads_created').on(t.created_at),
   ],
 )
 
@@ -563,10 +530,13 @@ export const accountingOutbox = sqliteTable(
     request_body: text(),
     last_error: text(),
     ...times(),
+    /** Its id in the database from which it was moved, since ids are shared by all companies; else null. */
+    source_id: integer(),
     stored_bytes: stored('accounting_outbox'),
   },
   (t) => [
     belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
+    uniqueIndex('accounting_outbox_source').on(t.company_id, t.source_id).where(sql`source_id IS NOT NULL`),
     index('accounting_outbox_due')
       .on(t.company_id, t.next_attempt_at, t.id, t.order_id)
       .where(sql`${t.state} IN ('pending', 'sent')`),
@@ -656,7 +626,7 @@ export const imports = sqliteTable(
     company_id: companyId(),
     /** SHA-256 of the file, hex. */
     hash: text().notNull(),
-    /** Of so many parts, the parts before this one (from 1) are loaded. */
+    /** The number of parts; those before `next_part`, from 1, are loaded. */
     parts: integer().notNull(),
     next_part: integer().notNull(),
     updated_at: integer().notNull(),
@@ -697,7 +667,7 @@ export const idempotencyKeys = sqliteTable(
     position: integer().notNull().default(0),
     /** SHA-256 of method, path, query and body, hex. */
     fingerprint: text().notNull(),
-    /** What the response is made from. */
+    /** The result from which the response is built. */
     result: text(),
     created_at: integer().notNull(),
     ...counted('idempotency_keys'),
@@ -776,35 +746,23 @@ export const moves = sqliteTable('moves', {
 })
 
 /**
- * What triggers do with writes of a company: `copying` logs them, `frozen` refuses them, and `away` too, in a database
- * where the company's data is not, or not yet. `open` is a state within single transactions of a move, and of the new
- * database from just before the old one is `away` until the directory names it.
+ * The states of companies under move. In the source: `copying`, then `read_only`, and `moved` from the switch on. In the
+ * destination: `moved` until the switch, then `writable` until the directory names it. The first statement of each write
+ * refuses `read_only` and `moved`: see `placement.ts`.
  */
 export const companyGuards = sqliteTable(
   'company_guards',
   {
     company_id: integer().primaryKey(),
-    state: text({ enum: ['copying', 'frozen', 'away', 'open'] }).notNull(),
+    state: text({ enum: ['copying', 'read_only', 'moved', 'writable'] }).notNull(),
     /** Where the data is, or is copied to, and its slot there. */
     destination: text().notNull(),
     slot: integer().notNull(),
     /** The highest id of the source's audit log that is copied into this database. */
     audit_id: integer().notNull().default(0),
-    frozen_at: integer(),
+    read_only_at: integer(),
   },
-  (t) => [check('company_guards_state', sql`${t.state} IN ('copying', 'frozen', 'away', 'open')`)],
-)
-
-/** The keys, as JSON, of rows that were written while their company is copied. */
-export const moveLog = sqliteTable(
-  'move_log',
-  {
-    id: integer().primaryKey(),
-    company_id: integer().notNull(),
-    table_name: text().notNull(),
-    key: text().notNull(),
-  },
-  (t) => [index('move_log_company').on(t.company_id, t.table_name, t.id)],
+  (t) => [check('company_guards_state', sql`${t.state} IN ('copying', 'read_only', 'moved', 'writable')`)],
 )
 
 /** A composite foreign key without `ON DELETE`: nothing is deleted by cascade. */

@@ -1,22 +1,22 @@
 /*
- * What a row takes of its company's storage quota, as SQL: its own bytes, its entries in indexes and the full-text tables,
- * and its share of what triggers write for it. Each is a generated column `stored_bytes`, so that triggers, the recount and
- * tests have one definition. The numbers were measured with `dbstat` on rows of typical and of extreme lengths. Text that
- * repeats nothing takes up to twice as much of the full-text tables.
+ * The bytes of a row in its company's storage quota, as SQL: the row, its entries in indexes and full-text tables, and its
+ * share of the rows written by triggers. Each is a generated column `stored_bytes`, the one definition for triggers, the
+ * recount and tests. The numbers were measured with `dbstat` on rows of typical and of extreme lengths. Text without
+ * repetition takes up to twice as much of the full-text tables.
  */
 
 const octets = (...columns: string[]) => columns.map((name) => `coalesce(octet_length(${name}), 0)`).join(' + ')
 
-/** A row of `text_bytes` in a table: what is left of a page after a row of more than a third of it is lost. */
+/** A row of `text_bytes` in a table. Rows of more than a third of a page waste the rest of it. */
 const IN_TABLE = `text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16))`
 
-/** The same WITHOUT ROWID, where a row of more than a quarter of a page has a page of its own for what is over 489 bytes. */
+/** A row WITHOUT ROWID. Rows of more than a quarter of a page put all but 489 bytes on a page of their own. */
 const inTree = (text: string) => `iif(${text} > 950, max(${text}, 4550), (${text}) * 9 / 8)`
 
 /** Indexed as trigrams, and with a separator around each character. @param length in characters */
 const trigrams = (length: string) => `17 * (${length}) / 2 + 5 * min(${length}, 60) / 2`
 
-/** Of {@link IN_TABLE}, and of long expressions. */
+/** Lengths of texts, for {@link IN_TABLE} and for long expressions. */
 export const TEXT_BYTES = {
   clients: octets(
     ...['company_name', 'first_name', 'last_name', 'email', 'website', 'phone', 'company_name_key', 'first_name_key'],
@@ -36,14 +36,14 @@ export const TEXT_BYTES = {
   idempotency_keys: octets('key', 'fingerprint', 'result'),
 }
 
-/** A deleted client, line or item is not searched. */
+/** A deleted client, line or item is not indexed. */
 const unlessDeleted = (bytes: string) => `iif(deleted, 0, ${bytes})`
 
-/** Of an entry of `thread_context_links`; an element without an id counts as one too. */
+/** Counts entries of `thread_context_links`; an element without an id counts too. */
 const elements = (column: string) => `json_array_length(iif(json_valid(${column}), ${column}, '[]'))`
 const LINKS = `(max(${elements('clients_data')}, client_id IS NOT NULL) + ${elements('orders_data')})`
 
-/** What a client is found by. Long texts repeat trigrams that the index has. */
+/** The indexed text of a client. Long texts repeat trigrams. */
 const CLIENT_TEXT = 'length(search_text) + length(phone_digits)'
 
 export const STORED_BYTES = {
@@ -55,7 +55,7 @@ export const STORED_BYTES = {
   artworks: `52 + (${octets('name', 'print_method', 'placements', 'colors', 'preview_url', 'status')}) * 17 / 16`,
   catalog_items: `32 + ${IN_TABLE} + ${unlessDeleted(`48 + ${trigrams('length(search_text)')}`)}`,
   thread_contexts: `70 + ${IN_TABLE} + ${octets('thread_id', 'legacy_thread_id')} + ${LINKS} * (36 + 11 * octet_length(thread_id) / 5)`,
-  // The texts are in `mail_bytes`; this has the row of a first segment too.
+  // The texts and the content are in `mail_bytes`; this has the row of an object in R2 too.
   email_threads: '410 + 16 * octet_length(account_email) / 5 + 21 * octet_length(legacy_thread_id) / 10',
   // A delivered event has no body, and is removed after 7 days.
   accounting_outbox: `iif(state = 'done', 0, 90 + (${octets('operation', 'state', 'request_id', 'request_body', 'last_error')}) * 17 / 16)`,

@@ -9,24 +9,21 @@ import {
   auditLog,
   changes,
   companies,
-  emailThreadUploads,
   idempotencyKeys,
   integrations,
   webhookEndpoints,
 } from './schema.ts'
 
-// What the cron trigger does: the only code that reads a whole database, across companies.
+// The work of the cron trigger: no other code reads a whole database, across companies.
 
 const DAY_MS = 86_400_000
-const UPLOAD_TTL_MS = 900_000
 const CHANGES_TTL_MS = 31 * DAY_MS
 
 /** How long a response can be repeated. */
 export const IDEMPOTENCY_TTL_MS = DAY_MS
 
-/** Rows that one statement removes while others wait; an upload has up to 2 MB. */
+/** Rows that one statement removes while others wait. */
 const CHUNK_ROWS = 3_000
-const CHUNK_UPLOADS = 10
 
 /** For one table in one sweep: 300,000 rows are what 200 tokens write at their limit. D1 allows 1,000 statements. */
 const MAX_CHUNKS = 100
@@ -75,7 +72,7 @@ export async function listWebhookCompanies(db: Database, nowMs: number): Promise
   return rows.map((row) => row.companyId)
 }
 
-/** What a gauge counts at most, so that its cost has a limit: a larger count means the limit or more. */
+/** Limits the count of a gauge and so its cost; a gauge at the limit means that or more. */
 const GAUGE_MAX = 10_000
 
 /**
@@ -121,7 +118,7 @@ export async function readGauges(binding: D1Database, nowMs: number) {
 
 /**
  * Removes entries of administrators after 400 days, audit rows after 90, changes after 31, delivered accounting events
- * after 7, results of idempotent requests after one, and uploads after 15 minutes.
+ * after 7, and results of idempotent requests after one.
  */
 export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
   const orm = drizzle(binding)
@@ -130,8 +127,6 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number): Pro
     WHERE at < ${nowMs - 90 * DAY_MS} AND ${ofSettled} ORDER BY at LIMIT ${CHUNK_ROWS})`
   const delivered = sql`id IN (SELECT id FROM accounting_outbox
     WHERE state = 'done' AND updated_at < ${nowMs - 7 * DAY_MS} AND ${ofSettled} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`
-  const uploads = sql`rowid IN (SELECT rowid FROM email_thread_uploads
-    WHERE created_at < ${nowMs - UPLOAD_TTL_MS} AND ${ofSettled} ORDER BY created_at LIMIT ${CHUNK_UPLOADS})`
   const old = sql`(company_id, sequence) IN (SELECT company_id, sequence FROM changes
     WHERE at < ${nowMs - CHANGES_TTL_MS} AND ${ofSettled} ORDER BY at LIMIT ${CHUNK_ROWS})`
   const keys = sql`rowid IN (SELECT rowid FROM idempotency_keys
@@ -149,7 +144,6 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number): Pro
     (await db.writeIdempotent([uncount(idempotencyKeys, keys), orm.delete(idempotencyKeys).where(keys)]))[1]
   await removeInChunks(removeKeys, CHUNK_ROWS)
   await removeInChunks(() => orm.delete(accountingOutbox).where(delivered), CHUNK_ROWS)
-  await removeInChunks(() => orm.delete(emailThreadUploads).where(uploads), CHUNK_UPLOADS)
 }
 
 async function removeInChunks(remove: () => PromiseLike<D1Result>, chunkRows: number): Promise<void> {

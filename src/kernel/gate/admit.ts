@@ -17,6 +17,7 @@ const REFUSALS = {
   invalid_token: 'The token is unknown, revoked or expired: create another one in the developer settings',
 } as const
 
+/** By the token itself, so that a known one is not hashed again. */
 const states = new LruCache<string, TokenState>({ maxWeight: 10_000 })
 
 /**
@@ -28,20 +29,19 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   const header = c.req.header('authorization')
   const secret = BEARER.exec(header ?? '')?.[1]
   if (!secret) throw unauthenticated(header ? 'wrong_form' : 'no_header')
-  const hash = hashToken(secret)
-  const state = states.get(hash) ?? new TokenState()
-  const networks = networksOf(c.req.header('cf-connecting-ip') ?? 'unknown')
-  const delayMs = state.lastToken(now) ? 0 : delayLookup(networks, hash, now)
+  const state = states.get(secret) ?? new TokenState(hashToken(secret))
+  const networks = () => networksOf(c.req.header('cf-connecting-ip') ?? 'unknown')
+  const delayMs = state.lastToken(now) ? 0 : delayLookup(networks(), state.hash, now)
   if (delayMs > 0) throw tooManyUnknown(delayMs)
 
-  states.set(hash, state)
+  states.set(secret, state)
   const isWrite = !['GET', 'HEAD'].includes(c.req.method)
-  const client = new TokenClient(c, hash, state)
+  const client = new TokenClient(c, state)
   const admission = await client.admit(isWrite)
   if (admission.kind === 'unknown') {
     // Random tokens must not displace the others.
-    states.delete(hash)
-    throw (await refuseUnknown(c.env, networks, c.get('requestId'), now)) ?? unauthenticated('invalid_token')
+    states.delete(secret)
+    throw (await refuseUnknown(c.env, networks(), c.get('requestId'), now)) ?? unauthenticated('invalid_token')
   }
   if (admission.kind === 'ended') throw unauthenticated('invalid_token')
   const { token, decision, isTouchDue } = admission

@@ -113,7 +113,7 @@ export class RateLimiter extends DurableObject<Env> {
     if (this.stored?.identity) this.store(1, false)
   }
 
-  /** Of the last day, by hour. */
+  /** Returns the use of the last day, by hour. */
   usage(): HourOfUsage[] {
     return this.hours
   }

@@ -1,4 +1,4 @@
-/** What a token may be permitted to do. A new token has all permissions unless some are named. */
+/** Permissions of tokens. A new token has all permissions unless some are named. */
 export const PERMISSIONS = [
   'clients:read',
   'clients:write',

@@ -9,7 +9,7 @@ const UNKNOWN = 0
 
 /** The part that survives the eviction of the object. */
 export interface StoredWrites {
-  /** Whose bookmarks these are; null while unknown. */
+  /** Its bookmarks are of this database; null while unknown. */
   database: string | null
   bookmark: string | null
   /** Whether a write may be unsettled, begun before this row or after it. */

@@ -36,11 +36,9 @@ const RETRY_MS = 5_000
 export class TokenClient {
   readonly state: TokenState
   private readonly c: Context<GateEnv>
-  private readonly hash: string
 
-  constructor(c: Context<GateEnv>, hash: string, state: TokenState) {
+  constructor(c: Context<GateEnv>, state: TokenState) {
     this.c = c
-    this.hash = hash
     this.state = state
   }
 
@@ -55,7 +53,7 @@ export class TokenClient {
     const refusal = isRetry ? null : this.refuse(now)
     if (refusal) return refusal
     const answer = await this.call(
-      async (object, report) => object.admit(this.hash, { ...report, isWrite }),
+      async (object, report) => object.admit(state.hash, { ...report, isWrite }),
       1,
       isRetry,
     )
@@ -114,8 +112,11 @@ export class TokenClient {
   /** A new stub for each call: one that has failed is of no further use. */
   private open(): LimiterStub {
     const { RATE_LIMITER } = this.c.env
+    const { state } = this
+    // The hint only matters for the call that creates the object.
+    if (state.objectId) return RATE_LIMITER.get(state.objectId)
     const hint = locationHint(this.c.req.raw.cf)
-    return RATE_LIMITER.get(RATE_LIMITER.idFromName(this.hash), hint && { locationHint: hint })
+    return RATE_LIMITER.get(RATE_LIMITER.idFromName(state.hash), hint && { locationHint: hint })
   }
 
   /** Null while the object fails or is silent. @param isRetry whether the call finds out if that has ended */
@@ -133,6 +134,7 @@ export class TokenClient {
     const sent = (async () => send(this.open(), { ...usage, ...(unsent && { seen: unsent }) }))().then((answer) => {
       if (state.unsent === unsent) state.unsent = undefined
       state.receive(answer, askedAt)
+      state.objectId ??= this.c.env.RATE_LIMITER.idFromName(state.hash)
       return answer
     })
     const ended = withSilenceLimit(sent, () => state.answeredAt, isRetry ? BUDGET_MS.limiter : BUDGET_MS.silence)
@@ -168,7 +170,7 @@ export class TokenClient {
     const now = Date.now()
     let isTouchDue = false
     if (!state.cached || now >= state.cached.until) {
-      const found = await findToken(this.c.env.DB, this.hash, this.c.get('databaseUse'))
+      const found = await findToken(this.c.env.DB, state.hash, this.c.get('databaseUse'))
       verifySchema(found.applied)
       isTouchDue = now - found.lastUsedAt >= LAST_USED_EVERY_MS
       state.cached = found.token === undefined ? null : { token: found.token, until: now + TOKEN_MS }
@@ -241,10 +243,11 @@ export class RequestUsage implements Meter {
       batches.release(permit, durationMs)
       this.charge(durationMs)
     }
-    const ended = withDeadline(work, BUDGET_MS.database).then(
+    const ended = work.then(
       ({ durationMs }) => end(durationMs),
       () => end(Math.min(Date.now() - startedAt, FAILED_BATCH_MS)),
     )
+    // Past its deadline, the batch still counts when it ends.
     this.client.waitUntil(ended)
     await ended
     return work

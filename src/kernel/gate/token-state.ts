@@ -14,6 +14,10 @@ const NEARLY_USED_MS = 500
 
 /** One token in this isolate: a refusal until its reset, the allowance while its object fails, and unreported usage. */
 export class TokenState {
+  /** SHA-256 of the token, lower-case hex: the name of its object. */
+  readonly hash: string
+  /** The id of its object, once that has responded. */
+  objectId: DurableObjectId | undefined
   cached: CachedToken | null = null
   /** By the last answer, less the unreported usage. */
   remaining: Remaining = { remaining: LIMIT, resetAt: 0, databaseMs: DATABASE_LIMIT_MS }
@@ -24,6 +28,10 @@ export class TokenState {
   answeredAt = 0
   /** When an object that fails is called again. */
   retryAt: number | null = null
+
+  constructor(hash: string) {
+    this.hash = hash
+  }
 
   /** The token if it was valid when this isolate last saw it. */
   lastToken(now: number): Token | null {

@@ -30,11 +30,11 @@ export interface RemainingTime {
   databaseMs: number
 }
 
-/** What is left of a token's window. */
+/** Remaining allowance of a token's window. */
 export interface Remaining extends RemainingTime {
   /** Requests. */
   remaining: number
-  /** Of the token's company; absent while unknown. */
+  /** Remaining time of the token's company; absent while unknown. */
   company?: RemainingTime
 }
 
@@ -75,7 +75,7 @@ function advance(window: Window | undefined, now: number, limitMs: number): Wind
   return { startedAt: debtMs > 0 ? window.startedAt + passed * WINDOW_MS : now, count: 0, databaseMs: debtMs }
 }
 
-/** What remains of the company's time by `now`, as of an earlier answer: windows pass by time alone. */
+/** Remaining time of the company at `now`, by an earlier response: windows pass by time alone. */
 export function companyRemainingAt(earlier: RemainingTime | undefined, now: number): RemainingTime {
   const window = earlier && {
     startedAt: earlier.resetAt - WINDOW_MS,

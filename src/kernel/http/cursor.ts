@@ -6,7 +6,7 @@ import { type ApiError, invalid } from './errors.ts'
 const CURSOR_TTL_MS = 7 * 86_400_000
 
 /** The position in a list. Keep it short, since it is part of URLs. */
-export type CursorPlace = readonly (string | number | null)[]
+export type CursorPosition = readonly (string | number | null)[]
 
 /** The scope of a cursor: only the same company and query can use it. */
 export interface CursorScope {
@@ -20,11 +20,11 @@ export interface CursorScope {
 }
 
 /**
- * Writes an opaque cursor: base64url of `HMAC-SHA-256 (16 bytes) | JSON [place, time]`. The signature covers the scope,
+ * Writes an opaque cursor: base64url of `HMAC-SHA-256 (16 bytes) | JSON [position, time]`. The signature covers the scope,
  * which is not contained.
  */
-export function writeCursor(scope: CursorScope, place: CursorPlace): string {
-  const payload = Buffer.from(JSON.stringify([place, Math.floor(scope.now / 1_000)]))
+export function writeCursor(scope: CursorScope, position: CursorPosition): string {
+  const payload = Buffer.from(JSON.stringify([position, Math.floor(scope.now / 1_000)]))
   const [key = ''] = scope.credentialsKey.split(',')
   return Buffer.concat([sign(scope, key, payload), payload]).toString('base64url')
 }
@@ -35,16 +35,16 @@ export function writeCursor(scope: CursorScope, place: CursorPlace): string {
  * @param ttlMs the cursor's lifetime
  * @throws ApiError 400 for a cursor that is malformed, expired, or of another company or query
  */
-export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TTL_MS): CursorPlace {
+export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TTL_MS): CursorPosition {
   const bytes = Buffer.from(cursor, 'base64url')
   const [signature, payload] = [bytes.subarray(0, MAC_BYTES), bytes.subarray(MAC_BYTES)]
   const isSigned = scope.credentialsKey.split(',').some((key) => {
     return signature.length === MAC_BYTES && timingSafeEqual(sign(scope, key, payload), signature)
   })
   if (!isSigned) throw refusal('is not a cursor of this list: take `next_cursor` of a response to the same query')
-  const [place, writtenAt]: [CursorPlace, number] = JSON.parse(payload.toString())
+  const [position, writtenAt]: [CursorPosition, number] = JSON.parse(payload.toString())
   if (scope.now - writtenAt * 1_000 > ttlMs) throw refusal('has expired: begin again without it')
-  return place
+  return position
 }
 
 const MAC_BYTES = 16

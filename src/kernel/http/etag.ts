@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { invalid } from './errors.ts'
 
 /** Reads the entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every tag. */
@@ -41,12 +40,26 @@ export function taggedResponse(
   { headers, ifNoneMatch }: { headers: Record<string, string>; ifNoneMatch: string | null },
 ): Response {
   const text = JSON.stringify(body)
-  const etag = `"${version}-${hash('sha256', text).slice(0, 16)}"`
+  const etag = `"${version}-${hash64(text)}"`
   const known = etagsOf(ifNoneMatch)
   const isKnown = known === '*' || known.includes(etag)
   const tagged = { ...headers, ETag: etag }
   if (isKnown) return new Response(null, { status: 304, headers: tagged })
   return new Response(text, { headers: { ...tagged, 'Content-Type': 'application/json' } })
+}
+
+/**
+ * Sixteen hex digits of a text: two lanes of FNV-1a over its UTF-16 units, mixed at the end. The version tells states of
+ * the resource apart; the hash covers the rest of the body, such as an order's client. SHA-256 took a tenth of a read's time.
+ */
+function hash64(text: string): string {
+  let [a, b] = [0x811c9dc5, 0x9e3779b9]
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index)
+    a = Math.imul(a ^ unit, 0x01000193)
+    b = Math.imul(b ^ unit ^ (a >>> 15), 0x85ebca6b)
+  }
+  return [a ^ (b >>> 13), b ^ (a >>> 16)].map((lane) => (lane >>> 0).toString(16).padStart(8, '0')).join('')
 }
 
 /**

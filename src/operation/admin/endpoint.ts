@@ -1,4 +1,4 @@
-import type { MiddlewareHandler } from 'hono'
+import type { Hono, MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
 import {
@@ -29,7 +29,7 @@ const HEADERS = { 'Cache-Control': 'private, no-store' }
  * value is sent as JSON, a `Response` unchanged.
  */
 export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>): Route {
-  return (app) => {
+  const mount = (app: Hono<AppEnv>) => {
     const steps: MiddlewareHandler<AppEnv>[] = [openAdmin(contract)]
     if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
     steps.push(validate('query', contract.query ?? NO_QUERY))
@@ -39,6 +39,7 @@ export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>):
       return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
     })
   }
+  return { contract, mount }
 }
 
 /** Identifies the caller and checks the role. */

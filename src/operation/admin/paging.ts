@@ -1,24 +1,5 @@
-import * as z from 'zod/mini'
-import { type Contract, cursorText, nextPage, PER_PAGE_MAX, wholeNumber } from '../../kernel/api/contract.ts'
-import { type CursorPlace, readCursor, writeCursor } from '../../kernel/http/cursor.ts'
-
-const PER_PAGE_DEFAULT = 50
-
-/** The query of the administration API's lists. */
-export const adminPage = {
-  per_page: z
-    ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
-    .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
-  cursor: z.optional(cursorText),
-}
-
-/** The response of the administration API's lists. */
-export function adminPageOf<T extends z.ZodMiniType>(element: T) {
-  return z.strictObject({
-    data: z.array(element),
-    pagination: z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage }),
-  })
-}
+import type { Contract } from '../../kernel/api/contract.ts'
+import { type CursorPosition, readCursor, writeCursor } from '../../kernel/http/cursor.ts'
 
 /** A part of `AdminContext`, since contracts are also read where the types of bindings are unknown. */
 interface Scope {
@@ -48,10 +29,10 @@ interface PageQuery {
 export function openAdminPage(contract: Contract, query: PageQuery, context: Scope) {
   const { per_page, cursor, ...filters } = query
   const scope = cursorScope(contract, context, filters)
-  const after: CursorPlace | null = cursor === undefined ? null : readCursor(scope, cursor)
+  const after: CursorPosition | null = cursor === undefined ? null : readCursor(scope, cursor)
 
   /** @param placeOf the cursor's key of a row */
-  function page<Row, Element>(rows: Row[], present: (row: Row) => Element, placeOf: (row: Row) => CursorPlace) {
+  function page<Row, Element>(rows: Row[], present: (row: Row) => Element, placeOf: (row: Row) => CursorPosition) {
     const shown = rows.slice(0, per_page)
     const last = rows.length > per_page ? shown.at(-1) : undefined
     const next_cursor = last === undefined ? null : writeCursor(scope, placeOf(last))

@@ -3,7 +3,7 @@ import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
-import type { CursorPlace } from '../../kernel/http/cursor.ts'
+import type { CursorPosition } from '../../kernel/http/cursor.ts'
 import type { AdminCompany, AdminContext, Membership } from './context.ts'
 
 const { id, name, suspended } = companies
@@ -55,9 +55,9 @@ interface Found<Row> {
  */
 export async function listFromEach<Row>(
   context: AdminContext,
-  after: CursorPlace | null,
+  after: CursorPosition | null,
   limit: number,
-  list: (context: AdminContext, after: CursorPlace | null, limit: number) => Promise<Row[]>,
+  list: (context: AdminContext, after: CursorPosition | null, limit: number) => Promise<Row[]>,
 ): Promise<Found<Row>[]> {
   const databases = openEach(context.env)
   const first = after === null ? 0 : databases.findIndex(({ name }) => name === after.at(-1))

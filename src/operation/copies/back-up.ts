@@ -26,7 +26,7 @@ import {
 import { listBackups, readManifest } from './store.ts'
 import { TABLES, type TablePlan } from './tables.ts'
 
-/** Limits the text of one part, in characters. Only a larger page exceeds it. */
+/** A part is written after the page with which its text has this many characters, or earlier at twice as many. */
 const PART_CHARACTERS = 3_000_000
 /** Rows that change while they are read are read up to this often. */
 const MAX_READS = 5
@@ -45,7 +45,8 @@ export interface BackupState {
   /** The position in the reversed list of tables, and the key in that table. */
   table: number
   after: (string | number | null)[] | null
-  parts: Part[]
+  /** The number of written parts. */
+  parts: number
 }
 
 export interface BackupContext extends CompanyContext {
@@ -81,7 +82,7 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
     appended: { ...base?.appended },
     table: TABLES.length - 1,
     after: null,
-    parts: [],
+    parts: 0,
   }
 }
 
@@ -92,25 +93,21 @@ function nullWhenDamaged(error: unknown): null {
 }
 
 /**
- * Backs up one page of a table, or completes the backup with its manifest. A repeated step writes the same parts.
+ * Reads one page of a table for the next part. After an interruption, the backup continues with the state as of the last
+ * part written, and writes later ones again.
  *
- * @returns the state of the backup; null when it is complete
+ * @returns the state of the backup; null when all tables are read
  */
 export async function stepBackup(
   context: BackupContext,
   state: BackupState,
-  nowMs: number,
+  writer: PartWriter,
 ): Promise<BackupState | null> {
   const plan = TABLES[state.table]
-  if (!plan) {
-    await endBackup(context, state, nowMs)
-    return null
-  }
-  const writer = new PartWriter(context, state)
-  const after = await copyPage(context, plan, state, writer)
-  await writer.flush()
-  const parts = [...state.parts, ...writer.parts]
-  return { ...state, parts, after, table: after ? state.table : state.table - 1 }
+  if (!plan) return null
+  const appended = { ...state.appended }
+  const after = await copyPage(context, plan, { ...state, appended }, writer)
+  return { ...state, appended, after, table: after ? state.table : state.table - 1 }
 }
 
 /** @returns the key after which the next page begins; null at the end of the table */
@@ -166,42 +163,59 @@ function versionsOf({ feed }: TablePlan, lines: readonly Line[]): Version[] {
   return lines.map(({ row }) => [row.id ?? null, Number(row[feed.version])])
 }
 
-/** Writes lines to the next parts of a backup. */
-class PartWriter {
-  readonly parts: Part[] = []
+/** Gathers lines of several pages, and writes them as the next parts of a backup. */
+export class PartWriter {
   private readonly context: BackupContext
-  private readonly state: BackupState
+  private readonly at: string
+  private number: number
   private lines: Line[] = []
   private characters = 0
+  private written: Part[] = []
 
-  constructor(context: BackupContext, state: BackupState) {
+  constructor(context: BackupContext, { at, parts }: BackupState) {
     this.context = context
-    this.state = state
+    this.at = at
+    this.number = parts
   }
 
   async add(lines: readonly Line[]): Promise<void> {
     for (const line of lines) {
       this.lines.push(line)
       this.characters += Object.values(line.row).reduce((sum: number, value) => sum + String(value).length + 20, 0)
+      if (this.characters >= 2 * PART_CHARACTERS) await this.flush()
     }
-    if (this.characters >= PART_CHARACTERS) await this.flush()
   }
 
-  async flush(): Promise<void> {
+  private async flush(): Promise<void> {
     if (this.lines.length === 0) return
     const { bucket, companyId } = this.context
-    const number = this.state.parts.length + this.parts.length + 1
-    const { part, bytes } = packPart(partKey(companyId, this.state.at, number), this.lines)
+    const { part, bytes } = packPart(partKey(companyId, this.at, ++this.number), this.lines)
     await withDeadline(bucket.put(part.key, bytes), BUDGET_MS.storage)
-    this.parts.push(part)
+    this.written.push(part)
     this.lines = []
     this.characters = 0
   }
+
+  get isFull(): boolean {
+    return this.characters >= PART_CHARACTERS
+  }
+
+  /** Writes the waiting lines, and takes all parts written since the last call. */
+  async take(): Promise<Part[]> {
+    await this.flush()
+    return this.written.splice(0)
+  }
 }
 
-async function endBackup(context: BackupContext, state: BackupState, nowMs: number): Promise<void> {
+/** Completes a backup with its manifest. */
+export async function endBackup(
+  context: BackupContext,
+  state: BackupState,
+  parts: Part[],
+  nowMs: number,
+): Promise<void> {
   const { companyId: company_id, bucket } = context
-  const { at, kind, previous, sequence, appended, parts } = state
+  const { at, kind, previous, sequence, appended } = state
   const names = TABLES.flatMap(({ name, feed }) => [name, ...(feed?.parts ?? []).map(({ table }) => table)])
   const counts = await countRows(context, names)
   const found = await readCompany(context)

@@ -2,10 +2,24 @@ import type { Env } from '../../env.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import { openDatabase } from '../../kernel/db/client.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
-import { forEachDatabase, openCompany, type PlacedContext, syncDirectory, thaw } from '../../kernel/db/placement.ts'
+import {
+  endStaleReadOnly,
+  forEachDatabase,
+  openCompany,
+  type PlacedContext,
+  syncDirectory,
+} from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/log.ts'
-import { type BackupState, beginBackup, removeOldBackups, stepBackup } from './back-up.ts'
-import { BackupError } from './format.ts'
+import {
+  type BackupContext,
+  type BackupState,
+  beginBackup,
+  endBackup,
+  PartWriter,
+  removeOldBackups,
+  stepBackup,
+} from './back-up.ts'
+import { BackupError, type Part } from './format.ts'
 import { moveFor } from './move-company.ts'
 import type { MoveResult, RecoveryProgress, RestoreResult } from './protocol.ts'
 import { recordBackup } from './queries.ts'
@@ -21,6 +35,9 @@ const CALL_MS = 5_000
 /** A longer backup starts again, since its rows are from too many different times. */
 const MAX_BACKUP_MS = 12 * 3_600_000
 const EVERY_MS = 24 * 3_600_000
+/** A value of the object's storage for each part of the backup under way: one list would outgrow a value. */
+const PART = 'part/'
+const partName = (index: number) => `${PART}${String(index).padStart(8, '0')}`
 /** Companies started by one sweep: 1,440 a day, with at most 1,024 in each database. */
 const STARTED_AT_ONCE = 5
 
@@ -36,20 +53,42 @@ export class CompanyBackup extends CompanyObject {
     const endMs = Date.now() + RUN_MS
     const stored = kv.get<BackupState>('backup')
     const isFresh = stored && Date.now() - Date.parse(stored.at) < MAX_BACKUP_MS
-    let state = isFresh ? stored : await beginBackup(store, Date.now())
-    while (state) {
-      kv.put('backup', state)
-      if (Date.now() >= endMs) return Date.now()
-      const { at, kind, parts } = state
-      state = await stepBackup(store, state, Date.now())
-      if (state) continue
-      kv.delete('backup')
-      await recordBackup(context, Date.parse(at))
-      const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-      log('backup', { company_id: context.companyId, kind, parts: parts.length, bytes, began_at: at })
-      await removeOldBackups(store, Date.now())
+    if (!isFresh) this.forgetBackup()
+    const begun = isFresh ? stored : await beginBackup(store, Date.now())
+    if (!begun) return null
+    const writer = new PartWriter(store, begun)
+    for (let state = begun; ; ) {
+      const after = await stepBackup(store, state, writer)
+      const isOver = Date.now() >= endMs
+      if (!after || isOver || writer.isFull) {
+        const parts = await writer.take()
+        state = { ...(after ?? state), parts: state.parts + parts.length }
+        for (const [index, part] of parts.entries()) kv.put(partName(state.parts - parts.length + index), part)
+        kv.put('backup', state)
+      } else state = after
+      if (!after) {
+        await this.endBackup(store, state)
+        return null
+      }
+      if (isOver) return Date.now()
     }
-    return null
+  }
+
+  private async endBackup(context: BackupContext, state: BackupState): Promise<void> {
+    const parts = [...this.ctx.storage.kv.list<Part>({ prefix: PART })].map(([, part]) => part)
+    await endBackup(context, state, parts, Date.now())
+    await recordBackup(context, Date.parse(state.at))
+    this.forgetBackup()
+    const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
+    const { at, kind } = state
+    log('backup', { company_id: context.companyId, kind, parts: parts.length, bytes, began_at: at })
+    await removeOldBackups(context, Date.now())
+  }
+
+  private forgetBackup(): void {
+    const { kv } = this.ctx.storage
+    kv.delete('backup')
+    for (const [name] of [...kv.list({ prefix: PART })]) kv.delete(name)
   }
 
   /**
@@ -66,7 +105,7 @@ export class CompanyBackup extends CompanyObject {
       if (!state) {
         const begun = await beginRestore(context, untilMs)
         if (typeof begun === 'string') return { problem: begun }
-        kv.delete('backup')
+        this.forgetBackup()
         state = begun
       }
       if (state.untilMs !== untilMs) return { problem: 'restored_otherwise' }
@@ -121,7 +160,7 @@ export class CompanyBackup extends CompanyObject {
       await before
       const result = await moveFor(this.env, by, destination, CALL_MS)
       // The backup's state belongs to the old database.
-      kv.delete('backup')
+      this.forgetBackup()
       return result
     }
     const result = run()
@@ -144,8 +183,8 @@ export class CompanyBackup extends CompanyObject {
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (binding) => {
     const context = { companyId: 0, db: openDatabase(binding) }
-    const [[thawed]] = await context.db.writeIdempotent([thaw(nowMs)])
-    if (thawed) log('move_interrupted', { company_id: thawed.company_id }, 'error')
+    const [[ended]] = await context.db.writeIdempotent([endStaleReadOnly(nowMs)])
+    if (ended) log('move_interrupted', { company_id: ended.company_id }, 'error')
     await saveSequences(context, env.BACKUPS)
     const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
     await Promise.all(

@@ -7,8 +7,7 @@ import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, databaseNames, openCompany } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/log.ts'
 import { BEGINNING, type Move, MoveError, type MoveState, stepMove } from './move.ts'
-import { deleteMove, endGuard, findMove } from './move-queries.ts'
-import { isAway } from './ownership-queries.ts'
+import { deleteMove, endGuard, findMove, hasMoved } from './ownership-queries.ts'
 import type { MoveProblem, MoveResult } from './protocol.ts'
 
 /**
@@ -23,8 +22,8 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
   const { move, startedAt } = found
   let state: MoveState | null = found.state
   const { source, destination: end } = move
-  const progress = (done: boolean, { step, rows, frozenMs }: MoveState) =>
-    ({ done, source, destination: end, step, rows, frozen_ms: frozenMs }) as const
+  const progress = (done: boolean, { step, rows, refusedMs }: MoveState) =>
+    ({ done, source, destination: end, step, rows, frozen_ms: refusedMs }) as const
   if (!state) return progress(true, { ...BEGINNING, step: 'remove' })
   try {
     for (;;) {
@@ -35,7 +34,7 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
           source,
           destination,
           rows: state.rows,
-          frozen_ms: state.frozenMs,
+          frozen_ms: state.refusedMs,
         })
         return progress(true, state)
       }
@@ -75,13 +74,13 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
   const isUndone = state.step.startsWith('undo')
   if (destination === row.destination && !isUndone) return { move, state, startedAt: row.started_at }
   if (destination !== row.source) return { problem: 'moving_elsewhere' }
-  if (await isAway(move.from)) return { problem: 'has_moved' }
+  if (await hasMoved(move.from)) return { problem: 'has_moved' }
   return { move, state: isUndone ? state : { ...state, step: 'undo', table: 0 }, startedAt: row.started_at }
 }
 
 /** Ends a move whose destination is no longer bound; the copied rows stay there. */
 async function takeBack(move: Move): Promise<Found> {
-  if (await isAway(move.from)) return { problem: 'has_moved' }
+  if (await hasMoved(move.from)) return { problem: 'has_moved' }
   await endGuard(move.from)
   await deleteMove({ companyId: move.companyId, db: move.directory })
   return { move, state: null, startedAt: 0 }

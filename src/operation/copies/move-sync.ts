@@ -1,10 +1,21 @@
+import { hash } from 'node:crypto'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'
-import type { Row, Value } from './format.ts'
-import { clearLog, findKeys, isAmong, measureLog, putRows, readLog, removeKeys } from './move-queries.ts'
-import { CHANGES, MOVED, type MovedTable } from './move-tables.ts'
-import { type Compared, readCompared, readEnds, readNewestChange } from './ownership-queries.ts'
-import { readPages } from './queries.ts'
+import type { Line, Row, Value } from './format.ts'
+import {
+  appendAudit,
+  type Copied,
+  findLastCopied,
+  isAmong,
+  type Key,
+  putRows,
+  readStamps,
+  removeKeys,
+  textOf,
+} from './move-queries.ts'
+import { readEnds } from './ownership-queries.ts'
+import { readChanged, readPages, readParts, readTable } from './queries.ts'
+import { MOVED, type TablePlan } from './tables.ts'
 
 /** The databases differ, and not only by a concurrent write. */
 export class DifferenceError extends Error {
@@ -17,49 +28,236 @@ export interface Ends {
   to: CompanyContext
 }
 
-/** Tables compared page by page while the company is written. */
-export const COMPARED = [...MOVED, CHANGES]
+/** The last change of the feed that is copied, by table. */
+export type Since = Record<string, number>
+
+/** Whether the feed names all changed rows, which are never deleted. */
+const isByFeed = (plan: TablePlan) => plan.feed !== undefined && plan.stamp === undefined
+
+/** Limits the tables read at once: each holds a page of both databases in memory. */
+const SIDE_BY_SIDE = 4
+const PAGE_ROWS = 500
+const ATTEMPTS = 5
+
+export const startFeeds = (sequence: number): Since =>
+  Object.fromEntries(MOVED.filter(isByFeed).map(({ name }) => [name, sequence]))
+
+/** The table in the destination, whose ids may be its own. */
+const atDestination = (plan: TablePlan): TablePlan =>
+  plan.sourceId ? { ...plan, key: [plan.sourceId], without: ['id'] } : plan
+
+/** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
+export async function copyPage({ from, to }: Ends, plan: TablePlan, after: Key | null) {
+  const { lines, next } = await readTable(from, plan, after)
+  const rows = lines.map(({ row }) => row)
+  if (plan.table === 'audit_log') await appendAudit(to, rows)
+  else await putRows(to, plan, rows)
+  let count = rows.length
+  for (const part of plan.feed?.parts ?? []) {
+    for await (const lines of readParts(from, plan, part, idsOf(rows))) {
+      const parts = lines.map(({ row }) => row)
+      await putRows(to, part, parts)
+      count += parts.length
+    }
+  }
+  return { count, next }
+}
+
+const idsOf = (rows: readonly Row[]) => rows.map(({ id = null }) => id)
+
+/** The differences of one page: keys of rows to copy, and of rows that the source no longer has. */
+interface Differences {
+  copied: Key[]
+  removed: Key[]
+  next: Key | null
+  /** The last change of the feed that was read. */
+  sequence?: number | undefined
+}
 
 /**
- * Compares a page of rows by value, except rows written since they were copied.
+ * Finds the changed rows of one page.
+ *
+ * @param since reads the feed after this change, if the table's changes are there; else all stamps are compared
+ */
+export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number): Promise<Differences> {
+  if (since !== undefined && isByFeed(plan)) {
+    const { ids, last, next } = await readChanged(ends.from, plan, Number(after?.[0] ?? since), Number.MAX_SAFE_INTEGER)
+    const copied = ids.map((id): Key => [Number(id)])
+    return { copied, removed: [], next: next === null ? null : [next], sequence: last ?? since }
+  }
+  const page = await readStamps(ends.from, plan, { after })
+  const { next } = page
+  const left = new Map(page.keys.map((key, index) => [key, page.stamps[index]]))
+  const known = new Set(page.keys)
+  const removed: Key[] = []
+  // The destination needs several pages if it has rows removed from the source since.
+  for (let from = after, isFirst = true; isFirst || from; isFirst = false) {
+    const copied = await readStamps(ends.to, atDestination(plan), { after: from, until: next })
+    if (copied.text === page.text) return { copied: [], removed: [], next }
+    for (const [index, key] of copied.keys.entries()) {
+      if (!known.has(key)) removed.push(JSON.parse(key))
+      else if (left.get(key) === copied.stamps[index]) left.delete(key)
+    }
+    from = copied.next
+  }
+  const copied = [...left.keys()].map((key): Key => JSON.parse(key))
+  // A row that an update no longer sets is still there.
+  return plan.isUpdate ? { copied: [...copied, ...removed], removed: [], next } : { copied, removed, next }
+}
+
+/** Copies rows with their parts, and removes parts that the source no longer has. */
+export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {
+  const { pageRows = PAGE_ROWS } = plan
+  for (let at = 0; at < keys.length; at += pageRows) {
+    const ids: Value[] = []
+    for await (const rows of readKeys(from, plan, keys.slice(at, at + pageRows))) {
+      await putRows(to, plan, rows)
+      ids.push(...idsOf(rows))
+    }
+    const removed: [part: Copied, keys: Key[]][] = []
+    for (const part of plan.feed?.parts ?? []) {
+      const keyOf = (row: Row) => part.key.map((name) => row[name] ?? null)
+      const present = new Set<string>()
+      for await (const lines of readParts(from, plan, part, ids)) {
+        await putRows(
+          to,
+          part,
+          lines.map(({ row }) => row),
+        )
+        for (const { row } of lines) present.add(textOf(keyOf(row)))
+      }
+      const extra: Key[] = []
+      for await (const lines of readParts(to, plan, { ...part, columns: part.key }, ids)) {
+        extra.push(...lines.map(({ row }) => keyOf(row)).filter((key) => !present.has(textOf(key))))
+      }
+      removed.unshift([part, extra])
+    }
+    for (const [part, extra] of removed) await removeKeys(to, part, extra)
+  }
+}
+
+/** The rows with these keys, page by page. An update also reads rows that it no longer sets. */
+function readKeys(context: CompanyContext, plan: TablePlan, keys: readonly Key[]) {
+  const { where, ...all } = plan
+  const which = plan.isUpdate ? all : plan
+  return readPages(context, { plan: which, where: isAmong(context, which, keys) })
+}
+
+export const removeFrom = ({ to }: Ends, plan: TablePlan, keys: readonly Key[]) =>
+  removeKeys(to, atDestination(plan), keys)
+
+/** Copies rows after the last copied one of an append-only table. @returns how many */
+export async function copyTail(ends: Ends, plan: TablePlan): Promise<number> {
+  let copied = 0
+  for (let after: Key | null = [await findLastCopied(ends.to, plan)]; after; ) {
+    const { count, next }: { count: number; next: Key | null } = await copyPage(ends, plan, after)
+    copied += count
+    after = next
+  }
+  return copied
+}
+
+/** Copies all changes of tables since they were copied. */
+export async function catchUp(ends: Ends, since: Since, tables: readonly TablePlan[] = MOVED): Promise<void> {
+  const found = new Map<TablePlan, { copied: Key[]; removed: Key[] }>()
+  const followed = tables.filter(({ rows }) => rows !== 'appended')
+  // Parallel calls hide the distance between the databases.
+  for (let at = 0; at < followed.length; at += SIDE_BY_SIDE) {
+    const group = followed.slice(at, at + SIDE_BY_SIDE)
+    await Promise.all(group.map(async (plan) => found.set(plan, await findAll(ends, plan, since[plan.name]))))
+  }
+  for (const plan of tables) {
+    if (plan.rows === 'appended') await copyTail(ends, plan)
+    else await copyKeys(ends, plan, found.get(plan)?.copied ?? [])
+  }
+  for (const plan of tables.toReversed()) await removeFrom(ends, plan, found.get(plan)?.removed ?? [])
+}
+
+async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
+  const all = { copied: [] as Key[], removed: [] as Key[] }
+  for (let after: Key | null = null, isFirst = true; isFirst || after; isFirst = false) {
+    const page: Differences = await findPage(ends, plan, after, since)
+    all.copied.push(...page.copied)
+    all.removed.push(...page.removed)
+    after = page.next
+  }
+  return all
+}
+
+export const isOfReference = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
+
+/**
+ * Retries work on a table that fails because a row refers to one written after its own table was copied. Before the
+ * retry, the changes of all tables before it are copied.
+ */
+export async function withParents<T>(ends: Ends, since: Since, table: number, work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt === ATTEMPTS || !isOfReference(error)) throw error
+      await catchUp(ends, since, MOVED.slice(0, table)).catch((failure: unknown) => {
+        if (!isOfReference(failure)) throw failure
+      })
+    }
+  }
+}
+
+/**
+ * Compares a page of rows and their parts by value, apart from rows whose stamps differ: they are copied again. Without
+ * stamps, the next comparison of stamps is one of all values.
  *
  * @returns the key after which the next page begins; null at the end
  * @throws DifferenceError
  */
-export async function comparePage(ends: Ends, moved: MovedTable, after: Value[] | null): Promise<Value[] | null> {
-  // Newer changes are copied at the end.
-  const newest = moved === CHANGES ? await readNewestChange(ends.to) : null
-  return compare(ends, moved, { after, newest }, 0)
-}
-
-/** Compares rows just copied, except those with a later log entry, which were written again. */
-async function compareKeys(ends: Ends, moved: MovedTable, keys: readonly Value[][], entry: number) {
-  for (let after: Value[] | null = null, isFirst = true; isFirst || after; isFirst = false) {
-    after = await compare(ends, moved, { after, keys }, entry)
+export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null): Promise<Key | null> {
+  if (!plan.stamp && !plan.feed) return null
+  const { lines, next } = await readTable(ends.from, plan, after)
+  const keyOf = ({ row }: Line) => plan.key.map((name) => row[name] ?? null)
+  const keys = new Map(lines.map((line) => [String(line.row.id), keyOf(line)]))
+  const different = new Map<string, { name: string; key: Key }>()
+  // The same row of both databases cancels itself out, in any order.
+  const toggle = (line: Line) => {
+    const key = line.of ? keys.get(String(line.of[0])) : keyOf(line)
+    const text = `${line.name} ${hash('sha256', JSON.stringify(line.row))}`
+    if (!different.delete(text) && key) different.set(text, { name: line.name, key })
   }
-}
-
-async function compare({ from, to }: Ends, moved: MovedTable, which: Compared, entry: number) {
-  const { rows, next } = await readCompared(from, moved, which)
-  const keyOf = (row: Row) => JSON.stringify(moved.key.map((name) => row[name]))
-  const different = new Map(rows.map((row) => [keyOf(row), JSON.stringify(row)]))
-  // The destination needs several pages if it has rows removed from the source since.
-  for (let after = which.after, isFirst = true; isFirst || after; isFirst = false) {
-    const copied = await readCompared(to, moved, { ...which, after, until: next })
-    for (const row of copied.rows) {
-      const key = keyOf(row)
-      if (different.get(key) === JSON.stringify(row)) different.delete(key)
-      else different.set(key, '')
+  lines.forEach(toggle)
+  const ids = idsOf(lines.map(({ row }) => row))
+  const readAll = async (context: CompanyContext, isCopy: boolean) => {
+    if (isCopy) {
+      for await (const rows of readKeys(context, atDestination(plan), lines.map(keyOf))) {
+        for (const row of rows) toggle({ name: plan.name, row: withSourceId(plan, row) })
+      }
     }
-    after = copied.next
+    for (const part of plan.feed?.parts ?? []) {
+      for await (const parts of readParts(context, plan, part, ids)) parts.forEach(toggle)
+    }
   }
-  for (let after: number | null = entry; after !== null && different.size > 0; ) {
-    const log: Awaited<ReturnType<typeof readLog>> = await readLog(from, moved.table, after, Number.MAX_SAFE_INTEGER)
-    for (const key of log.keys) different.delete(JSON.stringify(key))
-    after = log.next
-  }
-  if (different.size > 0) throw new DifferenceError(`different rows in ${moved.table}`)
+  await Promise.all([readAll(ends.from, false), readAll(ends.to, true)])
+  if (different.size > 0) await checkStamps(ends, plan, [...different.values()])
   return next
+}
+
+function withSourceId({ sourceId }: TablePlan, row: Row): Row {
+  if (!sourceId) return row
+  const { [sourceId]: id = null, ...rest } = row
+  return { id, ...rest }
+}
+
+/** @throws DifferenceError if one of the rows has the same stamp in both databases */
+async function checkStamps(ends: Ends, plan: TablePlan, different: { name: string; key: Key }[]): Promise<void> {
+  const keys = [...new Map(different.map(({ key }) => [textOf(key), key])).values()]
+  const of = async (context: CompanyContext, copied: TablePlan) => {
+    const page = await readStamps(context, copied, { keys })
+    return new Map(page.keys.map((key, index) => [textOf(JSON.parse(key)), page.stamps[index]]))
+  }
+  const [before, after] = await Promise.all([of(ends.from, plan), of(ends.to, atDestination(plan))])
+  const wrong = different.find(({ key }) => {
+    const stamp = before.get(textOf(key))
+    return stamp !== undefined && stamp === after.get(textOf(key))
+  })
+  if (wrong) throw new DifferenceError(`different rows in ${wrong.name}`)
 }
 
 /** Compares row counts, and sums of the tables not compared page by page. @throws DifferenceError */
@@ -68,78 +266,4 @@ export async function compareEnds({ from, to }: Ends, nowMs: number): Promise<vo
   const different = before.filter((row, index) => JSON.stringify(row) !== JSON.stringify(after[index]))
   if (different.length > 0)
     throw new DifferenceError(`different rows in ${different.map(({ name }) => name).join(', ')}`)
-}
-
-/** Limits the tables compared at once: each holds a page of both databases in memory. */
-const SIDE_BY_SIDE = 4
-const ATTEMPTS = 5
-
-/**
- * Retries work that fails because a row refers to one written after its table was copied. Before the retry, the writes
- * to all tables up to that one are copied.
- */
-export async function withParents<T>(move: Ends, table: number, work: () => Promise<T>): Promise<T> {
-  const isOfParent = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work()
-    } catch (error) {
-      if (attempt === ATTEMPTS || !isOfParent(error)) throw error
-      await catchUp(move, MOVED.slice(0, table)).catch((failure: unknown) => {
-        if (!isOfParent(failure)) throw failure
-      })
-    }
-  }
-}
-
-/**
- * Copies rows again that were written since they were copied, and compares them.
- *
- * @param limit of the entries of the log, the oldest first
- */
-export async function catchUp({ from, to }: Ends, tables = MOVED, limit?: number): Promise<void> {
-  const { newest } = await measureLog(from, limit)
-  if (newest === 0) return
-  const logs = await Promise.all(tables.map(async (moved) => ({ moved, pages: await readKeys(from, moved, newest) })))
-  const written = logs.filter(({ pages }) => pages.length > 0)
-  for (const { moved, pages } of written) {
-    for (const keys of pages) await copyKeys(from, to, moved, keys)
-  }
-  for (const { moved, pages } of written.toReversed()) {
-    for (const keys of pages) {
-      const present = new Set((await findKeys(from, moved, keys)).map((key) => JSON.stringify(key)))
-      await removeKeys(
-        to,
-        moved,
-        keys.filter((key) => !present.has(JSON.stringify(key))),
-      )
-    }
-  }
-  // Any order is correct here, and parallel calls hide the distance to the destination.
-  for (let at = 0; at < written.length; at += SIDE_BY_SIDE) {
-    const group = written.slice(at, at + SIDE_BY_SIDE)
-    await Promise.all(
-      group.map(async ({ moved, pages }) => {
-        for (const keys of pages) await compareKeys({ from, to }, moved, keys, newest)
-      }),
-    )
-  }
-  await clearLog(from, tables, newest)
-}
-
-/** Reads the keys of a table's written rows, in pages. */
-async function readKeys(from: CompanyContext, { table }: MovedTable, newest: number): Promise<Value[][][]> {
-  const pages: Value[][][] = []
-  for (let after: number | null = 0; after !== null; ) {
-    const { keys, next }: { keys: Value[][]; next: number | null } = await readLog(from, table, after, newest)
-    if (keys.length > 0) pages.push(keys)
-    after = next
-  }
-  return pages
-}
-
-async function copyKeys(from: CompanyContext, to: CompanyContext, moved: MovedTable, keys: readonly Value[][]) {
-  const { table, key, order = key } = moved
-  const source = { plan: { table, key: order }, where: isAmong(from, moved, keys) }
-  for await (const rows of readPages(from, source)) await putRows(to, moved, rows)
 }

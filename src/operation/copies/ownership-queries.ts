@@ -1,23 +1,96 @@
-import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { getTableColumns, sql } from 'drizzle-orm'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import { adminEntry } from '../../kernel/db/audit.ts'
-import { statement } from '../../kernel/db/client.ts'
+import { orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { DIRECTORY } from '../../kernel/db/placement.ts'
-import { named, tableOf } from '../../kernel/db/tables.ts'
-import type { Row, Value } from './format.ts'
-import { COPY_CHANGES, isAmong, whileAway } from './move-queries.ts'
-import { CHANGES, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
-import { ofCompany, readPage } from './queries.ts'
+import { DIRECTORY, freeSlot } from '../../kernel/db/placement.ts'
+import { companies, companyGuards, moves } from '../../kernel/db/schema.ts'
+import { tableOf } from '../../kernel/db/tables.ts'
+import type { Row } from './format.ts'
+import { COPY_CHANGES, requireMoved, writeMoved } from './move-queries.ts'
+import { FULL_TEXT, REMOVED } from './tables.ts'
 
-/** Limits the rows that one statement removes; few, since a row may have 2 MB. */
+// Whose the company's rows are: the row of its move, its guards in both databases, and its rows of `companies`.
+
+/** The row of a move in the directory. */
+export async function findMove({ companyId, db }: CompanyContext) {
+  const [[row]] = await db.read([orm.select().from(moves).where(sql`company_id = ${companyId}`)])
+  return row ?? null
+}
+
+/** Saves the progress of a move. @param context of the directory */
+export async function saveMove(
+  { companyId, db }: CompanyContext,
+  move: { source: string; destination: string; state: object; started_at: number },
+  nowMs: number,
+): Promise<void> {
+  const row = { ...move, company_id: companyId, updated_at: nowMs }
+  await db.writeIdempotent([orm.insert(moves).values(row).onConflictDoUpdate({ target: moves.company_id, set: row })])
+}
+
+export async function deleteMove({ companyId, db }: CompanyContext): Promise<void> {
+  await db.writeIdempotent([orm.delete(moves).where(sql`company_id = ${companyId}`)])
+}
+
+export async function readGuard({ companyId, db }: CompanyContext) {
+  const [[row]] = await db.read([orm.select().from(companyGuards).where(sql`company_id = ${companyId}`)])
+  return row ?? null
+}
+
+/** Sets the company's state in a database, before anything is copied. */
+export async function setGuard(
+  { companyId, db }: CompanyContext,
+  guard: { state: 'copying' | 'moved'; destination: string; slot: number },
+): Promise<void> {
+  const row = { ...guard, company_id: companyId, audit_id: 0, read_only_at: null }
+  const insert = orm.insert(companyGuards).values(row)
+  await db.writeIdempotent([insert.onConflictDoUpdate({ target: companyGuards.company_id, set: row })])
+}
+
+/** Refuses the company's writes from a time on, or allows them again. */
+export async function setReadOnly({ companyId, db }: CompanyContext, readOnlyAt: number | null): Promise<void> {
+  const state = readOnlyAt === null ? 'copying' : 'read_only'
+  const isHere = sql`company_id = ${companyId} AND state IN ('copying', 'read_only')`
+  await db.writeIdempotent([orm.update(companyGuards).set({ state, read_only_at: readOnlyAt }).where(isHere)])
+}
+
+export async function endGuard({ companyId, db }: CompanyContext): Promise<void> {
+  await db.writeIdempotent([orm.delete(companyGuards).where(sql`company_id = ${companyId}`)])
+}
+
+/**
+ * Creates the company's row in the destination, with counters at zero. The directory already has one, whose slot in the
+ * full-text tables is unused.
+ *
+ * @returns the slot in the destination
+ */
+export async function prepareDestination(
+  { companyId, db }: CompanyContext,
+  company: Row,
+  slot: number,
+): Promise<number> {
+  const times = { created_at: Number(company.created_at), updated_at: Number(company.updated_at) }
+  const values = { id: companyId, name: String(company.name), suspended: true, deliveries_paused: true, ...times }
+  const set = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, last_change: COPY_CHANGES }
+  const place = { ...set, stored_bytes: 0, audit_counted: 0, recounted_at: 0, slot: freeSlot(slot) }
+  const isCompany = sql`id = ${companyId}`
+  const [, , [row]] = await db.writeIdempotent([
+    orm
+      .insert(companies)
+      .values({ ...values, ...place })
+      .onConflictDoNothing(),
+    // Otherwise this move's own slot in the directory counts as taken.
+    orm.update(companies).set(place).where(sql`${isCompany} AND database IS NOT NULL`),
+    orm.select({ slot: companies.slot }).from(companies).where(isCompany),
+  ])
+  return row?.slot ?? 0
+}
+
+/** Limits the rows that one statement removes; few where a row may have 2 MB. */
 const REMOVED_ROWS = 500
-const REMOVED_SEGMENTS = 20
+const REMOVED_THREADS = 20
 
-const conditionOf = (table: string) =>
-  table === 'email_thread_segments'
-    ? 'thread_id IN (SELECT t.id FROM email_threads AS t WHERE t.company_id = ?1)'
-    : 'company_id = ?1'
+const OF_COMPANY = 'company_id = ?1'
 
 /** Removes changes that the old database has expired meanwhile. */
 export async function removeOldChanges({ companyId, db }: CompanyContext, oldest: number): Promise<void> {
@@ -26,60 +99,29 @@ export async function removeOldChanges({ companyId, db }: CompanyContext, oldest
   ])
 }
 
-/** Rows that are compared at once. */
-const COMPARED_ROWS = 1_000
-/** The sweep removes older changes and audit entries soon, and in the old database only. */
-const CHANGES_MS = 30 * 24 * 3_600_000
+/** The sweep removes older audit entries soon, and in the old database only. */
 const AUDIT_MS = 89 * 24 * 3_600_000
 
-/** Selects the rows to compare: some keys, or all after one key up to another. */
-export interface Compared {
-  keys?: readonly Value[][]
-  after: Value[] | null
-  until?: Value[] | null
-  /** The last change to compare. */
-  newest?: number | null
-}
-
-/** A page of rows to compare. */
-export async function readCompared(context: CompanyContext, moved: MovedTable, which: Compared) {
-  const { table, key, order = key } = moved
-  const { keys, after, until, newest } = which
-  const isOf = keys ? isAmong(context, moved, keys) : ofCompany(context, moved)
-  const list = (values: SQL[]) => sql.join(values, sql`, `)
-  const upTo = until ? sql`AND (${list(order.map(named))}) <= (${list(until.map((value) => sql`${value}`))})` : sql``
-  const copied = newest == null ? sql`` : sql`AND sequence <= ${newest} AND at > ${Date.now() - CHANGES_MS}`
-  const plan = { table, key: order, pageRows: COMPARED_ROWS }
-  return readPage(context, { plan, where: sql`${isOf} ${upTo} ${copied}` }, after)
-}
-
-/** Finds the newest copied change; 0 without any. */
-export async function readNewestChange({ companyId, db }: CompanyContext): Promise<number> {
-  const newest = 'SELECT coalesce(max(sequence), 0) AS sequence FROM changes WHERE company_id = ?'
-  const [[row]] = await db.read([statement<{ sequence: number }>(newest, companyId)])
-  return row?.sequence ?? 0
-}
-
-/** Sums to compare at the end besides row counts: rows written by triggers, and rows with other ids. */
-const SUMS: [table: string, sum: string, where: string][] = [
-  ['thread_context_links', 'sum(entity_id % 1000003)', '1'],
-  [
-    'accounting_outbox',
+/** Sums to compare at the end besides row counts: of rows written by triggers, and of rows without stamps. */
+const SUMS: Record<string, [sum: string, where: string]> = {
+  thread_context_links: ['sum(entity_id % 1000003)', '1'],
+  changes: ['sum(version * 31 + at % 1000003)', '1'],
+  accounting_outbox: [
     "sum(order_id % 1000003 * 31 + created_at % 1000003 + octet_length(operation || state || coalesce(request_body, '')))",
     "state <> 'done'",
   ],
-  ['audit_log', 'sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))', 'at > ?2'],
-]
+  audit_log: ['sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))', 'at > ?2'],
+}
+
+const COUNTED = REMOVED.map(({ table }) => table)
 
 /** Counts and sums the company's rows in a database. */
 export async function readEnds({ companyId, db }: CompanyContext, nowMs: number) {
-  const texts = [
-    ...[...MOVED, CHANGES].map(({ table }) => [table, '0', conditionOf(table)]),
-    ...SUMS.map(([table, sum, where]) => [table, sum, `company_id = ?1 AND ${where}`]),
-  ].map(
-    ([table, sum, where]) =>
-      `SELECT '${table}' AS name, count(*) AS count, ${sum} AS checksum FROM ${table} WHERE ${where}`,
-  )
+  const texts = COUNTED.map((table) => {
+    const [sum, where] = SUMS[table] ?? ['0', '1']
+    return `SELECT '${table}' AS name, count(*) AS count, ${sum} AS checksum FROM ${table}
+      WHERE ${OF_COMPANY} AND ${where}`
+  })
   const counters =
     "SELECT 'companies' AS name, client_count AS count, order_count AS checksum FROM companies WHERE id = ?1"
   const read = (text: string) =>
@@ -89,10 +131,7 @@ export async function readEnds({ companyId, db }: CompanyContext, nowMs: number)
 }
 
 /** Columns of `companies` with values of one database. */
-const OWN_COLUMNS = [
-  ...['id', 'slot', 'database', 'database_slot', 'mail_quota_bytes'],
-  ...['stored_bytes', 'audit_counted', 'recounted_at'],
-]
+const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot', 'mail_quota_bytes', 'audit_counted']
 
 /** Completes the company's row in its new database, which accepts writes from now on. Nothing refers to it yet. */
 export async function openDestination({ companyId, db }: CompanyContext, company: Row): Promise<void> {
@@ -100,11 +139,15 @@ export async function openDestination({ companyId, db }: CompanyContext, company
   const set = names.map((name) => `"${name}" = ?`)
   const values = names.map((name) => company[name] ?? null)
   await db.writeIdempotent([
-    statement("UPDATE company_guards SET state = 'open' WHERE company_id = ?", companyId),
+    statement("UPDATE company_guards SET state = 'writable' WHERE company_id = ?", companyId),
     // Rows already stored must pass the quota.
     statement(`UPDATE companies SET mail_quota_bytes = ${2 ** 50} WHERE id = ?`, companyId),
     statement(`UPDATE companies SET ${set.join(', ')} WHERE id = ?`, ...values, companyId),
-    statement('UPDATE companies SET mail_quota_bytes = ? WHERE id = ?', company.mail_quota_bytes ?? null, companyId),
+    statement(
+      `UPDATE companies SET mail_quota_bytes = ?2,
+          audit_counted = coalesce((SELECT max(id) FROM audit_log WHERE company_id = ?1), 0) WHERE id = ?1`,
+      ...[companyId, company.mail_quota_bytes ?? null],
+    ),
   ])
 }
 
@@ -113,10 +156,10 @@ export async function closeDestination({ companyId, db }: CompanyContext): Promi
   await db.writeIdempotent([
     statement(
       `UPDATE companies SET last_change = ?2 WHERE id = ?1
-        AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?1 AND state = 'open')`,
+        AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?1 AND state = 'writable')`,
       ...[companyId, COPY_CHANGES],
     ),
-    statement("UPDATE company_guards SET state = 'away' WHERE company_id = ? AND state = 'open'", companyId),
+    statement("UPDATE company_guards SET state = 'moved' WHERE company_id = ? AND state = 'writable'", companyId),
   ])
 }
 
@@ -124,17 +167,17 @@ export async function closeDestination({ companyId, db }: CompanyContext): Promi
  * Switches a move: the old database refuses every request from here on and names the new one. In the directory this is
  * one transaction with the placement.
  *
- * @returns whether the company was still frozen; else nothing is changed
+ * @returns whether the company's writes were still refused; else nothing is changed
  */
 export async function closeSource(
   { companyId, db }: CompanyContext,
   { source, destination, slot, by }: { source: string; destination: string; slot: number; by: Administrator },
 ): Promise<boolean> {
   const leave = statement<{ state: string }>(
-    "UPDATE company_guards SET state = 'away', frozen_at = NULL WHERE company_id = ? AND state = 'frozen' RETURNING state",
+    "UPDATE company_guards SET state = 'moved', read_only_at = NULL WHERE company_id = ? AND state = 'read_only' RETURNING state",
     companyId,
   )
-  const where = "EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?3 AND state = 'away')"
+  const where = "EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?3 AND state = 'moved')"
   const placed = statement(
     `UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3 AND ${where}`,
     ...[destination, slot, companyId],
@@ -143,9 +186,9 @@ export async function closeSource(
   return rows.length > 0
 }
 
-export async function isAway({ companyId, db }: CompanyContext): Promise<boolean> {
+export async function hasMoved({ companyId, db }: CompanyContext): Promise<boolean> {
   const [rows] = await db.read([
-    statement("SELECT 1 AS one FROM company_guards WHERE company_id = ? AND state = 'away'", companyId),
+    statement("SELECT 1 AS one FROM company_guards WHERE company_id = ? AND state = 'moved'", companyId),
   ])
   return rows.length > 0
 }
@@ -165,7 +208,7 @@ const entryOf = (by: Administrator, destination: string) =>
   adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
 
 /**
- * Removes some rows of a company from a database in which it is `away`.
+ * Removes some rows of a company from a database in which it is `moved`.
  *
  * @param step the position in the list of tables
  * @param isCopy whether the rows are a copy. Otherwise the directory's row of a company elsewhere may name a slot in
@@ -179,14 +222,13 @@ export async function removeRows(
   const { companyId, db } = context
   const remove = removal(companyId, step, isCopy)
   if (remove) {
-    const [[found]] = await db.writeIdempotent([remove.count, ...whileAway(context, [remove.statement])])
+    const [, [found]] = await db.writeIdempotent([requireMoved(companyId), remove.count, remove.statement])
     return (found?.count ?? 0) < remove.limit ? step + 1 : step
   }
   if (database !== DIRECTORY) {
-    await db.writeIdempotent(whileAway(context, [statement('DELETE FROM companies WHERE id = ?', companyId)]))
+    await writeMoved(context, [statement('DELETE FROM companies WHERE id = ?', companyId)])
   } else if (isCopy) {
-    const end = statement('UPDATE companies SET last_change = 0 WHERE id = ?', companyId)
-    await db.writeIdempotent(whileAway(context, [end]))
+    await writeMoved(context, [statement('UPDATE companies SET last_change = 0 WHERE id = ?', companyId)])
   }
   return null
 }
@@ -210,8 +252,8 @@ function removal(companyId: number, step: number, isCopy: boolean) {
   }
   const removed = REMOVED[step - FULL_TEXT.length]
   if (!removed) return null
-  const limit = /segments|uploads/.test(removed.table) ? REMOVED_SEGMENTS : REMOVED_ROWS
+  const limit = removed.table === 'email_threads' ? REMOVED_THREADS : REMOVED_ROWS
   const ofCompany = 'company_id' in getTableColumns(tableOf(removed.table)) ? ['company_id'] : []
   const key = [...ofCompany, ...removed.key].join(', ')
-  return removing(companyId, limit, removed.table, key, conditionOf(removed.table))
+  return removing(companyId, limit, removed.table, key, OF_COMPANY)
 }

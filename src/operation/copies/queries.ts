@@ -28,7 +28,7 @@ interface Source {
 type Key = Value[]
 
 /** Reads the page of rows after a key. @returns the rows, and the last key if more may follow */
-export async function readPage(context: CompanyContext, { plan, where, extra = {} }: Source, after: Key | null) {
+async function readPage(context: CompanyContext, { plan, where, extra = {} }: Source, after: Key | null) {
   const db = databaseOf(context, plan.table)
   const table = tableOf(plan.table)
   const limit = plan.pageRows ?? PAGE_ROWS
@@ -94,7 +94,7 @@ export async function readTable(context: CompanyContext, plan: TablePlan, after:
 /** A row of a table with a feed: its id and its version. */
 export type Version = [id: Value, version: number]
 
-/** Names the rows of a table that changed after a sequence, and the next sequence; null at the end. */
+/** Names the rows of a table that changed after a sequence, the last one's, and the next page's; null at the end. */
 export async function readChanged(
   { companyId, db }: CompanyContext,
   { feed, pageRows = PAGE_ROWS }: TablePlan,
@@ -112,7 +112,7 @@ export async function readChanged(
       .limit(pageRows),
   ])
   const last = rows.at(-1)?.sequence ?? null
-  return { ids: [...new Set(rows.map(({ id }) => id))], next: rows.length === pageRows ? last : null }
+  return { ids: [...new Set(rows.map(({ id }) => id))], last, next: rows.length === pageRows ? last : null }
 }
 
 /** The rows of a table with these ids, page by page. */
@@ -130,7 +130,6 @@ export async function* readRows(context: CompanyContext, plan: TablePlan, ids: r
 export async function* readParts(context: CompanyContext, plan: TablePlan, part: PartPlan, ids: readonly Value[]) {
   const { companyId } = context
   const given = sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
-  const isOfCompany = 'company_id' in getTableColumns(tableOf(part.table)) ? sql`company_id = ${companyId}` : sql`1`
   const owner = named(part.owner)
   const through = part.through && named(part.through)
   const ownerId = through
@@ -142,8 +141,9 @@ export async function* readParts(context: CompanyContext, plan: TablePlan, part:
   const version = sql`(SELECT o.${named(plan.feed?.version ?? '')} FROM ${named(plan.table)} AS o
     WHERE o.company_id = ${companyId} AND o.id = ${ownerId})`
   const source = {
-    plan: { ...part, name: part.table },
-    where: sql`${isOfCompany} AND ${isGiven}`,
+    // In the order of the index that finds an owner's parts: by the key, each page would walk the company's whole table.
+    plan: { ...part, name: part.table, key: [...new Set([part.owner, ...part.key])] },
+    where: sql`company_id = ${companyId} AND ${isGiven}`,
     extra: { of_id: ownerId, of_version: version },
   }
   for await (const rows of readPages(context, source)) {
@@ -175,10 +175,7 @@ export async function readCompany({ companyId, db }: CompanyContext) {
   const [[company], [feed], [migration]] = await db.read([
     orm.select(Object.fromEntries(fields)).from(companies).where(sql`id = ${companyId}`),
     orm
-      .select({
-        oldest: sql<number | null>`min(sequence)`.as('oldest'),
-        newest: sql<number | null>`(SELECT max(sequence) FROM changes WHERE company_id = ${companyId})`.as('newest'),
-      })
+      .select({ oldest: sql<number | null>`min(sequence)`.as('oldest') })
       .from(changes)
       .where(sql`company_id = ${companyId}`),
     orm
@@ -191,17 +188,13 @@ export async function readCompany({ companyId, db }: CompanyContext) {
   return {
     company: company as Row,
     oldestChange: feed?.oldest ?? null,
-    newestChange: feed?.newest ?? null,
     schema: migration?.name ?? '',
   }
 }
 
 /** Selects the company's rows of a table. @param source `where` is SQL of this project */
 export function ofCompany({ companyId }: CompanyContext, source: { table: string; where?: string | undefined }): SQL {
-  const { table, where = '1' } = source
-  return 'company_id' in getTableColumns(tableOf(table))
-    ? sql`company_id = ${companyId} AND (${sql.raw(where)})`
-    : sql`thread_id IN (SELECT t.id FROM email_threads AS t WHERE t.company_id = ${companyId})`
+  return sql`company_id = ${companyId} AND (${sql.raw(source.where ?? '1')})`
 }
 
 /** Counts the company's rows, by the names of lines. */

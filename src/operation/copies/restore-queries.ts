@@ -13,13 +13,10 @@ import {
   webhookEndpoints,
 } from '../../kernel/db/schema.ts'
 import { named, tableOf } from '../../kernel/db/tables.ts'
-import { type Line, type Row, SEQUENCES, type Sequences } from './format.ts'
+import { chunksOf, type Line, lengthOf, type Row, SEQUENCES, type Sequences, STATEMENT_CHARACTERS } from './format.ts'
 import { databaseOf } from './queries.ts'
 import type { Unit } from './tables.ts'
 
-/** Limits the text of one statement: D1 takes 2,000,000 bytes. */
-const MAX_STATEMENT_CHARACTERS = 400_000
-const MAX_STATEMENT_ROWS = 100
 const REMOVED_ROWS = 2_000
 
 /**
@@ -28,14 +25,14 @@ const REMOVED_ROWS = 2_000
  */
 export async function insertLines(context: CompanyContext, unit: Unit, lines: readonly Line[]): Promise<void> {
   const db = databaseOf(context, unit.plan.table)
-  for (const chunk of chunksOf(lines)) await db.writeIdempotent([insertion(context, unit, chunk)])
+  for (const chunk of chunksOf(lines, ({ row }) => row)) await db.writeIdempotent([insertion(context, unit, chunk)])
 }
 
 function insertion({ companyId }: CompanyContext, { plan, part }: Unit, lines: readonly Line[]) {
   const table = tableOf(part?.table ?? plan.table)
   const columns = getTableColumns(table)
   const [line] = lines
-  const isLarge = lines.length === 1 && lengthOf(line) > MAX_STATEMENT_CHARACTERS
+  const isLarge = lines.length === 1 && lengthOf(line?.row ?? {}) > STATEMENT_CHARACTERS
   // A value over the limit of a text is bound by itself.
   const read = (name: string) => (isLarge ? sql`${line?.row[name] ?? null}` : sql.raw(`line.value ->> '$.row.${name}'`))
   const values: Record<string, SQL | number> = 'company_id' in columns ? { company_id: companyId } : {}
@@ -67,42 +64,23 @@ function insertion({ companyId }: CompanyContext, { plan, part }: Unit, lines: r
 }
 
 /** Updates columns of existing rows. */
-export async function updateLines(
-  { companyId, db }: CompanyContext,
-  name: string,
-  lines: readonly Line[],
-): Promise<void> {
+export async function updateLines(context: CompanyContext, name: string, lines: readonly Line[]): Promise<void> {
+  for (const chunk of chunksOf(lines, ({ row }) => row)) {
+    const rows = chunk.map(({ row }) => row)
+    await context.db.writeIdempotent([updateOf(context, name, rows)])
+  }
+}
+
+/** A statement that updates columns of existing rows, by their ids. */
+export function updateOf({ companyId }: CompanyContext, name: string, rows: readonly Row[]) {
   const table = tableOf(name)
-  for (const chunk of chunksOf(lines)) {
-    const columns = Object.keys(chunk[0]?.row ?? {}).filter((column) => column !== 'id')
-    const read = (name: string) => sql.raw(`line.value ->> '$.row.${name}'`)
-    await db.writeIdempotent([
-      orm
-        .update(table)
-        .set(Object.fromEntries(columns.map((column) => [column, read(column)])))
-        .from(sql`json_each(${JSON.stringify(chunk)}) AS line`)
-        .where(sql`${table}.company_id = ${companyId} AND ${table}.id = ${read('id')}`),
-    ])
-  }
-}
-
-function lengthOf(line: Line | undefined): number {
-  return Object.values(line?.row ?? {}).reduce((sum: number, value) => sum + String(value).length, 0)
-}
-
-function chunksOf(lines: readonly Line[]): Line[][] {
-  const chunks: Line[][] = []
-  let characters = Number.POSITIVE_INFINITY
-  for (const line of lines) {
-    characters += lengthOf(line)
-    const last = chunks.at(-1)
-    if (last && characters <= MAX_STATEMENT_CHARACTERS && last.length < MAX_STATEMENT_ROWS) last.push(line)
-    else {
-      chunks.push([line])
-      characters = lengthOf(line)
-    }
-  }
-  return chunks
+  const columns = Object.keys(rows[0] ?? {}).filter((column) => column !== 'id')
+  const read = (name: string) => sql.raw(`e.value ->> '$.${name}'`)
+  return orm
+    .update(table)
+    .set(Object.fromEntries(columns.map((column) => [column, read(column)])))
+    .from(sql`json_each(${JSON.stringify(rows)}) AS e`)
+    .where(sql`${table}.company_id = ${companyId} AND ${table}.id = ${read('id')}`)
 }
 
 /** Lists the sequences of a database's companies: at most 1,024, the slots of its full-text tables. */
@@ -232,7 +210,7 @@ export async function addUnknownObjects(
   removeAt: number,
 ): Promise<void> {
   const rows = objects.map(({ id, content_hash, bytes }) => {
-    return [id, companyId, content_hash, bytes, '[]', 'replaced', null, removeAt]
+    return [id, companyId, content_hash, bytes, 'replaced', null, removeAt]
   })
   await db.writeIdempotent([insertJsonRows(emailThreadObjects, JSON.stringify(rows)).onConflictDoNothing()])
 }

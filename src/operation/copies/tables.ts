@@ -8,9 +8,11 @@ export interface PartPlan {
   through?: 'invoices'
   /** The condition on rows, in SQL; all by default. */
   where?: string
+  /** All by default. */
+  columns?: readonly string[]
 }
 
-/** How the rows of one table are backed up and restored. */
+/** How the rows of one table are copied: by a backup and its restore, and by a move. */
 export interface TablePlan {
   /** The name in a part of a backup: the table's unless it is another view of it. */
   name: string
@@ -27,10 +29,17 @@ export interface TablePlan {
   /** The columns, or the omitted ones. */
   columns?: readonly string[]
   without?: readonly string[]
-  /** The restore updates existing rows. */
+  /** The copy updates existing rows. */
   isUpdate?: true
   /** For `changed` tables: the type in the feed, the column raised by every change, and the parts of a row. */
   feed?: { type: string; version: string; parts: readonly PartPlan[] }
+  /**
+   * SQL whose value differs after each change of a row, also of one that is not in the feed: a move finds changed rows
+   * by it. The feed's version, else all columns, by default.
+   */
+  stamp?: string
+  /** For tables whose rows get new ids in a move: the destination's column with the source's id. */
+  sourceId?: 'source_id'
   /**
    * For ids shared by all companies: `kept` restores them unless another company has one by now, `new` assigns others.
    */
@@ -82,7 +91,6 @@ export const TABLES: readonly TablePlan[] = [
     key: ['id'],
     rows: 'changed',
     unique: 'external_id',
-    pageRows: 100,
     feed: {
       type: 'orders',
       version: 'version',
@@ -97,25 +105,32 @@ export const TABLES: readonly TablePlan[] = [
   whole('accounting_connections'),
   whole('accounting_links', 'order_id'),
   // Delivered events are a history of 7 days, which a backup omits.
-  { ...whole('accounting_outbox', 'id'), where: "state <> 'done'", sharedId: 'kept' },
+  {
+    ...whole('accounting_outbox', 'id'),
+    where: "state <> 'done'",
+    without: ['source_id'],
+    stamp: `json_array(operation, state, attempts, stale_attempts, next_attempt_at, request_id, octet_length(request_body),
+      octet_length(last_error), updated_at)`,
+    sharedId: 'kept',
+    sourceId: 'source_id',
+  },
   {
     name: 'email_threads',
     table: 'email_threads',
     key: ['legacy_thread_id', 'account_email'],
     rows: 'changed',
     pageRows: 50,
+    // The sweep moves content to an object without another revision.
+    stamp: `json_array(revision, content_revision, content_used_at, content IS NULL, deleted, last_synced_at, updated_at)`,
     feed: {
       type: 'email_threads',
       version: 'revision',
-      // The order matters: content that moves to R2 during the read is in the second part, if not in the first.
-      parts: [
-        { table: 'email_thread_segments', key: ['thread_id', 'field', 'position'], owner: 'thread_id' },
-        { table: 'email_thread_objects', key: ['id'], owner: 'thread_id', where: 'thread_id IS NOT NULL' },
-      ],
+      // Read after the row: content that moves to R2 meanwhile is in this part, if not in the row.
+      parts: [{ table: 'email_thread_objects', key: ['id'], owner: 'thread_id', where: 'thread_id IS NOT NULL' }],
     },
   },
-  whole('thread_contexts', 'thread_id'),
-  whole('catalog_items', 'id'),
+  { ...whole('thread_contexts', 'thread_id'), stamp: 'json_array(version, updated_at)' },
+  { ...whole('catalog_items', 'id'), stamp: 'version' },
   whole('webhook_endpoints', 'id'),
   whole('imports', 'hash'),
   { name: 'audit_log', table: 'audit_log', key: ['id'], rows: 'appended', sharedId: 'new' },
@@ -132,11 +147,58 @@ export const NOT_BACKED_UP = {
   changes: 'The feed begins anew, so that every reader copies the lists again.',
   webhook_deliveries: 'They refer to the feed.',
   idempotency_keys: 'Results of requests whose effects may be lost.',
-  email_thread_uploads: 'Requests under way.',
   company_guards: 'Of a move under way.',
-  move_log: 'Of a move under way.',
   moves: 'Of a move under way.',
 } as const
+
+/** Tables that a move copies and a backup does not, or not all rows of them. */
+const ONLY_MOVED: readonly TablePlan[] = [
+  { ...whole('email_thread_objects', 'id'), unique: 'thread_id' },
+  {
+    ...whole('webhook_deliveries', 'endpoint_id', 'type', 'entity_id', 'sequence'),
+    stamp: 'json_array(attempts, first_attempt_at, next_attempt_at, octet_length(last_error))',
+  },
+  {
+    ...whole('idempotency_keys', 'token_id', 'key', 'position'),
+    stamp: 'json_array(created_at, fingerprint, text_bytes)',
+  },
+  { name: 'changes', table: 'changes', key: ['sequence'], rows: 'appended' },
+]
+
+/** Tables of a move, referenced tables first. */
+export const MOVED: readonly TablePlan[] = [
+  ...TABLES.filter(({ table }) => !DIRECTORY_TABLES.includes(table)).map((plan) => {
+    const isPart = (part: PartPlan) => ONLY_MOVED.every(({ table }) => table !== part.table)
+    return plan.feed ? { ...plan, feed: { ...plan.feed, parts: plan.feed.parts.filter(isPart) } } : plan
+  }),
+  ...ONLY_MOVED,
+]
+
+/** Tables that a move skips, with the reason. */
+export const NOT_MOVED = {
+  companies: 'The row is copied at the end, with its counters and last ids.',
+  api_tokens: 'In the directory.',
+  members: 'In the directory.',
+  admin_log: 'In the directory.',
+  moves: 'In the directory.',
+  thread_context_links: 'Written by triggers.',
+  company_guards: 'Of each database.',
+} as const
+
+/** Tables from which a company's rows are removed, referring tables first, with what names a row. */
+export const REMOVED: readonly { table: string; key: readonly string[] }[] = [
+  ...MOVED.flatMap((plan) => (plan.isUpdate ? [] : [plan, ...(plan.feed?.parts ?? [])])).toReversed(),
+  { table: 'thread_context_links', key: ['entity', 'entity_id', 'thread_id'] },
+]
+
+/** No trigger removes rows of full-text tables: they are found by the company's slot. */
+export const FULL_TEXT = [
+  'clients_fts',
+  'client_names_fts',
+  'orders_fts',
+  'catalog_items_fts',
+  'invoice_items_fts',
+] as const
 
 /** Tables with content: an empty company has no rows in them. */
 export const CONTENT = [

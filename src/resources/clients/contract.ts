@@ -7,6 +7,7 @@ import {
   id,
   namesAField,
   oneLine,
+  type Published,
   pageOf,
   queryEmail,
   text,
@@ -15,39 +16,63 @@ import {
 } from '../../kernel/api/contract.ts'
 import { listOf, listQuery, SORTS } from '../../kernel/api/list-query.ts'
 
-export const email = z
+const email = z
   .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))
   .check(z.meta({ format: 'email', maxLength: 255 }))
+
+/** A text of a client that may be null. @param seeded describes it in a seed file, `sent` in a request */
+function nullable<T extends z.ZodMiniType>(schema: T, seeded: string, sent?: string) {
+  return {
+    shown: z.nullable(z.string()),
+    sent: z.nullish(schema).check(...(sent === undefined ? [] : [z.describe(sent)])),
+    seeded: z._default(z.nullable(schema), null as never).check(z.describe(seeded)),
+    initial: null,
+  }
+}
+
+/** A flag of a client, false by default. */
+function flag(seeded: string) {
+  const seed = z._default(z.boolean(), false).check(z.describe(seeded))
+  return { shown: z.boolean(), sent: z.optional(z.boolean()), seeded: seed, initial: false }
+}
+
+/** The fields that callers set: in responses, in requests, in seed files, and where they are left out. */
+const fields = {
+  first_name: nullable(trimmed(255), 'The first name of the contact person.'),
+  last_name: nullable(trimmed(255), 'The last name of the contact person.'),
+  email: nullable(email, 'The email address of the contact person.'),
+  website: nullable(oneLine(1, 255), 'The address of the website, stored as written.', 'Stored as sent.'),
+  phone: nullable(trimmed(255), 'The phone number, in any form.'),
+  accounting_sync_enabled: flag('Stored and returned. Whether an order is sent follows the order and the company.'),
+  tax_exempt: flag('Pays no tax.'),
+  tax_exempt_reason: nullable(trimmed(1000), 'Why it pays no tax.'),
+  deleted: {
+    ...flag('Hidden from lists, as if it had been deleted through the API.'),
+    shown: z.boolean().check(z.describe('Hidden from the list; still readable by id.')),
+    sent: z.optional(z.boolean()).check(z.describe('`true` hides the client from the list, `false` brings it back.')),
+  },
+}
+
+type Part = 'shown' | 'sent' | 'seeded' | 'initial'
+
+function part<P extends Part>(name: P) {
+  const entries = Object.entries(fields).map(([field, parts]) => [field, parts[name]])
+  return Object.fromEntries(entries) as { [Field in keyof typeof fields]: (typeof fields)[Field][P] }
+}
+
+export const seeded = part('seeded')
+export const initial = part('initial')
+const writable = part('sent')
 
 export const client = component('Client', 'A client of the company.', {
   id,
   company_name: z.string(),
-  first_name: z.nullable(z.string()),
-  last_name: z.nullable(z.string()),
-  email: z.nullable(z.string()),
-  website: z.nullable(z.string()),
-  phone: z.nullable(z.string()),
-  accounting_sync_enabled: z.boolean(),
-  tax_exempt: z.boolean(),
-  tax_exempt_reason: z.nullable(z.string()),
-  deleted: z.boolean().check(z.describe('Hidden from the list; still readable by id.')),
+  ...part('shown'),
   external_id: z.nullable(z.string()).check(z.describe('Your own id of the client, unique in the company.')),
   version,
   created_at: dateTime,
   updated_at: dateTime,
 })
-
-const writable = {
-  first_name: z.nullish(trimmed(255)),
-  last_name: z.nullish(trimmed(255)),
-  email: z.nullish(email),
-  website: z.nullish(oneLine(1, 255)).check(z.describe('Stored as sent.')),
-  phone: z.nullish(trimmed(255)),
-  accounting_sync_enabled: z.optional(z.boolean()),
-  tax_exempt: z.optional(z.boolean()),
-  tax_exempt_reason: z.nullish(trimmed(1000)),
-  deleted: z.optional(z.boolean()).check(z.describe('`true` hides the client from the list, `false` brings it back.')),
-}
 
 const external_id = z.nullish(externalId).check(z.describe('Your own id of the client, unique in the company.'))
 
@@ -164,4 +189,99 @@ export const putClient = defineContract({
   hasVersion: true,
 })
 
-export const endpoints = [listClients, createClient, readClient, updateClient, putClient, readClientByExternalId]
+/** A client of the sample company, which `npm run dev` serves: a test sends every example of the description to it. */
+export const exampleClient = {
+  id: 17,
+  company_name: 'Old Mill Brewing Company',
+  first_name: 'Søren',
+  last_name: 'Mendes',
+  email: 'soren@old-mill-brewing-company.example',
+  website: 'https://old-mill-brewing-company.example',
+  phone: '(555) 011-6696',
+  accounting_sync_enabled: true,
+  tax_exempt: false,
+  tax_exempt_reason: null,
+  deleted: false,
+  external_id: null,
+  version: 1,
+  created_at: '2025-08-06T14:59:00.000Z',
+  updated_at: '2025-08-06T14:59:00.000Z',
+}
+
+const sent = { company_name: 'Granite Street Climbing', first_name: 'Ines', email: 'ines@granite-street.example' }
+
+/** A function, since the bundler keeps values that are computed from others. */
+export const createdClient = () => ({
+  ...exampleClient,
+  ...sent,
+  id: 61,
+  last_name: null,
+  website: null,
+  phone: null,
+  accounting_sync_enabled: false,
+  created_at: '2026-11-20T20:40:00.000Z',
+  updated_at: '2026-11-20T20:40:00.000Z',
+})
+
+export const published: Published = {
+  tag: 'The customers of the company: list and search, create, read, update, soft-delete and restore.',
+  endpoints: [listClients, createClient, readClient, updateClient, putClient, readClientByExternalId],
+  document: () => {
+    const created = createdClient()
+    const put = { ...created, id: 63, external_id: 'shop-7' }
+    return {
+      listClients: {
+        summary: 'List and search clients',
+        description:
+          'Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: cursors meet every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. In an order by `updated_at`, a client keeps the place that it had at the first page, and one created since is not met. Behind a cursor, `total` is that of the first page. A cursor is valid for 7 days, and a walk of clients or orders for 30 days in all. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.',
+        example: {
+          query: { q: 'old mill brewing', page: 1, per_page: 25 },
+          response: {
+            data: [exampleClient],
+            pagination: { page: 1, per_page: 25, total: 1, next_cursor: null, has_more: false },
+          },
+        },
+      },
+      createClient: {
+        summary: 'Create a client',
+        description: 'Only `company_name` is required. The company is the one of the token; `company_id` is refused.',
+        example: {
+          body: sent,
+          response: { client: created },
+        },
+      },
+      readClient: {
+        summary: 'Read a client by id or email',
+        description:
+          'Three lookups: a numeric id in the path; a percent-encoded email in the path; or the query `email` with any placeholder in the path (the query wins). Where several clients have the email, one that is not deleted comes first, then the lowest id. A soft-deleted client is still found.',
+        example: { params: { id: '17' }, response: { client: exampleClient } },
+      },
+      updateClient: {
+        summary: 'Update, soft-delete or restore a client',
+        description:
+          'Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. Lookup works as in `readClient`: by id, by an email in the path, or by the query `email`.',
+        example: {
+          params: { id: '61' },
+          body: { phone: '(555) 010-0142' },
+          response: { client: { ...created, phone: '(555) 010-0142', version: 2 } },
+        },
+      },
+      readClientByExternalId: {
+        summary: 'Read a client by your own id',
+        description:
+          'The client whose `external_id` this is, exactly as it was sent. A soft-deleted client is still found.',
+        example: { params: { external_id: 'shop-7' }, response: { client: put } },
+      },
+      putClient: {
+        summary: 'Create or replace a client by your own id',
+        description:
+          'Creates the client with this `external_id`, or replaces every field of the one that has it: a field that is left out gets its default (null or false), so a soft-deleted client is restored. Sent twice, it leaves one client. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412.',
+        example: {
+          params: { external_id: 'shop-7' },
+          body: sent,
+          response: { client: put },
+        },
+      },
+    }
+  },
+}

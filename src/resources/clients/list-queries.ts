@@ -37,7 +37,7 @@ export async function listClients(
     db,
     sortOf(sort),
     start,
-    (place) => page({ ...values, ...place }),
+    (start) => page({ ...values, ...start }),
     () => whole({ ...values, limit: 0 }),
   )
   return { ...found, rows: found.rows.map(({ row }) => row) }
@@ -51,9 +51,9 @@ const CLIENT = jsonRow(clientColumns)
 const statements = perVariant((variant: Variant) => ({
   page: prepare((p: Values) => {
     const { from, order } = pageRows(listOf(variant, p))
-    const place = sql<string | number>`place`.as('the_place')
+    const sortValue = sql<string | number>`sort_value`.as('the_sort_value')
     return orm
-      .select({ row: CLIENT.row.as('the_row'), place })
+      .select({ row: CLIENT.row.as('the_row'), sortValue })
       .from(from)
       .orderBy(order)
   }),

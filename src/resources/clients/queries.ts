@@ -16,7 +16,7 @@ import { clients, companies } from '../../kernel/db/schema.ts'
 import { digitsOf, fold } from '../../kernel/db/search.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 import { etagsOf, versionsOf } from '../../kernel/http/etag.ts'
-import type { ClientFields, NewClient, WholeClient } from './contract.ts'
+import { type ClientFields, initial, type NewClient, type WholeClient } from './contract.ts'
 
 export type ClientRow = RowOf<typeof clientColumns>
 
@@ -97,19 +97,6 @@ export function changeOf(context: RequestContext, key: ClientKey, fields: Client
   }
 }
 
-/** The fields that a replacement may leave out. */
-const DEFAULTS = {
-  first_name: null,
-  last_name: null,
-  email: null,
-  website: null,
-  phone: null,
-  accounting_sync_enabled: false,
-  tax_exempt: false,
-  tax_exempt_reason: null,
-  deleted: false,
-} satisfies Required<Omit<WholeClient, 'company_name'>>
-
 /** The key's placeholder is `externalId`, since a change may set the column `external_id`. */
 const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>) => {
   const created = { id: sql`last_client_id + 1`, external_id: p.externalId, created_at: p.now, updated_at: p.now }
@@ -148,7 +135,7 @@ export function replacementOf(context: RequestContext, externalId: string, sent:
     ...(ifMatch !== null && { match: matchGuard({ ...key, versions: versionsOf(ifMatch) ?? undefined }) }),
     ...(known === '*' && { absence: absenceGuard(key) }),
   }
-  const fields = columnValues({ ...DEFAULTS, ...sent })
+  const fields = columnValues({ ...initial, ...sent })
   const statements = { ...guards, ...replacement({ ...writerOf(context), ...fields, externalId }) }
   return { statements, isIdempotent: Object.keys(guards).length === 0, read: decodeCreated }
 }
@@ -158,7 +145,7 @@ function keyValues(key: ClientKey) {
   return 'email' in key ? { emailKey: fold(key.email) } : { externalId: key.externalId }
 }
 
-/** Of several clients with one email: one that is not deleted, then the lowest id. */
+/** Prefers a client that is not deleted among several with one email, then the lowest id. */
 function isClient({ companyId, clientId, emailKey, externalId }: Key): SQL {
   if (externalId) return sql`${clients.company_id} = ${companyId} AND ${clients.external_id} = ${externalId}`
   const id =

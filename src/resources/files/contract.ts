@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, idText, text } from '../../kernel/api/contract.ts'
+import { component, dateTime, defineContract, idText, type Published, text } from '../../kernel/api/contract.ts'
 import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
 import { EXPIRES_SECONDS } from './s3.ts'
 
@@ -131,4 +131,70 @@ export const deleteFile = defineContract({
   errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 
-export const endpoints = [presignUpload, listFiles, presignDownload, deleteFile]
+export const published: Published = {
+  tag: `The stored files of an order. To store an attachment of a mail thread: request an upload URL; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the response and without the token (200 when stored; errors are the storage's own, in XML); then store the thread again with the response's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. Stored files can be listed here; to read their bytes, use the storage.`,
+  endpoints: [presignUpload, listFiles, presignDownload, deleteFile],
+  document: () => {
+    /** A thread and an order of the sample company. */
+    const thread = '19cce455887af494'
+    const exampleKey = `orders/1/44/email/${thread}/logo front.png`
+    const exampleFile = {
+      path: exampleKey,
+      objectName: 'logo front.png',
+      length: 48_211,
+      lastChanged: '2026-03-02T09:30:00.000Z',
+      source: 'email',
+    }
+
+    return {
+      presignUpload: {
+        summary: 'Get a URL to upload a file to',
+        description:
+          'The key is `orders/<company>/<order>/email/<thread>/<name>`, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.',
+        example: {
+          params: { orderId: '44' },
+          body: { fileName: 'logo front.png', contentType: 'image/png', size: 48_211, legacyThreadId: thread },
+          response: {
+            uploadUrl:
+              'https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…',
+            key: exampleKey,
+            contentType: 'image/png',
+            expiresIn: 600,
+          },
+        },
+      },
+      listFiles: {
+        summary: 'List the files of an order',
+        description:
+          'All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is configured. 502 when the company’s own storage fails or rejects its keys; `details.storage_code` is then its own error code.',
+        example: {
+          params: { orderId: '44' },
+          query: { legacyThreadId: thread },
+          response: { files: [exampleFile], configured: true, truncated: false },
+        },
+      },
+      presignDownload: {
+        summary: 'Get a URL to download a file from',
+        description:
+          'The URL is valid for 600 seconds and saves the file under its own name: its response has `Content-Disposition: attachment`. 404 for a key that is not one of this order’s files. 409 with the reason `storage_not_configured` where no storage is configured, 502 when the company’s own storage fails.',
+        example: {
+          params: { orderId: '44' },
+          query: { path: exampleKey },
+          response: {
+            downloadUrl:
+              'https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…',
+            expiresIn: 600,
+            contentType: 'image/png',
+            ...exampleFile,
+          },
+        },
+      },
+      deleteFile: {
+        summary: 'Delete a file of an order',
+        description:
+          'Deletes the file for good and returns what it was; messages that name its key keep it. 404 for a key that is not one of this order’s files, a second time too. 409 and 502 as for a download.',
+        example: { params: { orderId: '44' }, query: { path: exampleKey }, response: { file: exampleFile } },
+      },
+    }
+  },
+}

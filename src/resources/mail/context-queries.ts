@@ -7,7 +7,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { checkQuota, throwQuotaRefusal } from '../../kernel/db/quota.ts'
 import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
-import type { CursorPlace } from '../../kernel/http/cursor.ts'
+import type { CursorPosition } from '../../kernel/http/cursor.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 import type { NewThreadContext } from './context-input.ts'
 
@@ -29,7 +29,13 @@ const { company_id, legacy_thread_id, thread_id, updated_at } = threadContexts
 
 const hasLegacyId = (p: Which) => sql`${company_id} = ${p.companyId} AND ${legacy_thread_id} = ${p.legacyThreadId}`
 
-const { company_id: _company, text_bytes: _texts, stored_bytes: _stored, ...columns } = getTableColumns(threadContexts)
+const {
+  company_id: _company,
+  version: _version,
+  text_bytes: _texts,
+  stored_bytes: _stored,
+  ...columns
+} = getTableColumns(threadContexts)
 const COLUMNS = Object.keys(columns)
 
 /** Selects contexts tied to the company, reduced to the company's own contents. */
@@ -101,8 +107,8 @@ const contextPage = prepareBatch((p: Page) => {
  */
 export async function listThreadContexts(
   { companyId, db }: CompanyContext,
-  options: { entity: 'client' | 'order'; entityId: number; after: CursorPlace | null; limit: number },
-): Promise<{ rows: ThreadContextRow[]; next: CursorPlace | null }> {
+  options: { entity: 'client' | 'order'; entityId: number; after: CursorPosition | null; limit: number },
+): Promise<{ rows: ThreadContextRow[]; next: CursorPosition | null }> {
   const [after = ''] = options.after ?? []
   const [links, rows] = await db.read(
     contextPage({ ...options, companyId, entityId: String(options.entityId), after: String(after) }),
@@ -124,7 +130,7 @@ const replacement = prepareBatch((p: Values) => {
   return [
     insertRow(threadContexts, created, sql`WHERE ${isValid}`).onConflictDoUpdate({
       target: [company_id, thread_id],
-      set: replaced,
+      set: { ...replaced, version: sql`${threadContexts.version} + 1` },
     }),
     auditEntry(p, 'thread_context.write', sql`${p.legacyThreadId}`, sql`changes() > 0`),
     orm.delete(threadContexts).where(sql`${hasLegacyId(p)} AND ${thread_id} <> ${threadIdOf(p)} AND ${isValid}`),

@@ -3,27 +3,18 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoTime, isoTimeOrNull } from '../../kernel/api/contract.ts'
 import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
-import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/memory.ts'
+import { type Lease, SMALL_BODY_BYTES } from '../../kernel/http/memory.ts'
 import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
-import { findMoved } from './object-queries.ts'
-import { openObject, readObject, type StoredObject } from './objects.ts'
-import { IN_SEGMENTS, READ_AT_ONCE_BYTES, readSegments, type Segment, type ThreadRow } from './queries.ts'
-import { fromSegment, SEGMENT_BYTES } from './segments.ts'
+import type { ThreadRow } from './queries.ts'
 import { CUT, type ThreadSummaryRow } from './summary-queries.ts'
-import { contentText, TEXT_FIELDS, type TextField, type ThreadInput, TIME_FIELDS } from './thread-input.ts'
+import { TEXT_FIELDS, type TextField, TIME_FIELDS } from './thread-input.ts'
 
 const TIMES = [...TIME_FIELDS, 'created_at', 'updated_at'] as const
 
-/** JSON text, or the stored segment with it. */
-type Part = string | Uint8Array | Segment
+/** The memory of a response while the caller reads it, besides its content. */
+export const SENDING_BYTES = 2_000_000
 
-const CONTENT = 'content'
-
-/**
- * The memory of a response while it reads segments (as JSON, as text and as bytes), and while the caller reads a part.
- */
-const READING_BYTES = 10_000_000
-const SENDING_BYTES = 2_000_000
+const TAIL = Buffer.from('}}')
 
 const HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'private, no-store' }
 
@@ -60,95 +51,52 @@ function completed(text: string): string {
 }
 
 /**
- * Builds the email thread of the contract.
+ * Builds the email thread of the contract. A large one is streamed, and the lease is held until the end.
  *
- * @param thread.segments the needed ones: of the content, unless it was sent, and of texts
- * @param thread.input the input of this write: its content and texts need no read
- * @param thread.object of R2, with the content
- * @throws ApiError 503 when R2 does not return the content
+ * @param members JSON text of the arrays
  */
-export async function threadResponse(context: RequestContext, thread: ShownThread, lease: Lease): Promise<Response> {
-  const { row, input, headers, object } = thread
-  const segments = object ? await withObject(context, thread, object) : thread.segments
-  const parts = partsOf(row, segments, input)
-  const isSmall = row.content_bytes < SMALL_BODY_BYTES && parts.every(isSmallPart)
-  const body = isSmall ? Buffer.concat(parts.map(textOf)) : await streamParts(context, { row, object }, parts, lease)
+export async function threadResponse(
+  context: RequestContext,
+  row: ThreadRow,
+  members: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  { lease, headers }: { lease: Lease; headers?: Record<string, string> },
+): Promise<Response> {
+  const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] ?? 'null'}`)
+  const head = Buffer.from(`{"email_thread":${headOf(row)}${texts.join('')},`)
+  const body =
+    row.content_bytes < SMALL_BODY_BYTES
+      ? Buffer.concat([head, ...(await Array.fromAsync(members)), TAIL])
+      : await streamThread(context, row, [[head], members, [TAIL]], lease)
   return new Response(body, { headers: { ...HEADERS, ...headers } })
 }
 
-interface ShownThread {
-  row: ThreadRow
-  segments: readonly Segment[]
-  input?: ThreadInput
-  headers?: Record<string, string>
-  object?: StoredObject | null | undefined
-}
-
-/** Adds the segments of an object, with their data if the content is small. */
-async function withObject({ mailContents }: RequestContext, { row, segments }: ShownThread, object: StoredObject) {
-  const isSmall = row.content_bytes < SMALL_BODY_BYTES
-  const data = isSmall ? await readObject(mailContents, object) : []
-  const content = object.lengths.map((bytes, position): Segment => {
-    return { field: CONTENT, position, bytes, data: data[position] ?? null }
-  })
-  return [...content, ...segments.filter(({ field }) => field !== CONTENT)]
-}
-
 /**
- * Streams the text of each part, so that the response is never in memory as a whole; each segment is read in its turn.
- * A failure aborts the stream: the caller never sees a complete body. The lease is held until the end.
+ * Streams the pieces, so that the response is never in memory as a whole. A failure aborts the stream: the caller never
+ * sees a complete body.
  */
-async function streamParts(
+async function streamThread(
   context: RequestContext,
-  { row, object }: Pick<ShownThread, 'row' | 'object'>,
-  parts: readonly Part[],
+  row: ThreadRow,
+  parts: readonly (Iterable<Uint8Array> | AsyncIterable<Uint8Array>)[],
   lease: Lease,
-) {
-  // A request that holds its body or its segments has room for their parts.
-  let heldBytes = Math.max(lease.bytes, SENDING_BYTES)
-  await lease.resize(Math.max(lease.bytes, parts.some(isUnread) ? READING_BYTES : SENDING_BYTES))
-  let reader = object ? await openObject(context.mailContents, object) : null
-  /** Reads this part together with the following small ones. */
-  const read = async (part: Segment, index: number) => {
-    const isContent = part.field === CONTENT
-    if (!(isContent && reader) && (await readSegments(context, row, batchFrom(parts, index)))) return
-    // The sweep may have moved the content since the thread was read.
-    const moved = isContent && !reader ? await findMoved(context, row) : null
-    if (moved) reader = await openObject(context.mailContents, moved, part.position)
-    if (!isContent || !reader) throw new Error('The thread was replaced while it was sent.')
-    part.data = await reader.read()
-  }
+): Promise<ReadableStream> {
+  await lease.resize(Math.max(lease.bytes, SENDING_BYTES))
   lease.isStreaming = true
   // A write to the runtime's own stream resolves when the caller has read the piece.
   const { readable, writable } = new IdentityTransformStream()
   const writer = writable.getWriter()
   const abort = (error: unknown) => void writer.abort(error).catch(() => undefined)
-  const size = parts.reduce((sum, part) => sum + (isSegment(part) ? SEGMENT_BYTES : part.length), 0)
-  const deadlineMs = bodyBudgetMs(size)
+  const deadlineMs = bodyBudgetMs(row.content_bytes)
   const timer = setTimeout(() => abort(new DeadlineError(deadlineMs)), deadlineMs)
   const send = async () => {
     try {
-      for (const [index, part] of parts.entries()) {
-        if (isUnread(part)) {
-          // The response's deadline ends this wait.
-          await lease.resize(Math.max(heldBytes, READING_BYTES), Number.POSITIVE_INFINITY)
-          await read(part, index)
-        }
-        const text = textOf(part)
-        await lease.resize(heldBytes)
-        await writer.write(text)
-        if (!isSegment(part)) continue
-        releaseBytes(text)
-        part.data = null
-        heldBytes = Math.max(heldBytes - part.bytes, SENDING_BYTES)
-      }
+      for (const part of parts) for await (const piece of part) await writer.write(piece)
       await writer.close()
     } catch (error) {
       abort(error)
       log('stream_failed', { request_id: context.requestId, reason: nameOf(error) })
     } finally {
       clearTimeout(timer)
-      reader?.cancel()
       lease.release()
     }
   }
@@ -157,51 +105,10 @@ async function streamParts(
   return readable
 }
 
-/** Collects the segment at this index, and the following unread ones that are small enough for one read. */
-function batchFrom(parts: readonly Part[], index: number): Segment[] {
-  const batch: Segment[] = []
-  let bytes = 0
-  for (const part of parts.slice(index)) {
-    if (!isUnread(part)) break
-    bytes += part.bytes
-    if (batch.length > 0 && bytes > READ_AT_ONCE_BYTES) break
-    batch.push(part)
-  }
-  return batch
-}
-
 /** Builds the JSON of the fields in every response, without the last brace. */
 function headOf(row: Omit<ThreadSummaryRow, TextField>): string {
   const times = TIMES.map((name) => [name, isoTimeOrNull(row[name])])
   const { id, account_email, legacy_thread_id, message_count, deleted } = row
   const head = { id, account_email, legacy_thread_id, message_count, ...Object.fromEntries(times), deleted: !!deleted }
   return JSON.stringify(head).slice(0, -1)
-}
-
-function partsOf(row: ThreadRow, segments: readonly Segment[], input?: ThreadInput): Part[] {
-  const stored = (name: string) => segments.filter(({ field }) => field === name)
-  const texts = TEXT_FIELDS.flatMap((field): Part[] => {
-    const text = input?.texts[field] ?? row[field] ?? 'null'
-    return [`,"${field}":`, ...(text === IN_SEGMENTS ? stored(field) : [text])]
-  })
-  const content = input ? contentText(input.content) : stored(CONTENT)
-  return [`{"email_thread":${headOf(row)}`, ...texts, ',', ...content, '}}']
-}
-
-function isSegment(part: Part): part is Segment {
-  return typeof part === 'object' && 'position' in part
-}
-
-function isUnread(part: Part): part is Segment {
-  return isSegment(part) && part.data === null
-}
-
-function textOf(part: Part): Uint8Array {
-  if (typeof part === 'string') return Buffer.from(part)
-  return isSegment(part) ? fromSegment(part.data ?? '') : part
-}
-
-/** The length of other fields' segments is unknown: only content can be a small part. */
-function isSmallPart(part: Part): boolean {
-  return isSegment(part) ? part.field === CONTENT && part.data !== null : part.length < SMALL_BODY_BYTES
 }

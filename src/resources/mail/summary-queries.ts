@@ -5,7 +5,7 @@ import { orm, type Placeholders, prepareBatch, prepareNamed } from '../../kernel
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { emailThreads } from '../../kernel/db/schema.ts'
-import type { CursorPlace } from '../../kernel/http/cursor.ts'
+import type { CursorPosition } from '../../kernel/http/cursor.ts'
 import { isLive, isThread, type Key, type ThreadKey, type ThreadRow } from './queries.ts'
 import { TEXT_FIELDS, type TextField } from './thread-input.ts'
 
@@ -40,6 +40,9 @@ const summary: SQL = (() => {
   return sql`json_object(${sql.join(members, sql`, `)})`
 })()
 
+/** The columns of a page: without the content of threads that are only scanned. */
+const NAMES = sql.raw([...OTHER_FIELDS, ...TEXT_FIELDS].join(', '))
+
 const decode = (json: string): ThreadSummaryRow => JSON.parse(json)
 
 /** Limits the threads read for one page: with filters it may have fewer than requested, or none. */
@@ -55,7 +58,7 @@ const page = prepareBatch((p: Page) => {
   const follows = sql`company_id = ${p.companyId} AND account_email = ${p.accountEmail}
     AND (created_at, id) < (${p.createdAt}, ${p.id})`
   const isListed = sql`deleted IN (SELECT value FROM json_each(${p.listed})) AND updated_at >= ${p.updatedSince}`
-  const scanned = sql`SELECT * FROM ${emailThreads} WHERE ${follows} ORDER BY ${order} LIMIT ${sql.raw(String(MAX_SCANNED))}`
+  const scanned = sql`SELECT ${NAMES} FROM ${emailThreads} WHERE ${follows} ORDER BY ${order} LIMIT ${sql.raw(String(MAX_SCANNED))}`
   const isFull = sql`(SELECT count(*) FROM (SELECT 1 FROM (${scanned}) WHERE ${isListed} LIMIT ${p.limit})) = ${p.limit}`
   return [
     orm
@@ -83,10 +86,10 @@ export async function listThreads(
     accountEmail: string
     deleted: keyof typeof LISTED
     updatedSince: number
-    after: CursorPlace | null
+    after: CursorPosition | null
     limit: number
   },
-): Promise<{ rows: ThreadSummaryRow[]; next: CursorPlace | null }> {
+): Promise<{ rows: ThreadSummaryRow[]; next: CursorPosition | null }> {
   const { accountEmail, deleted, updatedSince, limit } = options
   const [createdAt = null, id = null] = options.after ?? [Number.MAX_SAFE_INTEGER, '']
   const values = { companyId, accountEmail, listed: LISTED[deleted], updatedSince, createdAt, id, limit: limit + 1 }

@@ -2,31 +2,29 @@ import { openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
-import { objectKey, putObject, sumOf } from './objects.ts'
+import { objectKey, putObject } from './objects.ts'
+import { readContent } from './queries.ts'
 import {
   announceMoves,
-  backfillUse,
   forgetObjects,
   listUnused,
+  type Move,
   markRemovals,
   nameMoves,
-  readContent,
-  skipThreads,
+  PAGE_THREADS,
+  postponeMoves,
+  REMOVED_AT_ONCE,
   type UnusedThread,
   withdrawMoves,
 } from './sweep-queries.ts'
 
-/** Limits one sweep to 200 threads, so 57,600 a day, and to 200 MB plus one page. */
-const PAGE_THREADS = 20
+/** Limits one sweep to 200 threads, so 57,600 a day. */
 const MAX_PAGES = 10
-const MAX_BYTES = 200_000_000
 /** No page starts after this time. */
 const MOVING_MS = 30_000
-/** Threads moved in parallel: each holds one segment in memory. */
+/** Threads moved in parallel: each holds its content in memory. */
 const SIDE_BY_SIDE = 4
 
-/** R2 removes at most 1,000 objects in a call. */
-const REMOVED_AT_ONCE = 500
 const MAX_REMOVALS = 5
 
 /**
@@ -47,7 +45,7 @@ export async function sweepMailContents(binding: D1Database, bucket: R2Bucket, n
 async function removeObjects(context: CompanyContext, bucket: R2Bucket, nowMs: number): Promise<number> {
   let removed = 0
   for (let round = 0; round < MAX_REMOVALS; round++) {
-    const objects = await markRemovals(context, nowMs, REMOVED_AT_ONCE)
+    const objects = await markRemovals(context, nowMs)
     if (objects.length > 0) {
       await withDeadline(bucket.delete(objects.map(objectKey)), BUDGET_MS.storage)
       await forgetObjects(context, objects)
@@ -60,17 +58,11 @@ async function removeObjects(context: CompanyContext, bucket: R2Bucket, nowMs: n
 
 async function moveUnused(context: CompanyContext, bucket: R2Bucket, nowMs: number): Promise<number> {
   const endMs = Date.now() + MOVING_MS
-  await backfillUse(context)
   let moved = 0
-  let bytes = 0
-  for (let page = 0; page < MAX_PAGES && bytes < MAX_BYTES && Date.now() < endMs; page++) {
-    const unused = await listUnused(context, nowMs, PAGE_THREADS)
-    const empty = unused.filter(({ lengths }) => lengths.length === 0)
-    if (empty.length > 0) await skipThreads(context, empty, nowMs)
-    const threads = unused.filter(({ lengths }) => lengths.length > 0)
+  for (let page = 0; page < MAX_PAGES && Date.now() < endMs; page++) {
+    const threads = await listUnused(context, nowMs)
     if (threads.length > 0) moved += await moveThreads(context, bucket, threads, nowMs)
-    bytes += sumOf(threads.flatMap(({ lengths }) => lengths))
-    if (unused.length < PAGE_THREADS) break
+    if (threads.length < PAGE_THREADS) break
   }
   return moved
 }
@@ -78,30 +70,24 @@ async function moveUnused(context: CompanyContext, bucket: R2Bucket, nowMs: numb
 /** @throws Error when no thread could be written */
 async function moveThreads(context: CompanyContext, bucket: R2Bucket, threads: readonly UnusedThread[], nowMs: number) {
   const moves = threads.map((thread) => ({ thread, object: { ...thread, id: crypto.randomUUID() } }))
-  const objects = moves.map(({ object }) => object)
-  await announceMoves(context, objects, nowMs)
-  const written: [string, UnusedThread][] = []
-  const failed: UnusedThread[] = []
+  await announceMoves(context, moves, nowMs)
+  const written: typeof moves = []
   for (let at = 0; at < moves.length; at += SIDE_BY_SIDE) {
     const group = moves.slice(at, at + SIDE_BY_SIDE)
-    const puts = group.map(({ thread, object }) => putObject(bucket, object, segmentsOf(context, thread)))
-    const results = await Promise.allSettled(puts)
-    for (const [index, { thread, object }] of group.entries()) {
-      if (results[index]?.status === 'fulfilled') written.push([object.id, thread])
-      else failed.push(thread)
-    }
+    const results = await Promise.allSettled(group.map((move) => copyContent(context, bucket, move)))
+    written.push(...group.filter((_, index) => results[index]?.status === 'fulfilled'))
     if (results.every(({ status }) => status === 'rejected')) break
   }
-  const ids = new Set(written.map(([id]) => id))
-  const unwritten = objects.flatMap(({ id }) => (ids.has(id) ? [] : [id]))
+  const unwritten = moves.filter((move) => !written.includes(move))
   if (unwritten.length > 0) await withdrawMoves(context, unwritten)
   if (written.length === 0) throw new Error('R2 or the database failed.')
-  const moved = await nameMoves(context, written, nowMs)
   // Otherwise unreadable content would come first in every sweep.
-  if (failed.length > 0) await skipThreads(context, failed, nowMs)
-  return moved
+  if (unwritten.length > 0) await postponeMoves(context, unwritten, nowMs)
+  return nameMoves(context, written, nowMs)
 }
 
-async function* segmentsOf(context: CompanyContext, thread: UnusedThread): AsyncGenerator<Uint8Array> {
-  for (const position of thread.lengths.keys()) yield await readContent(context, thread, position)
+async function copyContent({ db }: CompanyContext, bucket: R2Bucket, { thread, object }: Move): Promise<void> {
+  const content = await readContent({ companyId: thread.company_id, db }, thread)
+  if (content === null) throw new Error('The content was replaced while it was moved.')
+  await putObject(bucket, object, [Uint8Array.fromBase64(content)])
 }

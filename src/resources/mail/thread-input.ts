@@ -1,11 +1,11 @@
+import { Buffer } from 'node:buffer'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { type Issue, invalid } from '../../kernel/http/errors.ts'
 import { FORMATS } from '../../kernel/http/messages.ts'
-import { accountEmail } from './contract.ts'
+import { hashOf } from './content.ts'
+import { accountEmail, MAX_TEXT_BYTES } from './contract.ts'
 import { JsonError, type Member, scanObject } from './json-scan.ts'
-import { hashOf } from './segments.ts'
 
-/** Texts stored and returned as the JSON that was sent. */
 export const TEXT_FIELDS = ['mail_thread_id', 'subject', 'snippet', 'mail_history_id'] as const
 export type TextField = (typeof TEXT_FIELDS)[number]
 
@@ -60,8 +60,8 @@ export function contentText(content: Record<ArrayField, Member>): Uint8Array[] {
 }
 
 /**
- * Reads the UTF-8 of a PUT without building its values: arrays and texts keep the bytes that were sent, so that no
- * number or escape in them changes.
+ * Reads the UTF-8 of a PUT without building its values: arrays keep the bytes that were sent, so that no number or
+ * escape in them changes.
  *
  * @param cached content of an earlier body: an array with the same bytes is reused
  * @returns the lower-case email, texts as JSON and times in milliseconds; an omitted field is absent
@@ -75,13 +75,14 @@ export function parseThread(bytes: Uint8Array, cached?: Content) {
   if (!email.success) {
     report('account_email', members.has('account_email') ? `must be ${FORMATS.email}` : 'is required')
   }
-  const texts: Partial<Record<TextField, Uint8Array | null>> = {}
+  const texts: Partial<Record<TextField, string | null>> = {}
   for (const field of TEXT_FIELDS) {
     const member = members.get(field)
     if (!member) continue
-    texts[field] = member.kind === 'null' ? null : member.text
     if (member.kind !== 'string' && member.kind !== 'null')
       report(field, `must be a string or null, not ${nounOf(member)}`)
+    else texts[field] = member.kind === 'null' ? null : storedText(member.text)
+    if (texts[field] === '') report(field, TOO_LONG)
   }
   const times: Partial<Record<TimeField, number | null>> = {}
   for (const field of TIME_FIELDS) {
@@ -128,6 +129,19 @@ function nounOf({ kind, text: [first = 0] }: Member): string {
 }
 
 const TRUE_OR_FALSE: ReadonlySet<number> = new Set(encoder.encode('tf'))
+
+/** A row of D1 has at most 2,000,000 bytes, and escapes may make a text six times as long. */
+const MAX_TEXT_JSON_BYTES = 150_000
+const TOO_LONG = `must have at most ${MAX_TEXT_BYTES.toLocaleString('en')} bytes of UTF-8, and ${MAX_TEXT_JSON_BYTES.toLocaleString('en')} as JSON`
+
+/** The text as the shortest JSON; empty if it is too long. */
+function storedText(text: Uint8Array): string {
+  if (text.length > 6 * MAX_TEXT_BYTES + 2) return ''
+  const value: string = JSON.parse(decoder.decode(text))
+  const json = JSON.stringify(value)
+  const fits = Buffer.byteLength(value) <= MAX_TEXT_BYTES && Buffer.byteLength(json) <= MAX_TEXT_JSON_BYTES
+  return fits ? json : ''
+}
 
 /** Reads a short string, else an empty text. */
 function shortText(member: Member | undefined): string {

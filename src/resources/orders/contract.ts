@@ -211,7 +211,7 @@ const change = {
   response: z.strictObject({ project, invoice: z.nullable(invoice) }),
 } as const
 
-/** What a list may add to its orders. */
+/** Parts that a list may add to its orders. */
 export const EXPANSIONS = ['totals', 'client'] as const
 
 export type Expansion = (typeof EXPANSIONS)[number]

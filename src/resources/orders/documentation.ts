@@ -1,5 +1,7 @@
-import type { Documentation } from '../../kernel/api/contract.ts'
-import { exampleClient } from '../clients/documentation.ts'
+import type { Published } from '../../kernel/api/contract.ts'
+import { exampleClient } from '../clients/contract.ts'
+import { endpoints } from './contract.ts'
+import { endpoints as invoices } from './invoice-contract.ts'
 
 const exampleProject = {
   id: 44,
@@ -188,105 +190,108 @@ const createdOrder = {
 /** The invoice with that payment, before its discount. */
 const paidInvoice = { ...exampleOrder.invoice, amount_paid: 856, balance_due: 780.74 }
 
-/** The published description of these endpoints, by operation. */
-export const documentation = {
-  listOrders: {
-    summary: 'List orders',
-    description:
-      'Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and its `client`. Cursors work as in `listClients`.',
-    example: {
-      query: { client_id: '17', per_page: 1 },
-      response: {
-        data: [exampleProject],
-        pagination: {
-          page: 1,
-          per_page: 1,
-          total: 3,
-          next_cursor: 'Gnmk1g3mcY6OWzJuM4rlM1tbIjIwMjYtMDYtMTEiLDQ0LDNdLDE3OTUzNzI4MDBd',
-          has_more: true,
+export const published: Published = {
+  tag: 'Orders, also called projects: each with its default invoice, items, payments, tax, status and artworks.',
+  endpoints: [...endpoints, ...invoices],
+  document: () => ({
+    listOrders: {
+      summary: 'List orders',
+      description:
+        'Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and its `client`. Cursors work as in `listClients`.',
+      example: {
+        query: { client_id: '17', per_page: 1 },
+        response: {
+          data: [exampleProject],
+          pagination: {
+            page: 1,
+            per_page: 1,
+            total: 3,
+            next_cursor: 'Gnmk1g3mcY6OWzJuM4rlM1tbIjIwMjYtMDYtMTEiLDQ0LDNdLDE3OTUzNzI4MDBd',
+            has_more: true,
+          },
         },
       },
     },
-  },
-  createOrder: {
-    summary: 'Create an order',
-    description:
-      'Creates the order and its default invoice, with the next invoice number of the company, in one transaction. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.',
-    example: {
-      body: newOrder,
-      response: createdOrder,
-    },
-  },
-  readOrder: {
-    summary: 'Read an order in full',
-    description:
-      'The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response.',
-    example: { params: { id: '44' }, response: exampleOrder },
-  },
-  updateOrder: {
-    summary: 'Update an order',
-    description:
-      'Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.',
-    example: {
-      params: { id: '44' },
-      body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },
-      response: {
-        project: { ...exampleProject, order_status_id: 11, version: 4 },
-        invoice: { ...discountedInvoice, amount_paid: 856, balance_due: 617.07 },
+    createOrder: {
+      summary: 'Create an order',
+      description:
+        'Creates the order and its default invoice, with the next invoice number of the company, in one transaction. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.',
+      example: {
+        body: newOrder,
+        response: createdOrder,
       },
     },
-  },
-  deleteOrder: {
-    summary: 'Soft-delete an order',
-    description:
-      'Soft-deletes the order and its invoice. When accounting sync is enabled, the deletion is delivered to the accounting system after the response. A second deletion returns 404.',
-    example: {
-      params: { id: '81' },
-      response: {
-        project: { ...createdProject, deleted: true, version: 2 },
-        invoice: { ...createdInvoice, deleted: true },
+    readOrder: {
+      summary: 'Read an order in full',
+      description:
+        'The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response.',
+      example: { params: { id: '44' }, response: exampleOrder },
+    },
+    updateOrder: {
+      summary: 'Update an order',
+      description:
+        'Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.',
+      example: {
+        params: { id: '44' },
+        body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },
+        response: {
+          project: { ...exampleProject, order_status_id: 11, version: 4 },
+          invoice: { ...discountedInvoice, amount_paid: 856, balance_due: 617.07 },
+        },
       },
     },
-  },
-  putInvoiceItems: {
-    summary: 'Replace the lines of an order’s invoice',
-    description:
-      'The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. At most 500 lines and 400,000 bytes; a search of products finds a line by its title and the first 200 characters of its description, within the first 40,000 characters of these of an invoice. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice.',
-    example: {
-      params: { id: '44' },
-      body: {
-        items: exampleOrder.invoice_items.map(({ invoice_id, total, position, deleted, ...item }) => item),
+    deleteOrder: {
+      summary: 'Soft-delete an order',
+      description:
+        'Soft-deletes the order and its invoice. When accounting sync is enabled, the deletion is delivered to the accounting system after the response. A second deletion returns 404.',
+      example: {
+        params: { id: '81' },
+        response: {
+          project: { ...createdProject, deleted: true, version: 2 },
+          invoice: { ...createdInvoice, deleted: true },
+        },
       },
-      response: { invoice: paidInvoice, invoice_items: exampleOrder.invoice_items },
     },
-  },
-  createPayment: {
-    summary: 'Record a payment',
-    description:
-      'Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. 409 where the order has no invoice.',
-    example: {
-      params: { id: '44' },
-      body: newPayment,
-      response: { payment: examplePayment, invoice: paidInvoice },
+    putInvoiceItems: {
+      summary: 'Replace the lines of an order’s invoice',
+      description:
+        'The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. At most 500 lines and 400,000 bytes; a search of products finds a line by its title and the first 200 characters of its description, within the first 40,000 characters of these of an invoice. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice.',
+      example: {
+        params: { id: '44' },
+        body: {
+          items: exampleOrder.invoice_items.map(({ invoice_id, total, position, deleted, ...item }) => item),
+        },
+        response: { invoice: paidInvoice, invoice_items: exampleOrder.invoice_items },
+      },
     },
-  },
-  deletePayment: {
-    summary: 'Delete a payment',
-    description: 'Removes the payment for good. The response has it as it was, and the invoice without it.',
-    example: {
-      params: { id: '44', payment_id: '802' },
-      response: { payment: examplePayment, invoice: discountedInvoice },
+    createPayment: {
+      summary: 'Record a payment',
+      description:
+        'Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. 409 where the order has no invoice.',
+      example: {
+        params: { id: '44' },
+        body: newPayment,
+        response: { payment: examplePayment, invoice: paidInvoice },
+      },
     },
-  },
-  listOrderStatuses: {
-    summary: 'List the order statuses',
-    description:
-      'The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.',
-    example: { response: { data: exampleStatuses } },
-  },
-  listTaxes: {
-    summary: 'List the taxes',
-    description: 'The company’s taxes: the values of `tax_id`.',
-    example: { response: { data: exampleTaxes } },
-  },
-} satisfies Record<string, Documentation>
+    deletePayment: {
+      summary: 'Delete a payment',
+      description: 'Removes the payment for good. The response has it as it was, and the invoice without it.',
+      example: {
+        params: { id: '44', payment_id: '802' },
+        response: { payment: examplePayment, invoice: discountedInvoice },
+      },
+    },
+    listOrderStatuses: {
+      summary: 'List the order statuses',
+      description:
+        'The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.',
+      example: { response: { data: exampleStatuses } },
+    },
+    listTaxes: {
+      summary: 'List the taxes',
+      description: 'The company’s taxes: the values of `tax_id`.',
+      example: { response: { data: exampleTaxes } },
+    },
+  }),
+}

@@ -3,7 +3,7 @@ import { clientColumns, invoiceColumns, jsonRow, type projectColumns, type RowOf
 import type { Expansion } from './contract.ts'
 import type { Line } from './totals.ts'
 
-/** What the totals of an order come from. */
+/** Columns from which the totals of an order are computed. */
 export interface TotalsRow {
   invoice: Omit<RowOf<typeof invoiceColumns>, 'id'>
   taxRate: number | null
@@ -47,7 +47,7 @@ function decodeTotals(json: string): TotalsRow | null {
   }
 }
 
-/** What is added to the columns of an order, to be selected from `orders`. */
+/** Expanded columns, to be selected from `orders` beside its own. */
 export const expansions = (expand: readonly Expansion[]) => {
   const wanted = (name: Expansion, json: SQL) => (expand.includes(name) ? json : sql`NULL`)
   return {

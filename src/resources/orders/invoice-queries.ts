@@ -24,7 +24,7 @@ type Change = Placeholders<Actor | 'orderId', KeyName>
 
 const invoiceOf = (p: Change) => sql`(SELECT id FROM invoices WHERE ${isInvoice(p)})`
 
-/** What every change of an order's invoice does to the order. */
+/** Raises the version of the order with every change of its invoice. */
 const changeOrder = (p: Change, isAllowed: SQL) =>
   orm
     .update(orders)

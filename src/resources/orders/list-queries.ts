@@ -56,7 +56,7 @@ export async function listOrders(
     db,
     orderOf(sort),
     start,
-    (place) => page({ ...values, ...place }),
+    (start) => page({ ...values, ...start }),
     () => whole({ ...values, limit: 0 }),
   )
   return { ...found, rows: found.rows.map(({ row, totals, client }) => ({ ...row, totals, client })) }
@@ -73,9 +73,9 @@ const PROJECT = jsonRow(projectColumns)
 const statements = perVariant((variant: Variant) => ({
   page: prepare((p: Values) => {
     const { from, order } = pageRows(listOf(variant, p))
-    const place = sql<string | number>`place`.as('the_place')
+    const sortValue = sql<string | number>`sort_value`.as('the_sort_value')
     return orm
-      .select({ row: PROJECT.row.as('the_row'), ...expansions(variant.expand), place })
+      .select({ row: PROJECT.row.as('the_row'), ...expansions(variant.expand), sortValue })
       .from(from)
       .orderBy(order)
   }),
@@ -151,12 +151,12 @@ function inDays({ from, to }: Values): SQL[] {
 /** The newest orders of several statuses: of each status the newest, merged. */
 function walkStatuses(p: Values, conditions: SQL, end: SQL, limit: SQL): SQL {
   const index = sql.raw(p.client_id ? 'orders_of_client_status' : 'orders_of_status')
-  return sql`SELECT orders.id AS page_id, orders.created_date AS place
+  return sql`SELECT orders.id AS page_id, orders.created_date AS sort_value
     FROM json_each(${p.statuses}) AS wanted CROSS JOIN orders
     WHERE orders.rowid IN (SELECT orders.rowid FROM orders INDEXED BY ${index}
       WHERE ${conditions} AND orders.order_status_id = wanted.value
       ORDER BY orders.created_date DESC, orders.id DESC LIMIT ${end})
-    ORDER BY place DESC, page_id DESC ${limit}`
+    ORDER BY sort_value DESC, page_id DESC ${limit}`
 }
 
 function hasText(text: SQL | Values['text']): SQL {

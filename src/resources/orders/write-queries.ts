@@ -53,7 +53,7 @@ const creation = prepareNamed((p: Placeholders<Actor | 'created_date', Column | 
     invoice: insertRow(
       invoices,
       {
-        // What the request does not send is the client's; a client's reason belongs to the client's exemption.
+        // Omitted fields come from the client; a client's reason belongs to the client's exemption.
         tax_exempt: ofClient(sql`tax_exempt`),
         ...(!p.tax_exempt && { tax_exempt_reason: ofClient(sql`tax_exempt_reason`) }),
         ...values,

@@ -1,59 +1,11 @@
-import type { Documentation } from '../../kernel/api/contract.ts'
-import { documentation as accounting } from '../../operation/admin/accounting/documentation.ts'
-import { documentation as audit } from '../../operation/admin/audit/documentation.ts'
-import { documentation as companies } from '../../operation/admin/companies/documentation.ts'
-import { adminContracts } from '../../operation/admin/contracts.ts'
-import { documentation as databases } from '../../operation/admin/databases/documentation.ts'
-import { documentation as exports } from '../../operation/admin/exports/documentation.ts'
-import { documentation as imports } from '../../operation/admin/imports/documentation.ts'
-import { documentation as integrations } from '../../operation/admin/integrations/documentation.ts'
-import { documentation as keys } from '../../operation/admin/keys/documentation.ts'
-import { documentation as members } from '../../operation/admin/members/documentation.ts'
-import { documentation as recovery } from '../../operation/admin/recovery/documentation.ts'
-import { documentation as session } from '../../operation/admin/session/documentation.ts'
-import { documentation as tokens } from '../../operation/admin/tokens/documentation.ts'
-import { documentation as webhooks } from '../../operation/admin/webhooks/documentation.ts'
-import { type Described, describeApi, documentationFrom } from './document.ts'
+import type { Published } from '../../kernel/api/contract.ts'
+import { type Described, describeApi } from './document.ts'
 import { requestHeaders } from './headers.ts'
 
-const all: Record<string, Documentation> = {
-  ...session,
-  ...companies,
-  ...databases,
-  ...tokens,
-  ...members,
-  ...integrations,
-  ...accounting,
-  ...webhooks,
-  ...audit,
-  ...keys,
-  ...imports,
-  ...exports,
-  ...recovery,
-}
-
-export const adminDocumentationOf = documentationFrom(all)
-
-const administrationApi: Described = {
+const administrationApi: Partial<Described> = {
   title: 'CRM administration API',
   server: '/admin/v1',
-  tags: {
-    Session: 'Who is signed in.',
-    Companies: 'The companies of the deployment, and what they use.',
-    Databases: 'Where the data of companies is.',
-    Tokens: 'The API tokens of a company.',
-    Members: 'The people who administer a company.',
-    Integrations: 'Connections of a company to other systems.',
-    Accounting: 'Changes that are not delivered to the accounting system yet.',
-    Webhooks:
-      'The addresses to which the changes of a company are delivered, signed by the Standard Webhooks convention.',
-    Audit: 'Who changed what.',
-    Keys: 'The rotation of the key of stored credentials.',
-    Imports: 'Seed files: the data of one company.',
-    Exports: 'The data of one company as lines.',
-    Recovery: 'Backups, and what follows a loss of data.',
-  },
-  describe: adminDocumentationOf,
+  tags: ['Session', 'Companies'],
   security: {
     access: {
       type: 'apiKey',
@@ -89,6 +41,6 @@ the configuration. The operator's commands send the secret of the deployment. An
 and the codes of the integration API.`
 
 /** The OpenAPI document of the administration API, as JSON. */
-export function generateAdminDocument(): string {
-  return `${JSON.stringify(describeApi(adminContracts, INTRODUCTION, administrationApi), null, 2)}\n`
+export function generateAdminDocument(published: readonly Published[]): string {
+  return `${JSON.stringify(describeApi(published, INTRODUCTION, administrationApi), null, 2)}\n`
 }

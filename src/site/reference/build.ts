@@ -4,8 +4,8 @@ import { basename, join } from 'node:path'
 import { build } from 'esbuild'
 import { describeRetryRules } from '../../client/retry-rules.ts'
 import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
-import { contracts } from '../../resources/contracts.ts'
 import { generateAdminDocument } from './admin.ts'
+import { loadPublished } from './contracts.ts'
 import { describeApi } from './document.ts'
 import { asObject } from './json.ts'
 import { writeLlmsText, writePostman } from './page/exports.ts'
@@ -36,20 +36,22 @@ if (import.meta.main) {
     if (['deploy', 'versions upload'].includes(process.env.WRANGLER_COMMAND ?? '')) fail(NO_DEPLOYMENT)
     else await buildAssets()
   } else if (option === '--lint') {
-    for (const document of [await generateDocument(), generateAdminDocument()])
-      (await lintDocument(document)).forEach(fail)
+    for (const document of Object.values(await generateDocuments())) (await lintDocument(document)).forEach(fail)
   } else if (option === '' || option === '--check') await generateFiles(option === '--check')
   else fail(`Unknown option ${option}`)
 }
 
-/** The OpenAPI document of this API, as JSON. */
-async function generateDocument(): Promise<string> {
+/** The OpenAPI documents of both APIs, as JSON. */
+async function generateDocuments() {
   const introduction = (await readFile(join(import.meta.dirname, 'introduction.md'), 'utf8'))
     .replace('{{requests}}', String(LIMIT))
     .replace('{{database_seconds}}', String(DATABASE_LIMIT_MS / 1000))
     .replace('{{company_seconds}}', String(COMPANY_LIMIT_MS / 1000))
     .replace('{{retry_rules}}', describeRetryRules())
-  return `${JSON.stringify(describeApi(contracts, introduction), null, 2)}\n`
+  return {
+    integration: `${JSON.stringify(describeApi(await loadPublished('resources'), introduction), null, 2)}\n`,
+    administration: generateAdminDocument(await loadPublished('operation/admin')),
+  }
 }
 
 /** The client's README, with the rules by which it retries. */
@@ -60,7 +62,7 @@ async function describeClient(): Promise<string> {
 
 /** Writes the committed files, or reports those that are out of date. */
 async function generateFiles(isCheck: boolean): Promise<void> {
-  const document = await generateDocument()
+  const { integration: document } = await generateDocuments()
   const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
   const files = {
     'src/site/reference/openapi.json': document,
@@ -96,11 +98,11 @@ export async function lintDocument(source: string): Promise<string[]> {
 
 /** Replaces the files one by one, so that a running server never sees an empty folder. */
 async function buildAssets(): Promise<void> {
-  const text = await generateDocument()
+  const { integration: text, administration } = await generateDocuments()
   const document = asObject(JSON.parse(text))
   const assets: Record<string, string> = {
     'openapi.json': text,
-    'admin-openapi.json': generateAdminDocument(),
+    'admin-openapi.json': administration,
     'index.html': renderPage(document),
     'llms.txt': writeLlmsText(document),
     'postman_collection.json': writePostman(document),

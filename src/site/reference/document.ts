@@ -1,15 +1,7 @@
 import * as z from 'zod'
-import { type Contract, type Documentation, takesKey } from '../../kernel/api/contract.ts'
+import { type Contract, type Documentation, type Published, takesKey } from '../../kernel/api/contract.ts'
 import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
 import { ApiError, ERRORS, type ErrorKind } from '../../kernel/http/errors.ts'
-import { documentation as account } from '../../resources/account/documentation.ts'
-import { documentation as batch } from '../../resources/batch/documentation.ts'
-import { documentation as changes } from '../../resources/changes/documentation.ts'
-import { documentation as clients } from '../../resources/clients/documentation.ts'
-import { documentation as files } from '../../resources/files/documentation.ts'
-import { documentation as mail } from '../../resources/mail/documentation.ts'
-import { documentation as orders } from '../../resources/orders/documentation.ts'
-import { documentation as products } from '../../resources/products/documentation.ts'
 import { errorResponseName, errorResponses, errorSchema } from './errors.ts'
 import {
   ERROR_HEADERS,
@@ -36,31 +28,9 @@ const COMMON_ERRORS = [
   'unavailable',
 ] as const
 
-/** The groups of operations, as shown. A contract's `tag` is one of these names. */
-const tags: Record<string, string> = {
-  Account: 'The company, the token and its limits.',
-  Clients: 'The customers of the company: list and search, create, read, update, soft-delete and restore.',
-  Orders: 'Orders, also called projects: each with its default invoice, items, payments, tax, status and artworks.',
-  Changes: 'The feed of every change, for copies that stay up to date.',
-  Products: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
-  Mail: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
-  Files: `The stored files of an order. To store an attachment of a mail thread: request an upload URL; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the response and without the token (200 when stored; errors are the storage's own, in XML); then store the thread again with the response's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. Stored files can be listed here; to read their bytes, use the storage.`,
-  Batch: 'Many changes of clients and orders in one request.',
-}
-
-const all: Record<string, Documentation> = {
-  ...account,
-  ...changes,
-  ...clients,
-  ...orders,
-  ...products,
-  ...mail,
-  ...files,
-  ...batch,
-}
-
 /** Finds an endpoint's documentation by its operation; throws an Error for one without. */
-export function documentationFrom(all: Record<string, Documentation>) {
+export function documentationFrom(published: readonly Published[]) {
+  const all: Record<string, Documentation> = Object.assign({}, ...published.map(({ document }) => document()))
   return ({ operationId }: Pick<Contract, 'operationId'>): Documentation => {
     const found = all[operationId]
     if (!found) throw new Error(`${operationId} has no documentation.`)
@@ -68,15 +38,13 @@ export function documentationFrom(all: Record<string, Documentation>) {
   }
 }
 
-export const documentationOf = documentationFrom(all)
-
 /** The differences between the documents of the two APIs. */
 export interface Described {
   title: string
   /** The path of the API. */
   server: string
-  tags: Record<string, string>
-  describe: (contract: Contract) => Documentation
+  /** The tags that come first, in their order. All others follow by name. */
+  tags: readonly string[]
   security: JsonObject
   /** The request headers of every operation, by component name. */
   parameters: Record<string, JsonObject>
@@ -89,8 +57,7 @@ export interface Described {
 const integrationApi: Described = {
   title: 'CRM integration API',
   server: '/api/v1',
-  tags,
-  describe: documentationOf,
+  tags: ['Account', 'Clients', 'Orders', 'Changes', 'Products', 'Mail', 'Files', 'Batch'],
   security: {
     bearer: {
       type: 'http',
@@ -106,17 +73,19 @@ const integrationApi: Described = {
 /**
  * The OpenAPI 3.1 document of an API, with an introduction in Markdown.
  *
- * @throws Error for an unknown tag, a parameter without a description, and schemas that share an id
+ * @throws Error for an endpoint without documentation, an undescribed tag, a parameter without a description, and schemas that share an id
  */
-export function describeApi(contracts: readonly Contract[], introduction: string, described: Partial<Described> = {}) {
+export function describeApi(published: readonly Published[], introduction: string, described: Partial<Described> = {}) {
   const api = { ...integrationApi, ...described }
-  const { title, server, tags, describe, security, parameters, errors: worded = {}, webhooks } = api
+  const { title, server, security, parameters, errors: worded = {}, webhooks } = api
   const schemas = new SchemaWriter()
-  const usedTags = new Set(contracts.map(({ tag }) => tag))
-  for (const tag of usedTags) if (!tags[tag]) throw new Error(`The tag ${tag} has no description.`)
+  const all = published.flatMap(({ endpoints }) => endpoints)
+  const documentationOf = documentationFrom(published)
+  const tags = [...new Set([...api.tags, ...all.map(({ tag }) => tag).sort()])]
+  const contracts = tags.flatMap((tag) => all.filter((each) => each.tag === tag))
   const paths: Record<string, JsonObject> = {}
   for (const contract of contracts) {
-    const operation = describeOperation(contract, describe(contract), schemas, Object.keys(parameters))
+    const operation = describeOperation(contract, documentationOf(contract), schemas, Object.keys(parameters))
     paths[contract.path] = { ...paths[contract.path], [contract.method.toLowerCase()]: operation }
   }
   const writer = new SchemaWriter()
@@ -141,7 +110,7 @@ export function describeApi(contracts: readonly Contract[], introduction: string
     },
     servers: [{ url: server, description: 'The server of this description.' }],
     security: Object.keys(security).map((name) => ({ [name]: [] })),
-    tags: Object.entries(tags).flatMap(([name, description]) => (usedTags.has(name) ? { name, description } : [])),
+    tags: describeTags(contracts, published),
     paths,
     ...(webhooks && { webhooks: webhooks(schemas) }),
     components: {
@@ -152,6 +121,14 @@ export function describeApi(contracts: readonly Contract[], introduction: string
       responses,
     },
   }
+}
+
+function describeTags(contracts: readonly Contract[], published: readonly Published[]): JsonObject[] {
+  return [...new Set(contracts.map(({ tag }) => tag))].map((name) => {
+    const own = published.find(({ tag, endpoints }) => tag !== null && endpoints.some((each) => each.tag === name))
+    if (!own?.tag) throw new Error(`The tag ${name} has no description.`)
+    return { name, description: own.tag }
+  })
 }
 
 /** The errors of an operation, by status. */

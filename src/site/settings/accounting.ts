@@ -1,19 +1,10 @@
-import { call, listAll } from './api.ts'
+import { call, type ItemOf, listAll } from './api.ts'
 import { openForm } from './dialog.ts'
 import { ago, button, count, el, type Tone, time } from './dom.ts'
 import { fold, item, list } from './list.ts'
 import type { Scope, View } from './view.ts'
 
-interface AccountingEvent {
-  id: number
-  order_id: number
-  operation: 'create' | 'update' | 'delete'
-  state: 'pending' | 'parked' | 'dead'
-  attempts: number
-  next_attempt_at: string | null
-  last_error: string | null
-  created_at: string
-}
+type AccountingEvent = ItemOf<'GET /companies/{company_id}/accounting-events'>
 
 /** Explains each state to a person. */
 const STATES: Record<AccountingEvent['state'], readonly [tone: Tone, title: string, meaning: string]> = {
@@ -27,7 +18,7 @@ export const accounting: View = {
   title: 'Accounting events',
   lead: 'Changes of orders that have not reached the accounting system.',
   async load(scope) {
-    const events = await listAll<AccountingEvent>(`${scope.path}/accounting-events`)
+    const events = await listAll('GET /companies/{company_id}/accounting-events', { params: scope.params })
     const rows = (isPending: boolean) =>
       events.filter(({ state }) => (state === 'pending') === isPending).map((event) => show(scope, event))
     const [pending, needing] = [rows(true), rows(false)]
@@ -63,7 +54,8 @@ function retry(scope: Scope, { id, order_id }: AccountingEvent): void {
     submit: 'Retry',
     content: [el('p', {}, 'Sends it again now. It fails in the same way unless its cause has been corrected.')],
     async send() {
-      await call('POST', `${scope.path}/accounting-events/${id}/retry`)
+      const params = { ...scope.params, event_id: id }
+      await call('POST /companies/{company_id}/accounting-events/{event_id}/retry', { params })
       return null
     },
     done: () => scope.refresh('The event is sent again.'),
@@ -76,7 +68,10 @@ function retryAll(scope: Scope, number: number): void {
     submit: 'Retry all',
     content: [el('p', {}, 'Sends every parked and dead event again.')],
     async send() {
-      await call('POST', `${scope.path}/accounting-events/retry`, { states: ['parked', 'dead'] })
+      await call('POST /companies/{company_id}/accounting-events/retry', {
+        params: scope.params,
+        body: { states: ['parked', 'dead'] },
+      })
       return null
     },
     done: () => scope.refresh('The events are sent again.'),

@@ -1,9 +1,42 @@
+import type * as z from 'zod/mini'
+import type { Contract, ResponseBody } from '../../kernel/api/contract.ts'
+import type * as accounting from '../../operation/admin/accounting/contract.ts'
+import type * as audit from '../../operation/admin/audit/contract.ts'
+import type * as companies from '../../operation/admin/companies/contract.ts'
+import type * as integrations from '../../operation/admin/integrations/contract.ts'
+import type * as members from '../../operation/admin/members/contract.ts'
+import type * as session from '../../operation/admin/session/contract.ts'
+import type * as tokens from '../../operation/admin/tokens/contract.ts'
+import type * as webhooks from '../../operation/admin/webhooks/contract.ts'
 import { button, type Child, el } from './dom.ts'
 
-export interface Page<Item> {
-  data: Item[]
-  pagination: { next_cursor: string | null; has_more: boolean }
-}
+type Subjects =
+  | (typeof accounting | typeof audit | typeof companies | typeof integrations)
+  | (typeof members | typeof session | typeof tokens | typeof webhooks)
+/** The contracts of a module, of each one of a union. */
+type ContractsOf<Module> = Module extends unknown ? Extract<Module[keyof Module], Contract> : never
+type Contracts = ContractsOf<Subjects>
+type NameOf<C extends Contract> = C extends unknown ? `${C['method']} ${C['path']}` : never
+type ContractNamed<Name, C = Contracts> = C extends Contract ? (NameOf<C> extends Name ? C : never) : never
+
+/** An endpoint by its method and path, such as `GET /me`. */
+export type Endpoint = NameOf<Contracts>
+
+/** The texts of a path or a query; numbers and booleans are written. */
+type Texts<T> = { [Name in keyof T]: string | number | boolean }
+type Sent<C> = (C extends { params: z.ZodMiniType } ? { params: Texts<z.input<C['params']>> } : object) &
+  (C extends { query: z.ZodMiniType } ? { query?: Texts<z.input<C['query']>> } : object) &
+  (C extends { body: z.ZodMiniType } ? { body: z.input<C['body']> } : object)
+type Request<Name extends Endpoint> = Sent<ContractNamed<Name>>
+
+/** The response of an endpoint. */
+export type ResponseOf<Name extends Endpoint> = ResponseBody<ContractNamed<Name>>
+
+type Page<Item> = { data: Item[]; pagination: { next_cursor: string | null; has_more: boolean } }
+type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown> ? Name : never }[Endpoint]
+
+/** An element of a list. */
+export type ItemOf<Name extends Endpoint> = ResponseOf<Name> extends { data: (infer Item)[] } ? Item : never
 
 /** A refusal by the API, or a missing response. */
 class RequestError extends Error {
@@ -23,11 +56,24 @@ class SignedOutError extends Error {}
 /**
  * Calls the administration API as the person who is signed in.
  *
- * @param path below `/admin/v1`, such as `/me`
  * @throws RequestError, or SignedOutError when a new sign-in is needed
  */
-export async function call<Body>(method: string, path: string, body?: unknown): Promise<Body> {
-  const response = await fetch(`/admin/v1${path}`, {
+export async function call<Name extends Endpoint>(endpoint: Name, request: Request<Name>): Promise<ResponseOf<Name>> {
+  return send(endpoint, request)
+}
+
+interface Parts {
+  params?: Record<string, string | number | boolean>
+  query?: Record<string, string | number | boolean>
+  body?: unknown
+}
+
+/** @returns the JSON of the response */
+async function send(endpoint: string, { params = {}, query = {}, body }: Parts) {
+  const [method = '', template = ''] = endpoint.split(' ')
+  const path = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
+  const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)])).toString()
+  const response = await fetch(`/admin/v1${path}${search && '?'}${search}`, {
     method,
     // The sign-in in front of the API redirects to its own HTML page, which is no response of the API.
     redirect: 'manual',
@@ -55,12 +101,16 @@ function parse(text: string) {
 }
 
 /** Reads every item of a list; use it for short ones only. */
-export async function listAll<Item>(path: string): Promise<Item[]> {
-  const items: Item[] = []
+export async function listAll<Name extends ListEndpoint>(
+  endpoint: Name,
+  request: Request<Name>,
+): Promise<ItemOf<Name>[]> {
+  const items: ItemOf<Name>[] = []
+  const { query, ...parts }: Parts = request
   let cursor: string | null = null
   do {
-    const query = `per_page=100${cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`}`
-    const page: Page<Item> = await call('GET', `${path}${path.includes('?') ? '&' : '?'}${query}`)
+    const pageQuery = { per_page: 100, ...query, ...(cursor !== null && { cursor }) }
+    const page: Page<ItemOf<Name>> = await send(endpoint, { ...parts, query: pageQuery })
     items.push(...page.data)
     cursor = page.pagination.has_more ? page.pagination.next_cursor : null
   } while (cursor !== null && items.length < 1_000)

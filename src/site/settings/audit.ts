@@ -1,17 +1,9 @@
-import { call, type Page, showError } from './api.ts'
+import { call, type ItemOf, showError } from './api.ts'
 import { field, select } from './dialog.ts'
 import { button, el, replace, time } from './dom.ts'
-import type { View } from './view.ts'
+import type { Scope, View } from './view.ts'
 
-interface Entry {
-  time: string
-  actor: string
-  token_id: number | null
-  action: string
-  entity_id: string
-  address: string | null
-  request_id: string
-}
+type Entry = ItemOf<'GET /companies/{company_id}/audit'>
 
 const SOURCES = [
   ['administration', 'Made by people'],
@@ -26,12 +18,12 @@ export const audit: View = {
   id: 'audit',
   title: 'Audit trail',
   lead: 'Who changed what, newest first: changes by people are kept for 400 days, those by tokens for 90.',
-  async load({ path }) {
+  async load({ params }) {
     const choice = select('source', SOURCES)
     const list = el('div')
     const show = async () => {
       const source = choice.value === 'api' ? 'api' : 'administration'
-      replace(list, ...(await loadList(`${path}/audit?source=${source}`, HEADINGS[source])))
+      replace(list, ...(await loadList(params, source)))
     }
     choice.addEventListener('change', () => show().catch((error) => replace(list, showError(error))))
     await show()
@@ -40,13 +32,14 @@ export const audit: View = {
 }
 
 /** Loads the first page of a list, with a button for further ones. */
-async function loadList(path: string, headings: readonly string[]) {
+async function loadList(params: Scope['params'], source: keyof typeof HEADINGS) {
+  const headings: readonly string[] = HEADINGS[source]
   const rows = el('tbody')
   const errors = el('div')
   let cursor: string | null = null
   const load = async () => {
-    const query: string = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`
-    const { data, pagination }: Page<Entry> = await call('GET', `${path}${query}`)
+    const query = { source, ...(cursor !== null && { cursor }) }
+    const { data, pagination } = await call('GET /companies/{company_id}/audit', { params, query })
     rows.append(...data.map((entry) => show(entry, headings.includes('Token'))))
     cursor = pagination.next_cursor
     more.hidden = !pagination.has_more

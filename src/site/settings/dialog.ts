@@ -75,6 +75,13 @@ export function select(name: string, options: readonly (readonly [value: string,
   return el('select', { name }, ...options.map(toOption))
 }
 
+/** @returns the value that was chosen of a `select` with these options */
+export function chosen<T extends string>(data: FormData, name: string, options: readonly (readonly [T, string])[]): T {
+  const option = options.find(([value]) => value === data.get(name))
+  if (!option) throw new Error(`Nothing is chosen as ${name}`)
+  return option[0]
+}
+
 export function checkbox(name: string, value: string, label: Child, checked = false): HTMLElement {
   return el('label', { class: 'check' }, el('input', { type: 'checkbox', name, value, checked }), el('span', {}, label))
 }
@@ -91,6 +98,11 @@ export function checkboxes(name: string, values: readonly string[], chosen: read
     { class: 'grid' },
     groups.map((group) => el('div', {}, toGroup(group))),
   )
+}
+
+/** @returns the values of `checkboxes` that are checked */
+export function checked<T extends string>(data: FormData, name: string, values: readonly T[]): T[] {
+  return values.filter((value) => data.getAll(name).includes(value))
 }
 
 function groupOf(value: string): string {

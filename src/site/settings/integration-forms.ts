@@ -1,3 +1,5 @@
+import type { Kind } from '../../operation/admin/integrations/contract.ts'
+
 export interface Input {
   name: string
   label: string
@@ -18,7 +20,7 @@ export interface IntegrationForm {
 }
 
 /** Every kind of integration, with the fields of its settings and credentials, as in the API. */
-export const INTEGRATION_FORMS: Readonly<Record<string, IntegrationForm>> = {
+export const INTEGRATION_FORMS: Readonly<Record<Kind, IntegrationForm>> = {
   accounting_sync: {
     title: 'Accounting system',
     purpose: 'Orders are sent to it as invoices.',

@@ -1,20 +1,12 @@
-import { call, showError } from './api.ts'
+import type { Kind } from '../../operation/admin/integrations/contract.ts'
+import { call, type ItemOf, showError } from './api.ts'
 import { checkbox, field, openForm, select } from './dialog.ts'
 import { button, type Child, el, replace, type Tone, time } from './dom.ts'
 import { INTEGRATION_FORMS, type Input, type IntegrationForm } from './integration-forms.ts'
 import { item, list } from './list.ts'
 import type { Scope, View } from './view.ts'
 
-interface Integration {
-  kind: string
-  enabled: boolean
-  base_url: string
-  settings: Record<string, string | null>
-  state: 'connected' | 'disabled' | 'paused' | 'reconnect_needed' | 'credentials_unreadable'
-  reason: string | null
-  paused_until: string | null
-  updated_at: string
-}
+type Integration = ItemOf<'GET /companies/{company_id}/integrations'>
 
 const STATES: Record<Integration['state'], readonly [Tone, string]> = {
   connected: ['good', 'Connected'],
@@ -31,20 +23,16 @@ export const integrations: View = {
   title: 'Integrations',
   lead: 'The other systems that this service calls for the company.',
   async load(scope) {
-    const { data } = await call<{ data: Integration[] }>('GET', `${scope.path}/integrations`)
-    const rows = Object.entries(INTEGRATION_FORMS).map(([kind, form]) =>
-      show(
-        scope,
-        form,
-        kind,
-        data.find((each) => each.kind === kind),
-      ),
-    )
+    const { data } = await call('GET /companies/{company_id}/integrations', { params: scope.params })
+    const rows = (Object.keys(INTEGRATION_FORMS) as Kind[]).map((kind) => {
+      const integration = data.find((each) => each.kind === kind)
+      return show(scope, INTEGRATION_FORMS[kind], kind, integration)
+    })
     return [!scope.isOwner && el('p', { class: 'quiet' }, 'Owners can change them.'), list('Integrations', rows)]
   },
 }
 
-function show(scope: Scope, form: IntegrationForm, kind: string, integration?: Integration): HTMLElement {
+function show(scope: Scope, form: IntegrationForm, kind: Kind, integration?: Integration): HTMLElement {
   const { title, purpose } = form
   const isLost = integration?.state === 'reconnect_needed'
   const verb = isLost ? 'Reconnect' : integration ? 'Edit' : 'Set up'
@@ -68,17 +56,19 @@ function factsOf(integration: Integration | undefined): Child[] {
   return [base_url, paused_until !== null && ['Paused until ', time(paused_until)], ['Changed ', time(updated_at)]]
 }
 
-async function test({ path }: Scope, kind: string, result: HTMLElement): Promise<void> {
+async function test({ params }: Scope, kind: Kind, result: HTMLElement): Promise<void> {
   replace(result, el('p', { class: 'quiet' }, 'Testing…'))
   try {
-    const { ok, message } = await call<{ ok: boolean; message: string }>('POST', `${path}/integrations/${kind}/test`)
+    const { ok, message } = await call('POST /companies/{company_id}/integrations/{kind}/test', {
+      params: { ...params, kind },
+    })
     replace(result, el('p', { class: ok ? 'good' : 'problem' }, message))
   } catch (error) {
     replace(result, showError(error))
   }
 }
 
-function edit(scope: Scope, form: IntegrationForm, kind: string, integration?: Integration): void {
+function edit(scope: Scope, form: IntegrationForm, kind: Kind, integration?: Integration): void {
   const { title, settings, credentials } = form
   const hint = integration
     ? 'They are stored encrypted and never shown. Leave all empty to keep them, or enter all of them anew.'
@@ -106,7 +96,8 @@ function edit(scope: Scope, form: IntegrationForm, kind: string, integration?: I
         ...filled(settings, data),
         ...(Object.keys(given).length > 0 && { credentials: given }),
       }
-      await call('PUT', `${scope.path}/integrations/${kind}`, body)
+      const params = { ...scope.params, kind }
+      await call('PUT /companies/{company_id}/integrations/{kind}', { params, body })
       return null
     },
     done: () => scope.refresh(`${title} was saved.`),

@@ -1,14 +1,10 @@
-import { call, listAll } from './api.ts'
-import { field, openForm, select } from './dialog.ts'
+import { call, type ItemOf, listAll } from './api.ts'
+import { chosen, field, openForm, select } from './dialog.ts'
 import { button, el, time } from './dom.ts'
 import { item, list } from './list.ts'
 import type { Scope, View } from './view.ts'
 
-interface Member {
-  email: string
-  role: 'developer' | 'owner'
-  created_at: string
-}
+type Member = ItemOf<'GET /companies/{company_id}/members'>
 
 const ROLES = [
   ['developer', 'Developer'],
@@ -21,7 +17,7 @@ export const members: View = {
   lead: 'Who may open these settings. Developers manage tokens, webhooks and accounting events; owners also integrations and members.',
   isForOwners: true,
   async load(scope) {
-    const all = await listAll<Member>(`${scope.path}/members`)
+    const all = await listAll('GET /companies/{company_id}/members', { params: scope.params })
     const rows = all.map((member) => show(scope, member))
     return [
       button('Add member', () => add(scope), { look: 'primary' }),
@@ -63,8 +59,11 @@ function edit(scope: Scope, email: string, role: string): void {
   })
 }
 
-async function put({ path }: Scope, email: string, data: FormData): Promise<null> {
-  await call('PUT', `${path}/members/${encodeURIComponent(email)}`, { role: data.get('role') })
+async function put({ params }: Scope, email: string, data: FormData): Promise<null> {
+  await call('PUT /companies/{company_id}/members/{email}', {
+    params: { ...params, email },
+    body: { role: chosen(data, 'role', ROLES) },
+  })
   return null
 }
 
@@ -75,7 +74,7 @@ function remove(scope: Scope, email: string): void {
     isDangerous: true,
     content: [el('p', {}, 'The person can no longer open these settings. The tokens that they created keep working.')],
     async send() {
-      await call('DELETE', `${scope.path}/members/${encodeURIComponent(email)}`)
+      await call('DELETE /companies/{company_id}/members/{email}', { params: { ...scope.params, email } })
       return null
     },
     done: () => scope.refresh(`${email} was removed.`),

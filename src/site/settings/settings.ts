@@ -1,5 +1,5 @@
 import { accounting } from './accounting.ts'
-import { call, showError } from './api.ts'
+import { call, type ResponseOf, showError } from './api.ts'
 import { audit } from './audit.ts'
 import { select } from './dialog.ts'
 import { announce, byId, el, replace } from './dom.ts'
@@ -10,11 +10,7 @@ import { usage } from './usage.ts'
 import type { Company, View } from './view.ts'
 import { webhooks } from './webhooks.ts'
 
-interface Me {
-  actor: string
-  operator: boolean
-  companies: Company[]
-}
+type Me = ResponseOf<'GET /me'>
 
 const VIEWS: readonly [View, ...View[]] = [tokens, usage, integrations, webhooks, accounting, members, audit]
 const main = byId('content')
@@ -29,7 +25,7 @@ void start()
 /** Shows the signed-in person, and the view and company in the URL. */
 async function start(): Promise<void> {
   try {
-    const me = await call<Me>('GET', '/me')
+    const me = await call('GET /me', {})
     showAccount(me)
     const [first] = me.companies
     if (!first) {
@@ -98,7 +94,7 @@ async function showView(company: Company, movesFocus: boolean): Promise<void> {
   }
   try {
     // If the reader has moved to another view by then, the element is no longer shown.
-    replace(content, ...(await view.load({ path: `/companies/${company.id}`, isOwner, refresh })))
+    replace(content, ...(await view.load({ params: { company_id: company.id }, isOwner, refresh })))
   } catch (error) {
     replace(content, showError(error))
   }

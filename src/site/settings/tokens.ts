@@ -1,25 +1,11 @@
 import { PERMISSIONS } from '../../kernel/gate/permissions.ts'
-import { call, listAll } from './api.ts'
-import { checkboxes, field, openForm, secret, select } from './dialog.ts'
+import { call, type ItemOf, listAll, type ResponseOf } from './api.ts'
+import { checkboxes, checked, field, openForm, secret, select } from './dialog.ts'
 import { ago, button, type Child, el, type Tone, time } from './dom.ts'
 import { chips, fold, item, list } from './list.ts'
 import type { Scope, View } from './view.ts'
 
-interface Token {
-  id: number
-  name: string
-  permissions: string[]
-  state: 'active' | 'expired' | 'revoked'
-  created_at: string
-  created_by: string | null
-  last_used_at: string | null
-  expires_at: string | null
-  revoked_at: string | null
-}
-
-interface NewToken extends Token {
-  token: string
-}
+type Token = ItemOf<'GET /companies/{company_id}/tokens'>
 
 const DAY_MS = 86_400_000
 const STATES: Record<Token['state'], readonly [Tone, string]> = {
@@ -45,7 +31,7 @@ export const tokens: View = {
   title: 'API tokens',
   lead: 'A program that calls the API sends a token. It acts for the whole company, within its permissions.',
   async load(scope) {
-    const all = await listAll<Token>(`${scope.path}/tokens`)
+    const all = await listAll('GET /companies/{company_id}/tokens', { params: scope.params })
     const rows = (isActive: boolean) =>
       all.filter(({ state }) => (state === 'active') === isActive).map((token) => show(scope, token))
     const ended = rows(false)
@@ -98,8 +84,9 @@ function create(scope: Scope): void {
     async send(data) {
       const days = Number(data.get('days'))
       const expires_at = days === 0 ? null : new Date(Date.now() + days * DAY_MS).toISOString()
-      const body = { name: data.get('name'), permissions: data.getAll('permissions'), expires_at }
-      return reveal(await call('POST', `${scope.path}/tokens`, body))
+      const permissions = checked(data, 'permissions', PERMISSIONS)
+      const body = { name: String(data.get('name')), permissions, expires_at }
+      return reveal(await call('POST /companies/{company_id}/tokens', { params: scope.params, body }))
     },
     done: () => scope.refresh('The token was created.'),
   })
@@ -119,7 +106,8 @@ function rotate(scope: Scope, { id, name }: Token): void {
     ],
     async send(data) {
       const body = { overlap_seconds: Number(data.get('overlap')) }
-      return reveal(await call('POST', `${scope.path}/tokens/${id}/rotate`, body))
+      const params = { ...scope.params, token_id: id }
+      return reveal(await call('POST /companies/{company_id}/tokens/{token_id}/rotate', { params, body }))
     },
     done: () => scope.refresh(`${name} was rotated.`),
   })
@@ -135,7 +123,8 @@ function revoke(scope: Scope, { id, name, last_used_at }: Token): void {
       el('p', {}, last_used_at === null ? 'It was never used.' : ['It was last used ', ago(last_used_at), '.']),
     ],
     async send() {
-      await call('DELETE', `${scope.path}/tokens/${id}`)
+      const params = { ...scope.params, token_id: id }
+      await call('DELETE /companies/{company_id}/tokens/{token_id}', { params })
       return null
     },
     done: () => scope.refresh(`${name} was revoked.`),
@@ -143,7 +132,7 @@ function revoke(scope: Scope, { id, name, last_used_at }: Token): void {
 }
 
 /** The API returns the token only this once. */
-function reveal({ token, name }: NewToken): Child {
+function reveal({ token, name }: ResponseOf<'POST /companies/{company_id}/tokens'>): Child {
   return [
     el('p', {}, el('strong', {}, 'Copy the token now.'), ' It is not shown again.'),
     secret(`Token of ${name}`, token),

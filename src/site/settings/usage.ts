@@ -1,30 +1,9 @@
-import { call } from './api.ts'
+import { call, type ItemOf } from './api.ts'
 import { count, el, newId, svg } from './dom.ts'
 import { fold } from './list.ts'
 import type { View } from './view.ts'
 
-interface Figures {
-  requests: number
-  refused: number
-  database_ms: number
-}
-
-interface Hour extends Figures {
-  hour: string
-}
-
-interface Company {
-  mail_bytes: number
-  mail_quota_bytes: number
-  stored_bytes: number
-  storage_quota_bytes: number
-}
-
-interface Usage {
-  data: Hour[]
-  totals: Figures
-  incomplete: boolean
-}
+type Hour = ItemOf<'GET /companies/{company_id}/usage'>
 
 const CLOCK = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
 const DAY_AND_CLOCK = new Intl.DateTimeFormat('en', {
@@ -40,10 +19,10 @@ export const usage: View = {
   id: 'usage',
   title: 'Usage',
   lead: 'Of all tokens of the company in the last 24 hours, and what it stores. Refused are requests beyond the rate limit.',
-  async load({ path }) {
+  async load({ params }) {
     const [{ data, totals, incomplete }, stored] = await Promise.all([
-      call<Usage>('GET', `${path}/usage?hours=24`),
-      call<Company>('GET', path),
+      call('GET /companies/{company_id}/usage', { params, query: { hours: 24 } }),
+      call('GET /companies/{company_id}', { params }),
     ])
     const refused = totals.requests > 0 ? ` (${((100 * totals.refused) / totals.requests).toFixed(1)}%)` : ''
     return [

@@ -1,15 +1,12 @@
+import type { ResponseOf } from './api.ts'
 import type { Child } from './dom.ts'
 
-export interface Company {
-  id: number
-  name: string
-  role: 'developer' | 'owner' | 'operator'
-}
+export type Company = ResponseOf<'GET /me'>['companies'][number]
 
 /** The chosen company, as a view gets it. */
 export interface Scope {
-  /** The prefix of the company's endpoints, such as `/companies/1`. */
-  path: string
+  /** The path parameters of the company's endpoints. */
+  params: { company_id: number }
   /** Whether the person may change integrations and members. */
   isOwner: boolean
   /** Reads the view again and announces the finished action. */

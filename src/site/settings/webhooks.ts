@@ -1,30 +1,12 @@
 import { EVENT_TYPES } from '../../delivery/webhooks/event-types.ts'
-import { call, listAll, type Page, showError } from './api.ts'
-import { checkbox, checkboxes, field, openForm, secret } from './dialog.ts'
+import { call, type ItemOf, listAll, showError } from './api.ts'
+import { checkbox, checkboxes, checked, field, openForm, secret } from './dialog.ts'
 import { ago, button, type Child, count, el, type Tone, time } from './dom.ts'
 import { chips, item, lazyFold, list } from './list.ts'
 import type { Scope, View } from './view.ts'
 
-interface Endpoint {
-  id: string
-  url: string
-  event_types: string[]
-  enabled: boolean
-  disabled_reason: string | null
-  behind: number
-  removed_changes: number
-  replaying: boolean
-  created_at: string
-}
-
-interface Delivery {
-  sequence: number
-  event_type: string | null
-  entity_id: string
-  attempts: number
-  next_attempt_at: string | null
-  last_error: string | null
-}
+type Endpoint = ItemOf<'GET /companies/{company_id}/webhooks'>
+type Delivery = ItemOf<'GET /companies/{company_id}/webhooks/{endpoint_id}/deliveries'>
 
 const DAY_MS = 86_400_000
 
@@ -33,7 +15,7 @@ export const webhooks: View = {
   title: 'Webhooks',
   lead: 'Addresses to which the changes of the company are sent, signed by the Standard Webhooks convention.',
   async load(scope) {
-    const endpoints = await listAll<Endpoint>(`${scope.path}/webhooks`)
+    const endpoints = await listAll('GET /companies/{company_id}/webhooks', { params: scope.params })
     const rows = endpoints.map((endpoint) => show(scope, endpoint))
     return [
       button('Add webhook', () => add(scope), { look: 'primary' }),
@@ -41,6 +23,8 @@ export const webhooks: View = {
     ]
   },
 }
+
+const paramsOf = ({ params }: Scope, { id }: Endpoint) => ({ ...params, endpoint_id: id })
 
 function stateOf({ enabled, replaying }: Endpoint): readonly [Tone, string] {
   if (!enabled) return ['bad', 'Disabled']
@@ -50,7 +34,7 @@ function stateOf({ enabled, replaying }: Endpoint): readonly [Tone, string] {
 function show(scope: Scope, endpoint: Endpoint): HTMLElement {
   const { id, url, event_types, disabled_reason, behind, removed_changes, created_at } = endpoint
   const isAll = event_types.length === EVENT_TYPES.length
-  const loadDeliveries = () => listDeliveries(`${scope.path}/webhooks/${id}`).catch(showError)
+  const loadDeliveries = () => listDeliveries(paramsOf(scope, endpoint)).catch(showError)
   return item({
     title: url,
     state: stateOf(endpoint),
@@ -75,8 +59,9 @@ function show(scope: Scope, endpoint: Endpoint): HTMLElement {
 }
 
 /** Lists the failed changes and those queued behind them. */
-async function listDeliveries(path: string): Promise<Child> {
-  const { data }: Page<Delivery> = await call('GET', `${path}/deliveries?per_page=20`)
+async function listDeliveries(params: ReturnType<typeof paramsOf>): Promise<Child> {
+  const path = 'GET /companies/{company_id}/webhooks/{endpoint_id}/deliveries'
+  const { data } = await call(path, { params, query: { per_page: 20 } })
   if (data.length === 0) return el('p', { class: 'quiet' }, 'None has failed.')
   const row = ({ sequence, event_type, entity_id, attempts, next_attempt_at, last_error }: Delivery) =>
     el(
@@ -107,39 +92,48 @@ function fields(url: string, chosen: readonly string[]): Child {
   ]
 }
 
+const readFields = (data: FormData) => ({
+  url: String(data.get('url')),
+  event_types: checked(data, 'event_types', EVENT_TYPES),
+})
+
 function add(scope: Scope): void {
   openForm({
     title: 'Add webhook',
     submit: 'Add webhook',
     content: fields('', EVENT_TYPES),
     async send(data) {
-      const body = { url: data.get('url'), event_types: data.getAll('event_types') }
-      return reveal(await call('POST', `${scope.path}/webhooks`, body))
+      const body = readFields(data)
+      return reveal(await call('POST /companies/{company_id}/webhooks', { params: scope.params, body }))
     },
     done: () => scope.refresh('The webhook was added.'),
   })
 }
 
-function edit(scope: Scope, { id, url, event_types, enabled }: Endpoint): void {
+function edit(scope: Scope, endpoint: Endpoint): void {
+  const { url, event_types, enabled } = endpoint
   openForm({
     title: 'Edit webhook',
     submit: 'Save',
     content: [fields(url, event_types), checkbox('enabled', 'yes', 'Deliver changes', enabled)],
     async send(data) {
-      const body = { url: data.get('url'), event_types: data.getAll('event_types'), enabled: data.has('enabled') }
-      await call('PATCH', `${scope.path}/webhooks/${id}`, body)
+      const body = { ...readFields(data), enabled: data.has('enabled') }
+      await call('PATCH /companies/{company_id}/webhooks/{endpoint_id}', { params: paramsOf(scope, endpoint), body })
       return null
     },
     done: () => scope.refresh('The webhook was changed.'),
   })
 }
 
-function rotate(scope: Scope, { id, url }: Endpoint): void {
+function rotate(scope: Scope, endpoint: Endpoint): void {
+  const { url } = endpoint
+  const params = paramsOf(scope, endpoint)
   openForm({
     title: 'Create a new signing secret?',
     submit: 'Create secret',
     content: [el('p', {}, url), el('p', {}, 'For 24 hours every message is signed with the previous secret too.')],
-    send: async () => reveal(await call('POST', `${scope.path}/webhooks/${id}/rotate-secret`)),
+    send: async () =>
+      reveal(await call('POST /companies/{company_id}/webhooks/{endpoint_id}/rotate-secret', { params })),
     done: () => scope.refresh('The webhook has a new secret.'),
   })
 }
@@ -151,7 +145,8 @@ function reveal({ secret: text }: { secret: string }): Child {
   ]
 }
 
-function replay(scope: Scope, { id, url }: Endpoint): void {
+function replay(scope: Scope, endpoint: Endpoint): void {
+  const { url } = endpoint
   // The field takes a time in the reader's zone.
   const local = (ms: number) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
   const input = (ms: number) => el('input', { type: 'datetime-local', required: true, value: local(ms) })
@@ -166,22 +161,26 @@ function replay(scope: Scope, { id, url }: Endpoint): void {
       field('To', to),
     ],
     async send() {
-      const [start, end] = [from, to].map(({ value }) => new Date(value).toISOString())
-      await call('POST', `${scope.path}/webhooks/${id}/replay`, { from: start, to: end })
+      const utc = ({ value }: HTMLInputElement) => new Date(value).toISOString()
+      await call('POST /companies/{company_id}/webhooks/{endpoint_id}/replay', {
+        params: paramsOf(scope, endpoint),
+        body: { from: utc(from), to: utc(to) },
+      })
       return null
     },
     done: () => scope.refresh('The changes are sent again.'),
   })
 }
 
-function remove(scope: Scope, { id, url }: Endpoint): void {
+function remove(scope: Scope, endpoint: Endpoint): void {
+  const { url } = endpoint
   openForm({
     title: 'Delete the webhook?',
     submit: 'Delete webhook',
     isDangerous: true,
     content: [el('p', {}, url), el('p', {}, 'No change is sent there any more. What waits is discarded.')],
     async send() {
-      await call('DELETE', `${scope.path}/webhooks/${id}`)
+      await call('DELETE /companies/{company_id}/webhooks/{endpoint_id}', { params: paramsOf(scope, endpoint) })
       return null
     },
     done: () => scope.refresh('The webhook was deleted.'),

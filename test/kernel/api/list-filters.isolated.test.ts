@@ -1,10 +1,9 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Contract } from '../../../src/kernel/api/contract.ts'
-import { adminContracts } from '../../../src/operation/admin/contracts.ts'
-import { contracts } from '../../../src/resources/contracts.ts'
 import { adminCall } from '../../support/admin.ts'
 import { migrate } from '../../support/app.ts'
+import { adminContracts, contracts } from '../../support/endpoints.ts'
 import { insertion } from '../../support/rows.ts'
 import { type FilledCompany, fillCompany, makeIds } from '../../support/two-companies.ts'
 

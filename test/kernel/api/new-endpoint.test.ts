@@ -3,13 +3,12 @@ import { and, eq, sql } from 'drizzle-orm'
 import { beforeAll, describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { createApp, routes } from '../../../src/app.ts'
-import { type Documentation, defineContract, id, idText, trimmed } from '../../../src/kernel/api/contract.ts'
+import { defineContract, id, idText, trimmed } from '../../../src/kernel/api/contract.ts'
 import { route } from '../../../src/kernel/api/endpoint.ts'
 import { orm } from '../../../src/kernel/db/client.ts'
 import type { CompanyContext } from '../../../src/kernel/db/context.ts'
 import { clients } from '../../../src/kernel/db/schema.ts'
 import { notFound } from '../../../src/kernel/http/errors.ts'
-import { contracts } from '../../../src/resources/contracts.ts'
 import { describeApi } from '../../../src/site/reference/document.ts'
 import { asObject } from '../../../src/site/reference/json.ts'
 import { migrate, mintCompany, mintToken, request, send, type TestCompany } from '../../support/app.ts'
@@ -66,7 +65,7 @@ const made = [
   }),
 ]
 
-const documentation: Record<string, Documentation> = {
+const documentation = {
   readBadge: {
     summary: 'Read a badge',
     description: 'Reads a badge.',
@@ -83,10 +82,7 @@ const documentation: Record<string, Documentation> = {
   },
 }
 
-const app = createApp(
-  { contracts: [...contracts, readBadge, renameBadge], routes: [...routes, ...made] },
-  { contracts: [], routes: [] },
-)
+const app = createApp([...routes, ...made], [])
 const endpoints = [readBadge, renameBadge].map((contract) => [nameOf(contract), contract] as const)
 
 let company: TestCompany
@@ -120,11 +116,10 @@ describe.each(endpoints)('the new endpoint %s', (_, contract) => {
   })
 
   it('is described with its parameters, its example and all of its errors', () => {
-    const paths = asObject(
-      describeApi([contract], '', { describe: ({ operationId }) => documentation[operationId] ?? never() }).paths,
-    )
+    const published = { tag: 'Badges.', endpoints: [contract], document: () => documentation }
+    const paths = asObject(describeApi([published], '').paths)
     const operation = asObject(asObject(paths['/badges/{id}'])[method.toLowerCase()])
-    expect(operation).toMatchObject({ operationId, summary: documentation[operationId]?.summary })
+    expect(operation).toMatchObject({ operationId, summary: documentation[operationId].summary })
     expect(Object.keys(asObject(operation.responses))).toEqual(
       expect.arrayContaining(['200', '400', '401', '403', '404', '429', '500']),
     )
@@ -149,7 +144,3 @@ describe.each(endpoints)('the new endpoint %s', (_, contract) => {
     testTenancy(contract, { own: ({ client }) => ({ params: { id: String(client) }, ...(body && { body }) }) }, app)
   })
 })
-
-function never(): never {
-  throw new Error('There is no documentation.')
-}

@@ -38,7 +38,7 @@ async function measure(company: TestCompany, { operation, path, body, status = [
 function tablesOfRows(): Promise<{ name: string }[]> {
   return sql(
     `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'
-       AND name NOT IN ('integrations', 'accounting_connections', 'company_guards', 'moves', 'move_log')`,
+       AND name NOT IN ('integrations', 'accounting_connections', 'company_guards', 'moves')`,
   )
 }
 

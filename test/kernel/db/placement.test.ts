@@ -111,11 +111,11 @@ describe('a request of which a part was carried out', () => {
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, retryAfter])
   })
 
-  it('before the company was frozen is not told that nothing was changed', async () => {
+  it('before the writes of its company were refused is not told that nothing was changed', async () => {
     const { id, token } = await mintCompany({ home: 'DB_TWO' })
     const of = (external_id: string) => ({ method: 'POST', path: '/clients', body: { company_name: 'A', external_id } })
     expect((await call(token, 'POST', '/clients', of('taken').body)).status).toBe(200)
-    const freeze = `INSERT INTO company_guards (company_id, state, destination, slot, frozen_at) VALUES (?, 'frozen', 'DB', 0, ?)`
+    const freeze = `INSERT INTO company_guards (company_id, state, destination, slot, read_only_at) VALUES (?, 'read_only', 'DB', 0, ?)`
     let writes = 0
     const freezing = wrapBindings(env, async (name, work) => {
       const done = await work()

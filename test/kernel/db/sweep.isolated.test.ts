@@ -71,7 +71,7 @@ describe('the removal of old rows', () => {
     expect(ofAudit.length * 3_000).toBeGreaterThanOrEqual(200 * 5 * 300)
     // D1 accepts at most 1,000 statements from one invocation.
     expect(statements.length).toBeLessThan(1_000)
-    for (const table of ['accounting_outbox', 'changes', 'email_thread_uploads', 'idempotency_keys']) {
+    for (const table of ['accounting_outbox', 'changes', 'idempotency_keys']) {
       expect(statements.filter((text) => text.includes(`delete from "${table}"`))).toHaveLength(ofAudit.length)
     }
   })

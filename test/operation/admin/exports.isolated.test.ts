@@ -1,10 +1,8 @@
-import { env, exports } from 'cloudflare:workers'
+import { exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { readExport } from '../../../src/operation/copies/seed/export-file.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
-import { storeThread } from '../../../src/operation/copies/seed/threads.ts'
-import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, startAccess } from '../../support/admin.ts'
 import { freshId, migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
@@ -15,13 +13,19 @@ beforeAll(migrate)
 /** Sends all parts of a file to another company. */
 async function load(file: SeedInput, companyId: number, threads: string[] = []) {
   const moved = { ...file, company: { ...file.company, id: companyId } }
-  const { hash, parts } = splitSeedFile(moved, threads.map(storeThread))
+  const { hash, parts } = splitSeedFile(moved)
   for (const [index, part] of parts.entries()) {
     const body = { hash, part: index + 1, parts: parts.length, ...part }
     const { status, body: result } = await adminCall('POST', `/companies/${companyId}/imports`, body)
     expect([status, result.error]).toEqual([200, undefined])
   }
-  return parts
+  const loaded: boolean[] = []
+  for (const thread of threads) {
+    const { status, body } = await adminCall('POST', `/companies/${companyId}/imports/email-threads`, thread)
+    expect([status, body.error]).toEqual([200, undefined])
+    loaded.push(body.is_new)
+  }
+  return loaded
 }
 
 /** The text of one response. */
@@ -67,8 +71,7 @@ async function readRows(companyId: number) {
   const entries = TABLES.map(async (table) => {
     const column = table === 'companies' ? 'id' : 'company_id'
     const rows = await sql(`SELECT * FROM ${table} WHERE ${column} = ?`, companyId)
-    // Threads are cut into other segments, which have other sizes.
-    const own = { [column]: 0, slot: 0, last_change: 0, mail_bytes: 0, mail_bytes_checked: 0, content_used_at: 0 }
+    const own = { [column]: 0, slot: 0, last_change: 0, mail_bytes_checked: 0, content_used_at: 0 }
     const counted = { stored_bytes: 0, stored_bytes_checked: 0, audit_counted: 0, recounted_at: 0 }
     return [table, rows.map((row) => ({ ...row, ...own, ...(table === 'companies' && counted) }))]
   })
@@ -106,7 +109,7 @@ async function fillCompany() {
   await api('PUT', '/mail/email-threads/18c2f0a9b7d3e4aa', {
     account_email: 'Shop@Example.com',
     subject: 'A \ud800 lone surrogate and \u0000',
-    snippet: 's'.repeat(150_000),
+    snippet: 's'.repeat(100_000),
     last_message_at: '2026-03-01T10:00:00Z',
     participants: [{ email: 'a@b.example' }],
     labels: ['INBOX'],
@@ -150,12 +153,11 @@ describe('the export of a company', () => {
     const { file, threads } = await readExport(lines)
     expect(seedFile.safeParse(file).error?.issues).toBe(undefined)
     // Their ids are unique in the database.
-    await sql('DELETE FROM email_thread_segments')
     await sql('DELETE FROM email_thread_objects')
     await sql('DELETE FROM email_threads')
 
     const copy = id + 500
-    await load(file, copy, threads)
+    expect(await load(file, copy, threads)).toEqual([true, true])
     const comparable = (all: string[]) => all.filter((line) => !line.startsWith('{"type":"integrations"'))
     expect(comparable(await readAll(copy))).toEqual(
       comparable(lines).map((line) => line.replace(`"data":{"id":${id},"name"`, `"data":{"id":${copy},"name"`)),
@@ -163,52 +165,66 @@ describe('the export of a company', () => {
     expect(await readRows(copy)).toEqual({ ...before, companies: [{ ...before.companies[0] }] })
 
     const again = await readRows(copy)
-    await load(file, copy, threads)
+    expect(await load(file, copy, threads)).toEqual([false, false])
     expect(await readRows(copy)).toEqual(again)
   })
 
-  it('leaves a thread alone that was written while it was imported', async () => {
+  it('leaves a thread alone that was written before it is imported', async () => {
     const id = 3_000 + freshId()
-    const messages = [{ text: Array.from({ length: 60_000 }, () => crypto.randomUUID()).join() }]
     await load({ company: { id, name: 'Shop' } }, id)
     const token = await mintToken(id)
-    await send(request(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages }))
-    const { threads } = await readExport(await readAll(id))
-    await sql('DELETE FROM email_thread_segments')
-    await sql('DELETE FROM email_thread_objects')
-    await sql('DELETE FROM email_threads')
-    const { hash, parts } = splitSeedFile({ company: { id, name: 'Shop' } }, threads.map(storeThread))
-    expect(parts.length).toBeGreaterThan(2)
-    const post = (index: number) =>
-      adminCall('POST', `/companies/${id}/imports`, { hash, part: index + 1, parts: parts.length, ...parts[index] })
-    await post(0)
-    const read = () => send(request(token, 'GET', '/mail/email-threads/aa?account_email=a@b.example'))
-    expect((await read()).status).toBe(404)
-    await send(
-      request(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages: [{ own: 1 }] }),
-    )
-    for (const index of parts.keys()) await post(index)
-    expect((await read()).body.email_thread.messages).toEqual([{ own: 1 }])
+    const put = (text: string) =>
+      send(request(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages: [{ text }] }))
+    await put('exported')
+    const { file, threads } = await readExport(await readAll(id))
+    await sql('DELETE FROM email_threads WHERE company_id = ?', id)
+    await put('written')
+    expect(await load(file, id, threads)).toEqual([false])
+    const read = await send(request(token, 'GET', '/mail/email-threads/aa?account_email=a@b.example'))
+    expect(read.body.email_thread.messages).toEqual([{ text: 'written' }])
   })
 
-  it('has content that R2 holds, which the sweep moves there again after an import', async () => {
+  it('has content that R2 holds, which an import stores there again', async () => {
     const [id, copy] = [4_000 + freshId(), 4_500 + freshId()]
     await load({ company: { id, name: 'Shop' } }, id)
-    const body = { account_email: 'a@b.example', messages: [{ text: noise(2_000_000) }], snippet: 's'.repeat(150_000) }
+    const body = { account_email: 'a@b.example', messages: [{ text: noise(2_000_000) }], snippet: 's'.repeat(100_000) }
     await send(request(await mintToken(id), 'PUT', '/mail/email-threads/aa', body))
     expect(await storedObjects(id)).toHaveLength(1)
     const { file, threads } = await readExport(await readAll(id))
     expect(JSON.parse(threads[0] ?? '').messages).toEqual(body.messages)
-    for (const table of ['segments', 'objects']) await sql(`DELETE FROM email_thread_${table}`)
+    await sql('DELETE FROM email_thread_objects')
     await sql('DELETE FROM email_threads')
-    await load(file, copy, threads)
-    expect(await storedObjects(copy)).toEqual([])
-    await sweepMailContents(env.DB, env.FILES, Date.now())
+    expect(await load(file, copy, threads)).toEqual([true])
     expect(await storedObjects(copy)).toHaveLength(1)
     const response = await send(
       request(await mintToken(copy), 'GET', '/mail/email-threads/aa?account_email=a@b.example'),
     )
     expect(response.body.email_thread).toMatchObject(body)
+    expect(await load(file, copy, threads)).toEqual([false])
+    expect(await storedObjects(copy)).toHaveLength(1)
+  })
+
+  it('has threads that are refused where a field is missing or of another kind', async () => {
+    const { id } = await mintCompany()
+    const paths = async (thread: object) => {
+      const { status, body } = await adminCall('POST', `/companies/${id}/imports/email-threads`, thread)
+      return [status, body.error.details.issues.map(({ path }: { path: string }) => path)]
+    }
+    expect(await paths({})).toEqual([400, ['account_email', 'messages']])
+    const thread = { account_email: 'a@b.example', messages: [], id: 'x', legacy_thread_id: '/', deleted: 1 }
+    expect(await paths(thread)).toEqual([
+      400,
+      [
+        'id',
+        'legacy_thread_id',
+        'last_synced_at',
+        'created_at',
+        'updated_at',
+        'deleted',
+        'revision',
+        'content_revision',
+      ],
+    ])
   })
 
   it('is read to its end where the content of a thread is lost', async () => {
@@ -216,8 +232,7 @@ describe('the export of a company', () => {
     for (const id of ['aa', 'bb']) {
       await company.call('PUT', `/mail/email-threads/${id}`, { account_email: 'a@b.example', messages: [{ id }] })
     }
-    const lost = "SELECT id FROM email_threads WHERE company_id = ? AND legacy_thread_id = 'aa'"
-    await sql(`DELETE FROM email_thread_segments WHERE thread_id IN (${lost})`, company.id)
+    await sql("UPDATE email_threads SET content = NULL WHERE company_id = ? AND legacy_thread_id = 'aa'", company.id)
     const { threads } = await readExport(await readAll(company.id))
     const messages = threads.map((text) => JSON.parse(text).messages)
     expect(messages).toEqual([undefined, [{ id: 'bb' }]])

@@ -1,12 +1,10 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Contract } from '../../../src/kernel/api/contract.ts'
-import { adminContracts } from '../../../src/operation/admin/contracts.ts'
-import { adminDocumentationOf } from '../../../src/site/reference/admin.ts'
 import { openResolver } from '../../delivery/webhooks/support.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
-import { exampleOf } from '../../support/endpoints.ts'
+import { adminContracts, documentationOf, exampleOf, nameOf } from '../../support/endpoints.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 /*
@@ -14,7 +12,7 @@ import { wrapBindings } from '../../support/wrap-bindings.ts'
  * the one shape, and no change without its entry in the log.
  */
 const FAILURES = ['D1_ERROR: out of order', 'D1_ERROR: D1 DB is overloaded. Too many requests queued.']
-const all = adminContracts.map((contract): [string, Contract] => [`${contract.method} ${contract.path}`, contract])
+const all = adminContracts.map((contract): [string, Contract] => [nameOf(contract), contract])
 
 /** Those of the Worker, with a resolver that knows the documented address. */
 const bindings = { ...env }
@@ -30,10 +28,10 @@ beforeAll(async () => {
 async function makeRequest(contract: Contract): Promise<() => Request> {
   const { id } = await mintCompany()
   const [token] = await sql<{ id: number }>('SELECT id FROM api_tokens WHERE company_id = ?', id)
-  const { endpoint_id } = adminDocumentationOf(contract).example.params ?? {}
+  const { endpoint_id } = documentationOf(contract).example.params ?? {}
   if (endpoint_id) await addEndpoint(id, endpoint_id)
   const params = { company_id: String(id), token_id: String(token?.id) }
-  const { path, body: documented } = exampleOf(contract, params, adminDocumentationOf)
+  const { path, body: documented } = exampleOf(contract, params)
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
   const body = documented && JSON.parse(JSON.stringify(documented))
   // A seed file names its company too.

@@ -102,15 +102,15 @@ describe('the rotation of the key', () => {
     expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [100, 20], remaining: 0 })
   })
 
-  it.each(['frozen', 'open'])('counts the values of a company whose copy is %s', async (state) => {
+  it.each(['read_only', 'writable'])('counts the values of a company whose copy is %s', async (state) => {
     await fill(NEW)
     const id = await fill(OLD)
     await sql(
-      "INSERT INTO company_guards (company_id, state, destination, slot, frozen_at) VALUES (?, ?, 'DB_TWO', 5, ?)",
+      "INSERT INTO company_guards (company_id, state, destination, slot, read_only_at) VALUES (?, ?, 'DB_TWO', 5, ?)",
       ...[id, state, Date.now()],
     )
     expect((await rotateAll(`${NEW},${OLD}`)).remaining).toBe(3)
-    await sql("UPDATE company_guards SET state = 'away' WHERE company_id = ?", id)
+    await sql("UPDATE company_guards SET state = 'moved' WHERE company_id = ?", id)
     expect((await rotate(`${NEW},${OLD}`)).body).toMatchObject({ reencrypted: 0, remaining: 0 })
     await sql('DELETE FROM company_guards WHERE company_id = ?', id)
     expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [3], remaining: 0 })

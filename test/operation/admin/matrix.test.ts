@@ -1,16 +1,14 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type Contract, ROLES } from '../../../src/kernel/api/contract.ts'
-import { adminContracts } from '../../../src/operation/admin/contracts.ts'
 import { adminRoutes } from '../../../src/operation/admin/routes.ts'
-import { adminDocumentationOf } from '../../../src/site/reference/admin.ts'
 import { addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
-import { exampleOf } from '../../support/endpoints.ts'
+import { adminContracts, documentationOf, exampleOf, nameOf } from '../../support/endpoints.ts'
 
 /*
  * What holds for every endpoint of the administration API: a new contract is taken in by itself.
  */
-const all = adminContracts.map((contract): [string, Contract] => [`${contract.method} ${contract.path}`, contract])
+const all = adminContracts.map((contract): [string, Contract] => [nameOf(contract), contract])
 const ofCompany = all.filter(([, { path }]) => path.startsWith('/companies/{company_id}'))
 
 let access: Awaited<ReturnType<typeof startAccess>>
@@ -27,11 +25,11 @@ beforeAll(async () => {
 })
 
 /** The documented example, of the company of this file. */
-const example = (contract: Contract) => exampleOf(contract, { company_id: String(company.id) }, adminDocumentationOf)
+const example = (contract: Contract) => exampleOf(contract, { company_id: String(company.id) })
 
 describe.each(all)('%s', (_, contract) => {
   it('has an example that fits its contract', () => {
-    const { params, query, body, response } = adminDocumentationOf(contract).example
+    const { params, query, body, response } = documentationOf(contract).example
     const asText = Object.fromEntries(Object.entries(query ?? {}).map(([name, value]) => [name, String(value)]))
     if (contract.params) expect(contract.params.safeParse(params).error?.issues ?? []).toEqual([])
     if (contract.query) expect(contract.query.safeParse(asText).error?.issues ?? []).toEqual([])
@@ -74,5 +72,5 @@ describe.each(ofCompany)('%s', (_, contract) => {
 })
 
 it('every contract has one route', () => {
-  expect(adminRoutes).toHaveLength(adminContracts.length)
+  expect(adminRoutes.map(({ contract }) => nameOf(contract)).sort()).toEqual(adminContracts.map(nameOf).sort())
 })

@@ -2,7 +2,13 @@ import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { TABLE_NAMES } from '../../../src/kernel/db/tables.ts'
-import { type BackupState, beginBackup, stepBackup } from '../../../src/operation/copies/back-up.ts'
+import {
+  type BackupState,
+  beginBackup,
+  endBackup,
+  PartWriter,
+  stepBackup,
+} from '../../../src/operation/copies/back-up.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/format.ts'
 import { NOT_BACKED_UP, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
@@ -59,7 +65,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
         if (name !== 'put') return Reflect.get(target, name).bind(target)
         return async (...input: Parameters<R2Bucket['put']>) => {
           puts += 1
-          if (puts === 3) throw new Error('internal')
+          if (puts === 2) throw new Error('internal')
           return target.put(...input)
         }
       },
@@ -96,11 +102,14 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
       },
     }
     const context = { companyId: company.id, db, directory: openDatabase(env.DB), database: home, bucket: env.BACKUPS }
-    let state: BackupState | null = await beginBackup(context, Date.now())
-    while (state) {
+    const begun = await beginBackup(context, Date.now())
+    if (!begun) throw new Error('There is no company.')
+    const writer = new PartWriter(context, begun)
+    for (let state: BackupState | null = begun; state; ) {
       isOrders = TABLES[state.table]?.name === 'orders'
-      state = await stepBackup(context, state, Date.now())
+      state = await stepBackup(context, state, writer)
     }
+    await endBackup(context, begun, await writer.take(), Date.now())
     expect(reads).toBeGreaterThan(2)
     await wipe(company.id)
     // The log of changes was read before the change.

@@ -1,3 +1,4 @@
+import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
 import type { Manifest } from '../../../src/operation/copies/format.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
@@ -26,4 +27,31 @@ it('a backup has every row of a table of several pages once, and the next one on
   expect(rowsOf(full, 'audit_log')).toBe(2)
   expect(rowsOf(increment, 'audit_log')).toBe(1)
   expect(rowsOf(increment, 'clients')).toBe(1)
+})
+
+it('a backup that is interrupted continues behind its last written part, and has every row once', async () => {
+  const { id } = await mintCompany({ home: 'DB' })
+  // Rows of about 5 MB, in five pages.
+  await sql(
+    `INSERT INTO taxes (company_id, id, name, rate)
+     WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+     SELECT ?, i, hex(zeroblob(600)), 5 FROM n`,
+    id,
+  )
+  let puts = 0
+  const failing = new Proxy(env.BACKUPS, {
+    get: (bucket, name) => {
+      if (name === 'put' && ++puts === 2) throw new Error('R2 fails.')
+      const value = Reflect.get(bucket, name)
+      return typeof value === 'function' ? value.bind(bucket) : value
+    },
+  })
+  await backUp(id, { BACKUPS: failing })
+  expect([puts, await manifestsOf(id)]).toEqual([2, []])
+  await backUp(id)
+  const [manifest] = await manifestsOf(id)
+  expect(rowsOf(manifest, 'taxes')).toBe(5_001)
+  expect(manifest?.parts.length).toBe(3)
+  const { objects } = await env.BACKUPS.list({ prefix: `backups/${id}/parts/` })
+  expect(objects.map(({ key }) => key)).toEqual(manifest?.parts.map(({ key }) => key))
 })

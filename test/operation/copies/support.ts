@@ -3,8 +3,8 @@ import { env } from 'cloudflare:workers'
 import type { Env } from '../../../src/env.ts'
 import type { CompanyBackup } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/format.ts'
-import { FULL_TEXT } from '../../../src/operation/copies/move-tables.ts'
 import type { RestoreResult } from '../../../src/operation/copies/protocol.ts'
+import { FULL_TEXT } from '../../../src/operation/copies/tables.ts'
 import { sql } from '../../support/app.ts'
 
 export type Rows = Record<string, Record<string, unknown>[]>
@@ -55,12 +55,7 @@ async function listTables(): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-const conditionOf = (table: string) => {
-  if (table === 'companies') return 'id = ?1'
-  return table === 'email_thread_segments'
-    ? 'thread_id IN (SELECT id FROM email_threads WHERE company_id = ?1)'
-    : 'company_id = ?1'
-}
+const conditionOf = (table: string) => (table === 'companies' ? 'id = ?1' : 'company_id = ?1')
 
 /** Every row of a company, by table. */
 export async function rowsOf(companyId: number): Promise<Rows> {
@@ -85,8 +80,8 @@ export async function hitsOf(companyId: number, table: string, text: string): Pr
 /** Parents come behind what refers to them. */
 const DELETED = [
   'accounting_links accounting_outbox accounting_connections payments artworks invoice_items invoices orders',
-  'clients thread_context_links thread_contexts email_thread_segments',
-  'email_thread_objects email_threads email_thread_uploads webhook_deliveries webhook_endpoints changes audit_log admin_log idempotency_keys imports members',
+  'clients thread_context_links thread_contexts',
+  'email_thread_objects email_threads webhook_deliveries webhook_endpoints changes audit_log admin_log idempotency_keys imports members',
   'integrations catalog_items taxes order_statuses api_tokens',
 ].flatMap((names) => names.split(' '))
 

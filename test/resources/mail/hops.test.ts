@@ -1,8 +1,4 @@
-import { env } from 'cloudflare:workers'
-import { sql as expression } from 'drizzle-orm'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { openDatabase } from '../../../src/kernel/db/client.ts'
-import { selectSegments } from '../../../src/resources/mail/queries.ts'
 import { useUp } from '../../kernel/gate/support.ts'
 import { migrate, mintCompany, request, sql } from '../../support/app.ts'
 import { type Hop, measureHops } from '../../support/hops.ts'
@@ -47,17 +43,17 @@ describe('behind the call of the token’s object', () => {
     expect([again.response.status, again.depth]).toEqual([304, 2])
   })
 
-  it('GET of a thread reads up to 256 KB of its segments in its batch', async () => {
+  it('GET of a thread of more than 192 KB compressed waits for a second batch, when it has the memory', async () => {
     const id = freshThreadId()
-    await put(id, SMALL)
-    const [thread] = await sql<{ id: string }>('SELECT id FROM email_threads WHERE legacy_thread_id = ?', id)
-    const lengthOf = async (bytes: number) => {
-      await sql('UPDATE email_thread_segments SET data = ? WHERE thread_id = ?', 'x'.repeat(bytes), thread?.id)
-      const [[segment]] = await openDatabase(env.DB).read([selectSegments(expression`${thread?.id}`)])
-      return segment?.data?.length
+    for (const [length, waits] of [
+      [240_000, ['2 DB.batch']],
+      [280_000, ['2 DB.batch', '3 DB.batch']],
+    ] as const) {
+      await put(id, [{ body_html: noise(length) }])
+      const { response, hops } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
+      expect(response.status).toBe(200)
+      expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', ...waits])
     }
-    expect(await lengthOf(262_144)).toBe(262_144)
-    expect(await lengthOf(262_145)).toBe(undefined)
   })
 
   it('GET of a thread that R2 holds waits for one batch and for R2, and with its ETag not for R2', async () => {

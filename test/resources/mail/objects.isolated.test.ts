@@ -6,7 +6,7 @@ import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
-import { freshThreadId, MAILBOX, noise, objectsOf, segmentsOf, storedObjects, threadPath } from './support.ts'
+import { contentLengthOf, freshThreadId, MAILBOX, noise, objectsOf, storedObjects, threadPath } from './support.ts'
 
 let company: TestCompany
 /** A Worker that dies in another test keeps its memory. */
@@ -45,7 +45,7 @@ describe('content over a megabyte compressed', () => {
     const { body } = await put(id, thread)
     expect(body.email_thread).toMatchObject(thread)
     expect((await read(id)).body).toEqual(body)
-    expect(await segmentsOf(id)).toEqual([])
+    expect(await contentLengthOf(id)).toBe(null)
     const [row] = await sql<{ content_hash: string }>(
       'SELECT content_hash FROM email_threads WHERE legacy_thread_id = ?',
       id,
@@ -305,8 +305,8 @@ describe('the removal of objects that nothing names', () => {
   it('is bounded: more than 128 objects that are being written are refused with 503', async () => {
     await sql(
       `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 128)
-       INSERT INTO email_thread_objects (id, company_id, content_hash, bytes, segments, remove_at)
-       SELECT 'w' || ?1 || '-' || i, ?1, 'x', 1, '[1]', ?2 FROM n`,
+       INSERT INTO email_thread_objects (id, company_id, content_hash, bytes, remove_at)
+       SELECT 'w' || ?1 || '-' || i, ?1, 'x', 1, ?2 FROM n`,
       company.id,
       Date.now() + 3_600_000,
     )

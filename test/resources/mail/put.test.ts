@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
-import { freshThreadId, MAILBOX, segmentsOf, threadPath } from './support.ts'
+import { freshThreadId, MAILBOX, threadPath } from './support.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
@@ -209,26 +209,34 @@ describe('PUT and GET of an email thread', () => {
     expect(entries).toEqual(Array(2).fill({ action: 'email_thread.write', company_id: company.id }))
   })
 
-  it('delete segments when content or a text becomes smaller or is removed', async () => {
+  it.each([
+    ['100,000 bytes', 'x'.repeat(100_000), 200],
+    ['one more', 'x'.repeat(100_001), 400],
+    ['100,000 bytes of two-byte characters', 'é'.repeat(50_000), 200],
+    ['one more character', 'é'.repeat(50_001), 400],
+    ['150,000 bytes as JSON', `${'"'.repeat(49_998)}xx`, 200],
+    ['more as JSON', '"'.repeat(75_000), 400],
+    ['megabytes', 'x'.repeat(2_000_000), 400],
+  ])('accept texts of at most 100,000 bytes, and 150,000 as JSON: %s', async (_, text, status) => {
+    for (const field of ['subject', 'snippet', 'mail_thread_id', 'mail_history_id']) {
+      const id = freshThreadId()
+      const fields = { account_email: MAILBOX, messages: [], [field]: text }
+      const response = await company.call('PUT', threadPath(id), fields)
+      expect(response.status).toBe(status)
+      if (status === 200) expect((await read(id))[field] === text).toBe(true)
+      else {
+        const message = 'must have at most 100,000 bytes of UTF-8, and 150,000 as JSON'
+        expect(response.body.error.details.issues).toEqual([{ path: field, message }])
+        expect(await read(id)).toBe(404)
+      }
+    }
+  })
+
+  it('accept texts whose escapes make them six times as long', async () => {
     const id = freshThreadId()
-    const large = 'x'.repeat(3_000_000)
-    await put(id, { messages: [{ large }], subject: large })
-    expect((await segmentsOf(id)).map(({ field, position }) => `${field} ${position}`)).toEqual([
-      'content 0',
-      'content 1',
-      'content 2',
-      'subject 0',
-      'subject 1',
-      'subject 2',
-    ])
-    await put(id, { messages: [{ large }], subject: 'small' })
-    expect((await segmentsOf(id)).map(({ field }) => field)).toEqual(['content', 'content', 'content'])
-    await put(id, { messages: [] })
-    expect((await segmentsOf(id)).map(({ field }) => field)).toEqual(['content'])
-    expect(await read(id)).toMatchObject({ subject: 'small', messages: [] })
-    const orphans = await sql(
-      'SELECT 1 FROM email_thread_segments WHERE thread_id NOT IN (SELECT id FROM email_threads)',
-    )
-    expect(orphans).toEqual([])
+    const escaped = '\\u0078'.repeat(100_000)
+    const body = `{"account_email":"${MAILBOX}","messages":[],"subject":"${escaped}"}`
+    expect((await company.call('PUT', threadPath(id), body)).status).toBe(200)
+    expect((await read(id)).subject === 'x'.repeat(100_000)).toBe(true)
   })
 })

@@ -38,20 +38,13 @@ export function messagesIn(response: RawResponse): string {
   return response.text.slice(response.text.indexOf('"messages":') + '"messages":'.length, -'}}'.length)
 }
 
-export interface StoredSegment {
-  field: string
-  position: number
-  length: number
-  rowid: number
-}
-
-/** The segments of the one thread with this id. */
-export async function segmentsOf(legacyId: string): Promise<StoredSegment[]> {
-  return sql<StoredSegment>(
-    `SELECT field, position, length(data) AS length, rowid FROM email_thread_segments
-     WHERE thread_id IN (SELECT id FROM email_threads WHERE legacy_thread_id = ?) ORDER BY field, position`,
+/** The length of the content in the row of the one thread with this id, in base64; null where R2 has it. */
+export async function contentLengthOf(legacyId: string): Promise<number | null> {
+  const [row] = await sql<{ length: number | null }>(
+    'SELECT octet_length(content) AS length FROM email_threads WHERE legacy_thread_id = ?',
     legacyId,
   )
+  return row?.length ?? null
 }
 
 /** Text of so many characters of base64, which compresses to three quarters. */
@@ -63,8 +56,8 @@ export function noise(length: number): string {
 
 /** The objects that the one thread with this id names. */
 export async function objectsOf(legacyId: string) {
-  return sql<{ id: string; bytes: number; content_hash: string; segments: string }>(
-    `SELECT o.id, o.bytes, o.content_hash, o.segments FROM email_thread_objects AS o
+  return sql<{ id: string; bytes: number; content_hash: string }>(
+    `SELECT o.id, o.bytes, o.content_hash FROM email_thread_objects AS o
      JOIN email_threads AS t ON t.id = o.thread_id WHERE t.legacy_thread_id = ?`,
     legacyId,
   )

@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { migrate, mintCompany, request, sql, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
-import { freshThreadId, MAILBOX, noise, objectsOf, segmentsOf, storedObjects, threadPath } from './support.ts'
+import { contentLengthOf, freshThreadId, MAILBOX, noise, objectsOf, storedObjects, threadPath } from './support.ts'
 
 let company: TestCompany
 
@@ -45,7 +45,7 @@ describe('content that nobody used for 30 days', () => {
     )
     const shown = await company.call('GET', `/mail/email-threads?account_email=${MAILBOX}`)
     await sweep()
-    expect([await segmentsOf(id), (await segmentsOf(other)).length]).toEqual([[], 1])
+    expect([await contentLengthOf(id), await contentLengthOf(other)]).toEqual([null, expect.any(Number)])
     const [object] = await objectsOf(id)
     expect(await storedObjects(company.id)).toEqual([`mail/${company.id}/${object?.content_hash}/${object?.id}`])
     const first = await read(id)
@@ -56,7 +56,7 @@ describe('content that nobody used for 30 days', () => {
     ).toEqual([before])
     expect((await company.call('GET', `/mail/email-threads?account_email=${MAILBOX}`)).body).toEqual(shown.body)
     const ofTexts = 2 * JSON.stringify(THREAD.subject).length
-    expect(await bytesOf()).toBe((object?.bytes ?? 0) + ((await segmentsOf(other))[0]?.length ?? 0) + ofTexts)
+    expect(await bytesOf()).toBe((object?.bytes ?? 0) + ((await contentLengthOf(other)) ?? 0) + ofTexts)
     // Nothing is left to do.
     await sweep()
     expect(await storedObjects(company.id)).toHaveLength(1)
@@ -81,22 +81,14 @@ describe('content that nobody used for 30 days', () => {
     const id = await unused()
     await sweep()
     expect((await put(id, fields)).status).toBe(200)
-    expect([(await segmentsOf(id)).length, await objectsOf(id)]).toEqual([1, []])
+    expect([await contentLengthOf(id), await objectsOf(id)]).toEqual([expect.any(Number), []])
     expect((await read(id)).body.email_thread).toMatchObject(fields)
     const ofTexts = JSON.stringify(THREAD.subject).length
-    expect(await bytesOf()).toBe(((await segmentsOf(id))[0]?.length ?? 0) + ofTexts)
+    expect(await bytesOf()).toBe(((await contentLengthOf(id)) ?? 0) + ofTexts)
     await age(id, 32)
     await sweep()
     expect(await objectsOf(id)).toHaveLength(1)
     expect((await read(id)).body.email_thread).toMatchObject(fields)
-  })
-
-  it('of before its use was noted moves 30 days after its last write', async () => {
-    const [old, recent] = [await unused(), await unused()]
-    await sql('UPDATE email_threads SET content_used_at = 0 WHERE legacy_thread_id IN (?, ?)', old, recent)
-    await sql('UPDATE email_threads SET updated_at = ? WHERE legacy_thread_id = ?', Date.now() - 32 * DAY_MS, old)
-    await sweep()
-    expect([(await objectsOf(old)).length, (await objectsOf(recent)).length]).toEqual([1, 0])
   })
 
   it('that is large stays in R2 when it is written unchanged', async () => {
@@ -111,12 +103,11 @@ describe('content that nobody used for 30 days', () => {
     expect((await read(id)).body.email_thread).toMatchObject(thread)
   })
 
-  it('of several segments, and of texts that are long, is returned as it was sent', async () => {
-    const fields = { messages: [{ text: noise(900_000) + 'x'.repeat(2_000_000) }], snippet: 's'.repeat(150_000) }
+  it('of megabytes is returned as it was sent', async () => {
+    const fields = { messages: [{ text: noise(900_000) + 'x'.repeat(2_000_000) }], snippet: 's'.repeat(100_000) }
     const id = await unused(fields)
-    expect((await segmentsOf(id)).filter(({ field }) => field === 'content').length).toBeGreaterThan(1)
     await sweep()
-    expect((await segmentsOf(id)).map(({ field }) => field)).toEqual(['snippet'])
+    expect(await contentLengthOf(id)).toBe(null)
     expect((await read(id)).body.email_thread).toMatchObject(fields)
   })
 
@@ -128,7 +119,7 @@ describe('content that nobody used for 30 days', () => {
     const parts = [(await reader.read()).value as Uint8Array]
     await age(id, 32)
     await sweep()
-    expect(await segmentsOf(id)).toEqual([])
+    expect(await contentLengthOf(id)).toBe(null)
     for (let next = await reader.read(); !next.done; next = await reader.read()) parts.push(next.value as Uint8Array)
     const body = JSON.parse(await new Blob(parts).text())
     expect(body.email_thread.messages[0].text === text).toBe(true)
@@ -154,7 +145,7 @@ describe('the move', () => {
       },
     })
     await sweep(bucket)
-    expect([(await segmentsOf(readMeanwhile)).length, (await segmentsOf(replaced)).length]).toEqual([1, 1])
+    for (const id of [readMeanwhile, replaced]) expect(await contentLengthOf(id)).toEqual(expect.any(Number))
     expect((await read(replaced)).body.email_thread.messages).toEqual([{ text: 'newer' }])
     await sweepMailContents(env.DB, env.FILES, Date.now() + 2 * 3_600_000)
     expect(await storedObjects(company.id)).toEqual([])
@@ -167,7 +158,7 @@ describe('the move', () => {
         name === 'put' ? () => Promise.reject(new Error('internal')) : Reflect.get(target, name).bind(target),
     })
     await sweep(bucket)
-    expect((await segmentsOf(id)).length).toBe(1)
+    expect(await contentLengthOf(id)).toEqual(expect.any(Number))
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'mail_contents_failed' }))
     await sweep()
     expect(await objectsOf(id)).toHaveLength(1)
@@ -176,21 +167,15 @@ describe('the move', () => {
   it('is bounded, takes the oldest first, and is not held up by a thread without content', async () => {
     await sql(
       `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 230)
-       INSERT INTO email_threads (id, company_id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at)
-       SELECT 'old-' || i, ?1, 'x@y.example', 'old' || i, 0, 0, 'x', 1, 1, i, i FROM n`,
+       INSERT INTO email_threads (id, company_id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at, content_used_at, content)
+       SELECT 'old-' || i, ?1, 'x@y.example', 'old' || i, 0, 0, 'x', 1, 1, i, i, i, iif(i = 1, NULL, 'Cwf4') FROM n`,
       company.id,
     )
-    await sql(
-      `INSERT INTO email_thread_segments (thread_id, field, position, data)
-       SELECT id, 'content', 0, 'Cwf4' FROM email_threads WHERE id LIKE 'old-%' AND id <> 'old-1'`,
-    )
     await sweep()
-    const left = await sql<{ id: string }>(
-      "SELECT thread_id AS id FROM email_thread_segments WHERE thread_id LIKE 'old-%'",
-    )
-    expect(left).toHaveLength(30)
-    expect(left.every(({ id }) => Number(id.slice(4)) > 200)).toBe(true)
+    const left = await sql<{ id: string }>("SELECT id FROM email_threads WHERE id LIKE 'old-%' AND content IS NOT NULL")
+    expect(left).toHaveLength(29)
+    expect(left.every(({ id }) => Number(id.slice(4)) > 201)).toBe(true)
     await sweep()
-    expect(await sql("SELECT 1 FROM email_thread_segments WHERE thread_id LIKE 'old-%'")).toEqual([])
+    expect(await sql("SELECT id FROM email_threads WHERE id LIKE 'old-%' AND content IS NOT NULL")).toEqual([])
   })
 })

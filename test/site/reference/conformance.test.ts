@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { documentationOf } from '../../../src/site/reference/document.ts'
 import { expectConforms } from '../../support/conformance.ts'
+import { documentationOf } from '../../support/endpoints.ts'
 
 const HEADERS = {
   'content-type': 'application/json',

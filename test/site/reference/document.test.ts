@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { type Contract, defineContract, id, idText } from '../../../src/kernel/api/contract.ts'
 import { ERRORS } from '../../../src/kernel/http/errors.ts'
-import { contracts } from '../../../src/resources/contracts.ts'
 import { EXPANSIONS } from '../../../src/resources/orders/contract.ts'
-import { describeApi, documentationOf, errorsOf } from '../../../src/site/reference/document.ts'
+import { describeApi, errorsOf } from '../../../src/site/reference/document.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
 import committed from '../../../src/site/reference/openapi.json'
+import { contracts, documentationOf, published } from '../../support/endpoints.ts'
 
 const document: JsonObject = committed
 const components = asObject(document.components)
@@ -39,7 +39,7 @@ function mediaOf(value: Json | undefined): { schema: JsonObject; example: Json }
 
 describe('the committed description', () => {
   it('is generated from the contracts (if not: npm run docs)', () => {
-    expect(JSON.stringify(document)).toBe(JSON.stringify(describeApi(contracts, committed.info.description)))
+    expect(JSON.stringify(document)).toBe(JSON.stringify(describeApi(published, committed.info.description)))
   })
 
   it('states its version, server and security scheme', () => {
@@ -166,14 +166,17 @@ describe('describeApi', () => {
     response: z.strictObject({ id }),
     errors: ['conflict'],
   })
-  const documentation = () => ({
+  const readThing = {
     summary: 'Read a thing',
     description: 'Reads one.',
     example: { params: { id: '1' }, response: { id: 1 } },
-  })
+  }
+  const publish = (changes: Partial<Contract> = {}) => [
+    { tag: 'Things.', endpoints: [{ ...contract, ...changes }], document: () => ({ readThing }) },
+  ]
 
   it('lists the errors of the contract beside the common ones, and only components that are used', () => {
-    const described = describeApi([contract], '', { describe: documentation })
+    const described = describeApi(publish(), '')
     const operation = asObject(asObject(asObject(described.paths)['/clients/{id}']).get)
     expect(Object.keys(asObject(operation.responses))).toEqual([
       '200',
@@ -187,28 +190,26 @@ describe('describeApi', () => {
       '503',
     ])
     expect(Object.keys(asObject(asObject(described.components).responses))).not.toContain('BodyTooLarge')
-    expect(described.tags).toMatchObject([{ name: 'Clients' }])
+    expect(described.tags).toEqual([{ name: 'Clients', description: 'Things.' }])
   })
 
   it('states a body limit other than the default', () => {
-    const described = describeApi([{ ...contract, body: z.strictObject({}), bodyLimitBytes: 20_971_520 }], '', {
-      describe: documentation,
-    })
+    const described = describeApi(publish({ body: z.strictObject({}), bodyLimitBytes: 20_971_520 }), '')
     expect(JSON.stringify(described)).toContain('up to 20971520 bytes')
   })
 
   it('throws for an endpoint without documentation', () => {
-    expect(() => describeApi([contract], '')).toThrow('readThing has no documentation')
+    expect(() => describeApi([{ tag: 'Things.', endpoints: [contract], document: () => ({}) }], '')).toThrow(
+      'readThing has no documentation',
+    )
   })
 
-  it('throws for an unknown tag and for a parameter without a description', () => {
-    expect(() => describeApi([{ ...contract, tag: 'Odd' }], '', { describe: documentation })).toThrow(
-      'The tag Odd has no description',
+  it('throws for a tag and a parameter without a description', () => {
+    expect(() => describeApi([{ tag: null, endpoints: [contract], document: () => ({ readThing }) }], '')).toThrow(
+      'The tag Clients has no description',
     )
     const params = z.strictObject({ id: idText })
-    expect(() => describeApi([{ ...contract, params }], '', { describe: documentation })).toThrow(
-      'The path parameter id has no description',
-    )
+    expect(() => describeApi(publish({ params }), '')).toThrow('The path parameter id has no description')
   })
 })
 

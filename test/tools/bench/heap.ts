@@ -1,4 +1,5 @@
 import type { Miniflare } from 'miniflare'
+import { Inspector } from './inspector.ts'
 
 interface HeapUsage {
   usedSize: number
@@ -6,44 +7,25 @@ interface HeapUsage {
   backingStorageSize?: number
 }
 
-/** After so long without a response, the Worker is considered idle. */
-const IDLE_MS = 200
-
 /** Watches the memory that counts against a Worker's 128 MB: its JavaScript heap and its array buffers. */
 export class HeapWatch {
-  readonly #socket: WebSocket
-  readonly #url: URL
-  readonly #waiting = new Map<number, (result: HeapUsage) => void>()
-  #lastId = 0
+  readonly #inspector: Inspector
   #peakBytes = 0
   #isOver = false
   #watching: Promise<void> | undefined
 
   /** @param worker started with an `inspectorPort` */
   static async of(worker: Miniflare): Promise<HeapWatch> {
-    const { host } = await worker.getInspectorURL()
-    const response = await fetch(`http://${host}/json`)
-    const targets = (await response.json()) as { title: string; webSocketDebuggerUrl: string }[]
-    const target = targets.find(({ title }) => title.includes('core:user'))
-    if (!target) throw new Error('The inspector does not know the Worker.')
-    const socket = new WebSocket(target.webSocketDebuggerUrl)
-    await new Promise((resolve) => socket.addEventListener('open', resolve, { once: true }))
-    return new HeapWatch(socket, await worker.ready)
+    return new HeapWatch(await Inspector.of(worker))
   }
 
-  constructor(socket: WebSocket, url: URL) {
-    this.#socket = socket
-    this.#url = url
-    socket.addEventListener('message', ({ data }) => {
-      const { id, result } = JSON.parse(String(data))
-      this.#waiting.get(id)?.(result)
-      this.#waiting.delete(id)
-    })
+  constructor(inspector: Inspector) {
+    this.#inspector = inspector
   }
 
   /** Collects garbage and begins to sample, about once a millisecond. */
   async begin(): Promise<void> {
-    await this.#ask('HeapProfiler.collectGarbage')
+    await this.#inspector.ask('HeapProfiler.collectGarbage')
     this.#peakBytes = 0
     this.#isOver = false
     this.#watching = this.#sample()
@@ -57,26 +39,15 @@ export class HeapWatch {
   }
 
   close(): void {
-    this.#socket.close()
+    this.#inspector.close()
   }
 
   async #sample(): Promise<void> {
     while (!this.#isOver) {
-      const { usedSize, embedderHeapUsedSize = 0, backingStorageSize = 0 } = await this.#ask('Runtime.getHeapUsage')
+      const usage = await this.#inspector.ask<HeapUsage>('Runtime.getHeapUsage')
+      const { usedSize, embedderHeapUsedSize = 0, backingStorageSize = 0 } = usage
       this.#peakBytes = Math.max(this.#peakBytes, usedSize + embedderHeapUsedSize + backingStorageSize)
       await new Promise((resolve) => setTimeout(resolve, 1))
-    }
-  }
-
-  async #ask(method: string): Promise<HeapUsage> {
-    const id = ++this.#lastId
-    this.#socket.send(JSON.stringify({ id, method }))
-    // The inspector of an idle Worker does not respond until any request arrives.
-    const timer = setInterval(() => void fetch(new URL('/none', this.#url)).catch(() => undefined), IDLE_MS)
-    try {
-      return await new Promise((resolve) => this.#waiting.set(id, resolve))
-    } finally {
-      clearInterval(timer)
     }
   }
 }

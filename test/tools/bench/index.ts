@@ -6,6 +6,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run: () => Promise<void> }>> = 
   mail: () => import('./mail.ts'),
   'mail-memory': () => import('./mail-memory.ts'),
   neighbour: () => import('./neighbour.ts'),
+  profile: () => import('./profile.ts'),
   products: () => import('./products.ts'),
   shapes: () => import('./shapes.ts'),
   writes: () => import('./writes.ts'),

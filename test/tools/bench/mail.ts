@@ -109,9 +109,8 @@ async function storedBytes(api: Running): Promise<number> {
   const db = await api.worker.getD1Database('DB')
   const sum = await db
     .prepare(
-      `SELECT coalesce((SELECT sum(length(data)) FROM email_thread_segments WHERE thread_id = newest), 0)
-         + coalesce((SELECT bytes FROM email_thread_objects WHERE thread_id = newest), 0) AS bytes
-       FROM (SELECT id AS newest FROM email_threads ORDER BY updated_at DESC LIMIT 1)`,
+      `SELECT coalesce(length(content), (SELECT bytes FROM email_thread_objects WHERE thread_id = newest.id)) AS bytes
+       FROM (SELECT id, content FROM email_threads ORDER BY updated_at DESC LIMIT 1) AS newest`,
     )
     .first<{ bytes: number }>()
   return sum?.bytes ?? 0

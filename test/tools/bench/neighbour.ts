@@ -7,6 +7,7 @@ import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { dataVersion } from '../harness/rows.ts'
 import { fillCompany } from './company.ts'
 import { median, quantile } from './load.ts'
+import { childrenNamed } from './memory.ts'
 import { buildWorker, type Running, startApi, startBare } from './worker.ts'
 
 /*
@@ -69,11 +70,19 @@ interface Outcome {
   failed: number
   /** The spender's requests by their status. */
   statuses: Record<number, number>
+  /** Shares of the time beside it: of the thread that runs Worker and database, and of the spender's statements. */
+  busy: number
+  inDatabase: number
 }
+
+/** The spender's database time so far, in milliseconds, by the log. */
+let spentMs = 0
 
 interface Attack {
   name: string
   tokens: number
+  /** The requests are invalid: they cost the Worker as much, and the database nothing. The ratio has no target. */
+  isRefused?: true
   /** @param n counts the requests of all connections */
   next: (n: number) => Sent
 }
@@ -93,7 +102,11 @@ export async function run(): Promise<void> {
     const served = async <T>(work: (api: Running) => Promise<T>) => {
       const state = join(directory, 'state')
       cpSync(cached, state, { recursive: true })
-      const api = await startApi(script, state)
+      const api = await startApi(script, state, {
+        handleStructuredLogs: ({ message }) => {
+          if (message.includes('"company_id":1,')) spentMs += Number(/"database_ms":([\d.]+)/.exec(message)?.[1] ?? 0)
+        },
+      })
       try {
         return await work(api)
       } finally {
@@ -120,11 +133,20 @@ export async function run(): Promise<void> {
 }
 
 function attacksWith(worst: { path: string; databaseMs: number }): Attack[] {
-  const putItems = (lines: number, characters: number) => (n: number) => ({
+  const fill = (client_id: number) => (n: number) => ({
     method: 'PUT',
-    path: `/orders/${1 + (n % CLIENTS)}/invoice-items`,
-    body: { items: Array.from({ length: lines }, () => ({ title: 'Tee', description: noise(characters) })) },
+    path: `/mail/threads/fill-${n}`,
+    body: { client_id, participants_data: [{ name: noise(250_000) }] },
   })
+  const putItems =
+    (lines: number, characters: number, quantity = 1) =>
+    (n: number) => ({
+      method: 'PUT',
+      path: `/orders/${1 + (n % CLIENTS)}/invoice-items`,
+      body: {
+        items: Array.from({ length: lines }, () => ({ title: 'Tee', quantity, description: noise(characters) })),
+      },
+    })
   return [
     {
       name: `worst request: GET ${worst.path}, ${worst.databaseMs} ms`,
@@ -142,13 +164,21 @@ function attacksWith(worst: { path: string; databaseMs: number }): Attack[] {
       next: () => ({ path: worst.path }),
     },
     {
+      name: 'for comparison, without the database: GET /clients?per_page=0, which is 400',
+      tokens: 50,
+      isRefused: true,
+      next: () => ({ path: '/clients?per_page=0' }),
+    },
+    {
       name: 'filling the database: PUT /mail/threads/{id} with 250 KB',
       tokens: 50,
-      next: (n) => ({
-        method: 'PUT',
-        path: `/mail/threads/fill-${n}`,
-        body: { client_id: 1, participants_data: [{ name: noise(250_000) }] },
-      }),
+      next: fill(1),
+    },
+    {
+      name: 'for comparison, without the database: the same with a client_id that is 400',
+      tokens: 50,
+      isRefused: true,
+      next: fill(-1),
     },
     {
       name: 'heaviest writes: PUT /orders/{id}/invoice-items with 39 lines of 10,000 characters',
@@ -159,6 +189,12 @@ function attacksWith(worst: { path: string; databaseMs: number }): Attack[] {
       name: 'heaviest writes: PUT /orders/{id}/invoice-items with 500 lines of 700 characters',
       tokens: 50,
       next: putItems(500, 700),
+    },
+    {
+      name: 'for comparison, without the database: the same with a quantity that is 400',
+      tokens: 50,
+      isRefused: true,
+      next: putItems(500, 700, -1),
     },
   ]
 }
@@ -257,6 +293,7 @@ function send(url: string, token: string, { path, method = 'GET', headers, body 
 async function measure(url: string, attack: Attack, spender: string[], neighbour: string[]): Promise<Outcome> {
   await sendSteadily(url, neighbour, 3)
   const alone = await sendSteadily(url, neighbour, ALONE_SECONDS)
+  const [spentBefore, busyBefore] = [spentMs, processorSeconds()]
   const endsAt = Date.now() + TOGETHER_SECONDS * 1_000
   const statuses: Record<number, number> = {}
   let lastServedAt = 0
@@ -268,7 +305,7 @@ async function measure(url: string, attack: Attack, spender: string[], neighbour
         .then(async (response) => ({ status: response.status, text: await response.text() }))
         .catch((error: unknown) => ({ status: LOST, text: String(error) }))
       statuses[status] = (statuses[status] ?? 0) + 1
-      if (status === 200) lastServedAt = Date.now()
+      if (status === (attack.isRefused ? 400 : 200)) lastServedAt = Date.now()
       // A slow body is also 400.
       else if (status >= 400 && status < 413 && !text.includes('in time')) {
         throw new Error(`${attack.name} got ${status}: ${text.slice(0, 300)}`)
@@ -279,10 +316,25 @@ async function measure(url: string, attack: Attack, spender: string[], neighbour
     sendSteadily(url, neighbour, TOGETHER_SECONDS),
     ...Array.from({ length: CONNECTIONS }, spend),
   ])
+  const busy = (processorSeconds() - busyBefore) / TOGETHER_SECONDS
+  const inDatabase = (spentMs - spentBefore) / 1_000 / TOGETHER_SECONDS
   const times = (samples: Sample[]) => samples.map(({ ms }) => ms)
   const whileServed = together.filter(({ sentAt }) => sentAt <= lastServedAt)
   const failed = [...alone, ...together].filter(({ isServed }) => !isServed).length
-  return { statuses, failed, alone: times(alone), together: times(together), whileServed: times(whileServed) }
+  return {
+    ...{ statuses, failed, busy, inDatabase },
+    ...{ alone: times(alone), together: times(together), whileServed: times(whileServed) },
+  }
+}
+
+/** Processor time of the runtimes that this process started (proc(5), fields 14 and 15, in hundredths of a second). */
+function processorSeconds(): number {
+  const ticks = childrenNamed('workerd').map((pid) => {
+    const [, fields = ''] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')
+    const [user, system] = fields.split(' ').slice(11)
+    return Number(user) + Number(system)
+  })
+  return ticks.reduce((sum, each) => sum + each, 0) / 100
 }
 
 interface Sample {
@@ -313,22 +365,25 @@ async function sendOne(url: string, token: string, path: string): Promise<Sample
   return { sentAt, ms: performance.now() - start, isServed }
 }
 
-function print({ name, tokens }: Attack, outcomes: Outcome[]): void {
+function print({ name, tokens, isRefused }: Attack, outcomes: Outcome[]): void {
   const of = (pick: (outcome: Outcome) => number) => median(outcomes.map(pick))
   const at = (times: number[], share: number) =>
     quantile(
       times.toSorted((a, b) => a - b),
       share,
     )
+  const percent = (pick: (outcome: Outcome) => number) => `${(of(pick) * 100).toFixed(0)} %`
   const ratio = of(({ alone, together }) => at(together, 0.5) / at(alone, 0.5))
   const failed = of((outcome) => outcome.failed)
-  const shown = `${ratio.toFixed(2)}, target ${TARGET}; ${failed} of the neighbour’s requests failed`
+  const isOver = !isRefused && (ratio > TARGET || failed > 0)
+  const shown = `${ratio.toFixed(2)}${isRefused ? '' : `, target ${TARGET}`}; ${failed} of the neighbour’s requests failed`
   const statuses = [...new Set(outcomes.flatMap((outcome) => Object.keys(outcome.statuses)))].map(Number)
   console.log(
     `\n${name}\n` +
       `  spender:   responses ${statuses.map((status) => `${status || 'none'} × ${of((outcome) => outcome.statuses[status] ?? 0)}`).join(', ')}, in ${TOGETHER_SECONDS} s over ${CONNECTIONS} connections with ${tokens} token${tokens > 1 ? 's' : ''}\n` +
       `  neighbour: p50 ${of(({ alone }) => at(alone, 0.5)).toFixed(2)} ms alone (p99 ${of(({ alone }) => at(alone, 0.99)).toFixed(0)}), ${of(({ together }) => at(together, 0.5)).toFixed(2)} ms beside it (p99 ${of(({ together }) => at(together, 0.99)).toFixed(0)})\n` +
-      `  ratio:     ${ratio > TARGET || failed > 0 ? styleText('bold', `${shown}: over`) : shown}\n` +
+      `  ratio:     ${isOver ? styleText('bold', `${shown}: over`) : shown}\n` +
+      `  runtime:   its thread busy ${percent(({ busy }) => busy)}, the spender’s statements ${percent(({ inDatabase }) => inDatabase)} of the time\n` +
       `  while the spender was served: p50 ${of(({ whileServed }) => at(whileServed, 0.5)).toFixed(2)} ms (${of(({ whileServed }) => whileServed.length).toFixed(0)} of ${TOGETHER_SECONDS * REQUESTS_PER_SECOND} requests)`,
   )
 }

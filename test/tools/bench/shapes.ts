@@ -1,86 +1,115 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import type { Request } from 'autocannon'
 import { fold } from '../../../src/kernel/db/search.ts'
 import { clientRow } from '../harness/client-row.ts'
 import { dataVersion, insert } from '../harness/rows.ts'
 import { fillCompany } from './company.ts'
-import { compare, type Figures, loadOf, median } from './load.ts'
+import { median } from './load.ts'
 import { buildWorker, startApi, startBare } from './worker.ts'
 import { run as measureWrites } from './writes.ts'
 
-const SIZE = 200_000
+/** `SIZES=20000` measures one. */
+const SIZES = (process.env.SIZES ?? '20000,200000').split(',').map(Number)
+const LARGE_SIZE = 200_000
 const SMALL_SIZE = 50
 const CHUNK = 5_000
 const TOKENS = 400
-const ROUNDS = 3
-const PACE = { warmUpSeconds: 1, slices: 2, sliceSeconds: 1 }
+const ROUNDS = Number(process.env.ROUNDS ?? 3)
+/** Requests of each shape in a round, one after the other. */
+const TIMES = 15
+/** After a request, so many times its duration: a company gets a third of the database's time, see `batch-semaphore.ts`. */
+const PAUSES = 3
 
-/** How much of the p50 of a list's first page, or of a usual search, its worst shapes may take. */
+/**
+ * How much of the p50 of its list's first page a shape may take; of `LARGE_SIZE` rows only those that do not grow with
+ * their hits. The others may use so much database time there.
+ */
 const TARGET = 3
+const FLAT_TARGET = 1.5
+const GROWN_MS = 200
 
 /** Two of these words never stand in one title; the last is in every one. */
 const WORDS = 'cotton wool fleece canvas denim linen hoodie'.split(' ')
 const ALWAYS = 'blank'
 
+const PER_PAGE = 25
+/** Stands in a path for a cursor in the middle of the list. */
+const CURSOR = '{cursor}'
+/** Pages walked to that cursor. */
+const WALKED = 40
+
+type Growth = 'flat' | 'grows'
+type Shape = [name: string, path: string, growth: Growth]
+
+const LETTERS = Array.from({ length: 90 }, (_, n) => encodeURIComponent(String.fromCodePoint(0x61 + n * 5)))
+
 /** The first path of a list is what the others are compared with. */
-const LISTS: Record<string, { company: 'large' | 'small'; paths: [name: string, path: string][] }> = {
-  clients: {
-    company: 'large',
-    paths: [
-      ['first page', '/clients'],
-      ['middle page', '/clients?page=4000'],
-      ['last page', '/clients?page=8000'],
-      ['page=1000000', '/clients?page=1000000'],
-      ['q=a', '/clients?q=a'],
-      ['q=a, middle page', '/clients?q=a&page=4000'],
-      ['q=a, last page', '/clients?q=a&page=8000'],
-      ['q=a, page=1000000', '/clients?q=a&page=1000000'],
-      ['q=on', '/clients?q=on'],
-      ['q=zz', '/clients?q=zz'],
-      ['q=5', '/clients?q=5'],
-      ['q=son', '/clients?q=son'],
-      ['q=.example', '/clients?q=.example'],
-      ['q=.example, middle', '/clients?q=.example&page=4000'],
-      ['q=.example, last', '/clients?q=.example&page=8000'],
-      ['q=.example, 1000000', '/clients?q=.example&page=1000000'],
-      ['q=555', '/clients?q=555'],
-    ],
-  },
-  orders: {
-    company: 'large',
-    paths: [
-      ['first page', '/orders'],
-      ['middle page', '/orders?page=4000'],
-      ['last page', '/orders?page=8000'],
-      ['page=1000000', '/orders?page=1000000'],
-      ['status, middle page', '/orders?status=1&page=2000'],
-    ],
-  },
-  products: {
-    company: 'large',
-    paths: [
-      ['q=hoodie navy', '/products/search?q=hoodie%20navy'],
-      ['q=hoodie xl', '/products/search?q=hoodie%20xl'],
-      ['q=hoodie qq', '/products/search?q=hoodie%20qq'],
-      ['q=cotton wool', '/products/search?q=cotton%20wool'],
-      [
-        '90 letters',
-        `/products/search?q=${Array.from({ length: 90 }, (_, n) => encodeURIComponent(String.fromCodePoint(0x61 + n * 5))).join('+')}`,
+function listsOf(size: number): Record<string, { company: 'large' | 'small'; shapes: Shape[] }> {
+  const last = size / PER_PAGE
+  return {
+    clients: {
+      company: 'large',
+      shapes: [
+        ['first page', '/clients', 'flat'],
+        ['by cursor', `/clients?cursor=${CURSOR}`, 'flat'],
+        ['by updated_at', '/clients?sort=-updated_at', 'flat'],
+        ['updated_since, none', '/clients?updated_since=2030-01-01T00:00:00Z', 'flat'],
+        ['middle page', `/clients?page=${last / 2}`, 'grows'],
+        ['last page', `/clients?page=${last}`, 'grows'],
+        ['page=1000000', '/clients?page=1000000', 'grows'],
+        ['q, one hit', `/clients?q=${encodeURIComponent(`${size - 7}@`)}`, 'flat'],
+        ['q=zz', '/clients?q=zz', 'flat'],
+        ['q=a', '/clients?q=a', 'grows'],
+        ['q=a, middle page', `/clients?q=a&page=${last / 2}`, 'grows'],
+        ['q=a, last page', `/clients?q=a&page=${last}`, 'grows'],
+        ['q=a, page=1000000', '/clients?q=a&page=1000000', 'grows'],
+        ['q=on', '/clients?q=on', 'grows'],
+        ['q=5', '/clients?q=5', 'grows'],
+        ['q=son', '/clients?q=son', 'grows'],
+        ['q=.example', '/clients?q=.example', 'grows'],
+        ['q=.example, middle', `/clients?q=.example&page=${last / 2}`, 'grows'],
+        ['q=.example, last', `/clients?q=.example&page=${last}`, 'grows'],
+        ['q=.example, by update', '/clients?q=.example&sort=-updated_at', 'grows'],
+        ['q=.example, 1000000', '/clients?q=.example&page=1000000', 'grows'],
+        ['q=555', '/clients?q=555', 'grows'],
       ],
-      ['26 letters', `/products/search?q=${'abcdefghijklmnopqrstuvwxyz'.split('').join('+')}`],
-    ],
-  },
-  'clients of a small neighbour': {
-    company: 'small',
-    paths: [
-      ['first page', '/clients'],
-      ['q=a', '/clients?q=a'],
-      ['q=on', '/clients?q=on'],
-      ['q=.example', '/clients?q=.example'],
-    ],
-  },
+    },
+    orders: {
+      company: 'large',
+      shapes: [
+        ['first page', '/orders', 'flat'],
+        ['by cursor', `/orders?cursor=${CURSOR}`, 'flat'],
+        ['of one client', `/orders?client_id=${size / 2}`, 'flat'],
+        ['middle page', `/orders?page=${last / 2}`, 'grows'],
+        ['last page', `/orders?page=${last}`, 'grows'],
+        ['page=1000000', '/orders?page=1000000', 'grows'],
+        ['status, middle page', `/orders?status=1&page=${last / 4}`, 'grows'],
+      ],
+    },
+    products: {
+      company: 'large',
+      shapes: [
+        ['q=hoodie navy', '/products/search?q=hoodie%20navy', 'grows'],
+        ['q=hoodie xl', '/products/search?q=hoodie%20xl', 'grows'],
+        ['q=hoodie qq', '/products/search?q=hoodie%20qq', 'grows'],
+        ['q=cotton wool', '/products/search?q=cotton%20wool', 'grows'],
+        ['90 letters', `/products/search?q=${LETTERS.join('+')}`, 'grows'],
+        ['26 letters', `/products/search?q=${'abcdefghijklmnopqrstuvwxyz'.split('').join('+')}`, 'grows'],
+      ],
+    },
+    'clients of a small neighbour': {
+      company: 'small',
+      shapes: [
+        ['first page', '/clients', 'flat'],
+        ['q=a', '/clients?q=a', 'flat'],
+        ['q=on', '/clients?q=on', 'flat'],
+        ['q=.example', '/clients?q=.example', 'flat'],
+      ],
+    },
+  }
 }
 
 /** The worst shapes of paged lists and searches, each beside the first page of its list in the same run; then of writes. */
@@ -88,40 +117,45 @@ export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-shapes-'))
   try {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
-    const { cached, tokens } = await prepare()
-    const measured = new Map<string, { first: number[]; rounds: Figures[] }>()
-    for (let round = 0; round < ROUNDS; round++) {
-      const state = join(directory, `round-${round}`)
-      cpSync(cached, state, { recursive: true })
-      await measureRound(script, state, tokens, measured)
-      rmSync(state, { recursive: true, force: true })
+    for (const size of SIZES) {
+      const { cached, tokens } = await prepare(size)
+      const measured: Measured = new Map()
+      for (let round = 0; round < ROUNDS; round++) {
+        const state = join(directory, `round-${round}`)
+        cpSync(cached, state, { recursive: true })
+        await measureRound(script, state, size, tokens, measured)
+        rmSync(state, { recursive: true, force: true })
+      }
+      print(size, measured)
     }
-    print(measured)
     await measureWrites()
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
 }
 
+/** By list and shape, of each round: the median of its requests and the database time of one, in milliseconds. */
+type Measured = Map<string, { p50: number[]; databaseMs: number[] }>
+
 /** Tokens by company. */
 type Tokens = Record<'large' | 'small', string[]>
 
 /** Fills two companies once per schema and caches them under `.bench/`. Nothing gathers statistics. */
-async function prepare(): Promise<{ cached: string; tokens: Tokens }> {
-  const cached = join(import.meta.dirname, '../../../.bench', `shapes-${SIZE}-${dataVersion()}`)
+async function prepare(size: number): Promise<{ cached: string; tokens: Tokens }> {
+  const cached = join(import.meta.dirname, '../../../.bench', `shapes-${size}-${dataVersion()}`)
   const tokensFile = join(cached, 'tokens.json')
   if (!existsSync(tokensFile)) {
     rmSync(cached, { recursive: true, force: true })
     mkdirSync(cached, { recursive: true })
     const { worker } = await startBare(readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8'), cached)
-    const tokens = await fill(worker)
+    const tokens = await fill(worker, size)
     await worker.dispose()
     writeFileSync(tokensFile, JSON.stringify(tokens))
   }
   return { cached, tokens: JSON.parse(readFileSync(tokensFile, 'utf8')) }
 }
 
-async function fill(worker: Parameters<typeof fillCompany>[0]): Promise<Tokens> {
+async function fill(worker: Parameters<typeof fillCompany>[0], size: number): Promise<Tokens> {
   const tokens = await fillCompany(worker, 0, TOKENS * 2)
   const db = await worker.getD1Database('DB')
   await db.batch([
@@ -138,7 +172,7 @@ async function fill(worker: Parameters<typeof fillCompany>[0]): Promise<Tokens> 
       "INSERT INTO invoices (company_id, id, project_id, number, created_at, updated_at) VALUES (1, 1, 1000000, '1', 0, 0)",
     ),
   ])
-  for (let from = 1; from <= SIZE; from += CHUNK) {
+  for (let from = 1; from <= size; from += CHUNK) {
     const ids = Array.from({ length: CHUNK }, (_, index) => from + index)
     await insert(db, 'clients', ids.map(clientRow))
     await insert(db, 'orders', ids.map(orderRow))
@@ -177,29 +211,38 @@ function itemRow(id: number) {
 async function measureRound(
   script: string,
   state: string,
+  size: number,
   tokens: Tokens,
-  measured: Map<string, { first: number[]; rounds: Figures[] }>,
+  measured: Measured,
 ): Promise<void> {
   const { worker, url } = await startApi(script, state)
   try {
     let turn = 0
-    for (const [list, { company, paths }] of Object.entries(LISTS)) {
+    for (const [list, { company, shapes }] of Object.entries(listsOf(size))) {
       const request = (path: string) => (): Request => {
         const token = tokens[company][turn++ % TOKENS] ?? ''
         return { method: 'GET', path: `/api/v1${path}`, headers: { authorization: `Bearer ${token}` } }
       }
-      for (let n = 0; n < 20; n++) await send(url, request(paths[0]?.[1] ?? '')())
-      const first: number[] = []
-      for (const [, path] of paths) first.push(await send(url, request(path)()))
-      const loads = paths.map(([name, path]) => [name, loadOf(url, request(path))])
-      const figures: Record<string, Figures> = await compare(Object.fromEntries(loads), PACE)
-      for (const [index, [name]] of paths.entries()) {
-        const key = `${list}\n${name}`
-        const known = measured.get(key) ?? { first: [], rounds: [] }
-        measured.set(key, known)
-        known.first.push(first[index] ?? Number.NaN)
-        const { [name]: ofName } = figures
-        if (ofName) known.rounds.push(ofName)
+      const first = shapes[0]?.[1] ?? ''
+      for (let n = 0; n < 20; n++) await send(url, request(first)())
+      const cursor = shapes.some(([, path]) => path.includes(CURSOR)) ? await walk(url, first, request) : ''
+      const requests = shapes.map(([name, path]) => ({
+        name,
+        next: request(path.replace(CURSOR, cursor)),
+        ms: [] as number[],
+      }))
+      for (let n = 0; n < TIMES; n++) {
+        for (const { next, ms } of requests) {
+          const start = performance.now()
+          await send(url, next())
+          ms.push(performance.now() - start)
+          await setTimeout((ms.at(-1) ?? 0) * PAUSES)
+        }
+      }
+      for (const { name, next, ms } of requests) {
+        const result = resultOf(measured, list, name)
+        result.p50.push(median(ms))
+        result.databaseMs.push(await databaseTime(url, next))
       }
     }
   } finally {
@@ -207,32 +250,59 @@ async function measureRound(
   }
 }
 
-/** Milliseconds until the whole response has come. */
-async function send(url: string, { path, headers }: Request): Promise<number> {
-  const start = performance.now()
-  const response = await fetch(`${url}${path}`, { headers: headers as Record<string, string> })
-  await response.arrayBuffer()
-  if (!response.ok) throw new Error(`${path}: ${response.status}`)
-  return performance.now() - start
+function resultOf(measured: Measured, list: string, name: string) {
+  const key = `${list}\n${name}`
+  const result = measured.get(key) ?? { p50: [], databaseMs: [] }
+  measured.set(key, result)
+  return result
 }
 
-function print(measured: ReadonlyMap<string, { first: number[]; rounds: Figures[] }>): void {
+/** The cursor behind {@link WALKED} pages. */
+async function walk(url: string, path: string, request: (path: string) => () => Request): Promise<string> {
+  let cursor = ''
+  for (let n = 0; n < WALKED; n++) {
+    const response = await send(url, request(cursor ? `${path}?cursor=${cursor}` : path)())
+    cursor = JSON.parse(await response.text()).pagination.next_cursor
+  }
+  return cursor
+}
+
+/** Database time of a request, by the limits of one token before and after it. */
+async function databaseTime(url: string, next: () => Request): Promise<number> {
+  const request = next()
+  const left = async (path: string | undefined) => {
+    const { headers } = await send(url, path === undefined ? request : { ...request, path })
+    return Number(/"database";r=(\d+)/.exec(headers.get('ratelimit') ?? '')?.[1])
+  }
+  const before = await left('/api/v1/clients/1')
+  return before - (await left(undefined))
+}
+
+async function send(url: string, { path, headers }: Request): Promise<Response> {
+  const response = await fetch(`${url}${path}`, { headers: headers as Record<string, string> })
+  if (!response.ok) throw new Error(`${path}: ${response.status}`)
+  const body = await response.arrayBuffer()
+  return new Response(body, response)
+}
+
+function print(size: number, measured: Measured): void {
   console.log(
-    `\nworst shapes at ${SIZE} clients, orders, catalog items and lines; median of ${ROUNDS} rounds; p50 in ms over 8 connections; ratio: p50 over that of the first; once: the first request of a shape in a process, alone`,
+    `\nworst shapes at ${size} clients, orders, catalog items and lines; median of ${ROUNDS} rounds; p50 in ms, one request after the other; ratio: p50 over that of the first; database: time of one request`,
   )
-  for (const [list, { paths }] of Object.entries(LISTS)) {
-    console.log(`  ${list.padEnd(30)}     p50   ratio  target      once`)
-    const base = measured.get(`${list}\n${paths[0]?.[0]}`)?.rounds ?? []
-    for (const [name] of paths) {
-      const { first, rounds } = measured.get(`${list}\n${name}`) ?? { first: [], rounds: [] }
-      const ratio = median(rounds.map(({ p50 }, round) => p50 / (base[round]?.p50 ?? Number.NaN)))
-      const over = ratio > TARGET ? ' over' : ''
+  for (const [list, { shapes }] of Object.entries(listsOf(size))) {
+    console.log(`  ${list.padEnd(30)}     p50   ratio  database   target`)
+    const base = resultOf(measured, list, shapes[0]?.[0] ?? '').p50
+    for (const [name, , growth] of shapes) {
+      const { databaseMs, p50: rounds } = resultOf(measured, list, name)
+      const ratio = median(rounds.map((each, round) => each / (base[round] ?? Number.NaN)))
+      const p50 = median(rounds)
+      const ms = median(databaseMs)
+      const isGrown = size >= LARGE_SIZE && growth === 'grows'
+      const target = size >= LARGE_SIZE ? FLAT_TARGET : TARGET
+      const isOver = isGrown ? ms > GROWN_MS : ratio > target
+      const shown = isGrown ? `${GROWN_MS} ms` : `${target} ×`
       console.log(
-        `    ${name.padEnd(28)} ${median(rounds.map(({ p50 }) => p50))
-          .toFixed(2)
-          .padStart(
-            7,
-          )}  ${ratio.toFixed(2).padStart(6)}  ${TARGET}${over.padEnd(5)} ${median(first).toFixed(1).padStart(9)}`,
+        `    ${name.padEnd(28)} ${p50.toFixed(2).padStart(7)}  ${ratio.toFixed(2).padStart(6)}  ${`${ms} ms`.padStart(8)}   ${shown}${isOver ? ' over' : ''}`,
       )
     }
   }

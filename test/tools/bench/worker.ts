@@ -14,9 +14,10 @@ export const CREDENTIALS_KEY = btoa('0123456789abcdef0123456789abcdef')
  * Builds the Worker as it is deployed, minified.
  *
  * @param wrapper a module of this folder that exports the Worker with changes
+ * @param options further options of `wrangler deploy`
  */
-export function buildWorker(directory: string, wrapper?: string): string {
-  execFileSync('wrangler', ['deploy', '--dry-run', '--env', 'production', '--outdir', directory], {
+export function buildWorker(directory: string, wrapper?: string, options: string[] = []): string {
+  execFileSync('wrangler', ['deploy', '--dry-run', '--env', 'production', '--outdir', directory, ...options], {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   if (wrapper === undefined) return join(directory, MAIN)

@@ -107,11 +107,13 @@ const changedLines = (count: number, title: number, description: number): Shape 
   return async (text, ask) => {
     const { path, body } = await fill(text, ask)
     const { invoice_items } = (await ask('PUT', path, body)) as unknown as OrderBody
+    let at = 0
     const items = fitting(invoice_items.length, itemsLimit, () => ({
+      id: invoice_items[at++]?.id,
       title: text(title),
       description: text(description),
     }))
-    return { method: 'PUT', path, body: { items: items.map((item, n) => ({ ...item, id: invoice_items[n]?.id })) } }
+    return { method: 'PUT', path, body: { items } }
   }
 }
 
@@ -318,7 +320,10 @@ export async function run(): Promise<void> {
           for (let write = 0; write < FLOOR_WRITES / TIMES; write++) floorTimes.push(await writeFloor(floor.url))
           const { method, path, body } = await shape((length) => textOf(alphabet, length), ask)
           const sent = await send(method, path, body)
-          if (sent.status !== 200) console.log(`  ${name}: ${sent.status} ${sent.answer.slice(0, 100)}`)
+          if (sent.status !== 200) {
+            process.exitCode = 1
+            console.log(`  ${name}: ${sent.status} ${sent.answer.slice(0, 100)}`)
+          }
           bytes = Math.max(bytes, sent.bytes)
           times.push(sent.heldMs)
           totals.push(sent.ms)
@@ -348,7 +353,7 @@ async function startFloor(state: string): Promise<Running> {
   return running
 }
 
-/** The look-alike in slot 0, and the company under test in slot 1. */
+/** The look-alike in slot 0, a large company in slot 1, and the company under test in slot 2. */
 async function prepare(state: string): Promise<string[]> {
   const script = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
   const { worker } = await startBare(script, state)
@@ -356,7 +361,7 @@ async function prepare(state: string): Promise<string[]> {
     const tokens = await fillCompany(worker, LOOKALIKE_CLIENTS, TOKENS)
     const db = await worker.getD1Database('DB')
     await db.batch([
-      db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 1, 'Writes', 0, 0)"),
+      db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Writes', 0, 0)"),
       db.prepare("INSERT INTO order_statuses (company_id, id, title, is_default) VALUES (2, 1, 'New', 1)"),
       db.prepare('UPDATE api_tokens SET company_id = 2, permissions = ?').bind(JSON.stringify(PERMISSIONS)),
     ])

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { loadPublished } from '../../../src/site/reference/contracts.ts'
 
 /** The Worker as it is deployed must stay under this, without the page's assets. */
 const LIMIT_KB = 205
@@ -16,6 +17,13 @@ try {
   const gzipped = gzipSync(bundle).length
   console.log(`bundle: ${kb(bundle.length)} KB, ${kb(gzipped)} KB gzip (limit ${LIMIT_KB})`)
   if (gzipped > LIMIT_KB * 1000) process.exitCode = 1
+
+  const published = [...(await loadPublished('resources')), ...(await loadPublished('operation/admin'))]
+  const summaries = published.flatMap(({ document }) => Object.values(document()).map(({ summary }) => summary))
+  for (const summary of summaries.filter((each) => bundle.includes(each))) {
+    console.error(`The Worker has documentation: "${summary}".`)
+    process.exitCode = 1
+  }
 } finally {
   rmSync(directory, { recursive: true, force: true })
 }

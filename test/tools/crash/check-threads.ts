@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
-import { brotliDecompressSync } from 'node:zlib'
+import { gunzipSync } from 'node:zlib'
 import type { CompanyState } from './company-state.ts'
 import { nameOf } from './journal.ts'
 import type { MailObjects } from './mail-objects.ts'
@@ -18,6 +18,7 @@ interface StoredThread {
   content_revision: number
   updated_at: number
   deleted: number
+  content: string | null
 }
 
 /** Each thread must be the last body that was written, and none but it. */
@@ -29,13 +30,7 @@ export function checkThreads(db: DatabaseSync, expected: CompanyState, objects: 
     ]),
   )
   const names = new Set([...stored.keys(), ...expected.threads.keys()])
-  return [
-    ...[...names].flatMap((name) => checkThread(db, expected, objects, name, stored.get(name))),
-    ...select<{ thread_id: string }>(
-      db,
-      'SELECT thread_id FROM email_thread_segments EXCEPT SELECT id FROM email_threads',
-    ).map(({ thread_id }) => `segments of thread ${thread_id}, which is not there`),
-  ]
+  return [...names].flatMap((name) => checkThread(db, expected, objects, name, stored.get(name)))
 }
 
 function checkThread(
@@ -75,38 +70,22 @@ function checkThread(
   ]
 }
 
-/** The stored JSON, as `src/resources/mail/segments.ts` and `src/resources/mail/objects.ts` have its form; null where it cannot be read. */
+/** The stored JSON, as `src/resources/mail/content.ts` and `src/resources/mail/objects.ts` have its form; null where it cannot be read. */
 function readContent(db: DatabaseSync, row: StoredThread, objects: MailObjects): unknown {
   try {
-    const parts = (readObject(db, row, objects) ?? readSegments(db, row)).map((segment) =>
-      brotliDecompressSync(segment),
-    )
-    return JSON.parse(`{${Buffer.concat(parts)}}`)
+    const content = row.content === null ? readObject(db, row, objects) : Buffer.from(row.content, 'base64')
+    return JSON.parse(`{${gunzipSync(content)}}`)
   } catch {
     return null
   }
 }
 
-function readSegments(db: DatabaseSync, { id }: StoredThread): Buffer[] {
-  const segments = db
-    .prepare("SELECT data FROM email_thread_segments WHERE thread_id = ? AND field = 'content' ORDER BY position")
-    .all(id)
-  return segments.map(({ data }) => Buffer.from(String(data), 'base64'))
-}
-
-/** The segments of the object that the thread names; null where it names none. */
-function readObject(db: DatabaseSync, { id, content_hash }: StoredThread, objects: MailObjects): Buffer[] | null {
+/** The object that the thread names; empty where it names none. */
+function readObject(db: DatabaseSync, { id, content_hash }: StoredThread, objects: MailObjects): Buffer {
   const object = db
-    .prepare('SELECT id, company_id, segments FROM email_thread_objects WHERE thread_id = ? AND content_hash = ?')
+    .prepare('SELECT id, company_id FROM email_thread_objects WHERE thread_id = ? AND content_hash = ?')
     .get(id, content_hash)
-  if (!object) return null
-  const bytes = objects.get(`mail/${object.company_id}/${content_hash}/${object.id}`)?.() ?? Buffer.alloc(0)
-  let start = 0
-  return (JSON.parse(String(object.segments)) as number[]).map((length) => {
-    const segment = bytes.subarray(start, start + length)
-    start += length
-    return segment
-  })
+  return objects.get(`mail/${object?.company_id}/${content_hash}/${object?.id}`)?.() ?? Buffer.alloc(0)
 }
 
 /** Whether the arrays of a thread are those of a body. */

@@ -1,6 +1,6 @@
 import { type MailThread, makeNoise, makeThread } from '../bench/mail-thread.ts'
 
-/** Small, usual, and more than one and two segments of what is stored (1.4 MB of text each). */
+/** Small, usual and large. */
 export const THREAD_BYTES = [2_000, 150_000, 1_700_000, 3_200_000] as const
 
 /** More than a megabyte compressed, which R2 holds. */

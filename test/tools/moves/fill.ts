@@ -40,20 +40,20 @@ const TABLES: [table: string, share: number, columns: string][] = [
   [
     'email_threads',
     0.2,
-    `id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at)
-      SELECT ?1, printf('00000000-0000-4000-8000-%06d%06d', ?1, i), 'box@x.example', 't' || i, 1, 0, 'x', 1, 1, 0, 0`,
+    `id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at, content)
+      SELECT ?1, printf('00000000-0000-4000-8000-%06d%06d', ?1, i), 'box@x.example', 't' || i, 1, 0, 'x', 1, 1, 0, 0, hex(zeroblob(1000))`,
   ],
   [
     'email_thread_objects',
     0.05,
-    `id, content_hash, bytes, segments, state, remove_at)
-      SELECT ?1, ?1 || '-' || i, 'x', 100, '[100]', 'replaced', 9000000000000000 + i`,
+    `id, content_hash, bytes, state, remove_at)
+      SELECT ?1, ?1 || '-' || i, 'x', 100, 'replaced', 9000000000000000 + i`,
   ],
   ['accounting_connections', 0, "remote_account) SELECT ?1, 'r'"],
   ['accounting_links', 1, "order_id, external_id, sync_token, synced_at) SELECT ?1, i, i, '0', 0"],
   [
     'accounting_outbox',
-    0.01,
+    0.4,
     `order_id, operation, state, next_attempt_at, created_at, updated_at)
       SELECT ?1, i, 'update', 'dead', 0, 0, 0`,
   ],
@@ -94,10 +94,6 @@ export function fillCompany(db: DatabaseSync, companyId: number, orders: number)
     const numbers = `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${rows})`
     db.prepare(`${numbers} INSERT INTO ${table} (company_id, ${columns} FROM n`).run(companyId)
   }
-  db.prepare(
-    `INSERT INTO email_thread_segments (thread_id, field, position, data)
-      SELECT id, 'content', 0, hex(zeroblob(1000)) FROM email_threads WHERE company_id = ?`,
-  ).run(companyId)
   db.prepare('UPDATE companies SET accounting_sync_enabled = 1 WHERE id = ?').run(companyId)
   db.exec('COMMIT')
 }

@@ -33,13 +33,13 @@ const POINTS: [
 ][] = [
   ['at its beginning', ({ step }) => step !== '', 'all', 'resume'],
   ['in the copy of clients', ({ step, table }) => step === 'copy' && table === 3, 'all', 'take back'],
-  ['in the copy of orders', ({ step, table }) => step === 'copy' && table >= 4, 'command', 'resume'],
-  ['in the copy of mail', ({ step, table }) => step === 'copy' && table >= 11, 'all', 'resume'],
-  ['in the copy of the rest', ({ step, table }) => step === 'copy' && table >= 14, 'command', 'take back'],
-  ['before writes are refused', ({ step }) => step === 'catch_up' || step === 'switch', 'all', 'take back'],
-  ['while writes are refused', ({ from }) => from === 'frozen', 'all', 'resume'],
-  ['while writes are refused, again', ({ from }) => from === 'frozen', 'all', 'take back'],
-  ['when the old database is closed', ({ from, step }) => from === 'away' && step !== 'remove', 'all', 'resume'],
+  ['in the copy of orders', ({ step, table }) => step === 'copy' && table >= 5, 'command', 'resume'],
+  ['in the copy of mail', ({ step, table }) => step === 'copy' && table >= 9, 'all', 'resume'],
+  ['in the copy of the rest', ({ step, table }) => step === 'copy' && table >= 13, 'command', 'take back'],
+  ['before writes are refused', ({ step }) => step === 'follow' || step === 'switch', 'all', 'take back'],
+  ['while writes are refused', ({ from }) => from === 'read_only', 'all', 'resume'],
+  ['while writes are refused, again', ({ from }) => from === 'read_only', 'all', 'take back'],
+  ['when the old database is closed', ({ from, step }) => from === 'moved' && step !== 'remove', 'all', 'resume'],
   ['in the removal', ({ step, table }) => step === 'remove' && table > 6, 'all', 'resume'],
 ]
 

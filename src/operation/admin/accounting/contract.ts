@@ -1,12 +1,17 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, id, idText } from '../../../kernel/api/contract.ts'
-import { accountingId } from '../../copies/seed/integrations-file.ts'
-import { adminPage, adminPageOf } from '../paging.ts'
+import {
+  accountingId,
+  component,
+  dateTime,
+  defineContract,
+  id,
+  idText,
+  type Published,
+} from '../../../kernel/api/contract.ts'
+import { adminPage, adminPageOf, anyCompany, company_id, count, ofCompany, onePage } from '../fields.ts'
 
 const STATES = ['pending', 'parked', 'dead'] as const
 
-const company_id = idText.check(z.describe('The company.'))
-const ofCompany = z.strictObject({ company_id })
 const state = z
   .enum(STATES)
   .check(z.describe('`pending`: retried automatically; `parked`: waits for a person; `dead`: rejected or given up.'))
@@ -17,7 +22,7 @@ const event = component('AccountingEvent', 'A change that is not delivered to th
   order_id: id,
   operation: z.enum(['create', 'update', 'delete']),
   state,
-  attempts: z.int().check(z.nonnegative()),
+  attempts: count,
   next_attempt_at: z.nullable(dateTime).check(z.describe('Null where it is not retried by itself.')),
   last_error: z.nullable(z.string()),
   created_at: dateTime,
@@ -25,7 +30,7 @@ const event = component('AccountingEvent', 'A change that is not delivered to th
 })
 
 const retried = component('RetriedEvents', 'What is sent again.', {
-  retried: z.int().check(z.nonnegative(), z.describe('How many events.')),
+  retried: count.check(z.describe('How many events.')),
 })
 
 const filters = { ...adminPage, state: z.optional(state) }
@@ -43,7 +48,7 @@ export const listAllEvents = defineContract({
   role: 'operator',
   query: z.strictObject({
     ...filters,
-    company_id: z.optional(idText).check(z.describe('Only those of this company.')),
+    ...anyCompany,
     id: z.optional(idText).check(z.describe('Only the one with this id.')),
   }),
   response: adminPageOf(event),
@@ -89,8 +94,60 @@ export const linkCustomer = defineContract({
     client_id: id,
     company_name: z.string(),
     customer_id: z.string(),
-    retried: z.int().check(z.nonnegative(), z.describe('Parked and dead events that are sent again.')),
+    retried: count.check(z.describe('Parked and dead events that are sent again.')),
   }),
 })
 
-export const endpoints = [listAllEvents, listEvents, retryEvent, retryEvents, linkCustomer]
+export const published: Published = {
+  tag: 'Changes that are not delivered to the accounting system yet.',
+  endpoints: [listAllEvents, listEvents, retryEvent, retryEvents, linkCustomer],
+  document: () => {
+    const event = {
+      id: 12,
+      company_id: 1,
+      order_id: 44,
+      operation: 'update',
+      state: 'parked',
+      attempts: 3,
+      next_attempt_at: null,
+      last_error: 'The invoice has another total in the accounting system.',
+      created_at: '2026-03-02T09:00:00.000Z',
+      updated_at: '2026-03-02T09:05:00.000Z',
+    }
+    const params = { company_id: '1' }
+    const list = { data: [event], pagination: onePage }
+
+    return {
+      listAllEvents: {
+        summary: 'List undelivered accounting events of all companies',
+        description: 'Oldest first.',
+        example: { query: { state: 'parked' }, response: list },
+      },
+      listEvents: {
+        summary: 'List undelivered accounting events',
+        description: 'Oldest first. Parked and dead ones need a person: their error says why.',
+        example: { params, query: { state: 'parked' }, response: list },
+      },
+      retryEvent: {
+        summary: 'Retry an accounting event',
+        description: 'Sends it again at once, and ends a stop or pause of the company’s deliveries.',
+        example: { params: { ...params, event_id: '12' }, response: { retried: 1 } },
+      },
+      retryEvents: {
+        summary: 'Retry all accounting events in some states',
+        description: 'The same, of every parked or dead event.',
+        example: { params, body: { states: ['dead'] }, response: { retried: 3 } },
+      },
+      linkCustomer: {
+        summary: 'Link a client to a customer',
+        description:
+          'Assigns the client’s invoices to this customer of the accounting system instead of one found or created by name, and sends the client’s parked and dead events again.',
+        example: {
+          params: { ...params, client_id: '17' },
+          body: { customer_id: '58' },
+          response: { client_id: 17, company_name: 'Harbor Rowing Club', customer_id: '58', retried: 1 },
+        },
+      },
+    }
+  },
+}

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, id, idText } from '../../../kernel/api/contract.ts'
-import { adminPage, adminPageOf } from '../paging.ts'
+import { component, dateTime, defineContract, id, type Published } from '../../../kernel/api/contract.ts'
+import { adminPage, adminPageOf, ofCompany, onePage } from '../fields.ts'
 
 const entry = component('AuditEntry', 'A change, without its values.', {
   time: dateTime,
@@ -19,7 +19,7 @@ export const listAudit = defineContract({
   tag: 'Audit',
   permission: null,
   role: 'developer',
-  params: z.strictObject({ company_id: idText.check(z.describe('The company.')) }),
+  params: ofCompany,
   query: z.strictObject({
     ...adminPage,
     source: z
@@ -30,4 +30,31 @@ export const listAudit = defineContract({
   errors: [],
 })
 
-export const endpoints = [listAudit]
+export const published: Published = {
+  tag: 'Who changed what.',
+  endpoints: [listAudit],
+  document: () => ({
+    listAudit: {
+      summary: 'List the audit trail',
+      description:
+        'Who changed what and when, newest first: changes by administrators of 400 days, or by tokens of 90 days.',
+      example: {
+        params: { company_id: '1' },
+        response: {
+          data: [
+            {
+              time: '2026-03-02T09:00:00.000Z',
+              actor: 'owner@ridgeline.example',
+              token_id: null,
+              action: 'members.put',
+              entity_id: 'dev@ridgeline.example',
+              address: '203.0.113.7',
+              request_id: '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
+            },
+          ],
+          pagination: onePage,
+        },
+      },
+    },
+  }),
+}

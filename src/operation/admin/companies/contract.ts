@@ -4,15 +4,12 @@ import {
   dateTime,
   defineContract,
   id,
-  idText,
   namesAField,
+  type Published,
   trimmed,
   wholeNumber,
 } from '../../../kernel/api/contract.ts'
-import { adminPage, adminPageOf } from '../paging.ts'
-
-const params = z.strictObject({ company_id: idText.check(z.describe('The company.')) })
-const count = z.int().check(z.nonnegative())
+import { adminPage, adminPageOf, count, ofCompany, onePage } from '../fields.ts'
 
 const quota = z.optional(count.check(z.maximum(2 ** 40), z.meta({ maximum: 2 ** 40 })))
 
@@ -51,7 +48,7 @@ export const readCompany = defineContract({
   path: '/companies/{company_id}',
   operationId: 'readCompany',
   role: 'developer',
-  params,
+  params: ofCompany,
   response: company,
 })
 
@@ -61,7 +58,7 @@ export const updateCompany = defineContract({
   path: '/companies/{company_id}',
   operationId: 'updateCompany',
   role: 'operator',
-  params,
+  params: ofCompany,
   body: z
     .strictObject({
       name: z.optional(trimmed(255)),
@@ -81,7 +78,7 @@ export const readUsage = defineContract({
   path: '/companies/{company_id}/usage',
   operationId: 'readUsage',
   role: 'developer',
-  params,
+  params: ofCompany,
   query: z.strictObject({
     hours: z
       ._default(wholeNumber(1, 24), 24)
@@ -101,4 +98,56 @@ export const readUsage = defineContract({
   }),
 })
 
-export const endpoints = [listCompanies, readCompany, updateCompany, readUsage]
+export const published: Published = {
+  tag: 'The companies of the deployment, and what they use.',
+  endpoints: [listCompanies, readCompany, updateCompany, readUsage],
+  document: () => {
+    const company = {
+      id: 1,
+      name: 'Ridgeline Custom Apparel',
+      database: 'DB',
+      suspended: false,
+      accounting_sync_enabled: true,
+      deliveries_paused: false,
+      client_count: 60,
+      order_count: 80,
+      mail_bytes: 0,
+      mail_quota_bytes: 2_147_483_648,
+      stored_bytes: 412_500,
+      storage_quota_bytes: 2_147_483_648,
+      created_at: '2026-03-02T09:00:00.000Z',
+      updated_at: '2026-03-02T09:00:00.000Z',
+    }
+    const params = { company_id: '1' }
+    const used = { requests: 412, refused: 0, database_ms: 903 }
+
+    return {
+      listCompanies: {
+        summary: 'List companies',
+        description: 'In ascending order of ids.',
+        example: { response: { data: [company], pagination: onePage } },
+      },
+      readCompany: {
+        summary: 'Read a company',
+        description: 'With how much it stores.',
+        example: { params, response: company },
+      },
+      updateCompany: {
+        summary: 'Change, suspend or resume a company',
+        description:
+          'A suspended company’s tokens get 403 within 30 seconds, and nothing of it is delivered. `deliveries_paused` holds back accounting events and webhooks alone; what waited is delivered when it ends.',
+        example: { params, body: { suspended: true }, response: { ...company, suspended: true } },
+      },
+      readUsage: {
+        summary: 'Read the usage of a company',
+        description:
+          'Requests, refusals and database time of the last hours. Refusals are counted with the next request of the token that is allowed; a request may count a few more that were allowed ahead.',
+        example: {
+          params,
+          query: { hours: 1 },
+          response: { data: [{ hour: '2026-03-02T09:00:00.000Z', ...used }], totals: used, incomplete: false },
+        },
+      },
+    }
+  },
+}

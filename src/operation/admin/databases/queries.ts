@@ -14,7 +14,7 @@ export async function listDatabases({ env }: AdminContext) {
       const use = startUse()
       try {
         const held = sql`${companies.database} IS NULL AND NOT EXISTS (
-          SELECT 1 FROM company_guards AS g WHERE g.company_id = ${companies.id} AND g.state IN ('away', 'open'))`
+          SELECT 1 FROM company_guards AS g WHERE g.company_id = ${companies.id} AND g.state IN ('moved', 'writable'))`
         const [[row]] = await openDatabase(bindingOf(env, name), { use }).read([
           orm
             .select({

@@ -1,12 +1,19 @@
 import { isoTime, isoTimeOrNull } from '../../../kernel/api/contract.ts'
-import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
-import { openObject, parseObject, type StoredObject } from '../../../resources/mail/objects.ts'
-import { fromSegment } from '../../../resources/mail/segments.ts'
+import { decompress } from '../../../resources/mail/content.ts'
+import { openObject } from '../../../resources/mail/objects.ts'
 import { TEXT_FIELDS } from '../../../resources/mail/thread-input.ts'
 import { fromCents } from '../../../resources/orders/totals.ts'
 import type { AdminContext } from '../context.ts'
-import { listContexts, listIntegrations, listOrders, listRows, type OrderWithParts, readCompany } from './queries.ts'
-import { type ExportedThread, listThreads, readSegment } from './thread-queries.ts'
+import {
+  type ExportedThread,
+  listContexts,
+  listIntegrations,
+  listOrders,
+  listRows,
+  listThreads,
+  type OrderWithParts,
+  readCompany,
+} from './queries.ts'
 
 /**
  * The parts of an export, referenced rows first. Clients are never removed, so the clients of every exported order are
@@ -70,7 +77,7 @@ export async function readPage(context: AdminContext, section: Section, after: P
     }
     case 'email_threads': {
       const threads = await listThreads(context, [String(first || ''), String(second)])
-      const row = threads.at(-1)?.row
+      const row = threads.at(-1)
       return row ? { last: [row.legacy_thread_id, row.account_email], pieces: threadLines(context, threads) } : END
     }
   }
@@ -159,11 +166,11 @@ function presentTax({ accounting_tax_code_id, ...tax }: RowOf<'taxes'>) {
   return { ...ownFields(tax), tax_code_id: accounting_tax_code_id }
 }
 
-function presentCatalogItem({ price_cents, search_text: _, ...item }: RowOf<'catalog_items'>) {
+function presentCatalogItem({ price_cents, search_text: _, version: _version, ...item }: RowOf<'catalog_items'>) {
   return { ...ownFields(item), price: price_cents === null ? null : fromCents(price_cents) }
 }
 
-function presentContext(row: Awaited<ReturnType<typeof listContexts>>[number]) {
+function presentContext({ version: _, ...row }: Awaited<ReturnType<typeof listContexts>>[number]) {
   const parse = (text: string | null) => (text === null ? null : JSON.parse(text))
   return {
     ...ownFields(row),
@@ -177,9 +184,9 @@ function presentContext(row: Awaited<ReturnType<typeof listContexts>>[number]) {
   }
 }
 
-/** Yields the lines of threads; their texts and arrays are the JSON that was sent. */
+/** Yields the lines of threads; their arrays are the JSON that was sent. */
 async function* threadLines(context: AdminContext, threads: ExportedThread[]): AsyncGenerator<Piece> {
-  for (const { row, segments } of threads) {
+  for (const row of threads) {
     const { id, account_email, legacy_thread_id, first_message_at, last_message_at, revision, content_revision } = row
     const head = {
       id,
@@ -193,31 +200,19 @@ async function* threadLines(context: AdminContext, threads: ExportedThread[]): A
       revision,
       content_revision,
     }
-    yield `{"type":"email_threads","data":${JSON.stringify(head).slice(0, -1)}`
-    const stored = (name: string) => segments.filter(({ field }) => field === name)
-    const parts = TEXT_FIELDS.flatMap((field) => {
-      const isStored = stored(field).length > 0
-      return [`,"${field}":`, ...(isStored ? stored(field) : [row[field] ?? 'null'])]
-    })
-    const content = stored('content')
-    const object = parseObject(row)
-    for (const part of [...parts, ...(content.length > 0 && !object ? [',', ...content] : [])]) {
-      yield typeof part === 'string' ? part : fromSegment(part.data ?? (await readSegment(context, row, part)))
-    }
-    if (object) {
+    const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] ?? 'null'}`)
+    yield `{"type":"email_threads","data":${JSON.stringify(head).slice(0, -1)}${texts.join('')}`
+    const content = await openContent(context, row)
+    if (content) {
       yield ','
-      yield* objectText(context, object)
+      yield* decompress(content)
     }
     yield '}}\n'
   }
 }
 
-/** Yields the content of a thread stored in R2. */
-async function* objectText({ env }: AdminContext, object: StoredObject): AsyncGenerator<Uint8Array> {
-  const reader = await openObject(env.FILES, object)
-  try {
-    for (const _ of object.lengths) yield fromSegment(await withDeadline(reader.read(), BUDGET_MS.storage))
-  } finally {
-    reader.cancel()
-  }
+/** Opens the compressed content of a thread; nothing if it is lost. */
+async function openContent({ env }: AdminContext, { company_id, content, content_hash, object }: ExportedThread) {
+  if (content !== null) return [Uint8Array.fromBase64(content)]
+  return object === null ? null : openObject(env.FILES, { id: object, company_id, content_hash })
 }

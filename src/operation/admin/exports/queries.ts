@@ -1,13 +1,15 @@
-import { and, eq, gt, inArray, type SQL, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, gt, inArray, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
+import { objectOfThread } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import {
   artworks,
   catalogItems,
   clients,
   companies,
+  emailThreads,
   integrations,
   invoiceItems,
   invoices,
@@ -150,3 +152,31 @@ function firstBytes(page: SQL): SQL {
   const running = sql`SELECT key, sum(bytes) OVER (ORDER BY key) - bytes AS before FROM (${page})`
   return sql`SELECT key FROM (${running}) WHERE before < ${PAGE_BYTES}`
 }
+
+/** Limits a page to this many threads and stored bytes. Only a larger thread exceeds it. */
+const PAGE_THREADS = 100
+const THREAD_BYTES = 1_000_000
+
+/** Identifies a thread within its company, in the order of an export. */
+export type ThreadPlace = readonly [legacyThreadId: string, accountEmail: string]
+
+/** Lists one page of threads after another. */
+export async function listThreads({ companyId, db }: CompanyContext, [legacyThreadId, accountEmail]: ThreadPlace) {
+  const { legacy_thread_id, account_email } = emailThreads
+  const isOf = sql`company_id = ${companyId}`
+  const page = sql`SELECT id, legacy_thread_id, account_email, text_bytes AS bytes
+    FROM ${emailThreads} WHERE ${isOf} AND (legacy_thread_id, account_email) > (${legacyThreadId}, ${accountEmail})
+    ORDER BY legacy_thread_id, account_email LIMIT ${PAGE_THREADS}`
+  const running = sql`SELECT id, sum(bytes) OVER (ORDER BY legacy_thread_id, account_email) AS total,
+    row_number() OVER (ORDER BY legacy_thread_id, account_email) AS number FROM (${page})`
+  const [rows] = await db.read([
+    orm
+      .select({ ...getTableColumns(emailThreads), object: objectOfThread.as('object') })
+      .from(emailThreads)
+      .where(sql`${isOf} AND id IN (SELECT id FROM (${running}) WHERE number = 1 OR total <= ${THREAD_BYTES})`)
+      .orderBy(legacy_thread_id, account_email),
+  ])
+  return rows
+}
+
+export type ExportedThread = Awaited<ReturnType<typeof listThreads>>[number]

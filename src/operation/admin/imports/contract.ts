@@ -1,16 +1,14 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, id, idText } from '../../../kernel/api/contract.ts'
+import { component, dateTime, defineContract, id, idText, type Published } from '../../../kernel/api/contract.ts'
+import { exportedThread } from '../../../resources/mail/contract.ts'
 import { seedFile } from '../../copies/seed/file.ts'
-import { storedThread } from '../../copies/seed/threads.ts'
+import { company_id } from '../fields.ts'
 
 /** Limits the parts of a file: five million rows at 500 rows a part. */
 const MAX_PARTS = 10_000
-/** Limits the threads of one part, which come on top of its rows. */
-const MAX_THREADS = 500
 /** Limits the ids of one kind to which a part can refer. */
 const MAX_KNOWN = 2_000
 
-const company_id = idText.check(z.describe('The company, which is created when there is none.'))
 const hash = z
   .string()
   .check(z.regex(/^[0-9a-f]{64}$/, 'must be 64 lower-case hexadecimal digits'), z.describe('Names the import.'))
@@ -37,9 +35,6 @@ const importPart = z
       .optional(z.strictObject({ clients: knownIds, order_statuses: knownIds, taxes: knownIds }))
       .check(z.describe('For a check: ids in other parts of the file, to which this one refers.')),
     file: seedFile.check(z.describe('A seed file of the company. Together with the other parts it is the whole file.')),
-    threads: z
-      ._default(z.array(storedThread).check(z.maxLength(MAX_THREADS)), [])
-      .check(z.describe('Email threads of an export, in the form in which they are stored.')),
   })
   .check(
     z.refine(({ part, parts }) => part <= parts, { path: ['part'], error: 'must be at most `parts`' }),
@@ -60,7 +55,9 @@ export const createImport = defineContract({
   method: 'POST',
   path: '/companies/{company_id}/imports',
   operationId: 'createImport',
-  params: z.strictObject({ company_id }),
+  params: z.strictObject({
+    company_id: idText.check(z.describe('The company, which is created when there is none.')),
+  }),
   body: importPart,
   response: component('ImportResult', 'What a part holds, and what comes next.', {
     hash,
@@ -82,7 +79,7 @@ export const readImport = defineContract({
   method: 'GET',
   path: '/companies/{company_id}/imports/{hash}',
   operationId: 'readImport',
-  params: z.strictObject({ company_id: idText.check(z.describe('The company.')), hash }),
+  params: z.strictObject({ company_id, hash }),
   response: component('Import', 'How far an import has come.', {
     hash,
     parts,
@@ -92,4 +89,92 @@ export const readImport = defineContract({
   errors: ['not_found'],
 })
 
-export const endpoints = [createImport, readImport]
+export const importEmailThread = defineContract({
+  tag: 'Imports',
+  permission: null,
+  role: 'operator',
+  method: 'POST',
+  path: '/companies/{company_id}/imports/email-threads',
+  operationId: 'importEmailThread',
+  params: z.strictObject({ company_id }),
+  body: exportedThread,
+  hasRawBody: true,
+  bodyLimitBytes: 27_262_976, // 26 MiB: the body of a PUT, and texts of an earlier one.
+  response: component('ImportedEmailThread', 'A thread of a company.', {
+    id: z.uuid(),
+    is_new: z.boolean().check(z.describe('False where the company had a thread of this mailbox and legacy id.')),
+  }),
+  errors: ['conflict', 'too_large', 'unavailable'],
+})
+
+export const published: Published = {
+  tag: 'Seed files: the data of one company.',
+  endpoints: [createImport, readImport, importEmailThread],
+  document: () => {
+    const hash = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
+
+    return {
+      createImport: {
+        summary: 'Load a part of a seed file',
+        description: `Loads one part of the seed file of a company, which is created when there is none. Each part is one transaction
+of at most 1,000 rows, and can be sent again. Send the parts in ascending order: what others refer to first, and orders whose
+invoices have numbers before those that are to get one.
+
+To change nothing where the file is invalid, first send every part with \`check: true\`. After an interruption continue at the
+\`next_part\` of \`GET …/imports/{hash}\`. The same file again changes nothing: of clients and orders only the absent ones
+are loaded, all other rows become those of the file. Credentials are encrypted with the key of the deployment.`,
+        example: {
+          params: { company_id: '1' },
+          body: {
+            hash,
+            part: 1,
+            parts: 2,
+            check: false,
+            file: {
+              company: { id: 1, name: 'Ridgeline Apparel' },
+              clients: [{ id: 1, company_name: 'Harbor Rowing Club', email: 'crew@harbor.example' }],
+            },
+          },
+          response: {
+            hash,
+            part: 1,
+            parts: 2,
+            next_part: 2,
+            counts: { clients: 1 },
+            differences: [{ type: 'client', id: 1, fields: ['email'] }],
+          },
+        },
+      },
+      importEmailThread: {
+        summary: 'Load an email thread of an export',
+        description: `Loads one thread as it is in a line of an export, with its id, times and revisions. A thread that the company
+has already, by mailbox and legacy id, stays as it is: so the request can be repeated.`,
+        example: {
+          params: { company_id: '1' },
+          body: {
+            id: '0a6c1f0e-9d6c-4d0b-8a77-3b8c1c1f5a11',
+            account_email: 'orders@ridgeline.example',
+            legacy_thread_id: '19cce455887af494',
+            last_synced_at: '2026-03-02T09:00:00.000Z',
+            created_at: '2026-03-02T09:00:00.000Z',
+            updated_at: '2026-03-02T09:00:00.000Z',
+            deleted: false,
+            revision: 1,
+            content_revision: 1,
+            subject: 'Staff shirts: the new logo',
+            messages: [{ body_plain: 'Here is the logo for the shirts …' }],
+          },
+          response: { id: '0a6c1f0e-9d6c-4d0b-8a77-3b8c1c1f5a11', is_new: true },
+        },
+      },
+      readImport: {
+        summary: 'Read how far an import has come',
+        description: 'For 30 days after its last part.',
+        example: {
+          params: { company_id: '1', hash },
+          response: { hash, parts: 2, next_part: 2, updated_at: '2026-03-02T09:00:00.000Z' },
+        },
+      },
+    }
+  },
+}

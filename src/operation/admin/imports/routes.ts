@@ -3,6 +3,7 @@ import { databaseMessage } from '../../../kernel/db/failures.ts'
 import { syncDirectory } from '../../../kernel/db/placement.ts'
 import { addressPolicy } from '../../../kernel/http/address.ts'
 import { ApiError, invalid, notFound } from '../../../kernel/http/errors.ts'
+import { importThread } from '../../../resources/mail/threads.ts'
 import { findAddressIssues } from '../../copies/seed/integrations-file.ts'
 import { countRows, describeConflict, planLoad } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
@@ -15,7 +16,7 @@ const MAX_ROWS = 1_000
 
 export const routes = [
   adminRoute(contract.createImport, async ({ body }, context) => {
-    const { hash, part, parts, check, known, file, threads } = body
+    const { hash, part, parts, check, known, file } = body
     if (file.company.id !== context.companyId) {
       throw invalid([{ path: 'file.company.id', message: 'must be the company of the path' }])
     }
@@ -27,20 +28,19 @@ export const routes = [
 
     const { db, now, companyId, env } = context
     const load = { db, now, companyId, credentialsKey: env.CREDENTIALS_KEY }
-    const plan = await planLoad(load, file, check ? known : {}, threads)
+    const plan = await planLoad(load, file, check ? known : {})
     if (plan.issues.length > 0) throw invalid(plan.issues.map((message) => ({ path: 'file', message })))
     if (plan.conflict !== undefined) throw new ApiError('conflict', { message: plan.conflict })
     if (!check) {
-      await db
-        .writeIdempotent([...plan.statements, ...recordPart(context, hash, part, parts)])
-        .catch((error: unknown) => {
-          const message = describeConflict(databaseMessage(error))
-          throw message === undefined ? error : new ApiError('conflict', { message })
-        })
+      await db.writeIdempotent([...plan.statements, ...recordPart(context, hash, part, parts)]).catch(throwConflict)
       await syncDirectory(context)
     }
     const next_part = part === parts ? null : part + 1
     return { hash, part, parts, next_part, counts: plan.counts, differences: plan.differences }
+  }),
+
+  adminRoute(contract.importEmailThread, ({ body }, context) => {
+    return importThread(context, context.env.FILES, body).catch(throwConflict)
   }),
 
   adminRoute(contract.readImport, async ({ params: { hash } }, context) => {
@@ -50,6 +50,12 @@ export const routes = [
     return { hash, parts, next_part: next_part > parts ? null : next_part, updated_at: isoTime(updated_at) }
   }),
 ]
+
+/** For `catch`. @throws ApiError 409 where a row has the id of another company's */
+function throwConflict(error: unknown): never {
+  const message = describeConflict(databaseMessage(error))
+  throw message === undefined ? error : new ApiError('conflict', { message })
+}
 
 /** @throws ApiError 409 if an earlier part is missing or the number of parts differs */
 async function refuseGap(context: AdminContext, hash: string, part: number, parts: number): Promise<void> {

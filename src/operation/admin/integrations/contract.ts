@@ -1,12 +1,12 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, idText } from '../../../kernel/api/contract.ts'
-import { integrationsFile } from '../../copies/seed/integrations-file.ts'
+import { component, dateTime, defineContract, type Published } from '../../../kernel/api/contract.ts'
+import { company_id, ofCompany } from '../fields.ts'
 
-const KINDS = Object.keys(integrationsFile.shape) as [Kind, ...Kind[]]
+/** A test compares these with the kinds of a seed file. */
+export const KINDS = ['supplier_b', 'supplier_a', 'accounting_sync', 'storage'] as const
 
-export type Kind = keyof typeof integrationsFile.shape
+export type Kind = (typeof KINDS)[number]
 
-const company_id = idText.check(z.describe('The company.'))
 const params = z.strictObject({ company_id, kind: z.enum(KINDS).check(z.describe('The kind of integration.')) })
 
 const integration = component('Integration', 'A connection of a company to another system, without its credentials.', {
@@ -32,7 +32,7 @@ export const listIntegrations = defineContract({
   path: '/companies/{company_id}/integrations',
   operationId: 'listIntegrations',
   role: 'developer',
-  params: z.strictObject({ company_id }),
+  params: ofCompany,
   response: z.strictObject({ data: z.array(integration) }),
 })
 
@@ -66,4 +66,47 @@ export const testIntegration = defineContract({
   }),
 })
 
-export const endpoints = [listIntegrations, putIntegration, testIntegration]
+export const published: Published = {
+  tag: 'Connections of a company to other systems.',
+  endpoints: [listIntegrations, putIntegration, testIntegration],
+  document: () => {
+    const integration = {
+      kind: 'supplier_b',
+      enabled: true,
+      base_url: 'https://api.supplier.example/v2',
+      settings: {},
+      state: 'connected',
+      reason: null,
+      paused_until: null,
+      updated_at: '2026-03-02T09:00:00.000Z',
+    }
+    const params = { company_id: '1', kind: 'supplier_b' }
+
+    return {
+      listIntegrations: {
+        summary: 'List integrations',
+        description: 'Those of the company with their state, without credentials.',
+        example: { params: { company_id: '1' }, response: { data: [integration] } },
+      },
+      putIntegration: {
+        summary: 'Save an integration',
+        description:
+          'Creates or replaces it. What was stopped for lost consent or rejected credentials is tried again. A disabled one may have no credentials.',
+        example: {
+          params,
+          body: {
+            enabled: true,
+            base_url: 'https://api.supplier.example/v2',
+            credentials: { account_number: '12345', api_key: 'secret' },
+          },
+          response: integration,
+        },
+      },
+      testIntegration: {
+        summary: 'Test the connection',
+        description: 'Makes one call that changes nothing, with the stored credentials.',
+        example: { params, response: { ok: true, message: 'The supplier accepts the credentials.' } },
+      },
+    }
+  },
+}

@@ -1,7 +1,6 @@
 import * as z from 'zod/mini'
-import { component, defineContract } from '../../../kernel/api/contract.ts'
-
-const count = z.int().check(z.nonnegative())
+import { component, defineContract, type Published } from '../../../kernel/api/contract.ts'
+import { count } from '../fields.ts'
 
 export const rotateKey = defineContract({
   method: 'POST',
@@ -20,4 +19,15 @@ export const rotateKey = defineContract({
   errors: ['conflict'],
 })
 
-export const endpoints = [rotateKey]
+export const published: Published = {
+  tag: 'The rotation of the key of stored credentials.',
+  endpoints: [rotateKey],
+  document: () => ({
+    rotateKey: {
+      summary: 'Encrypt stored credentials with the first key',
+      description:
+        'With `CREDENTIALS_KEY` set to `NEW,OLD`: encrypts up to 100 stored values anew. Repeat while `reencrypted` is not 0. The old key may be removed when `remaining` is 0; values that no key can decrypt remain until their credentials are saved again. 409 while the move of a company is not finished, and for a malformed `CREDENTIALS_KEY`.',
+      example: { response: { reencrypted: 4, unreadable: 0, remaining: 0 } },
+    },
+  }),
+}

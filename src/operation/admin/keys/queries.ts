@@ -74,10 +74,16 @@ export async function listOldValues({ db }: AdminContext, prefix: string, after:
 export async function saveValues(context: AdminContext, values: (EncryptedValue & { encrypted: string })[]) {
   const updates = values.map(({ table: name, companyId, id, stored, encrypted }) => {
     const { table, column, id: idColumn, field } = COLUMNS[name]
-    return orm
-      .update(table)
-      .set({ [field]: encrypted })
-      .where(sql`${table.company_id} = ${companyId} AND ${idColumn} = ${id} AND ${column} = ${stored}`)
+    return (
+      orm
+        .update(table)
+        .set({ [field]: encrypted })
+        // This context is of a whole database, whose writes nothing else refuses.
+        .where(
+          sql`${table.company_id} = ${companyId} AND ${idColumn} = ${id} AND ${column} = ${stored}
+          AND ${isSettled(table.company_id.getSQL())}`,
+        )
+    )
   })
   await context.db.writeIdempotent([adminEntry(context, 'keys.rotate', values.length), ...updates])
   await collectAdminEntries(context.env, context.database)

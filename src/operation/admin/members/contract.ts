@@ -1,8 +1,7 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, idText } from '../../../kernel/api/contract.ts'
-import { adminPage, adminPageOf } from '../paging.ts'
+import { component, dateTime, defineContract, type Published } from '../../../kernel/api/contract.ts'
+import { adminPage, adminPageOf, company_id, ofCompany, onePage } from '../fields.ts'
 
-const company_id = idText.check(z.describe('The company.'))
 const email = z.email().check(z.maxLength(254))
 const role = z.enum(['developer', 'owner'])
 
@@ -28,7 +27,7 @@ export const listMembers = defineContract({
   method: 'GET',
   path: '/companies/{company_id}/members',
   operationId: 'listMembers',
-  params: z.strictObject({ company_id }),
+  params: ofCompany,
   query: z.strictObject(adminPage),
   response: adminPageOf(member),
 })
@@ -54,4 +53,32 @@ export const deleteMember = defineContract({
   errors: ['not_found', 'conflict'],
 })
 
-export const endpoints = [listMembers, putMember, deleteMember]
+export const published: Published = {
+  tag: 'The people who administer a company.',
+  endpoints: [listMembers, putMember, deleteMember],
+  document: () => {
+    const member = { email: 'dev@ridgeline.example', role: 'developer', created_at: '2026-03-02T09:00:00.000Z' }
+    const params = { company_id: '1', email: 'dev@ridgeline.example' }
+
+    return {
+      listMembers: {
+        summary: 'List members',
+        description: 'Who administers the company, by email.',
+        example: {
+          params: { company_id: '1' },
+          response: { data: [member], pagination: onePage },
+        },
+      },
+      putMember: {
+        summary: 'Add a member or change their role',
+        description: 'Takes effect with the next request of that person. The last owner cannot become a developer.',
+        example: { params, body: { role: 'developer' }, response: member },
+      },
+      deleteMember: {
+        summary: 'Remove a member',
+        description: 'The last owner cannot be removed.',
+        example: { params, response: { email: 'dev@ridgeline.example', deleted: true } },
+      },
+    }
+  },
+}

@@ -1,8 +1,7 @@
 import * as z from 'zod/mini'
-import { component, cursorText, date, dateTime, defineContract, idText } from '../../../kernel/api/contract.ts'
+import { component, cursorText, date, dateTime, defineContract, type Published } from '../../../kernel/api/contract.ts'
+import { count, ofCompany } from '../fields.ts'
 
-const company_id = idText.check(z.describe('The company.'))
-const count = z.int().check(z.minimum(0))
 const accounting = z
   .enum(['none', 'read', 'failed'])
   .check(
@@ -18,7 +17,7 @@ export const listBackups = defineContract({
   method: 'GET',
   path: '/companies/{company_id}/backups',
   operationId: 'listBackups',
-  params: z.strictObject({ company_id }),
+  params: ofCompany,
   response: component('Backups', 'The backups of a company, the oldest first.', {
     data: z.array(
       component('Backup', 'A backup that can be restored.', {
@@ -36,7 +35,7 @@ export const restoreCompany = defineContract({
   method: 'POST',
   path: '/companies/{company_id}/restore',
   operationId: 'restoreCompany',
-  params: z.strictObject({ company_id }),
+  params: ofCompany,
   body: component('RestoreInput', 'Which state of the company.', {
     from: z
       .union([date, z.iso.datetime({ error: 'must be a date or a time in UTC' })])
@@ -96,4 +95,38 @@ export const recoverDeployment = defineContract({
   errors: [],
 })
 
-export const endpoints = [listBackups, restoreCompany, recoverDeployment]
+export const published: Published = {
+  tag: 'Backups, and what follows a loss of data.',
+  endpoints: [listBackups, restoreCompany, recoverDeployment],
+  document: () => {
+    const at = '2026-11-22T03:05:00.000Z'
+
+    return {
+      listBackups: {
+        summary: 'List the backups of a company',
+        description:
+          'The company may be gone. Backups are made daily and kept for 35 days, and as long as a newer one continues them.',
+        example: { params: { company_id: '1' }, response: { data: [{ at, kind: 'full' }] } },
+      },
+      restoreCompany: {
+        summary: 'Restore a company from its backups',
+        description:
+          'Into a company that does not exist or is empty. Each request does some steps, for about 5 s: repeat it with the same body until `done`. Meanwhile the company is suspended. Its ids and invoice numbers are raised past those that were given out after the backup, its feed of changes begins anew, so that every reader copies the lists again, tokens that were revoked since stay revoked, and its deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
+        example: {
+          params: { company_id: '1' },
+          body: { from: '2026-11-22' },
+          response: { done: true, backup: at, step: 'done', rows: 4821, differences: [], accounting: 'read' },
+        },
+      },
+      recoverDeployment: {
+        summary: 'Recover from a restore of the whole database',
+        description:
+          'After D1 Time Travel has set the database back: pauses the deliveries of all companies, revokes again what was revoked since, then raises the ids and invoice numbers of each company past what its backups, the marks that are kept every 5 minutes, its files and its accounting system have, and begins its feed of changes anew. Each request does one step: repeat it with `next_cursor` until that is null. Deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
+        example: {
+          body: {},
+          response: { companies_paused: 3, tokens_revoked: 1, company: null, next_cursor: 'Wy4uLl0' },
+        },
+      },
+    }
+  },
+}

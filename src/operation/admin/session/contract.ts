@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, defineContract, id } from '../../../kernel/api/contract.ts'
+import { component, defineContract, id, type Published } from '../../../kernel/api/contract.ts'
 
 export const readSession = defineContract({
   method: 'GET',
@@ -18,4 +18,20 @@ export const readSession = defineContract({
   errors: [],
 })
 
-export const endpoints = [readSession]
+export const published: Published = {
+  tag: 'Who is signed in.',
+  endpoints: [readSession],
+  document: () => ({
+    readSession: {
+      summary: 'Read who is signed in',
+      description: 'The caller, and the companies that they may administer.',
+      example: {
+        response: {
+          actor: 'owner@ridgeline.example',
+          operator: false,
+          companies: [{ id: 1, name: 'Ridgeline Custom Apparel', role: 'owner' }],
+        },
+      },
+    },
+  }),
+}

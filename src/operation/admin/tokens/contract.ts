@@ -1,7 +1,15 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, id, idText, trimmed } from '../../../kernel/api/contract.ts'
+import {
+  component,
+  dateTime,
+  defineContract,
+  id,
+  idText,
+  type Published,
+  trimmed,
+} from '../../../kernel/api/contract.ts'
 import { PERMISSIONS } from '../../../kernel/gate/permissions.ts'
-import { adminPage, adminPageOf } from '../paging.ts'
+import { adminPage, adminPageOf, anyCompany, company_id, ofCompany, onePage } from '../fields.ts'
 
 /** Limits a company's tokens; revoked and expired ones do not count. */
 export const ACTIVE_TOKENS_MAX = 50
@@ -11,8 +19,6 @@ const OVERLAP_MAX_SECONDS = 7 * 86_400
 /** The default is a day. */
 const OVERLAP_SECONDS = 86_400
 
-const company_id = idText.check(z.describe('The company.'))
-const ofCompany = z.strictObject({ company_id })
 const ofToken = z.strictObject({ company_id, token_id: idText.check(z.describe('The token.')) })
 
 const permissions = z.array(z.enum(PERMISSIONS)).check(z.minLength(1), z.maxLength(PERMISSIONS.length))
@@ -47,7 +53,7 @@ export const listAllTokens = defineContract({
   role: 'operator',
   query: z.strictObject({
     ...adminPage,
-    company_id: z.optional(idText).check(z.describe('Only those of this company.')),
+    ...anyCompany,
     id: z.optional(idText).check(z.describe('Only the one with this id.')),
   }),
   response: adminPageOf(token),
@@ -105,4 +111,59 @@ export const revokeToken = defineContract({
   response: token,
 })
 
-export const endpoints = [listAllTokens, listTokens, createToken, rotateToken, revokeToken]
+export const published: Published = {
+  tag: 'The API tokens of a company.',
+  endpoints: [listAllTokens, listTokens, createToken, rotateToken, revokeToken],
+  document: () => {
+    const token = {
+      id: 7,
+      company_id: 1,
+      name: 'Website orders',
+      permissions: [...PERMISSIONS],
+      state: 'active',
+      created_at: '2026-03-02T09:00:00.000Z',
+      created_by: 'owner@ridgeline.example',
+      last_used_at: null,
+      expires_at: null,
+      revoked_at: null,
+    }
+    const secret = '5b1f0e2c9d8a47635f4e3d2c1b0a99887766554433221100ffeeddccbbaa0099'
+    const params = { company_id: '1' }
+
+    return {
+      listAllTokens: {
+        summary: 'List tokens of all companies',
+        description: 'In ascending order of ids.',
+        example: { response: { data: [token], pagination: onePage } },
+      },
+      listTokens: {
+        summary: 'List tokens',
+        description: 'Those of the company, in ascending order of ids, revoked and expired ones too.',
+        example: { params, response: { data: [token], pagination: onePage } },
+      },
+      createToken: {
+        summary: 'Create a token',
+        description: `The secret is in this response only. A company has at most ${ACTIVE_TOKENS_MAX} active tokens, those that are neither revoked nor expired: 409 beyond.`,
+        example: { params, body: { name: 'Website orders' }, response: { ...token, token: secret } },
+      },
+      rotateToken: {
+        summary: 'Replace a token',
+        description:
+          'Creates a token with the name and the permissions of the present one, which stays valid for `overlap_seconds`, so that a client can change over without an outage. With 0 it ends within 30 seconds everywhere. While both are valid they count as two active tokens: 409 where that is too many.',
+        example: {
+          params: { ...params, token_id: '7' },
+          body: { overlap_seconds: 86_400 },
+          response: { ...token, id: 8, token: secret },
+        },
+      },
+      revokeToken: {
+        summary: 'Revoke a token',
+        description: 'Requests with it are refused everywhere within 30 seconds.',
+        example: {
+          params: { ...params, token_id: '7' },
+          response: { ...token, state: 'revoked', revoked_at: '2026-03-02T10:00:00.000Z' },
+        },
+      },
+    }
+  },
+}

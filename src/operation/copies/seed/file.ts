@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
-import { id as anyId, date, externalId, oneLine, text, trimmed } from '../../../kernel/api/contract.ts'
-import { email } from '../../../resources/clients/contract.ts'
+import { accountingId, id as anyId, date, externalId, oneLine, text, trimmed } from '../../../kernel/api/contract.ts'
+import { seeded as clientFields } from '../../../resources/clients/contract.ts'
 import { AMOUNT_MAX, decimals, discountAmountType } from '../../../resources/orders/contract.ts'
 import { paidAt } from '../../../resources/orders/invoice-contract.ts'
-import { accountingId, field, integrationsFile } from './integrations-file.ts'
+import { field, integrationsFile } from './integrations-file.ts'
 
 /** Leaves room for ids that the API assigns above the highest one of a seed. */
 const ID_MAX = 2 ** 48
@@ -93,14 +93,11 @@ const tax = z.strictObject({
   deleted,
 })
 
+const { accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted: deletedClient, ...ofContact } = clientFields
 const client = z.strictObject({
   id: field('The id that orders refer to.', id),
   company_name: field('The name of the customer.', title),
-  first_name: field('The first name of the contact person.', line),
-  last_name: field('The last name of the contact person.', line),
-  email: field('The email address of the contact person.', orNull(email)),
-  website: field('The address of the website, stored as written.', orNull(oneLine(1, 255))),
-  phone: field('The phone number, in any form.', line),
+  ...ofContact,
   accounting_customer_id: field(
     'The id of the customer in the accounting system. By default one is found or created by its name.',
     orNull(accountingId),
@@ -109,13 +106,7 @@ const client = z.strictObject({
     'Whether that customer stays for good. By default true where its id is given.',
     z.optional(z.boolean()),
   ),
-  accounting_sync_enabled: field(
-    'Stored and returned. Whether an order is sent follows the order and the company.',
-    flag,
-  ),
-  tax_exempt: field('Pays no tax.', flag),
-  tax_exempt_reason: field('Why it pays no tax.', reason),
-  deleted,
+  ...{ accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted: deletedClient },
   external_id: ownId,
   version,
   created_at: createdAt,

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { oneLine } from '../../../kernel/api/contract.ts'
+import { accountingId, oneLine } from '../../../kernel/api/contract.ts'
 import { type AddressPolicy, findFormProblem, MAX_URL_LENGTH } from '../../../kernel/http/address.ts'
 import type { Issue } from '../../../kernel/http/errors.ts'
 import { regionOfHost } from '../../../resources/files/s3.ts'
@@ -20,9 +20,6 @@ const address = oneLine(1, MAX_URL_LENGTH).check(({ value, issues }) => {
 export function field<T extends z.ZodMiniType>(description: string, schema: T) {
   return schema.check(z.describe(description))
 }
-
-/** The id of a customer, an item or a tax code in the accounting system. */
-export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))
 
 /** An integration. A disabled one may have no credentials yet. */
 function integration<Rest extends z.core.$ZodShape>(credentials: z.ZodMiniType, rest: Rest) {

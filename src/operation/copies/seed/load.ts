@@ -4,7 +4,6 @@ import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
 import {
   loadRows,
-  loadThread,
   readStored,
   saveCompany,
   selectBadReferences,
@@ -13,7 +12,6 @@ import {
   selectMovedInvoices,
 } from './queries.ts'
 import { deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
-import type { StoredThread } from './threads.ts'
 
 /** The context of a load: its company must be the file's. */
 export interface LoadContext extends CompanyContext {
@@ -52,12 +50,7 @@ export function describeConflict(message: string): string | undefined {
  * @returns `issues` and `conflict` if the file contradicts itself or the database: then do not load it. Otherwise
  *   only a concurrent write can fail the batch: see {@link describeConflict}.
  */
-export async function planLoad(
-  context: LoadContext,
-  file: SeedFile,
-  known: KnownIds = {},
-  threads: StoredThread[] = [],
-) {
+export async function planLoad(context: LoadContext, file: SeedFile, known: KnownIds = {}) {
   const { now, db } = context
   const { company, connections } = await readStored(context)
   const rows = deriveRows(file, company?.number ?? 1000, now)
@@ -80,12 +73,8 @@ export async function planLoad(
     issues,
     conflict: describeConflict(violated[0] ?? ''),
     differences: found.flat().flatMap(toDifference),
-    counts: { ...countTables(rows), ...(threads.length > 0 && { email_threads: threads.length }) },
-    statements: [
-      ...saveCompany(context, file, now),
-      ...tables,
-      ...threads.flatMap((thread) => loadThread(context, now, thread)),
-    ] as const,
+    counts: countTables(rows),
+    statements: [...saveCompany(context, file, now), ...tables] as const,
   }
 }
 
@@ -96,7 +85,7 @@ export async function planIntegrations(context: LoadContext, integrations: Integ
   return loadRows(context, TABLES.integrations, rows, context.now)
 }
 
-export type Counts = Partial<Record<Name | 'email_threads', number>>
+export type Counts = Partial<Record<Name, number>>
 
 /** Counts the rows of each table, without empty ones. */
 function countTables(rows: Rows): Partial<Record<Name, number>> {
@@ -117,8 +106,8 @@ export function countRows(file: SeedFile): number {
 
 /** Summarizes a load in one line. */
 export function describeCounts({ company }: { company: { id: number; name: string } }, counts: Counts): string {
-  const nouns = [...NAMES.map((name) => [name, TABLES[name].noun] as const), ['email_threads', 'email thread'] as const]
-  const parts = nouns.flatMap(([name, noun]) => {
+  const parts = NAMES.flatMap((name) => {
+    const { noun } = TABLES[name]
     const count = counts[name] ?? 0
     const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`
     return count > 0 ? [`${count} ${count === 1 ? noun : plural}`] : []

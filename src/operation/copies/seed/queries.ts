@@ -1,23 +1,12 @@
 import { eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { orm } from '../../../kernel/db/client.ts'
-import { insertJsonRows, insertRow } from '../../../kernel/db/columns.ts'
+import { insertJsonRows } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'
-import {
-  clients,
-  companies,
-  emailThreadSegments,
-  emailThreads,
-  integrations,
-  invoices,
-  orderStatuses,
-  orders,
-} from '../../../kernel/db/schema.ts'
-import { MAX_DATABASE_BYTES } from '../../../resources/mail/segments.ts'
+import { clients, companies, integrations, invoices, orderStatuses, orders } from '../../../kernel/db/schema.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES } from './rows.ts'
-import type { StoredThread } from './threads.ts'
 
 /** Reads the stored values from which a file's rows are derived. */
 export async function readStored({ companyId, db }: CompanyContext) {
@@ -194,11 +183,12 @@ export function loadRows(
   const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
   const values = rows.map((row) => columns.map((column) => toDriver(column, row)))
   const target = getTableName(table)
-  const changing = columns.map(({ name }) => name).filter((name) => name !== 'company_id' && name !== key)
+  const changing = columns.map(({ name }) => name).filter((name) => !['company_id', 'version', key].includes(name))
   const set = changing.map((name) => {
     const kept = `iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
     return [name, sql.raw(name === 'fetched_at' ? kept : `excluded.${name}`)]
   })
+  const version = columns.some(({ name }) => name === 'version') ? { version: sql.raw(`${target}.version + 1`) } : {}
   const differences = changing.map((name) => {
     const isTime = name === 'fetched_at' || name === 'updated_at'
     return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`
@@ -209,46 +199,9 @@ export function loadRows(
     return replaces
       ? insert.onConflictDoUpdate({
           target: identity,
-          set: Object.fromEntries(set),
+          set: { ...Object.fromEntries(set), ...version },
           setWhere: sql.raw(differences.join(' OR ')),
         })
       : insert.onConflictDoNothing({ target: identity })
   })
-}
-
-/**
- * Statements that load a missing thread with this part's segments. Until its last segment arrives, the thread is hidden
- * with revision 0, which only imports use: a concurrent write of the thread wins.
- */
-export function loadThread(
-  { companyId }: CompanyContext,
-  now: number,
-  { segments, segment_count, ...thread }: StoredThread,
-) {
-  const { revision, content_revision, content_hash, deleted } = thread
-  const { company_id, legacy_thread_id, account_email } = emailThreads
-  const hidden = { revision: 0, content_revision: 0, content_hash: '', deleted: true }
-  const isLoading = sql`${emailThreads.id} = ${thread.id} AND ${company_id} = ${companyId} AND ${emailThreads.revision} = 0`
-  const stored = sql`(SELECT count(*) FROM email_thread_segments WHERE thread_id = ${thread.id})`
-  // A part holds only some segments, but R2 takes whole contents: the next sweep moves large ones.
-  const isLarge = sql`(SELECT sum(octet_length(data)) * 3 / 4 FROM email_thread_segments
-    WHERE thread_id = ${thread.id} AND field = 'content') > ${MAX_DATABASE_BYTES}`
-  const usedAt = sql`iif(${isLarge}, 1, ${now})`
-  return [
-    orm
-      .insert(emailThreads)
-      .values({ ...thread, ...hidden, company_id: companyId })
-      .onConflictDoNothing({ target: [company_id, legacy_thread_id, account_email] }),
-    ...segments.map(({ field, position, data }) =>
-      insertRow(
-        emailThreadSegments,
-        { thread_id: thread.id, field, position, data },
-        sql`FROM ${emailThreads} WHERE ${isLoading}`,
-      ).onConflictDoNothing(),
-    ),
-    orm
-      .update(emailThreads)
-      .set({ revision, content_revision, content_hash, deleted, content_used_at: usedAt })
-      .where(sql`${isLoading} AND ${stored} = ${segment_count}`),
-  ] as const
 }

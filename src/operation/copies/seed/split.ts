@@ -2,7 +2,6 @@ import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { SeedInput } from './file.ts'
 import type { KnownIds } from './rows.ts'
-import type { StoredThreadInput } from './threads.ts'
 
 /** Limits one part, so that its transaction is short. */
 const PART_ROWS = 500
@@ -15,18 +14,17 @@ export interface SeedPart {
   file: SeedInput
   /** The ids in other parts that this one refers to. */
   known: KnownIds
-  threads?: StoredThreadInput[]
 }
 
 type Order = NonNullable<SeedInput['orders']>[number]
 
 /** An element of a list, which stays in one part. */
 interface Element {
-  list: Exclude<keyof SeedInput, '$schema' | 'company'> | 'threads'
+  list: Exclude<keyof SeedInput, '$schema' | 'company'>
   value: object
   rows: number
   bytes: number
-  /** A slice of an order or thread; a part holds only one slice of each. */
+  /** A slice of an order; a part holds only one slice of each. */
   isSlice?: true
 }
 
@@ -34,14 +32,13 @@ interface Element {
  * Splits a valid file into parts that load one after the other: referenced rows first, and orders with invoice numbers
  * before those that get one.
  *
- * @param threads of an export: see `storeThread`
  * @returns the parts, at least one, and a hash of all of them
  * @throws RangeError for an element that is too large for a part
  */
-export function splitSeedFile(file: SeedInput, threads: StoredThreadInput[] = []): { hash: string; parts: SeedPart[] } {
+export function splitSeedFile(file: SeedInput): { hash: string; parts: SeedPart[] } {
   const groups: Element[][] = [[]]
   let [rows, bytes] = [0, 0]
-  for (const element of [...listElements(file), ...threads.flatMap(sliceThread)]) {
+  for (const element of listElements(file)) {
     if (element.bytes > ELEMENT_MAX_BYTES)
       throw new RangeError(`\`${element.list}\` has an element of more than 900 KB`)
     const group = groups.at(-1) ?? []
@@ -57,8 +54,7 @@ export function splitSeedFile(file: SeedInput, threads: StoredThreadInput[] = []
   const knownTo = findKnown(file)
   const parts = groups.map((group): SeedPart => {
     const part = joinElements(file, group)
-    const itsThreads = group.flatMap(({ list, value }) => (list === 'threads' ? [value as StoredThreadInput] : []))
-    return { file: part, known: knownTo(part), ...(itsThreads.length > 0 && { threads: itsThreads }) }
+    return { file: part, known: knownTo(part) }
   })
   return { hash: hash('sha256', JSON.stringify(parts)), parts }
 }
@@ -67,7 +63,7 @@ function joinElements({ company }: SeedInput, elements: Element[]): SeedInput {
   const part: Record<string, unknown> & SeedInput = { company }
   for (const { list, value } of elements) {
     if (list === 'integrations') part.integrations = { ...part.integrations, ...value }
-    else if (list !== 'threads') part[list] = [...(part[list] ?? []), value] as never
+    else part[list] = [...(part[list] ?? []), value] as never
   }
   return part
 }
@@ -128,26 +124,6 @@ function sliceOrder(order: Order): Element[] {
     }
     const size = slice.reduce((sum, each) => sum + each.bytes, headBytes)
     const element: Element = { list: 'orders', value, rows: headRows + slice.length, bytes: size }
-    return slices.length > 1 ? { ...element, isSlice: true } : element
-  })
-}
-
-/** Yields a thread as one element, or as several slices of its segments. */
-function sliceThread({ segments, ...thread }: StoredThreadInput): Element[] {
-  const slices: (typeof segments)[] = [[]]
-  let bytes = 0
-  for (const segment of segments) {
-    if (bytes > 0 && bytes + segment.data.length > PART_BYTES) {
-      slices.push([])
-      bytes = 0
-    }
-    slices.at(-1)?.push(segment)
-    bytes += segment.data.length
-  }
-  return slices.map((slice) => {
-    const value = { ...thread, segments: slice }
-    const size = Buffer.byteLength(JSON.stringify(value))
-    const element: Element = { list: 'threads', value, rows: 1 + slice.length, bytes: size }
     return slices.length > 1 ? { ...element, isSlice: true } : element
   })
 }

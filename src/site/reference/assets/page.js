@@ -1,6 +1,6 @@
 const TOKEN = 'api-token'
 const LANGUAGE = 'language'
-/** What a response may show of its body: browsers lay out longer texts slowly. */
+/** Limits the shown part of a body: browsers lay out longer texts slowly. */
 const SHOWN_CHARACTERS = 200_000
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)]

@@ -4,7 +4,6 @@ import { type SeedInput, seedFile } from '../../../../src/operation/copies/seed/
 import { countRows } from '../../../../src/operation/copies/seed/load.ts'
 import { deriveRows, findDuplicates } from '../../../../src/operation/copies/seed/rows.ts'
 import { splitSeedFile } from '../../../../src/operation/copies/seed/split.ts'
-import { storeThread } from '../../../../src/operation/copies/seed/threads.ts'
 import { smallShop } from '../../../support/small-shop.ts'
 
 const NOW = 1_790_000_000_000
@@ -105,27 +104,6 @@ describe('a split seed file', () => {
       }),
       { numRuns: 10 },
     )
-  })
-
-  it.each([
-    ['small segments in one part', [10, 20, 30], [[10, 20, 30]]],
-    ['segments of more than a part each in a part of its own', [500_000, 10, 20], [[500_000], [10, 20]]],
-    ['segments that fill a part exactly', [399_990, 10, 20], [[399_990, 10], [20]]],
-  ])('has a thread’s %s', (_, sizes, expected) => {
-    const at = '2026-01-31T10:00:00.000Z'
-    const thread = storeThread(
-      JSON.stringify({
-        ...{ id: crypto.randomUUID(), account_email: 'a@x.example', legacy_thread_id: 't', messages: [] },
-        ...{ first_message_at: null, last_message_at: null, last_synced_at: at, created_at: at, updated_at: at },
-        ...{ deleted: false, revision: 1, content_revision: 1 },
-      }),
-    )
-    const segments = sizes.map((size, position) => ({ field: 'content' as const, position, data: 'x'.repeat(size) }))
-    const { parts } = splitSeedFile({ company: { id: 1, name: 'Shop' } }, [{ ...thread, segments }])
-    const split = parts.map(({ threads = [] }) =>
-      threads.flatMap((each) => each.segments.map(({ data }) => data.length)),
-    )
-    expect(split).toEqual(expected)
   })
 
   it('has the same hash for the same file only', () => {

@@ -1,0 +1,187 @@
+import * as z from 'zod/mini'
+import type { RequestContext } from '../../kernel/api/context.ts'
+import type { Input } from '../../kernel/api/contract.ts'
+import { type Extras, invalidInput } from '../../kernel/api/endpoint.ts'
+import type { Administrator } from '../../kernel/db/audit.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
+import { ApiError, notFound } from '../../kernel/http/errors.ts'
+import { etagsOf } from '../../kernel/http/etag.ts'
+import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/memory.ts'
+import { compress, decompress, decompressSmall, lengthOf, MAX_DATABASE_BYTES, toBase64 } from './content.ts'
+import { exportedFields, type putEmailThread, type readEmailThread } from './contract.ts'
+import { scanObject } from './json-scan.ts'
+import { announceObject, withdrawObject } from './object-queries.ts'
+import { openObject, putObject, readObject } from './objects.ts'
+import { findThread, markUsed, readContent } from './queries.ts'
+import { SENDING_BYTES, threadResponse } from './responses.ts'
+import { contentCache, contentText, parseThread } from './thread-input.ts'
+import {
+  findThreadId,
+  insertThread,
+  rememberHash,
+  type ThreadWrite,
+  touchThread,
+  valuesOf,
+  writeThread,
+} from './write-queries.ts'
+
+/** The memory of large content while it is read: as base64 in JSON, as base64 and as bytes. */
+const READING_BYTES = 5_000_000
+
+/** Content may be replaced, or moved to R2, between the two reads of a large thread. */
+const MAX_READS = 3
+
+/** Stores a whole thread: its content in the row, or in R2 if it is large. Unchanged content is not written again. */
+export async function putThread(
+  { params, body }: Input<typeof putEmailThread>,
+  context: RequestContext,
+  { lease, prefetched }: Extras,
+): Promise<Response> {
+  const isLarge = body.length >= SMALL_BODY_BYTES
+  const cacheKey = `${context.companyId}/${params.legacyThreadId}`
+  const input = parseThread(body, contentCache.get(cacheKey))
+  const text = contentText(input.content)
+  const values = valuesOf(context, { ...params, accountEmail: input.accountEmail }, input)
+  await prefetched
+
+  const touched = await touchThread(context, values)
+  if (touched) {
+    if (touched.isInRow) context.waitUntil(markUsed(context, touched).catch(() => undefined))
+    if (isLarge) await lease.resize(body.length)
+    else contentCache.set(cacheKey, input.content)
+    return threadResponse(context, touched, text, { lease })
+  }
+
+  const content = await compress(text)
+  const bytes = lengthOf(content)
+  const isInRow = bytes <= MAX_DATABASE_BYTES
+  if (isLarge) {
+    // The compressed content replaces the body, whose memory is free for other requests while this one waits.
+    releaseBytes(body)
+    for (const chunk of content) lease.own(chunk)
+    // A row has the content as base64, and its batch repeats that as JSON.
+    await lease.resize(Math.min(lease.bytes, isInRow ? 4 * bytes : bytes))
+  }
+  const row = isInRow
+    ? await writeThread(context, values, toBase64(content))
+    : await writeWithObject(context, values, content)
+  return threadResponse(context, row, isLarge ? decompress(takeFrom(content, lease)) : text, { lease })
+}
+
+/** Announces the object, writes it, and names it together with the row. A failure leaves it to the sweep. */
+async function writeWithObject(context: RequestContext, values: ThreadWrite, content: readonly Uint8Array[]) {
+  const { newId: id, companyId: company_id, content_hash } = values
+  const object = { id, company_id, content_hash }
+  const withdraw = (isWritten: boolean) => {
+    context.waitUntil(withdrawObject(context, id, isWritten).catch(() => undefined))
+  }
+  await announceObject(context, object, lengthOf(content))
+  await putObject(context.mailContents, object, content).catch((error: unknown) => {
+    // Otherwise the object would count as under way for an hour.
+    withdraw(false)
+    throw error
+  })
+  const row = await writeThread(context, values, object).catch((error: unknown) => {
+    withdraw(true)
+    throw error
+  })
+  // The content was already stored.
+  if (row.content_revision !== row.revision) withdraw(true)
+  return row
+}
+
+/** Yields chunks, whose memory is free once the next is taken. */
+async function* takeFrom(chunks: Uint8Array[], lease: Lease): AsyncGenerator<Uint8Array> {
+  for (let chunk = chunks.shift(); chunk; chunk = chunks.shift()) {
+    yield chunk
+    await lease.resize(Math.max(Math.min(lease.bytes, lengthOf(chunks)), SENDING_BYTES))
+  }
+}
+
+/** Returns a whole thread, or 304 for a current ETag. */
+export async function readThread(
+  { params, query }: Input<typeof readEmailThread>,
+  context: RequestContext,
+  { lease }: Extras,
+): Promise<Response> {
+  const key = { ...params, accountEmail: query.account_email }
+  for (let reads = 0; reads < MAX_READS; reads++) {
+    const row = await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat())
+    if (!row) throw notFound('Email thread')
+    rememberHash(row)
+    const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
+    if (row.isKnown) return new Response(null, { status: 304, headers })
+    const members = await readMembers(context, row, lease)
+    if (!members) continue
+    if (row.isInRow) context.waitUntil(markUsed(context, row).catch(() => undefined))
+    return threadResponse(context, row, members, { lease, headers })
+  }
+  throw new ApiError('unavailable', { headers: { 'Retry-After': '1' } })
+}
+
+type FoundThread = NonNullable<Awaited<ReturnType<typeof findThread>>>
+
+/** Opens the JSON text of a thread's arrays; nothing if the content is no longer in the row. */
+async function readMembers(context: RequestContext, row: FoundThread, lease: Lease) {
+  const isSmall = row.content_bytes < SMALL_BODY_BYTES
+  if (!row.isInRow) {
+    const object = { id: row.objectId ?? '', company_id: row.company_id, content_hash: row.content_hash }
+    return isSmall
+      ? [decompressSmall(await readObject(context.mailContents, object))]
+      : decompress(await openObject(context.mailContents, object))
+  }
+  if (row.content === null) await lease.resize(READING_BYTES)
+  const base64 = row.content ?? (await readContent(context, row))
+  if (base64 === null) return null
+  const content = Uint8Array.fromBase64(base64)
+  if (isSmall) return [decompressSmall(content)]
+  await lease.resize(SENDING_BYTES)
+  return decompress([content])
+}
+
+const NAMES = Object.fromEntries(Object.keys(exportedFields).map((name) => [name, null]))
+/** Longer values are invalid. */
+const MAX_VALUE_BYTES = 2_000
+
+/**
+ * Loads an exported thread, unless the company has one of this mailbox and legacy id.
+ *
+ * @param bytes JSON, whose memory is released
+ * @returns the thread's id, and whether it was loaded
+ * @throws ApiError 400 for an invalid thread, 503 when R2 fails
+ */
+export async function importThread(context: CompanyContext & Administrator, bucket: R2Bucket, bytes: Uint8Array) {
+  const { accountEmail, texts, times, content } = parseThread(bytes)
+  const exported = parseExported(bytes)
+  const { companyId: company_id } = context
+  const stored = await findThreadId(context, { legacyThreadId: exported.legacy_thread_id, accountEmail })
+  if (stored !== undefined) return { id: stored, is_new: false }
+
+  const text = contentText(content)
+  const compressed = await compress(text)
+  const content_bytes = lengthOf(text)
+  releaseBytes(bytes)
+  const isInRow = lengthOf(compressed) <= MAX_DATABASE_BYTES
+  const object = isInRow ? null : { id: crypto.randomUUID(), company_id, content_hash: content.hash }
+  if (object) {
+    await announceObject(context, object, lengthOf(compressed))
+    await putObject(bucket, object, compressed)
+  }
+  const row = {
+    ...texts,
+    ...{ ...times, ...exported, account_email: accountEmail, message_count: content.messages.count },
+    ...{ content_hash: content.hash, content_bytes, content_used_at: context.now },
+    content: isInRow ? toBase64(compressed) : null,
+  }
+  return { id: row.id, is_new: await insertThread(context, row, object?.id) }
+}
+
+/** Parses the fields that a PUT does not have. @throws ApiError 400 */
+function parseExported(bytes: Uint8Array) {
+  const members = Array.from(scanObject(bytes, NAMES) ?? [], ([name, { text }]) => {
+    return [name, text.length > MAX_VALUE_BYTES ? undefined : JSON.parse(new TextDecoder().decode(text))]
+  })
+  const parsed = z.object(exportedFields).safeParse(Object.fromEntries(members))
+  if (!parsed.success) throw invalidInput('body', parsed.error.issues)
+  return parsed.data
+}

@@ -1,0 +1,55 @@
+import { Buffer } from 'node:buffer'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { compress, decompress, decompressSmall, hashOf } from '../../../src/resources/mail/content.ts'
+
+/** Incompressible bytes. */
+function noise(length: number): Uint8Array {
+  const bytes = new Uint8Array(length)
+  for (let at = 0; at < length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536))
+  return bytes
+}
+
+const decompressed = async (content: Uint8Array[]) => Buffer.concat(await Array.fromAsync(decompress(content)))
+
+describe('compressed content', () => {
+  it('has the concatenation of any pieces', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.uint8Array({ maxLength: 300 })), async (pieces) => {
+        const content = await compress(pieces)
+        expect([...(await decompressed(content))]).toEqual([...Buffer.concat(pieces)])
+        expect([...decompressSmall(Buffer.concat(content))]).toEqual([...Buffer.concat(pieces)])
+      }),
+    )
+  })
+
+  it.each([0, 1, 262_144, 5_000_003])('has %i incompressible bytes', async (length) => {
+    const bytes = noise(length)
+    const content = await compress([bytes.subarray(0, length / 3), bytes.subarray(length / 3)])
+    expect(hashOf([await decompressed(content)])).toBe(hashOf([bytes]))
+  })
+
+  it('is small for repetitive text', async () => {
+    const text = new TextEncoder().encode('<p style="margin:0">Please confirm the proof.</p>'.repeat(40_000))
+    expect(Buffer.concat(await compress([text])).length).toBeLessThan(text.length / 5)
+  })
+
+  it.each([
+    ['cut off', (bytes: Uint8Array) => bytes.subarray(0, -9)],
+    ['of another byte', (bytes: Uint8Array) => bytes.map((byte, at) => (at === bytes.length - 100 ? byte ^ 1 : byte))],
+  ])('that is %s is an error', async (_, damage) => {
+    const bytes = damage(Buffer.concat(await compress([noise(400_000)])))
+    await expect(decompressed([bytes])).rejects.toThrow()
+    expect(() => decompressSmall(bytes)).toThrow()
+  })
+})
+
+describe('the hash', () => {
+  it('is SHA-256 of the concatenated pieces', () => {
+    expect(hashOf([])).toBe('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
+    const abc = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
+    const bytes = new TextEncoder().encode('abc')
+    expect(hashOf([bytes])).toBe(abc)
+    expect(hashOf([bytes.subarray(0, 1), bytes.subarray(1, 1), bytes.subarray(1)])).toBe(abc)
+  })
+})

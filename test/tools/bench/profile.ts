@@ -1,0 +1,160 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Request } from 'autocannon'
+import { fillCompany } from './company.ts'
+import { Inspector } from './inspector.ts'
+import { loadOf } from './load.ts'
+import { buildWorker, startApi, startBare } from './worker.ts'
+
+const CLIENTS = 1_000
+const TOKENS = 60
+const WARM_UP_SECONDS = 3
+const SECONDS = 5
+const SAMPLING_US = 100
+/** Functions listed, those with the most time of their own first. */
+const LISTED = 40
+
+const COMMENT = /^\/\/ (?!node_modules)(?:\.\.\/)*(src\/\S+\.ts)$/gm
+const LIBRARY = /^\/\/ (?:\.\.\/)*node_modules\/(\S+)$/gm
+
+type Profiled = () => Request
+
+const ROUTES: Record<string, (token: () => string, id: () => number) => Profiled> = {
+  client: (token, id) => () => ({ method: 'GET', path: `/api/v1/clients/${id()}`, headers: bearer(token()) }),
+  clients: (token) => () => ({ method: 'GET', path: '/api/v1/clients', headers: bearer(token()) }),
+  order: (token, id) => () => ({ method: 'GET', path: `/api/v1/orders/${id()}`, headers: bearer(token()) }),
+  patch: (token, id) => () => ({
+    method: 'PATCH',
+    path: `/api/v1/orders/${id()}`,
+    headers: { ...bearer(token()), 'content-type': 'application/json' },
+    body: JSON.stringify({ title: `Order ${id()}` }),
+  }),
+}
+
+interface Call {
+  functionName: string
+  url: string
+  lineNumber: number
+  columnNumber: number
+}
+
+/** `Profiler.Profile` of the developer tools' protocol. */
+interface Profile {
+  nodes: { id: number; callFrame: Call; children?: number[] }[]
+  samples: number[]
+  timeDeltas: number[]
+}
+
+/** Where a request spends the Worker's time, and the files and functions that it runs: `PROFILE=order` for one route. */
+export async function run(): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), 'bench-'))
+  try {
+    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js', ['--no-minify'])
+    const source = readFileSync(join(directory, 'build', 'index.js'), 'utf8')
+    const filled = join(directory, 'filled')
+    const bare = await startBare('export default { fetch: () => new Response() }', filled)
+    const tokens = await fillCompany(bare.worker, CLIENTS, TOKENS)
+    await bare.worker.dispose()
+    for (const [name, route] of Object.entries(ROUTES)) {
+      if (!name.includes(process.env.PROFILE ?? '')) continue
+      const state = join(directory, name)
+      cpSync(filled, state, { recursive: true })
+      await profile(name, script, state, route, tokens, source)
+    }
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+async function profile(
+  name: string,
+  script: string,
+  state: string,
+  route: (typeof ROUTES)[string],
+  tokens: string[],
+  source: string,
+): Promise<void> {
+  const { worker, url } = await startApi(script, state, { inspectorPort: 0 })
+  try {
+    let turn = 0
+    const token = () => tokens[turn++ % tokens.length] ?? ''
+    const next = route(token, () => 1 + ((turn * 7_919) % CLIENTS))
+    const load = loadOf(url, next)
+    const inspector = await Inspector.of(worker)
+    await load(WARM_UP_SECONDS)
+    const files = fileAt(source)
+    await inspector.ask('Profiler.enable')
+    await inspector.ask('Profiler.setSamplingInterval', { interval: SAMPLING_US })
+    await inspector.ask('Profiler.start')
+    const times = await load(SECONDS)
+    const { profile } = await inspector.ask<{ profile: Profile }>('Profiler.stop')
+    printTimes(name, profile, times.length, lineStarts(source), files)
+
+    inspector.close()
+  } finally {
+    await worker.dispose()
+  }
+}
+
+type FileAt = (offset: number) => string
+
+/** Finds the file of an offset in a bundle, whose comments name the files. */
+function fileAt(source: string): FileAt {
+  const named = (pattern: RegExp, prefix: string) =>
+    [...source.matchAll(pattern)].map(({ index, 1: name }) => ({ index, name: `${prefix}${name}` }))
+  const files = [...named(COMMENT, ''), ...named(LIBRARY, 'node_modules/')].toSorted((a, b) => a.index - b.index)
+  return (offset) => files.findLast(({ index }) => index <= offset)?.name ?? 'runtime'
+}
+
+function lineStarts(source: string): number[] {
+  return [0, ...[...source.matchAll(/\n/g)].map(({ index }) => index + 1)]
+}
+
+function printTimes(name: string, profile: Profile, requests: number, lines: number[], files: FileAt): void {
+  const { nodes, samples, timeDeltas } = profile
+  const byId = new Map(nodes.map((node) => [node.id, node]))
+  const parents = new Map(nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id] as const)))
+  const labelOf = ({ functionName, url, lineNumber, columnNumber }: Call) => {
+    const file = !url.endsWith('index.js') ? url || 'runtime' : files((lines[lineNumber] ?? 0) + columnNumber)
+    return `${functionName || '(anonymous)'}  ${file}`
+  }
+  const self = new Map<string, number>()
+  const inclusive = new Map<string, number>()
+  const add = (to: Map<string, number>, label: string, us: number) => to.set(label, (to.get(label) ?? 0) + us)
+  for (const [index, id] of samples.entries()) {
+    const us = timeDeltas[index] ?? 0
+    const node = byId.get(id)
+    if (!node || node.callFrame.functionName === '(idle)') continue
+    add(self, labelOf(node.callFrame), us)
+    const stack = new Set<string>()
+    for (let at: number | undefined = id; at !== undefined; at = parents.get(at)) {
+      const call = byId.get(at)?.callFrame
+      if (call) stack.add(labelOf(call))
+    }
+    for (const label of stack) add(inclusive, label, us)
+  }
+  const perRequest = (us = 0) => (us / requests).toFixed(0).padStart(7)
+  const total = self.values().reduce((sum, us) => sum + us, 0)
+  console.log(`\n${name}: ${requests} requests, ${perRequest(total).trim()} µs each in the Worker's thread`)
+  console.log('     self  inclusive   function and file')
+  const longest = [...self].toSorted(([, a], [, b]) => b - a).slice(0, LISTED)
+  for (const [label, us] of longest)
+    console.log(`  ${perRequest(us)}    ${perRequest(inclusive.get(label))}   ${label}`)
+  printFiles(inclusive.keys())
+}
+
+/** Lists the sampled functions of the Worker's own code. */
+function printFiles(labels: Iterable<string>): void {
+  const byFile = new Map<string, Set<string>>()
+  for (const label of labels) {
+    const [name = '', file = ''] = label.split('  ')
+    if (file.startsWith('src/')) byFile.set(file, (byFile.get(file) ?? new Set()).add(name))
+  }
+  console.log(`\n  files of src that it runs: ${byFile.size}`)
+  for (const [file, names] of [...byFile].toSorted()) console.log(`    ${file}: ${[...names].join(', ')}`)
+}
+
+function bearer(token: string): Record<string, string> {
+  return { authorization: `Bearer ${token}` }
+}
