@@ -9,6 +9,7 @@ import {
   pageQuery,
   queryEmail,
   SUGGESTED,
+  version,
 } from '../../kernel/api/contract.ts'
 import { legacyThreadId } from '../files/contract.ts'
 import { newThreadContext } from './context-input.ts'
@@ -33,7 +34,13 @@ const lowerCase = z.transform((email: string) => email.toLowerCase())
 const email = z.email().check(z.maxLength(MAX_EMAIL))
 export const accountEmail = z.pipe(email, lowerCase)
 
+/** Limits a text of a thread outside its arrays, in bytes of UTF-8. */
+export const MAX_TEXT_BYTES = 100_000
+
 const nullableText = z.nullable(z.string())
+const inputText = z.optional(
+  z.nullable(z.string().check(z.maxLength(MAX_TEXT_BYTES), z.meta({ 'x-max-bytes': MAX_TEXT_BYTES }))),
+)
 const inputTime = z.nullish(z.iso.datetime({ offset: true }))
 const participant = z.record(z.string(), z.json())
 const mailbox = z
@@ -108,21 +115,41 @@ const newThread = z
     messages: z.array(message).check(z.describe('All messages of the thread, on every call; `[]` for none.')),
     participants: z.optional(z.array(participant)).check(z.describe('Left out: `[]`.')),
     labels: z.optional(z.array(z.string())).check(z.describe('Left out: `[]`.')),
-    subject: z.optional(nullableText),
-    snippet: z.optional(nullableText).check(z.describe('A short preview.')),
-    mail_thread_id: z.optional(nullableText).check(z.describe('The canonical thread id, where it differs.')),
+    subject: inputText.check(z.describe('At most 100,000 bytes of UTF-8.')),
+    snippet: inputText.check(z.describe('A short preview. At most 100,000 bytes of UTF-8.')),
+    mail_thread_id: inputText.check(
+      z.describe('The canonical thread id, where it differs. At most 100,000 bytes of UTF-8.'),
+    ),
     first_message_at: inputTime,
     last_message_at: inputTime,
-    mail_history_id: z.optional(nullableText).check(z.describe('For incremental sync.')),
+    mail_history_id: inputText.check(z.describe('For incremental sync. At most 100,000 bytes of UTF-8.')),
     last_synced_at: inputTime.check(z.describe('Left out or null: the time of the server.')),
   })
   .check(
     z.meta({
       id: 'EmailThreadBody',
       description:
-        'A whole thread. A text or time that is left out keeps its stored value, `null` clears it. Other fields are ignored, `company_id` too.',
+        'A whole thread. A text or time that is left out keeps its stored value, `null` clears it. A text beside the arrays has at most 100,000 bytes of UTF-8, and 150,000 as JSON with its escapes. Other fields are ignored, `company_id` too.',
     }),
   )
+
+const exportedTime = z.pipe(dateTime, z.transform(Date.parse))
+
+/** The fields of an exported thread that a PUT does not have. */
+export const exportedFields = {
+  id: z.uuid(),
+  legacy_thread_id: legacyThreadId,
+  last_synced_at: exportedTime,
+  created_at: exportedTime,
+  updated_at: exportedTime,
+  deleted: z.boolean(),
+  revision: version,
+  content_revision: version,
+}
+
+export const exportedThread = z
+  .looseObject({ ...exportedFields, account_email: z.string(), messages: z.array(z.record(z.string(), z.json())) })
+  .check(z.meta({ id: 'ExportedEmailThread', description: 'The `data` of a line of an export, as it is.' }))
 
 const shared = { tag: 'Mail', params: z.strictObject({ legacyThreadId }), invalidParams: 'invalid_request' } as const
 const emailThreads = {

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../../src/site/reference/json.ts'
 import { isOpen, type Operation, type Parameter, propertiesOf, requiredOf } from './description.ts'
 import { type Draft, writeObject } from './draft.ts'
 import { misfitEscapes, misfitTexts, misfitValues } from './misfits.ts'
-import { BAD_PATH, BODY_LIMIT_BYTES } from './rules.ts'
+import { BAD_PATH, BODY_LIMIT_BYTES, KEEPS_LONE_SURROGATES } from './rules.ts'
 import { validRequest } from './valid-requests.ts'
 import { AWKWARD_NAMES } from './values.ts'
 
@@ -107,8 +107,11 @@ function breakBody(operation: Operation, schema: JsonObject): Mutation[] {
         members: [...(draft.members ?? []).filter(([other]) => other !== name), [name, value]],
       }),
     })
+  const keepsLoneSurrogates = KEEPS_LONE_SURROGATES.includes(operation.id)
   const misfits = properties.flatMap(([name, property]) =>
-    misfitValues(property).map((group) => fc.constantFrom(...group).map((value) => replace(name, value))),
+    misfitValues(property, { keepsLoneSurrogates }).map((group) =>
+      fc.constantFrom(...group).map((value) => replace(name, value)),
+    ),
   )
   const groups: Mutation[] = [fc.oneof(...misfits), notJson, notObject, notUtf8, mediaType, ...tooLarge(operation)]
 

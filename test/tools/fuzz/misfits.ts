@@ -133,20 +133,20 @@ const NUMBERS = [
 ]
 
 /** JSON texts of values that a schema does not allow, by what is wrong with them. */
-export function misfitValues(schema: JsonObject): string[][] {
+export function misfitValues(schema: JsonObject, { keepsLoneSurrogates = false } = {}): string[][] {
   const types = typesOf(schema)
   if (!types) return []
   const isAllowed = (type: string) => types.includes(type) || (type === 'integer' && types.includes('number'))
   const groups = [VALUES_OF_EVERY_TYPE.filter(([type]) => !isAllowed(type)).map(([, value]) => value)]
   if (types.includes('string')) {
     groups.push(...misfitTexts(schema).map((group) => group.map((value) => JSON.stringify(value))))
-    if (schema.maxLength !== undefined || isStrict(schema)) groups.push(LONE_SURROGATES)
+    if (!keepsLoneSurrogates && (schema.maxLength !== undefined || isStrict(schema))) groups.push(LONE_SURROGATES)
   }
   if (types.includes('integer') || types.includes('number')) {
     groups.push(NUMBERS.filter((number) => !isWithin(Number(number), schema)))
   }
   if (types.includes('array') && isObject(schema.items)) {
-    const items = misfitValues(resolve(schema.items))
+    const items = misfitValues(resolve(schema.items), { keepsLoneSurrogates })
     groups.push(...items.map((group) => group.flatMap((item) => [`[${item}]`, `[${item},${item}]`])))
   }
   return groups.filter((group) => group.length > 0)

@@ -100,6 +100,9 @@ export const BODY_LIMIT_BYTES: Readonly<Record<string, number>> = {
   putThreadContext: 262_144,
 }
 
+/** Operations whose texts are kept as they are sent, lone surrogates too: their bodies hold somebody else's mail. */
+export const KEEPS_LONE_SURROGATES: readonly string[] = ['putEmailThread']
+
 const sample = readSampleCompany(Date.now())
 
 /** Somewhat more rows than the sample company has: the fuzzer makes more. */
