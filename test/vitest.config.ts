@@ -61,10 +61,20 @@ const node: Project = {
   test: { globalSetup: ['./test/node/cli-setup.ts'], testTimeout: 300_000, hookTimeout: 300_000 },
 }
 
+const ORDER = ['worker', 'worker-far', 'worker-isolated', 'worker-slow', 'node', 'node-slow']
+
 function project(name: string, base: Project, include: string, exclude: string[] = [], isolate = true): Project {
   return {
     ...base,
-    test: { ...base.test, name, isolate, include: [include], exclude: ['**/node_modules/**', ...exclude] },
+    test: {
+      ...base.test,
+      name,
+      isolate,
+      include: [include],
+      exclude: ['**/node_modules/**', ...exclude],
+      // One project after the other: a worker that serves files of several is started again for each.
+      sequence: { groupOrder: ORDER.indexOf(name) },
+    },
   }
 }
 

@@ -51,7 +51,8 @@ export function isPublicAddress(address: string): boolean {
 /** Refuses the shorter and octal notations of IPv4. */
 const isAddress = (text: string) => ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)
 
-const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
+/** Names below `localhost` too: nobody can register one (RFC 6761, section 6.3). */
+const LOOPBACK = /^(([^.]+\.)*localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
 const IPV4 = /^[\d.]+$/
 
 /** @param hostname as normalized by `URL` */

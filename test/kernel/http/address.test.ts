@@ -103,6 +103,8 @@ describe('an address', () => {
     ['nothing', 'must be a URL of at most 2048 characters'],
     [`https://1.1.1.1/${'x'.repeat(2_048)}`, 'must be a URL of at most 2048 characters'],
     ['https://127.0.0.1/', NOT_PUBLIC],
+    ['https://localhost/', NOT_PUBLIC],
+    ['https://bucket.localhost/', NOT_PUBLIC],
     ['http://127.0.0.1/', 'must be an https address'],
     ['https://2130706433/', NOT_PUBLIC],
     ['https://0x7f000001/', NOT_PUBLIC],
@@ -123,8 +125,10 @@ describe('an address', () => {
 
   it('on a loopback host is accepted in development only, any other as ever', async () => {
     const development = { ...DEPLOYED, allowsLoopback: true }
-    for (const address of ['http://127.0.0.1:9/a', 'http://localhost:9/', 'http://[::1]/', 'https://127.9.9.9/']) {
-      expect(await findProblem(address, development)).toBeNull()
+    const loopback = ['127.0.0.1:9', 'localhost:9', 'bucket.localhost:9', '[::1]', '127.9.9.9']
+    for (const host of loopback) expect(await findProblem(`http://${host}/a`, development)).toBeNull()
+    for (const host of ['notlocalhost', 'localhost.example', '127.0.0.1.example']) {
+      expect(await findProblem(`http://${host}/`, development)).toBe('must be an https address')
     }
     expect(await findProblem('http://10.0.0.1/', development)).toBe('must be an https address')
     expect(await findProblem('https://10.0.0.1/', development)).toBe(NOT_PUBLIC)
