@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-pool-workers'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 
@@ -90,8 +91,8 @@ function project(name: string, base: Project, include: string, exclude: string[]
 export default defineConfig({
   root: new URL('..', import.meta.url).pathname,
   test: {
-    // One worker for each core: by default Vitest leaves one core free, which doubles the time on two.
-    maxWorkers: '100%',
+    // Workers wait for disks and timers: one more than cores keeps the cores busy.
+    maxWorkers: availableParallelism() + 1,
     expect: { poll: { timeout: 30_000 } },
     // No test may need those before it. `--sequence.seed=N` repeats the order of a run, which prints its seed.
     sequence: { shuffle: { files: true, tests: true } },

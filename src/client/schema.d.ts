@@ -70,7 +70,13 @@ export interface paths {
         get: operations["readClient"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a client
+         * @description Hides the client from the list, as `updateClient` with `deleted: true` does, which also brings it back. Lookup works as in `readClient`.
+         *
+         *     Permission: `clients:write`.
+         */
+        delete: operations["deleteClient"];
         options?: never;
         head?: never;
         /**
@@ -119,7 +125,7 @@ export interface paths {
         };
         /**
          * List orders
-         * @description Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and its `client`. Cursors work as in `listClients`.
+         * @description Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and parts of the full order, under the names and with the content that they have there. A response has at most 10,000 lines, payments and artworks in all: a page ends early where the next order’s would not fit, and `next_cursor` goes on with that order. An order that has more is sent alone; a numbered `page` that would end early is refused. Cursors work as in `listClients`.
          *
          *     Permission: `orders:read`.
          */
@@ -147,7 +153,7 @@ export interface paths {
         };
         /**
          * Read an order in full
-         * @description The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response.
+         * @description The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response. A deleted order is found with `deleted=include`.
          *
          *     Permission: `orders:read`.
          */
@@ -165,7 +171,7 @@ export interface paths {
         head?: never;
         /**
          * Update an order
-         * @description Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.
+         * @description Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.
          *
          *     Permission: `orders:write`.
          */
@@ -291,7 +297,7 @@ export interface paths {
         };
         /**
          * Follow every change
-         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`.
+         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.
          *
          *     Any token.
          */
@@ -712,6 +718,10 @@ export interface components {
         /** @description A page of the feed, oldest change first. */
         Changes: {
             data: components["schemas"]["Change"][];
+            /** @description With `expand=object`: the clients in `data`, each once, also deleted ones. */
+            clients?: components["schemas"]["Client"][];
+            /** @description With `expand=object`: the orders in `data`, each once and with every part, also deleted ones. */
+            orders?: components["schemas"]["ListedOrder"][];
             pagination: {
                 /** @description Send it as `cursor` for what follows, now or later. */
                 next_cursor: string;
@@ -940,6 +950,13 @@ export interface components {
             totals?: components["schemas"]["OrderTotals"] | null;
             /** @description With `expand=client`. */
             client?: components["schemas"]["Client"];
+            /** @description With `expand=invoice`, as the others by their names. */
+            invoice?: components["schemas"]["Invoice"] | null;
+            invoice_items?: components["schemas"]["InvoiceItem"][];
+            payments?: components["schemas"]["Payment"][];
+            tax?: components["schemas"]["Tax"] | null;
+            order_status?: components["schemas"]["OrderStatus"] | null;
+            artworks?: components["schemas"]["Artwork"][];
         };
         /** @description A name and an address. */
         Mailbox: {
@@ -1131,6 +1148,8 @@ export interface components {
             external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
+            /** @description `false` brings a deleted order and its invoice back, `true` deletes them. */
+            deleted?: boolean;
         };
         /** @description A stored file of an order. */
         OrderFile: {
@@ -2238,6 +2257,83 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    deleteClient: {
+        parameters: {
+            query?: {
+                /** @description Look up by this email instead of the path. */
+                email?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The id, or the email, percent-encoded and in any case.
+                 * @example 61
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag--version"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client": {
+                     *         "id": 61,
+                     *         "company_name": "Granite Street Climbing",
+                     *         "first_name": "Ines",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
+                     *         "phone": null,
+                     *         "accounting_sync_enabled": false,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "deleted": true,
+                     *         "external_id": null,
+                     *         "version": 2,
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        client: components["schemas"]["Client"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     updateClient: {
         parameters: {
             query?: {
@@ -2527,7 +2623,7 @@ export interface operations {
                 from?: string;
                 /** @description Only orders created on this date or earlier. */
                 to?: string;
-                /** @description Comma list of what to add to each order: `totals`, `client`. */
+                /** @description Comma list of what to add to each order, by its name in the full order: totals, client, invoice, invoice_items, payments, tax, order_status, artworks. */
                 expand?: string;
             };
             header?: {
@@ -2735,7 +2831,10 @@ export interface operations {
     };
     readOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `include`: also a deleted order. */
+                deleted?: "exclude" | "include";
+            };
             header?: {
                 /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
                 "If-None-Match"?: string;
@@ -3723,6 +3822,8 @@ export interface operations {
                 per_page?: number;
                 /** @description Seconds to wait for a change where there is none yet. */
                 wait?: number;
+                /** @description `object`: the clients and orders of the changes, as they are now, beside them. */
+                expand?: "object";
             };
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */

@@ -16,6 +16,14 @@ export async function insert(table: string, row: Row, home?: Home): Promise<numb
   return Number(row.id)
 }
 
+/** Adds many rows with `id`s of their own. @param shared values of every row */
+export async function insertions(table: string, rows: readonly Row[], shared: Row): Promise<void> {
+  const statements = rows.map((row) => insertion(table, { id: freshRowId(), ...row, ...shared }))
+  for (let at = 0; at < statements.length; at += 2_000) {
+    await env[homeOf(rows[0]?.company_id)].batch(statements.slice(at, at + 2_000))
+  }
+}
+
 let nextRowId = 1_000_000
 
 /** An id that no other row of this file was given here. */

@@ -28,14 +28,15 @@ export interface OrderPlan {
 
 /**
  * Plans the next call of one order from its open rows, oldest first; plan again after every outcome and new row. An
- * unsent row takes the order's current state, so updates collapse into it and a delete cancels the rest. A row in
- * flight goes first, unchanged; parked and dead rows wait until a pending one covers them.
+ * unsent row takes the order's current state, so updates collapse into it; the newest row tells whether the order is
+ * deleted. A row in flight goes first, unchanged; parked and dead rows wait until a pending one covers them.
  */
 export function planOrder(rows: readonly OpenEvent[], remote: Remote): OrderPlan {
   const sent = rows.find((row) => row.state === 'sent')
   const unsent = rows.filter((row) => row.state !== 'sent')
   const pending = unsent.find((row) => row.state === 'pending')
-  const removal = pending && unsent.find((row) => row.operation === 'delete')
+  const newest = rows.at(-1)
+  const removal = pending && newest?.operation === 'delete' && newest.state !== 'sent' ? newest : undefined
   const chosen = removal ?? pending
   const dropped = chosen ? unsent.filter((row) => row !== chosen).map((row) => row.id) : []
 

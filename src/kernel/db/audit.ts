@@ -32,7 +32,7 @@ export type Actor = keyof ReturnType<typeof actorOf>
  */
 export function auditEntry(
   { companyId, tokenId, requestId, now }: Placeholders<Actor>,
-  action: string,
+  action: string | SQL,
   entityId: SQL,
   when: SQL = sql`1`,
 ) {
@@ -43,7 +43,14 @@ export function auditEntry(
     AND action = ${action} AND token_id = ${tokenId} AND at > ${now} - ${sql.raw(String(AUDIT_INTERVAL_MS))})`
   return insertRow(
     auditLog,
-    { company_id: companyId, token_id: tokenId, request_id: requestId, action, entity_id: sql`entity.id`, at: now },
+    {
+      company_id: companyId,
+      token_id: tokenId,
+      request_id: requestId,
+      action: sql`${action}`,
+      entity_id: sql`entity.id`,
+      at: now,
+    },
     sql`FROM ${entity} WHERE ${when} AND NOT ${isRecorded}`,
   )
 }

@@ -52,6 +52,8 @@ export interface FoundPage<T> {
   rows: T[]
   total: number | null
   next: CursorPosition | null
+  /** The page ends before a row that is cut. */
+  isCut: boolean
 }
 
 /** Describes a list: its pages, by number and by cursor, and its total are built from this. */
@@ -98,8 +100,11 @@ interface PageValues {
   sequence?: number
 }
 
-/** Reads a page with `page`; without a cursor also the list's length and the company's newest change with `whole`. */
-export async function readPage<R extends { row: { id: number }; sortValue: string | number }>(
+/**
+ * Reads a page with `page`; without a cursor also the list's length and the company's newest change with `whole`. A row
+ * that `isCut` could not be read completely: the page ends before it.
+ */
+export async function readPage<R extends { row: { id: number }; sortValue: string | number; isCut?: boolean }>(
   db: Database,
   { column }: Sort,
   { limit, offset, after }: PageStart,
@@ -111,12 +116,15 @@ export async function readPage<R extends { row: { id: number }; sortValue: strin
   const start = after ? { key: key ?? '', id: Number(id), ...since } : { offset }
   const filled = page({ limit: limit + 1, ...start })
   const [found, [list] = []] = after ? await db.read([filled]) : await db.read([filled, whole()])
-  const last = found.length > limit ? found[limit - 1] : undefined
+  const end = found.slice(0, limit).findIndex(({ isCut }) => isCut)
+  const rows = found.slice(0, end < 0 ? limit : end)
+  const last = found.length > rows.length ? rows.at(-1) : undefined
   const walk = column === 'updated_at' ? [since.sequence ?? list?.sequence ?? 0] : []
   return {
-    rows: found.slice(0, limit),
+    rows,
     total: list?.total ?? null,
     next: last ? [last.sortValue, last.row.id, ...walk] : null,
+    isCut: end >= 0,
   }
 }
 
@@ -178,6 +186,11 @@ function pageIds(list: List): SQL {
   }
   return sql`${tables.length > 0 ? sql`WITH ${sql.join(tables, sql`, `)}` : sql``}
     ${sql.join(branches, sql` UNION ALL `)} ${isMerged ? sql`ORDER BY ${order} ${page}` : sql``}`
+}
+
+/** {@link pageIds} and their order. */
+export function idsOfPage(list: List) {
+  return { ids: pageIds(list), order: namesOf(list).order }
 }
 
 /** The rows of {@link pageIds}, to be selected from, and their order. */

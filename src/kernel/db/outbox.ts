@@ -10,7 +10,7 @@ import { accountingOutbox } from './schema.ts'
  */
 export function accountingEvent(
   { companyId, now, requested }: Placeholders<'companyId' | 'now', 'requested'>,
-  operation: 'create' | 'update' | 'delete',
+  operation: 'create' | 'update' | 'delete' | Placeholder,
   orderId: SQL,
   when: SQL,
 ) {

@@ -10,6 +10,8 @@ import {
   wholeNumber,
 } from '../../kernel/api/contract.ts'
 import type { Permission } from '../../kernel/gate/permissions.ts'
+import { client } from '../clients/contract.ts'
+import { listedOrder } from '../orders/contract.ts'
 
 /** Types of the feed, with the permission that each one needs. */
 export const CHANGE_TYPES = {
@@ -48,6 +50,7 @@ export type Change = z.output<typeof change>
 
 const PER_PAGE_DEFAULT = 100
 const PER_PAGE_MAX = 1_000
+const EXPANDED_MAX = 100
 const WAIT_MAX_SECONDS = 25
 
 export const listChanges = defineContract({
@@ -71,8 +74,15 @@ export const listChanges = defineContract({
       wait: z
         ._default(wholeNumber(0, WAIT_MAX_SECONDS), 0)
         .check(z.meta({ default: 0 }), z.describe('Seconds to wait for a change where there is none yet.')),
+      expand: z
+        .optional(z.enum(['object']))
+        .check(z.describe('`object`: the clients and orders of the changes, as they are now, beside them.')),
     })
     .check(
+      z.refine(({ expand, per_page }) => !expand || per_page <= EXPANDED_MAX, {
+        path: ['per_page'],
+        error: `must be at most ${EXPANDED_MAX} with expand=object`,
+      }),
       z.refine(({ cursor, start }) => !cursor || !start, {
         path: ['start'],
         error: 'must not be sent together with cursor',
@@ -80,6 +90,14 @@ export const listChanges = defineContract({
     ),
   response: component('Changes', 'A page of the feed, oldest change first.', {
     data: z.array(change),
+    clients: z
+      .optional(z.array(client))
+      .check(z.describe('With `expand=object`: the clients in `data`, each once, also deleted ones.')),
+    orders: z
+      .optional(z.array(listedOrder))
+      .check(
+        z.describe('With `expand=object`: the orders in `data`, each once and with every part, also deleted ones.'),
+      ),
     pagination: z.strictObject({
       next_cursor: z.string().check(z.describe('Send it as `cursor` for what follows, now or later.')),
       has_more: z.boolean().check(z.describe('Whether more is there already. A page may be empty nevertheless.')),
@@ -95,7 +113,7 @@ export const published: Published = {
     listChanges: {
       summary: 'Follow every change',
       description:
-        'Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`.',
+        'Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.',
       example: {
         query: { types: 'clients', per_page: 1 },
         response: {

@@ -1,7 +1,12 @@
 import { sql } from 'drizzle-orm'
+import { withIsoTimes } from '../../kernel/api/contract.ts'
 import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { clientColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { changes, companies } from '../../kernel/db/schema.ts'
+import { changes, clients, companies } from '../../kernel/db/schema.ts'
+import { EXPANSIONS } from '../orders/contract.ts'
+import { CHARACTERS_MAX, collectOrders, ELEMENTS_MAX, type Limits, listedOrders } from '../orders/expand-queries.ts'
+import { presentListed } from '../orders/present.ts'
 import type { Change, ChangeType } from './contract.ts'
 import { presentChange } from './present.ts'
 
@@ -11,6 +16,8 @@ const WINDOW = 5_000
 /** A part of the feed. */
 export interface ChangePage {
   data: Change[]
+  /** The sequence of each change. */
+  sequences: number[]
   /** The sequence up to which the feed was read. */
   readTo: number
   hasMore: boolean
@@ -67,7 +74,58 @@ export async function findChanges(
   const shown = rows.slice(0, limit)
   const isFull = rows.length > limit
   const readTo = isFull ? (shown.at(-1)?.sequence ?? after) : Math.min(Math.max(after, oldest - 1) + WINDOW, last)
-  return { data: shown.map(presentChange), readTo: Math.max(readTo, after), hasMore: readTo < last, oldest }
+  return {
+    data: shown.map(presentChange),
+    sequences: shown.map(({ sequence }) => sequence),
+    readTo: Math.max(readTo, after),
+    hasMore: readTo < last,
+    oldest,
+  }
+}
+
+const objects = prepareBatch((p: Placeholders<'companyId' | 'clientIds' | 'orderIds'> & Limits) => [
+  orm
+    .select(clientColumns)
+    .from(clients)
+    .where(
+      sql`${clients.company_id} = ${p.companyId} AND ${clients.id} IN (SELECT value FROM json_each(${p.clientIds}))`,
+    ),
+  listedOrders(
+    sql`SELECT value AS page_id, key AS sort_value FROM json_each(${p.orderIds})`,
+    sql`sort_value, page_id`,
+    EXPANSIONS,
+    p,
+  ),
+])
+
+/** The page as far as its orders fit into a response, with the clients and orders of its changes. */
+export async function withObjects({ db, companyId }: CompanyContext, page: ChangePage) {
+  const idsOf = (type: ChangeType, changes: Change[]) => [
+    ...new Set(changes.flatMap((change) => (change.type === type ? [change.id] : []))),
+  ]
+  const read = async (orderIds: unknown[], elements: number, characters: number) => {
+    const ids = { clientIds: JSON.stringify(idsOf('clients', page.data)), orderIds: JSON.stringify(orderIds) }
+    const limit = orderIds.length + 1
+    const [clients, rows] = await db.read(objects({ companyId, ...ids, limit, elements, characters }))
+    return { clients, orders: collectOrders(rows, elements) }
+  }
+  const orderIds = idsOf('orders', page.data)
+  let found = await read(orderIds, ELEMENTS_MAX, CHARACTERS_MAX)
+  let cut = found.orders.find(({ isCut }) => isCut)?.row.id
+  if (cut !== undefined && cut === orderIds[0]) {
+    // The first order alone is over the limits: nothing shorter than it can be sent.
+    found = await read([cut], Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
+    cut = orderIds[1] as number | undefined
+  }
+  const end = page.data.findIndex(({ type, id }) => type === 'orders' && id === cut)
+  const fits =
+    end < 0 ? page : { ...page, data: page.data.slice(0, end), readTo: page.sequences[end - 1] ?? 0, hasMore: true }
+  const shown = { clients: new Set(idsOf('clients', fits.data)), orders: new Set(idsOf('orders', fits.data)) }
+  return {
+    page: fits,
+    clients: found.clients.filter(({ id }) => shown.clients.has(id)).map(withIsoTimes),
+    orders: found.orders.filter(({ row }) => shown.orders.has(row.id)).map((order) => presentListed(order, EXPANSIONS)),
+  }
 }
 
 /** Finds the sequence of the company's newest change. */

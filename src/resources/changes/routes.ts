@@ -5,7 +5,7 @@ import { pause } from '../../kernel/http/deadline.ts'
 import { unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { CHANGE_TYPES, type ChangeType } from './contract.ts'
-import { type ChangePage, findChanges, findLastChange } from './queries.ts'
+import { type ChangePage, findChanges, findLastChange, withObjects } from './queries.ts'
 
 /** The interval in which a waiting request looks for a change. */
 const LOOK_EVERY_MS = 1_000
@@ -19,7 +19,11 @@ export const routes = [
     if (query.start === 'latest') {
       const last = await findLastChange(context)
       await context.rememberFreshness()
-      return { data: [], pagination: { next_cursor: cursor(last), has_more: false } }
+      return {
+        data: [],
+        ...(query.expand && { clients: [], orders: [] }),
+        pagination: { next_cursor: cursor(last), has_more: false },
+      }
     }
     // The feed itself knows which cursors are expired.
     const after =
@@ -28,9 +32,11 @@ export const routes = [
     let page = await find(after ?? 0)
     if (after !== null && after < page.oldest - 1) throw unusable('cursor_expired')
     if (query.wait > 0) page = await waitForChange(context, page, query.wait * 1_000, find)
+    const expanded = query.expand && (await withObjects(context, page))
+    const { page: shown = page, ...objects } = expanded ?? {}
     // A caller that reads a change must not read the older state of its object.
     await context.rememberFreshness()
-    return { data: page.data, pagination: { next_cursor: cursor(page.readTo), has_more: page.hasMore } }
+    return { data: shown.data, ...objects, pagination: { next_cursor: cursor(shown.readTo), has_more: shown.hasMore } }
   }),
 ]
 

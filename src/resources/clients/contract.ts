@@ -161,6 +161,15 @@ export const updateClient = defineContract({
   hasVersion: true,
 })
 
+export const deleteClient = defineContract({
+  ...one,
+  ...write,
+  method: 'DELETE',
+  operationId: 'deleteClient',
+  errors: ['not_found', 'precondition_failed'],
+  hasVersion: true,
+})
+
 const byExternalId = {
   ...shared,
   path: '/clients/by-external-id/{external_id}',
@@ -225,7 +234,7 @@ export const createdClient = () => ({
 
 export const published: Published = {
   tag: 'The customers of the company: list and search, create, read, update, soft-delete and restore.',
-  endpoints: [listClients, createClient, readClient, updateClient, putClient, readClientByExternalId],
+  endpoints: [listClients, createClient, readClient, updateClient, deleteClient, putClient, readClientByExternalId],
   document: () => {
     const created = createdClient()
     const put = { ...created, id: 63, external_id: 'shop-7' }
@@ -265,6 +274,12 @@ export const published: Published = {
           body: { phone: '(555) 010-0142' },
           response: { client: { ...created, phone: '(555) 010-0142', version: 2 } },
         },
+      },
+      deleteClient: {
+        summary: 'Delete a client',
+        description:
+          'Hides the client from the list, as `updateClient` with `deleted: true` does, which also brings it back. Lookup works as in `readClient`.',
+        example: { params: { id: '61' }, response: { client: { ...created, deleted: true, version: 2 } } },
       },
       readClientByExternalId: {
         summary: 'Read a client by your own id',

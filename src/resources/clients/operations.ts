@@ -8,6 +8,7 @@ import { type ClientKey, type ClientRow, changeOf, creationOf, replacementOf } f
 export const operations = [
   operation(contract.createClient, ({ body }, context) => creationOf(context, body), reply),
   operation(contract.updateClient, (input, context) => changeOf(context, keyOf(input), input.body), reply),
+  operation(contract.deleteClient, (input, context) => changeOf(context, keyOf(input), { deleted: true }), reply),
   operation(contract.putClient, ({ params, body }, context) => replacementOf(context, params.external_id, body), reply),
 ]
 

@@ -186,11 +186,20 @@ const newOrder = z.strictObject({ title: trimmed(255), client_id: id, ...writabl
   z.meta({ id: 'NewOrder', description: 'The fields of an order to create.' }),
 )
 
-const orderChanges = z.strictObject({ title: z.optional(trimmed(255)), client_id: z.optional(id), ...writable }).check(
-  namesAField,
-  z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
-  z.meta({ id: 'OrderChanges', description: 'The fields of an order to change.', minProperties: 1 }),
-)
+const orderChanges = z
+  .strictObject({
+    title: z.optional(trimmed(255)),
+    client_id: z.optional(id),
+    ...writable,
+    deleted: z
+      .optional(z.boolean())
+      .check(z.describe('`false` brings a deleted order and its invoice back, `true` deletes them.')),
+  })
+  .check(
+    namesAField,
+    z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
+    z.meta({ id: 'OrderChanges', description: 'The fields of an order to change.', minProperties: 1 }),
+  )
 
 export type NewOrder = z.output<typeof newOrder>
 export type OrderFields = z.output<typeof orderChanges>
@@ -212,19 +221,34 @@ const change = {
 } as const
 
 /** Parts that a list may add to its orders. */
-export const EXPANSIONS = ['totals', 'client'] as const
+export const EXPANSIONS = [
+  'totals',
+  'client',
+  'invoice',
+  'invoice_items',
+  'payments',
+  'tax',
+  'order_status',
+  'artworks',
+] as const
 
 export type Expansion = (typeof EXPANSIONS)[number]
 
 const { subtotal, discount_total, tax_total, total, amount_paid, balance_due } = invoice.shape
 const totals = { subtotal, discount_total, tax_total, total, amount_paid, balance_due }
 
-const listedOrder = component('ListedOrder', 'An order in a list.', {
+export const listedOrder = component('ListedOrder', 'An order in a list.', {
   ...project.shape,
   totals: z
     .optional(z.nullable(component('OrderTotals', 'The amounts of an order’s invoice.', totals)))
     .check(z.describe('With `expand=totals`; null without an invoice.')),
   client: z.optional(client).check(z.describe('With `expand=client`.')),
+  invoice: z.optional(z.nullable(invoice)).check(z.describe('With `expand=invoice`, as the others by their names.')),
+  invoice_items: z.optional(z.array(invoiceItem)),
+  payments: z.optional(z.array(payment)),
+  tax: z.optional(z.nullable(tax)),
+  order_status: z.optional(z.nullable(orderStatus)),
+  artworks: z.optional(z.array(artwork)),
 })
 
 export const listOrders = defineContract({
@@ -247,7 +271,12 @@ export const listOrders = defineContract({
       .check(z.describe('Only orders with one of these status ids, none twice: a comma list, or repeated.')),
     from: z.optional(date).check(z.describe('Only orders created on this date or later.')),
     to: z.optional(date).check(z.describe('Only orders created on this date or earlier.')),
-    expand: z.optional(commaList(EXPANSIONS, 'Comma list of what to add to each order: `totals`, `client`.')),
+    expand: z.optional(
+      commaList(
+        EXPANSIONS,
+        `Comma list of what to add to each order, by its name in the full order: ${EXPANSIONS.join(', ')}.`,
+      ),
+    ),
   }),
   response: pageOf(listedOrder),
 })
@@ -268,6 +297,11 @@ export const readOrder = defineContract({
   ...read,
   ...one,
   operationId: 'readOrder',
+  query: z.strictObject({
+    deleted: z
+      ._default(z.enum(['exclude', 'include']), 'exclude')
+      .check(z.meta({ default: 'exclude' }), z.describe('`include`: also a deleted order.')),
+  }),
   hasEtag: true,
   hasVersion: true,
   response: fullOrder,

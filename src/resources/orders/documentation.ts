@@ -197,7 +197,7 @@ export const published: Published = {
     listOrders: {
       summary: 'List orders',
       description:
-        'Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and its `client`. Cursors work as in `listClients`.',
+        'Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and parts of the full order, under the names and with the content that they have there. A response has at most 10,000 lines, payments and artworks in all: a page ends early where the next order’s would not fit, and `next_cursor` goes on with that order. An order that has more is sent alone; a numbered `page` that would end early is refused. Cursors work as in `listClients`.',
       example: {
         query: { client_id: '17', per_page: 1 },
         response: {
@@ -224,13 +224,13 @@ export const published: Published = {
     readOrder: {
       summary: 'Read an order in full',
       description:
-        'The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response.',
+        'The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response. A deleted order is found with `deleted=include`.',
       example: { params: { id: '44' }, response: exampleOrder },
     },
     updateOrder: {
       summary: 'Update an order',
       description:
-        'Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.',
+        'Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.',
       example: {
         params: { id: '44' },
         body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },

@@ -1,59 +1,169 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { clientColumns, invoiceColumns, jsonRow, type projectColumns, type RowOf } from '../../kernel/db/columns.ts'
+import { orm, type Placeholders } from '../../kernel/db/client.ts'
+import {
+  clientColumns,
+  invoiceColumns,
+  jsonRow,
+  projectColumns,
+  type RowOf,
+  statusColumns,
+  taxColumns,
+} from '../../kernel/db/columns.ts'
+import { artworks, invoiceItems, payments } from '../../kernel/db/schema.ts'
 import type { Expansion } from './contract.ts'
+import { isOfInvoice, isOfStatus, LISTS, type ListName } from './queries.ts'
 import type { Line } from './totals.ts'
 
-/** Columns from which the totals of an order are computed. */
-export interface TotalsRow {
-  invoice: Omit<RowOf<typeof invoiceColumns>, 'id'>
-  taxRate: number | null
+const [PROJECT, CLIENT, INVOICE] = [jsonRow(projectColumns), jsonRow(clientColumns), jsonRow(invoiceColumns)]
+const [TAX, STATUS] = [jsonRow(taxColumns), jsonRow(statusColumns)]
+
+/** Decoded elements of an order's lists, each ordered by id; a list that was not asked for is empty. */
+type Elements = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
+
+/** An order of a list; what was not asked for is null or empty. */
+export interface ListedRow extends Elements {
+  row: RowOf<typeof projectColumns>
+  invoice: RowOf<typeof invoiceColumns> | null
+  tax: RowOf<typeof taxColumns> | null
+  /** Columns from which the totals are computed. */
   lines: Line[]
   paymentsCents: number[]
-}
-
-/** An order of a list; what was not asked for is null. */
-export type ListedRow = RowOf<typeof projectColumns> & {
-  totals: TotalsRow | null
   client: RowOf<typeof clientColumns> | null
+  order_status: RowOf<typeof statusColumns> | null
+  sortValue: string | number
+  /** Its lists have more elements than the response may have. */
+  isCut: boolean
 }
 
-const CLIENT = jsonRow(clientColumns)
-const INVOICE = jsonRow(invoiceColumns)
+/** Limits the elements of a response's lists, and the characters of each of the three. */
+export const ELEMENTS_MAX = 10_000
+export const CHARACTERS_MAX = 4_000_000
+
+/** The values that limit {@link listedOrders}. */
+export type Limits = Placeholders<'limit' | 'elements' | 'characters'>
+
+const LIST_SOURCES: Record<ListName, { source: SQL; live: SQL }> = {
+  invoice_items: { source: ofInvoice(sql`${invoiceItems}`), live: sql`invoice_items.deleted = 0` },
+  payments: { source: ofInvoice(sql`${payments}`), live: sql`true` },
+  artworks: {
+    source: sql`CROSS JOIN ${artworks} ON ${artworks.company_id} = orders.company_id AND ${artworks.project_id} = orders.id`,
+    live: sql`true`,
+  },
+}
 
 /** A deleted order's invoice is deleted with it. */
-const TOTALS_JSON = sql`(SELECT json_array(${INVOICE.row},
-    (SELECT printf('%!.17g', rate) FROM taxes WHERE company_id = invoices.company_id AND id = invoices.tax_id),
-    json((SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
-      FROM invoice_items WHERE company_id = invoices.company_id AND invoice_id = invoices.id AND deleted = 0)),
-    json((SELECT json_group_array(amount_cents)
-      FROM payments WHERE company_id = invoices.company_id AND invoice_id = invoices.id)))
-  FROM invoices WHERE invoices.company_id = orders.company_id AND invoices.project_id = orders.id
-    AND invoices.deleted <= orders.deleted)`
+function ofInvoice(table: SQL): SQL {
+  return sql`CROSS JOIN invoices ON invoices.company_id = orders.company_id AND invoices.project_id = orders.id
+      AND invoices.deleted <= orders.deleted
+    CROSS JOIN ${table} ON ${table}.company_id = invoices.company_id AND ${table}.invoice_id = invoices.id`
+}
 
-const CLIENT_JSON = sql`(SELECT ${CLIENT.row} FROM clients
-  WHERE clients.company_id = orders.company_id AND clients.id = orders.client_id)`
+/**
+ * The orders of a page with what is asked for, as one statement: a row for each order, and one for each element of its
+ * lists, in the order of the page. Each list is read up to its limits, in that order: elements over them are missing or
+ * null, and {@link collectOrders} finds out whose.
+ *
+ * @param page selects `page_id` and `sort_value` in their order, one row more than the page
+ */
+export function listedOrders(
+  page: SQL,
+  order: SQL,
+  expand: readonly Expansion[],
+  p: Placeholders<'companyId'> & Limits,
+) {
+  const isOnPage = sql`orders.company_id = ${p.companyId} AND orders.id = page_id`
+  const parts = sql.join([PROJECT.row, ...singleParts(expand)], sql`, `)
+  const whole = sql`SELECT 'order' AS list, page_id, sort_value, json_array(${parts}) AS element
+    FROM page CROSS JOIN orders ON ${isOnPage}`
+  const lists = listsOf(expand).map((name) => {
+    const { source, live } = LIST_SOURCES[name]
+    return sql`SELECT list, page_id, sort_value,
+        iif(sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) <= ${p.characters}, element, NULL)
+      FROM (SELECT ${sql.raw(`'${name}'`)} AS list, page_id, sort_value, ${LISTS[name].row} AS element
+        FROM (SELECT * FROM page ORDER BY ${order} LIMIT ${p.limit} - 1) CROSS JOIN orders ON ${isOnPage} ${source}
+        WHERE ${live} LIMIT ${p.elements} + 1)`
+  })
+  const rows = sql`(WITH page AS MATERIALIZED (${page}) ${sql.join([whole, ...lists], sql` UNION ALL `)})`
+  return orm
+    .select({
+      list: sql<'order' | ListName>`list`.as('list'),
+      id: sql<number>`page_id`.as('page_id'),
+      sortValue: sql<string | number>`sort_value`.as('sort_value'),
+      element: sql<string | null>`element`.as('element'),
+    })
+    .from(rows)
+    .orderBy(order)
+}
 
-type TotalsJson = [unknown[], string | null, [string, number, number][], number[]]
+type PartRow = { list: 'order' | ListName; id: number; sortValue: string | number; element: string | null }
 
-function decodeTotals(json: string): TotalsRow | null {
-  const [invoice, rate, lines, paymentsCents]: TotalsJson = JSON.parse(json)
+const listsOf = (expand: readonly Expansion[]) =>
+  (Object.keys(LIST_SOURCES) as ListName[]).filter((name) => expand.includes(name))
+
+const wants = (expand: readonly Expansion[], ...names: Expansion[]) => names.some((name) => expand.includes(name))
+
+/** The parts of an order of which there is at most one. Lines and payments only count where their lists are not sent. */
+function singleParts(expand: readonly Expansion[]): SQL[] {
+  const hasTotals = wants(expand, 'totals', 'invoice')
+  const only = (isWanted: boolean, json: SQL) => (isWanted ? sql`json(${json})` : sql`NULL`)
+  const lines = sql`(SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
+    FROM invoice_items WHERE company_id = invoices.company_id AND invoice_id = invoices.id AND deleted = 0)`
+  const paid = sql`(SELECT json_group_array(amount_cents)
+    FROM payments WHERE company_id = invoices.company_id AND invoice_id = invoices.id)`
+  const invoice = sql`(SELECT json_array(${INVOICE.row}, json(${TAX.rowOrNull}),
+      ${only(hasTotals && !wants(expand, 'invoice_items'), lines)}, ${only(hasTotals && !wants(expand, 'payments'), paid)})
+    FROM invoices LEFT JOIN taxes ON ${isOfInvoice} WHERE invoices.company_id = orders.company_id
+      AND invoices.project_id = orders.id AND invoices.deleted <= orders.deleted)`
+  const client = sql`(SELECT ${CLIENT.row} FROM clients
+    WHERE clients.company_id = orders.company_id AND clients.id = orders.client_id)`
+  const status = sql`(SELECT ${STATUS.row} FROM order_statuses WHERE ${isOfStatus})`
+  return [
+    only(hasTotals || wants(expand, 'tax'), invoice),
+    only(wants(expand, 'client'), client),
+    only(wants(expand, 'order_status'), status),
+  ]
+}
+
+type Values = unknown[] | null
+type InvoiceJson = [unknown[], Values, [string, number, number][] | null, number[] | null]
+
+function decodeOrder({ sortValue, element }: PartRow): ListedRow {
+  const [project, invoice, client, status]: [unknown[], InvoiceJson | null, Values, Values] = JSON.parse(
+    element ?? '[]',
+  )
+  const [invoiceRow = null, tax = null, lines, paymentsCents] = invoice ?? []
   return {
-    invoice: INVOICE.decode(invoice),
-    taxRate: rate === null ? null : Number(rate),
-    lines: lines.map(([quantity, unit_price_cents, taxable]) => {
+    row: PROJECT.decode(project),
+    invoice: INVOICE.decodeOrNull(invoiceRow),
+    tax: TAX.decodeOrNull(tax),
+    lines: (lines ?? []).map(([quantity, unit_price_cents, taxable]) => {
       return { quantity: Number(quantity), unit_price_cents, taxable: taxable === 1 }
     }),
-    paymentsCents,
+    paymentsCents: paymentsCents ?? [],
+    client: CLIENT.decodeOrNull(client),
+    order_status: STATUS.decodeOrNull(status),
+    invoice_items: [],
+    payments: [],
+    artworks: [],
+    sortValue,
+    isCut: false,
   }
 }
 
-/** Expanded columns, to be selected from `orders` beside its own. */
-export const expansions = (expand: readonly Expansion[]) => {
-  const wanted = (name: Expansion, json: SQL) => (expand.includes(name) ? json : sql`NULL`)
-  return {
-    totals: sql`${wanted('totals', TOTALS_JSON)}`.mapWith(decodeTotals).as('the_totals'),
-    client: sql`${wanted('client', CLIENT_JSON)}`
-      .mapWith((json: string): ListedRow['client'] => CLIENT.decode(json))
-      .as('the_client'),
+/** The orders of {@link listedOrders} with their elements, in the order of the page. @param max elements of all lists */
+export function collectOrders(rows: readonly PartRow[], max: number): ListedRow[] {
+  const orders = new Map(rows.flatMap((row) => (row.list === 'order' ? [[row.id, decodeOrder(row)] as const] : [])))
+  let count = 0
+  for (const { list, id, element } of rows) {
+    const order = orders.get(id)
+    if (!order || list === 'order') continue
+    count++
+    if (count > max || element === null) order.isCut = true
+    else order[list].push(LISTS[list].decode(element) as never)
   }
+  for (const order of orders.values()) {
+    for (const list of [order.invoice_items, order.payments, order.artworks]) list.sort((a, b) => a.id - b.id)
+    order.invoice_items.sort((a, b) => a.position - b.position)
+  }
+  return [...orders.values()]
 }

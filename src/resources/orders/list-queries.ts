@@ -1,15 +1,14 @@
 import { eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
-import { jsonRow, projectColumns } from '../../kernel/db/columns.ts'
+import { type Filled, OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import {
   DELETED,
   type Flag,
   type FoundPage,
+  idsOfPage,
   type List,
   type ListValues,
   type PageStart,
-  pageRows,
   perVariant,
   readPage,
   type Sort,
@@ -19,7 +18,14 @@ import {
 import { companies } from '../../kernel/db/schema.ts'
 import { fold, idOf, inSlot, substringMatch } from '../../kernel/db/search.ts'
 import type { Expansion, OrderList } from './contract.ts'
-import { expansions, type ListedRow } from './expand-queries.ts'
+import {
+  CHARACTERS_MAX,
+  collectOrders,
+  ELEMENTS_MAX,
+  type Limits,
+  type ListedRow,
+  listedOrders,
+} from './expand-queries.ts'
 
 /** Up to so many orders of each status are gathered for a page of several. */
 const NEAR = 1_000
@@ -52,14 +58,26 @@ export async function listOrders(
   const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...search }
   const { page, whole } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
-  const found = await readPage(
-    db,
-    orderOf(sort),
-    start,
-    (start) => page({ ...values, ...start }),
-    () => whole({ ...values, limit: 0 }),
-  )
-  return { ...found, rows: found.rows.map(({ row, totals, client }) => ({ ...row, totals, client })) }
+  const read = (pageStart: PageStart, elements: number, characters: number) =>
+    readPage(
+      db,
+      orderOf(sort),
+      pageStart,
+      (start) => collected(page({ ...values, ...start, elements, characters }), elements),
+      () => whole({ ...values, limit: 0 }),
+    )
+  const found = await read(start, ELEMENTS_MAX, CHARACTERS_MAX)
+  if (found.rows.length > 0 || !found.isCut) return found
+  // The first order alone is over the limits: nothing shorter than it can be sent.
+  return read({ ...start, limit: 1 }, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
+}
+
+/** The same query, whose result is the orders with their elements. */
+function collected(query: Filled<Parameters<typeof collectOrders>[0]>, elements: number): Filled<ListedRow[]> {
+  const { prepared, values } = query
+  const mapResult: typeof prepared.mapResult = (result, isFromBatch) =>
+    collectOrders(prepared.mapResult(result, isFromBatch) as Parameters<typeof collectOrders>[0], elements)
+  return { prepared: { getQuery: () => prepared.getQuery(), mapResult }, values }
 }
 
 type Variant = Pick<OrderList, 'sort' | 'deleted'> & { expand: readonly Expansion[]; isFar: boolean }
@@ -68,16 +86,10 @@ type Values = ListValues & Placeholders<never, Filter | 'text' | 'match' | 'slot
 
 const orderOf = (sort: OrderList['sort']): Sort => (sort ? sortOf(sort) : { column: 'created_date', direction: 'DESC' })
 
-const PROJECT = jsonRow(projectColumns)
-
 const statements = perVariant((variant: Variant) => ({
-  page: prepare((p: Values) => {
-    const { from, order } = pageRows(listOf(variant, p))
-    const sortValue = sql<string | number>`sort_value`.as('the_sort_value')
-    return orm
-      .select({ row: PROJECT.row.as('the_row'), ...expansions(variant.expand), sortValue })
-      .from(from)
-      .orderBy(order)
+  page: prepare((p: Values & Limits) => {
+    const { ids, order } = idsOfPage(listOf(variant, p))
+    return listedOrders(ids, order, variant.expand, p)
   }),
   whole: prepare((p: Values) => {
     const total = totalOf(listOf(variant, p, true), sql`companies.order_count`).as('total')

@@ -1,22 +1,25 @@
 import { isoTimeOrNull, type ResponseBody, withIsoTimes } from '../../kernel/api/contract.ts'
-import type { itemColumns, paymentColumns, RowOf } from '../../kernel/db/columns.ts'
+import type { artworkColumns, itemColumns, paymentColumns, RowOf } from '../../kernel/db/columns.ts'
 import type { AccountingRow } from '../../kernel/db/outbox.ts'
 import type { Expansion, listOrders, readOrder } from './contract.ts'
-import type { ListedRow, TotalsRow } from './expand-queries.ts'
+import type { ListedRow } from './expand-queries.ts'
 import { type ChangedRow, LISTS, type ListName, type OrderRow } from './queries.ts'
 import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 
 type Order = ResponseBody<typeof readOrder>
 
-function presentInvoice({ invoice, tax }: Pick<OrderRow, 'invoice' | 'tax'>, lines: Line[], paymentsCents: number[]) {
-  if (!invoice) return null
-  const { discount_hundredths, ...columns } = invoice
-  const totals = presentTotals({ invoice, taxRate: tax?.rate ?? null, lines, paymentsCents })
+type Invoiced = Pick<OrderRow, 'invoice' | 'tax'> & { lines: readonly Line[]; paymentsCents: readonly number[] }
+
+function presentInvoice(invoiced: Invoiced) {
+  const totals = presentTotals(invoiced)
+  if (!invoiced.invoice || !totals) return null
+  const { discount_hundredths, ...columns } = invoiced.invoice
   return { ...columns, discount_amount: fromCents(discount_hundredths), ...totals }
 }
 
-function presentTotals({ invoice, taxRate, lines, paymentsCents }: TotalsRow) {
-  const totals = computeTotals(lines, { ...invoice, taxRate }, paymentsCents)
+function presentTotals({ invoice, tax, lines, paymentsCents }: Invoiced) {
+  if (!invoice) return null
+  const totals = computeTotals(lines, { ...invoice, taxRate: tax?.rate ?? null }, paymentsCents)
   return {
     subtotal: fromCents(totals.subtotal),
     discount_total: fromCents(totals.discount),
@@ -36,6 +39,10 @@ export function presentPayment({ amount_cents, ...payment }: RowOf<typeof paymen
   return { ...payment, amount: fromCents(amount_cents) }
 }
 
+function presentArtwork({ placements, colors, ...artwork }: RowOf<typeof artworkColumns>) {
+  return { ...artwork, placements: JSON.parse(placements), colors: JSON.parse(colors) }
+}
+
 /** The response of create and read; undefined when the rows are of no order. */
 export function presentOrder(rows: OrderRow[]): Order | undefined {
   const order = rows.find(({ list }) => list === null)
@@ -45,17 +52,13 @@ export function presentOrder(rows: OrderRow[]): Order | undefined {
   const paymentsCents = payments.map(({ amount_cents }) => amount_cents)
   return {
     project: withIsoTimes(order.project),
-    invoice: presentInvoice(order, items, paymentsCents),
+    invoice: presentInvoice({ ...order, lines: items, paymentsCents }),
     invoice_items: items.map(presentItem),
     payments: payments.map(presentPayment),
     client: withIsoTimes(order.client),
     tax: order.tax,
     order_status: order.order_status,
-    artworks: elementsOf(rows, 'artworks', LISTS.artworks.decode).map(({ placements, colors, ...artwork }) => ({
-      ...artwork,
-      placements: JSON.parse(placements),
-      colors: JSON.parse(colors),
-    })),
+    artworks: elementsOf(rows, 'artworks', LISTS.artworks.decode).map(presentArtwork),
     accounting: presentAccounting(order),
   }
 }
@@ -67,19 +70,33 @@ function elementsOf<T extends { id: number }>(rows: OrderRow[], name: ListName, 
 
 /** An order of a list, with what was asked for. */
 export function presentListed(
-  { totals, client, ...project }: ListedRow,
+  { row, lines, paymentsCents, ...parts }: ListedRow,
   expand: readonly Expansion[] = [],
 ): ResponseBody<typeof listOrders>['data'][number] {
+  const { invoice, tax, invoice_items: items, payments, client } = parts
+  const invoiced = {
+    invoice,
+    tax,
+    lines: items.length > 0 ? items : lines,
+    paymentsCents: payments.length > 0 ? payments.map(({ amount_cents }) => amount_cents) : paymentsCents,
+  }
+  const add = <T>(name: Expansion, present: () => T) => (expand.includes(name) ? { [name]: present() } : {})
   return {
-    ...withIsoTimes(project),
-    ...(expand.includes('totals') && { totals: totals && presentTotals(totals) }),
-    ...(client && { client: withIsoTimes(client) }),
+    ...withIsoTimes(row),
+    ...add('totals', () => presentTotals(invoiced)),
+    ...add('client', () => client && withIsoTimes(client)),
+    ...add('invoice', () => presentInvoice(invoiced)),
+    ...add('invoice_items', () => items.map(presentItem)),
+    ...add('payments', () => payments.map(presentPayment)),
+    ...add('tax', () => tax),
+    ...add('order_status', () => parts.order_status),
+    ...add('artworks', () => parts.artworks.map(presentArtwork)),
   }
 }
 
 /** The response of update and delete. */
 export function presentChange(row: ChangedRow) {
-  return { project: withIsoTimes(row.project), invoice: presentInvoice(row, row.lines, row.paymentsCents) }
+  return { project: withIsoTimes(row.project), invoice: presentInvoice(row) }
 }
 
 function presentAccounting({ state, lastError, stopReason, syncedAt }: AccountingRow): Order['accounting'] {

@@ -27,11 +27,16 @@ import {
 /** The order, by its key. */
 type Which = Placeholders<'companyId'> & { orderId: Placeholder | SQL }
 
-const orderById = prepare((p: Placeholders<'companyId' | 'orderId'>) => orderRows(p))
+const liveOrder = prepare((p: Placeholders<'companyId' | 'orderId'>) => orderRows(p))
+const anyOrder = prepare((p: Placeholders<'companyId' | 'orderId'>) => orderRows(p, true))
 
 /** The rows of {@link orderRows}, for `presentOrder`. */
-export async function findOrder({ db, companyId }: CompanyContext, orderId: number): Promise<OrderRow[]> {
-  const [rows] = await db.read([orderById({ companyId, orderId })])
+export async function findOrder(
+  { db, companyId }: CompanyContext,
+  orderId: number,
+  isDeletedToo = false,
+): Promise<OrderRow[]> {
+  const [rows] = await db.read([(isDeletedToo ? anyOrder : liveOrder)({ companyId, orderId })])
   return rows
 }
 
@@ -89,11 +94,15 @@ export const LISTS = {
 
 export type ListName = keyof typeof LISTS
 
-/** An order with its client, invoice, tax, status and accounting, to be selected from: one row unless it is deleted. */
-function single({ companyId, orderId }: Which): SQL {
-  return sql`(SELECT * FROM orders WHERE company_id = ${companyId} AND id = ${orderId} AND deleted = 0) AS orders
+/**
+ * An order with its client, invoice, tax, status and accounting, to be selected from: one row unless it is deleted. A
+ * deleted order's invoice is deleted with it.
+ */
+function single({ companyId, orderId }: Which, isDeletedToo: boolean): SQL {
+  const isLive = isDeletedToo ? sql`` : sql`AND deleted = 0`
+  return sql`(SELECT * FROM orders WHERE company_id = ${companyId} AND id = ${orderId} ${isLive}) AS orders
     JOIN ${clients} ON ${clients.company_id} = ${orders.company_id} AND ${clients.id} = ${orders.client_id}
-    LEFT JOIN ${invoices} ON ${isOfOrder} AND ${invoices.deleted} = 0
+    LEFT JOIN ${invoices} ON ${isOfOrder} AND ${invoices.deleted} <= ${orders.deleted}
     LEFT JOIN ${taxes} ON ${isOfInvoice}
     LEFT JOIN ${orderStatuses} ON ${isOfStatus}
     LEFT JOIN ${accountingSource(companyId, sql`${orderId}`)}`
@@ -103,22 +112,28 @@ function single({ companyId, orderId }: Which): SQL {
  * A whole order as one statement: a row of its single parts, and a row for each element of its lists, in no order. An
  * order that is deleted may still have elements.
  */
-export function orderRows({ companyId, orderId }: Which) {
+export function orderRows({ companyId, orderId }: Which, isDeletedToo = false) {
+  const flag = isDeletedToo
+    ? sql`(SELECT deleted FROM orders WHERE company_id = ${companyId} AND id = ${orderId})`
+    : sql`0`
   const ofInvoice = sql`company_id = ${companyId} AND invoice_id = (
-    SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId} AND deleted = 0)`
+    SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId} AND deleted <= ${flag})`
   const elements = sql`(
     SELECT 'invoice_items' AS list, ${LISTS.invoice_items.row} AS element FROM ${invoiceItems} WHERE ${ofInvoice} AND deleted = 0
     UNION ALL SELECT 'payments', ${LISTS.payments.row} FROM ${payments} WHERE ${ofInvoice}
     UNION ALL SELECT 'artworks', ${LISTS.artworks.row} FROM ${artworks} WHERE company_id = ${companyId} AND project_id = ${orderId})`
   return orm
     .select({ ...SINGLE, list: sql<ListName | null>`NULL`.as('list'), element: sql<string>`NULL`.as('element') })
-    .from(single({ companyId, orderId }))
+    .from(single({ companyId, orderId }, isDeletedToo))
     .unionAll(orm.select({ ...NULLS, list: sql<ListName | null>`list`, element: sql<string>`element` }).from(elements))
 }
 
 const isOfOrder = and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id))
-const isOfInvoice = and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id))
-const isOfStatus = and(eq(orderStatuses.company_id, orders.company_id), eq(orderStatuses.id, orders.order_status_id))
+export const isOfInvoice = and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id))
+export const isOfStatus = and(
+  eq(orderStatuses.company_id, orders.company_id),
+  eq(orderStatuses.id, orders.order_status_id),
+)
 
 export type OrderRow = Results<[ReturnType<typeof orderRows>]>[0][number]
 
@@ -131,7 +146,7 @@ export function newOrderJson(p: Which): SQL {
     sql`json(${STATUS.rowOrNull})`,
     sql`accounting.state, accounting.last_error, accounting.reason, accounting.synced_at`,
   ]
-  return sql`SELECT json_array(${sql.join(parts, sql`, `)}) FROM ${single(p)}`
+  return sql`SELECT json_array(${sql.join(parts, sql`, `)}) FROM ${single(p, false)}`
 }
 
 type Values = unknown[] | null

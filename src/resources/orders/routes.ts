@@ -1,19 +1,25 @@
 import { route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
+import { invalid } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
+import { ELEMENTS_MAX } from './expand-queries.ts'
 import { listOrders } from './list-queries.ts'
 import { operations, replyWhole } from './operations.ts'
 import { presentListed } from './present.ts'
 import { findOrder, findStatuses, findTaxes } from './queries.ts'
 
+/** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */
+const TOO_MANY = `gives orders with more than ${ELEMENTS_MAX} elements in their lists: send less, or follow \`next_cursor\` without \`page\``
+
 export const routes = [
   route(contract.listOrders, async ({ query }, context, extras) => {
     const { start, pagination } = openPage(contract.listOrders, query, context, extras)
     const page = await listOrders(context, query, start)
+    if (page.isCut && query.page !== undefined) throw invalid([{ path: 'per_page', message: TOO_MANY }])
     return { data: page.rows.map((row) => presentListed(row, query.expand)), pagination: pagination(page) }
   }),
-  route(contract.readOrder, async ({ params }, context, extras) => {
-    const { body, version } = replyWhole(await findOrder(context, params.id))
+  route(contract.readOrder, async ({ params, query }, context, extras) => {
+    const { body, version } = replyWhole(await findOrder(context, params.id, query.deleted === 'include'))
     extras.version = version
     return body
   }),

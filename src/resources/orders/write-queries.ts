@@ -90,23 +90,33 @@ export function creationOf(context: RequestContext, body: NewOrder): Write<Order
   }
 }
 
-type Update = Placeholders<Actor | 'orderId', Column | KeyName>
+type Update = Placeholders<Actor | 'orderId' | 'operation', Column | KeyName>
+
+/** Whether the order was deleted matters only to a change that does not say whether it is to be. */
+const isChangeable = (p: Update) => (p.deleted ? sql`company_id = ${p.companyId} AND id = ${p.orderId}` : isOrder(p))
+
+/** The order's invoice, which was deleted only with it. */
+const isItsInvoice = (p: Update) =>
+  p.deleted
+    ? sql`company_id = ${p.companyId} AND project_id = ${p.orderId}
+        AND deleted <= (SELECT deleted FROM orders WHERE ${isChangeable(p)})`
+    : isInvoice(p)
 
 const update = prepareNamed((p: Update) => {
   const checks = { ...referenceChecks(p), ...discountCheck(p) }
-  const isAllowed = sql`${allOf(checks)} AND ${isLive(p)}`
+  const isAllowed = sql`${allOf(checks)} AND EXISTS (SELECT 1 FROM orders WHERE ${isChangeable(p)})`
   const values = { ...p, updated_at: p.now, version: NEXT_VERSION }
-  const invoice = sql`${isInvoice(p)} AND ${isAllowed}`
-  const order = sql`${isOrder(p)} AND ${isAllowed}`
+  const invoice = sql`${isItsInvoice(p)} AND ${isAllowed}`
+  const order = sql`${isChangeable(p)} AND ${isAllowed}`
   return {
     invoice: orm
       .update(invoices)
       .set(assignments(invoices, { ...p, updated_at: p.now }))
       .where(invoice),
     order: orm.update(orders).set(assignments(orders, values)).where(order),
-    event: accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
-    audit: auditEntry(p, 'order.update', sql`${p.orderId}`, isAllowed),
-    result: resultStatement(p, changedJson(p, { outcomes: outcomesOf(checks) })),
+    event: accountingEvent(p, p.operation, sql`${p.orderId}`, isAllowed),
+    audit: auditEntry(p, sql`'order.' || ${p.operation}`, sql`${p.orderId}`, isAllowed),
+    result: resultStatement(p, changedJson(p, { outcomes: outcomesOf(checks), isDeleted: p.deleted !== undefined })),
   }
 })
 
@@ -117,11 +127,13 @@ const update = prepareNamed((p: Update) => {
  */
 export function changeOf(context: RequestContext, orderId: number, body: OrderFields): Write<ChangedRow | undefined> {
   const columns = columnValues(body)
-  const { invoice, ...others } = update({ ...writerOf(context), ...columns, orderId })
+  const operation = body.deleted ? 'delete' : 'update'
+  const { invoice, ...others } = update({ ...writerOf(context), ...columns, orderId, operation })
   const changesInvoice = Object.entries(columns).some(([name, value]) => value !== undefined && name in invoices)
   return guarded(context, orderId, {
     statements: changesInvoice ? { invoice, ...others } : others,
     isIdempotent: true,
+    isDeletion: body.deleted === true && Object.keys(body).length === 1,
     read: (result) => {
       const row = result === null ? undefined : decodeChange(result)
       if (row) assertPassed(row.outcomes)
@@ -155,7 +167,7 @@ export function deletionOf(context: RequestContext, orderId: number): Write<Chan
 }
 
 const versionGuard = prepare((p: Which & Placeholders<'versions'>) =>
-  failWhen(isOtherVersion(p.versions), sql`orders`, isOrder(p)),
+  failWhen(isOtherVersion(p.versions), sql`orders`, sql`company_id = ${p.companyId} AND id = ${p.orderId}`),
 )
 
 /** The write of an order, which fails for another version than the request's `If-Match` names. */
@@ -207,7 +219,8 @@ function discountCheck(p: Update): Checks {
   const { discount_hundredths: amount, discount_amount_type: type } = p
   if ((amount === undefined) === (type === undefined)) return {}
   return {
-    [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices WHERE ${isInvoice(p)}
+    [amount ? 'discount_amount' : 'discount_amount_type']:
+      sql`NOT EXISTS (SELECT 1 FROM invoices WHERE ${isItsInvoice(p)}
       AND ${type ?? sql`discount_amount_type`} = 'percentage' AND ${amount ?? sql`discount_hundredths`} > 10000)`,
   }
 }

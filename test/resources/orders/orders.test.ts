@@ -158,7 +158,7 @@ describe('a field of an order', () => {
     ['order_status_id', 1],
     ['number', '5'],
     ['created_date', '2026-01-01'],
-    ['deleted', true],
+    ['deleted', 1],
   ]
 
   it.each(bad)('is rejected on create and update: %s %j', async (field, value) => {

@@ -170,3 +170,66 @@ describe('DELETE /orders/{id}', () => {
     expect(responses.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 7 }, () => 404)])
   })
 })
+
+describe('a deleted order', () => {
+  it('is read with deleted=include as it was, and comes back with PATCH', async () => {
+    const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId })
+    await addItem(shop, invoice.id)
+    await addPayment(shop, invoice.id)
+    await addArtwork(shop, project.id)
+    const { body: before } = await shop.call('GET', `/orders/${project.id}`)
+    await shop.call('DELETE', `/orders/${project.id}`)
+    const path = `/orders/${project.id}?deleted=include`
+    const updated_at = expect.any(String)
+    const gone = { deleted: true, version: project.version + 1, updated_at }
+    expect((await shop.call('GET', path)).body).toEqual({
+      ...before,
+      project: { ...before.project, ...gone },
+      invoice: { ...before.invoice, deleted: true },
+    })
+    const { status, body } = await shop.call('PATCH', `/orders/${project.id}`, { deleted: false, title: 'Again' })
+    const back = { ...before.project, title: 'Again', version: project.version + 2, updated_at }
+    expect({ status, body }).toEqual({ status: 200, body: { project: back, invoice: before.invoice } })
+    for (const read of [path, `/orders/${project.id}`]) {
+      expect((await shop.call('GET', read)).body).toEqual({ ...before, project: back })
+    }
+  })
+
+  it('stays 404 for every change that does not name deleted', async () => {
+    const { project } = await createOrder(shop)
+    await shop.call('DELETE', `/orders/${project.id}`)
+    expect((await shop.call('GET', `/orders/${project.id}?deleted=exclude`)).status).toBe(404)
+    expect((await shop.call('PATCH', `/orders/${project.id}`, { title: 'b' })).status).toBe(404)
+    expect((await shop.call('PATCH', `/orders/${project.id}`, { deleted: false, client_id: 999_999 })).status).toBe(400)
+    const { body } = await shop.call('GET', `/orders/${project.id}?deleted=include`)
+    expect(body.project).toMatchObject({ deleted: true, version: 2 })
+    expect((await shop.call('GET', '/orders/999999?deleted=include')).status).toBe(404)
+    expect((await shop.call('PATCH', '/orders/999999', { deleted: false })).status).toBe(404)
+  })
+
+  it('is deleted by PATCH as by DELETE, and found by searches again when it comes back', async () => {
+    const { project } = await createOrder(shop, { title: 'Quince aprons' })
+    const ids = async () => {
+      const { body } = await shop.call('GET', '/orders?q=quince')
+      return { total: body.pagination.total, ids: body.data.map(({ id }: { id: number }) => id) }
+    }
+    const { body } = await shop.call('PATCH', `/orders/${project.id}`, { deleted: true })
+    expect(body).toMatchObject({ project: { deleted: true }, invoice: { deleted: true } })
+    expect(await ids()).toEqual({ total: 0, ids: [] })
+    await shop.call('PATCH', `/orders/${project.id}`, { deleted: false })
+    expect(await ids()).toEqual({ total: 1, ids: [project.id] })
+    const count = 'SELECT order_count AS n FROM companies WHERE id = ?'
+    const live = 'SELECT count(*) AS n FROM orders WHERE deleted = 0 AND company_id = ?'
+    expect(await sql(count, shop.id)).toEqual(await sql(live, shop.id))
+  })
+
+  it('keeps an invoice that was deleted by itself deleted', async () => {
+    const { project, invoice } = await createOrder(shop)
+    await addItem(shop, invoice.id)
+    await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, invoice.id)
+    const { body } = await shop.call('PATCH', `/orders/${project.id}`, { deleted: false })
+    expect(body.project).toMatchObject({ deleted: false })
+    const read = await shop.call('GET', `/orders/${project.id}?deleted=include`)
+    expect(read.body).toMatchObject({ invoice: null, invoice_items: [] })
+  })
+})

@@ -132,7 +132,7 @@ describe('the list of orders with sort and filters', () => {
     ['status=2,2', 'status'],
     [`status=${Array.from({ length: 101 }, (_, n) => n + 1)}`, 'status'],
     ['sort=created_date', 'sort'],
-    ['expand=totals,invoice', 'expand'],
+    ['expand=totals,accounting', 'expand'],
     [`q=${'x'.repeat(201)}`, 'q'],
   ])('refuses %s', async (query, path) => {
     const { status, body } = await company.call('GET', `/orders?${query}`)

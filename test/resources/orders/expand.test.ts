@@ -1,0 +1,167 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { EXPANSIONS } from '../../../src/resources/orders/contract.ts'
+import { migrate, type TestCompany } from '../../support/app.ts'
+import { addItem, insertions } from '../../support/rows.ts'
+import { addArtwork, addPayment, createOrder, mintShop, type Shop } from './support.ts'
+
+let shop: Shop
+
+beforeAll(async () => {
+  await migrate()
+  shop = await mintShop()
+  for (const [count, terms] of [
+    [0, {}],
+    [1, { tax_id: shop.taxId, status_id: shop.statusIds[1] }],
+    [3, { tax_id: shop.taxId, discount_amount: 12.5, discount_type: 'after_tax' }],
+    [2, { discount_amount: 5, discount_amount_type: 'fixed' }],
+  ] as const) {
+    const { project, invoice } = await createOrder(shop, { title: `Order of ${count}`, ...terms })
+    for (let position = count; position > 0; position--) {
+      await addItem(shop, invoice.id, { position, quantity: position + 0.25, title: `Line ${position}` })
+      await addPayment(shop, invoice.id, { note: `Payment ${position}` })
+      await addArtwork(shop, project.id, { placements: '["front"]' })
+    }
+    await addItem(shop, invoice.id, { deleted: 1 })
+  }
+  const { project } = await createOrder(shop, { title: 'Deleted' })
+  await shop.call('DELETE', `/orders/${project.id}`)
+})
+
+type Order = Record<string, unknown> & { id: number }
+const EVERYTHING = EXPANSIONS.join()
+
+async function list(
+  company: TestCompany,
+  query: string,
+): Promise<{ data: Order[]; pagination: Record<string, never> }> {
+  const { status, body } = await company.call('GET', `/orders?${query}`)
+  expect(status, JSON.stringify(body)).toBe(200)
+  return body
+}
+
+/** An order with all parts, from the full order. */
+async function whole(company: TestCompany, id: number): Promise<Order> {
+  const { body } = await company.call('GET', `/orders/${id}?deleted=include`)
+  const { project, accounting: _accounting, ...parts } = body
+  const { subtotal, discount_total, tax_total, total, amount_paid, balance_due } = parts.invoice
+  return { ...project, ...parts, totals: { subtotal, discount_total, tax_total, total, amount_paid, balance_due } }
+}
+
+describe('expand', () => {
+  it('gives each part the content that it has in the full order', async () => {
+    const { data } = await list(shop, `expand=${EVERYTHING}&deleted=include`)
+    expect(data).toHaveLength(5)
+    for (const order of data) expect(order).toEqual(await whole(shop, order.id))
+  })
+
+  it('adds exactly what is asked for', async () => {
+    for (const names of [...EXPANSIONS.map((name) => [name]), ['invoice', 'payments'], ['totals', 'invoice_items']]) {
+      const { data } = await list(shop, `expand=${names}&deleted=include&sort=-updated_at`)
+      for (const order of data) {
+        const { project } = (await shop.call('GET', `/orders/${order.id}?deleted=include`)).body
+        const parts = await whole(shop, order.id)
+        const wanted = Object.fromEntries(names.map((name) => [name, parts[name]]))
+        expect(order, names.join()).toEqual({ ...project, ...wanted })
+      }
+    }
+  })
+
+  it('works with every order, filter and cursor of the list', async () => {
+    for (const query of [
+      'sort=id',
+      'sort=-created_at',
+      'sort=updated_at',
+      'q=order',
+      `client_id=${shop.clientId}`,
+      `status=${shop.statusIds}`,
+      'deleted=only',
+      'from=2020-01-01',
+    ]) {
+      const { data: plain } = await list(shop, `${query}&per_page=100`)
+      const walked: Order[] = []
+      for (let cursor: string | null = ''; cursor !== null; ) {
+        const page = await list(shop, `${query}&per_page=2&expand=${EVERYTHING}${cursor && `&cursor=${cursor}`}`)
+        walked.push(...page.data)
+        cursor = page.pagination.next_cursor as string | null
+      }
+      expect(walked.map(({ id }) => id)).toEqual(plain.map(({ id }) => id))
+      for (const order of walked) expect(order).toEqual(await whole(shop, order.id))
+    }
+  })
+})
+
+describe('a list with more lines than a response may have', () => {
+  const COUNTS = [4_000, 4_000, 3_000, 10_001, 1, 2]
+
+  async function mintLarge() {
+    const large = await mintShop()
+    const ids: number[] = []
+    for (const count of COUNTS) {
+      const { project, invoice } = await createOrder(large)
+      ids.unshift(project.id)
+      const row = (index: number) => ({ company_id: large.id, invoice_id: invoice.id, title: 'L', position: index })
+      const rows = Array.from({ length: count }, (_, index) => row(index + 1))
+      await insertions('invoice_items', rows, { quantity: 1, unit_price_cents: 100, search_text: '' })
+    }
+    return { large, ids }
+  }
+
+  it('ends pages early, never an order, and the cursor goes on', async () => {
+    const { large, ids } = await mintLarge()
+    const pages: number[][] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const { data, pagination } = await list(large, `expand=invoice_items${cursor && `&cursor=${cursor}`}`)
+      for (const order of data) {
+        expect(order.invoice_items, String(order.id)).toHaveLength(
+          COUNTS[COUNTS.length - 1 - ids.indexOf(order.id)] ?? 0,
+        )
+      }
+      pages.push(data.map(({ id }) => id))
+      cursor = pagination.next_cursor as string | null
+    }
+    expect(pages).toEqual([ids.slice(0, 2), ids.slice(2, 3), ids.slice(3, 5), ids.slice(5)])
+    const { status, body } = await large.call('GET', '/orders?expand=invoice_items&page=1')
+    expect([status, body.error.details.issues[0].path]).toEqual([400, 'per_page'])
+    expect((await list(large, 'expand=totals&page=1')).data).toHaveLength(COUNTS.length)
+
+    const seen: number[] = []
+    const { pagination } = (await large.call('GET', '/changes?start=latest')).body
+    for (const id of ids.toReversed()) await large.call('PATCH', `/orders/${id}`, { title: 'Changed' })
+    for (let cursor = pagination.next_cursor, more = true; more; ) {
+      const { body } = await large.call('GET', `/changes?expand=object&cursor=${cursor}`)
+      expect(body.orders.map(({ id }: Order) => id)).toEqual(body.data.map(({ id }: Order) => id))
+      seen.push(...body.orders.map((order: { invoice_items: unknown[] }) => order.invoice_items.length))
+      cursor = body.pagination.next_cursor
+      more = body.pagination.has_more
+    }
+    expect(seen).toEqual(COUNTS)
+  })
+})
+
+describe('changes with expand=object', () => {
+  it('have the clients and orders of their entries, each once, as they are now', async () => {
+    const one = await mintShop()
+    const { project } = await createOrder(one)
+    await addItem(one, project.id)
+    const other = await createOrder(one)
+    await one.call('PATCH', `/orders/${project.id}`, { title: 'New title' })
+    await one.call('PATCH', `/clients/${one.clientId}`, { deleted: true })
+    await one.call('DELETE', `/orders/${other.project.id}`)
+    const { body } = await one.call('GET', '/changes?expand=object')
+    const { body: plain } = await one.call('GET', '/changes')
+    expect(body.data).toEqual(plain.data)
+    expect(body.orders).toEqual([await whole(one, project.id), await whole(one, other.project.id)])
+    expect(body.orders[0]).toMatchObject({ title: 'New title' })
+    expect(body.clients).toEqual([(await one.call('GET', `/clients/${one.clientId}`)).body.client])
+    const { body: only } = await one.call('GET', '/changes?expand=object&types=clients')
+    expect([only.orders, only.clients]).toEqual([[], body.clients])
+    const { body: latest } = await one.call('GET', '/changes?expand=object&start=latest')
+    expect([latest.orders, latest.clients]).toEqual([[], []])
+  })
+
+  it('are at most 100', async () => {
+    const { status, body } = await shop.call('GET', '/changes?expand=object&per_page=101')
+    expect([status, body.error.details.issues]).toMatchObject([400, [{ path: 'per_page' }]])
+    expect((await shop.call('GET', '/changes?per_page=101')).status).toBe(200)
+  })
+})
