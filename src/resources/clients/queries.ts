@@ -5,6 +5,7 @@ import { orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/c
 import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import {
+  externalGuardsOf,
   failWhen,
   isOtherVersion,
   type KeyName,
@@ -14,8 +15,7 @@ import {
 } from '../../kernel/db/idempotency.ts'
 import { clients, companies } from '../../kernel/db/schema.ts'
 import { digitsOf, fold } from '../../kernel/db/search.ts'
-import { invalid } from '../../kernel/http/errors.ts'
-import { etagsOf, versionsOf } from '../../kernel/http/etag.ts'
+import { versionsOf } from '../../kernel/http/etag.ts'
 import { type ClientFields, initial, type NewClient, type WholeClient } from './contract.ts'
 
 export type ClientRow = RowOf<typeof clientColumns>
@@ -113,28 +113,11 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
   }
 })
 
-type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
-
-const matchGuard = prepare((p: ExternalKey) => {
-  const isAbsent = sql`version IS NULL`
-  const isUnmatched = p.versions ? sql`${isAbsent} OR ${isOtherVersion(p.versions)}` : isAbsent
-  return failWhen(isUnmatched, sql`${clients}`, isClient(p))
-})
-
-const absenceGuard = prepare((p: ExternalKey) =>
-  failWhen(sql`version IS NOT NULL`, sql`${clients}`, isClient(p), 'already_exists'),
-)
+const externalGuards = externalGuardsOf('clients')
 
 /** The creation of the client with this external id, or the replacement of all of its fields. */
 export function replacementOf(context: RequestContext, externalId: string, sent: WholeClient): Write<ClientRow> {
-  const { companyId, ifMatch, ifNoneMatch } = context
-  const key = { companyId, externalId }
-  const known = etagsOf(ifNoneMatch)
-  if (ifNoneMatch !== null && known !== '*') throw invalid([{ path: 'If-None-Match', message: 'must be `*`' }])
-  const guards = {
-    ...(ifMatch !== null && { match: matchGuard({ ...key, versions: versionsOf(ifMatch) ?? undefined }) }),
-    ...(known === '*' && { absence: absenceGuard(key) }),
-  }
+  const guards = externalGuards(context, externalId)
   const fields = columnValues({ ...initial, ...sent })
   const statements = { ...guards, ...replacement({ ...writerOf(context), ...fields, externalId }) }
   return { statements, isIdempotent: Object.keys(guards).length === 0, read: decodeCreated }

@@ -19,6 +19,7 @@ import {
 } from '../../kernel/api/contract.ts'
 import { listOf, listQuery, SORTS } from '../../kernel/api/list-query.ts'
 import { client } from '../clients/contract.ts'
+import { AMOUNT_MAX, decimals, items, LISTS_LIMIT_BYTES, ordersLists } from './element-contract.ts'
 
 const project = component('Project', 'An order, also called project.', {
   id,
@@ -130,17 +131,6 @@ const fullOrder = component('Order', 'An order with everything that belongs to i
   accounting,
 })
 
-/** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
-export function decimals(places: number, min: number, max: number) {
-  const scale = 10 ** places
-  const isRounded = (value: number) =>
-    Math.abs(value - Math.round(value * scale) / scale) <= Math.abs(value) * 4 * Number.EPSILON
-  return z.number().check(z.minimum(min), z.maximum(max), z.refine(isRounded, `must have at most ${places} decimals`))
-}
-
-/** The highest amount, in currency units. */
-export const AMOUNT_MAX = 999_999_999.99
-
 export const discountAmountType = z.pipe(
   z.enum(['percentage', 'fixed_amount', 'fixed', 'amount']),
   z.transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount')),
@@ -162,11 +152,12 @@ const writable = {
     .check(z.describe('Percent (0–100) or currency units; at most 2 decimals.')),
   discount_amount_type: z.optional(discountAmountType).check(z.describe('`fixed` and `amount` mean `fixed_amount`.')),
   discount_type: z.optional(z.enum(['before_tax', 'after_tax'])),
-  external_id: z.nullish(externalId).check(z.describe('Your own id of the order, unique in the company.')),
   accounting_sync_enabled: z
     .optional(z.boolean())
     .check(z.describe('Overrides, for this request, the company’s setting of accounting sync.')),
 }
+
+const external_id = z.nullish(externalId).check(z.describe('Your own id of the order, unique in the company.'))
 
 /** Reported along with issues of other fields; the amount and its type must be valid themselves. */
 const PERCENT_ISSUE = {
@@ -181,9 +172,25 @@ function isPossibleDiscount({ discount_amount }: { discount_amount?: unknown }, 
   return type !== 'percentage' || typeof discount_amount !== 'number' || discount_amount <= 100
 }
 
-const newOrder = z.strictObject({ title: trimmed(255), client_id: id, ...writable }).check(
-  z.refine((body) => isPossibleDiscount(body, body.discount_amount_type ?? 'percentage'), PERCENT_ISSUE),
-  z.meta({ id: 'NewOrder', description: 'The fields of an order to create.' }),
+const isPossibleOrder = (body: { discount_amount?: unknown; discount_amount_type?: string | undefined }) =>
+  isPossibleDiscount(body, body.discount_amount_type ?? 'percentage')
+
+const required = { title: trimmed(255), client_id: id }
+
+const newOrder = z
+  .strictObject({ ...required, ...writable, external_id, ...ordersLists })
+  .check(
+    z.refine(isPossibleOrder, PERCENT_ISSUE),
+    z.meta({ id: 'NewOrder', description: 'The fields of an order to create.' }),
+  )
+
+const wholeOrder = z.strictObject({ ...required, ...writable, ...ordersLists }).check(
+  z.refine(isPossibleOrder, PERCENT_ISSUE),
+  z.meta({
+    id: 'WholeOrder',
+    description:
+      'All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are.',
+  }),
 )
 
 const orderChanges = z
@@ -191,6 +198,8 @@ const orderChanges = z
     title: z.optional(trimmed(255)),
     client_id: z.optional(id),
     ...writable,
+    external_id,
+    invoice_items: z.optional(items).check(z.describe('All lines of the invoice, as `putInvoiceItems` takes them.')),
     deleted: z
       .optional(z.boolean())
       .check(z.describe('`false` brings a deleted order and its invoice back, `true` deletes them.')),
@@ -203,6 +212,7 @@ const orderChanges = z
 
 export type NewOrder = z.output<typeof newOrder>
 export type OrderFields = z.output<typeof orderChanges>
+export type WholeOrder = z.output<typeof wholeOrder>
 
 const shared = { tag: 'Orders', path: '/orders', errors: [] } as const
 const read = { ...shared, method: 'GET', permission: 'orders:read' } as const
@@ -219,6 +229,9 @@ const change = {
   hasVersion: true,
   response: z.strictObject({ project, invoice: z.nullable(invoice) }),
 } as const
+
+/** The response also has the lists that were sent. */
+const invoice_items = z.optional(z.array(invoiceItem)).check(z.describe('Where lines were sent.'))
 
 /** Parts that a list may add to its orders. */
 export const EXPANSIONS = [
@@ -288,6 +301,7 @@ export const createOrder = defineContract({
   method: 'POST',
   operationId: 'createOrder',
   body: newOrder,
+  bodyLimitBytes: LISTS_LIMIT_BYTES,
   errors: ['conflict'],
   hasVersion: true,
   response: fullOrder,
@@ -312,6 +326,27 @@ export const updateOrder = defineContract({
   method: 'PATCH',
   operationId: 'updateOrder',
   body: orderChanges,
+  bodyLimitBytes: LISTS_LIMIT_BYTES,
+  response: z.strictObject({ ...change.response.shape, invoice_items }),
+})
+
+export const putOrder = defineContract({
+  ...write,
+  method: 'PUT',
+  path: '/orders/by-external-id/{external_id}',
+  operationId: 'putOrder',
+  params: z.strictObject({ external_id: externalId.check(z.describe('Your own id of the order, percent-encoded.')) }),
+  invalidParams: 'invalid_request',
+  body: wholeOrder,
+  bodyLimitBytes: LISTS_LIMIT_BYTES,
+  createsOnly: true,
+  errors: ['conflict', 'precondition_failed'],
+  hasVersion: true,
+  response: z.strictObject({
+    ...change.response.shape,
+    invoice_items,
+    payments: z.optional(z.array(payment)).check(z.describe('Where payments were sent.')),
+  }),
 })
 
 export const deleteOrder = defineContract({ ...change, method: 'DELETE', operationId: 'deleteOrder' })
@@ -330,4 +365,13 @@ export const listTaxes = defineContract({
   response: z.strictObject({ data: z.array(tax) }),
 })
 
-export const endpoints = [listOrders, createOrder, readOrder, updateOrder, deleteOrder, listOrderStatuses, listTaxes]
+export const endpoints = [
+  listOrders,
+  createOrder,
+  readOrder,
+  updateOrder,
+  putOrder,
+  deleteOrder,
+  listOrderStatuses,
+  listTaxes,
+]

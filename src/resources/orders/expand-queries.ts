@@ -9,7 +9,6 @@ import {
   statusColumns,
   taxColumns,
 } from '../../kernel/db/columns.ts'
-import { artworks, invoiceItems, payments } from '../../kernel/db/schema.ts'
 import type { Expansion } from './contract.ts'
 import { isOfInvoice, isOfStatus, LISTS, type ListName } from './queries.ts'
 import type { Line } from './totals.ts'
@@ -42,20 +41,12 @@ export const CHARACTERS_MAX = 4_000_000
 /** The values that limit {@link listedOrders}. */
 export type Limits = Placeholders<'limit' | 'elements' | 'characters'>
 
-const LIST_SOURCES: Record<ListName, { source: SQL; live: SQL }> = {
-  invoice_items: { source: ofInvoice(sql`${invoiceItems}`), live: sql`invoice_items.deleted = 0` },
-  payments: { source: ofInvoice(sql`${payments}`), live: sql`true` },
-  artworks: {
-    source: sql`CROSS JOIN ${artworks} ON ${artworks.company_id} = orders.company_id AND ${artworks.project_id} = orders.id`,
-    live: sql`true`,
-  },
-}
-
-/** A deleted order's invoice is deleted with it. */
-function ofInvoice(table: SQL): SQL {
-  return sql`CROSS JOIN invoices ON invoices.company_id = orders.company_id AND invoices.project_id = orders.id
-      AND invoices.deleted <= orders.deleted
-    CROSS JOIN ${table} ON ${table}.company_id = invoices.company_id AND ${table}.invoice_id = invoices.id`
+/** Where the elements of an order on the page are. */
+const LIST_SOURCES: Record<ListName, SQL> = {
+  invoice_items: sql`invoice_items ON invoice_items.invoice_id = page.invoice_id AND invoice_items.deleted = 0
+    AND invoice_items.company_id`,
+  payments: sql`payments ON payments.invoice_id = page.invoice_id AND payments.company_id`,
+  artworks: sql`artworks ON artworks.project_id = page_id AND artworks.company_id`,
 }
 
 /**
@@ -63,7 +54,7 @@ function ofInvoice(table: SQL): SQL {
  * lists, in the order of the page. Each list is read up to its limits, in that order: elements over them are missing or
  * null, and {@link collectOrders} finds out whose.
  *
- * @param page selects `page_id` and `sort_value` in their order, one row more than the page
+ * @param page selects `page_id` and `sort_value` in their order
  */
 export function listedOrders(
   page: SQL,
@@ -71,19 +62,28 @@ export function listedOrders(
   expand: readonly Expansion[],
   p: Placeholders<'companyId'> & Limits,
 ) {
-  const isOnPage = sql`orders.company_id = ${p.companyId} AND orders.id = page_id`
   const parts = sql.join([PROJECT.row, ...singleParts(expand)], sql`, `)
-  const whole = sql`SELECT 'order' AS list, page_id, sort_value, json_array(${parts}) AS element
-    FROM page CROSS JOIN orders ON ${isOnPage}`
+  const hasInvoice = wants(expand, 'totals', 'invoice', 'invoice_items', 'payments', 'tax')
+  // A deleted order's invoice is deleted with it.
+  const invoice = sql`LEFT JOIN invoices ON invoices.company_id = orders.company_id AND invoices.project_id = orders.id
+      AND invoices.deleted <= orders.deleted
+    LEFT JOIN taxes ON ${isOfInvoice}`
+  const whole = sql`SELECT page_id, sort_value, ${hasInvoice ? sql`invoices.id` : sql`NULL`} AS invoice_id, json_array(${parts}) AS element
+    FROM (${page}) AS ids CROSS JOIN orders ON orders.company_id = ${p.companyId} AND orders.id = page_id
+    ${hasInvoice ? invoice : sql``}`
   const lists = listsOf(expand).map((name) => {
-    const { source, live } = LIST_SOURCES[name]
     return sql`SELECT list, page_id, sort_value,
         iif(sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) <= ${p.characters}, element, NULL)
       FROM (SELECT ${sql.raw(`'${name}'`)} AS list, page_id, sort_value, ${LISTS[name].row} AS element
-        FROM (SELECT * FROM page ORDER BY ${order} LIMIT ${p.limit} - 1) CROSS JOIN orders ON ${isOnPage} ${source}
-        WHERE ${live} LIMIT ${p.elements} + 1)`
+        FROM page
+          CROSS JOIN ${LIST_SOURCES[name]} = ${p.companyId} LIMIT ${p.elements} + 1)`
   })
-  const rows = sql`(WITH page AS MATERIALIZED (${page}) ${sql.join([whole, ...lists], sql` UNION ALL `)})`
+  // Each pass over a table that is kept counts as rows read: without lists there is none.
+  const rows =
+    lists.length === 0
+      ? sql`(SELECT 'order' AS list, page_id, sort_value, element FROM (${whole}))`
+      : sql`(WITH page AS MATERIALIZED (${whole})
+          ${sql.join([sql`SELECT 'order' AS list, page_id, sort_value, element FROM page`, ...lists], sql` UNION ALL `)})`
   return orm
     .select({
       list: sql<'order' | ListName>`list`.as('list'),
@@ -110,10 +110,8 @@ function singleParts(expand: readonly Expansion[]): SQL[] {
     FROM invoice_items WHERE company_id = invoices.company_id AND invoice_id = invoices.id AND deleted = 0)`
   const paid = sql`(SELECT json_group_array(amount_cents)
     FROM payments WHERE company_id = invoices.company_id AND invoice_id = invoices.id)`
-  const invoice = sql`(SELECT json_array(${INVOICE.row}, json(${TAX.rowOrNull}),
-      ${only(hasTotals && !wants(expand, 'invoice_items'), lines)}, ${only(hasTotals && !wants(expand, 'payments'), paid)})
-    FROM invoices LEFT JOIN taxes ON ${isOfInvoice} WHERE invoices.company_id = orders.company_id
-      AND invoices.project_id = orders.id AND invoices.deleted <= orders.deleted)`
+  const invoice = sql`CASE WHEN invoices.id IS NOT NULL THEN json_array(${INVOICE.row}, json(${TAX.rowOrNull}),
+    ${only(hasTotals && !wants(expand, 'invoice_items'), lines)}, ${only(hasTotals && !wants(expand, 'payments'), paid)}) END`
   const client = sql`(SELECT ${CLIENT.row} FROM clients
     WHERE clients.company_id = orders.company_id AND clients.id = orders.client_id)`
   const status = sql`(SELECT ${STATUS.row} FROM order_statuses WHERE ${isOfStatus})`

@@ -2,24 +2,30 @@ import { operation } from '../../kernel/api/endpoint.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import * as invoices from './invoice-contract.ts'
-import { paymentOf, paymentRemovalOf, replacementOf } from './invoice-queries.ts'
+import { paymentOf, paymentRemovalOf } from './invoice-queries.ts'
 import { presentChange, presentItem, presentOrder, presentPayment } from './present.ts'
 import type { ChangedRow, OrderRow } from './queries.ts'
-import { changeOf, creationOf, deletionOf } from './write-queries.ts'
+import { type Changed, changeOf, creationOf, deletionOf, orderReplacementOf, replacementOf } from './write-queries.ts'
 
 /** The changes of orders, for routes of their own and for batches. */
 export const operations = [
-  operation(
-    contract.createOrder,
-    ({ body }, context) => creationOf(context, body),
-    (row) => replyWhole([row]),
-  ),
+  operation(contract.createOrder, ({ body }, context) => creationOf(context, body), replyWhole),
   operation(contract.updateOrder, ({ params, body }, context) => changeOf(context, params.id, body), replyChanged),
+  operation(
+    contract.putOrder,
+    ({ params, body }, context) => orderReplacementOf(context, params.external_id, body),
+    replyChanged,
+  ),
   operation(contract.deleteOrder, ({ params }, context) => deletionOf(context, params.id), replyChanged),
   operation(
     invoices.putInvoiceItems,
     ({ params, body }, context) => replacementOf(context, params.id, body.items),
-    ({ change, items }) => replyInvoice(change, { invoice_items: items.map(presentItem) }),
+    (row) => {
+      const { body, version } = replyChanged(row)
+      const { invoice, invoice_items } = body
+      if (!invoice || !invoice_items) throw unusable('invoice_missing')
+      return { body: { invoice, invoice_items }, version }
+    },
   ),
   operation(
     invoices.createPayment,
@@ -39,9 +45,14 @@ export function replyWhole(rows: OrderRow[]) {
   return { body, version: body.project.version }
 }
 
-function replyChanged(row: ChangedRow | undefined) {
+function replyChanged(row: Changed | undefined) {
   if (!row) throw notFound('Order')
-  return { body: presentChange(row), version: row.project.version }
+  const { invoice_items, payments } = row
+  const lists = {
+    ...(invoice_items && { invoice_items: invoice_items.map(presentItem) }),
+    ...(payments && { payments: payments.map(presentPayment) }),
+  }
+  return { body: { ...presentChange(row), ...lists }, version: row.project.version }
 }
 
 function replyInvoice<T>(change: ChangedRow, part: T) {

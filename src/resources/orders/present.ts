@@ -64,7 +64,11 @@ export function presentOrder(rows: OrderRow[]): Order | undefined {
 }
 
 /** The elements of a list, ordered by id. */
-function elementsOf<T extends { id: number }>(rows: OrderRow[], name: ListName, decode: (json: string) => T): T[] {
+function elementsOf<T extends { id: number }>(
+  rows: OrderRow[],
+  name: ListName,
+  decode: (json: string | unknown[]) => T,
+): T[] {
   return rows.flatMap(({ list, element }) => (list === name ? [decode(element)] : [])).sort((a, b) => a.id - b.id)
 }
 

@@ -94,6 +94,9 @@ export const LISTS = {
 
 export type ListName = keyof typeof LISTS
 
+/** The JSON of an element, or what was parsed from it. */
+type Element = string | unknown[]
+
 /**
  * An order with its client, invoice, tax, status and accounting, to be selected from: one row unless it is deleted. A
  * deleted order's invoice is deleted with it.
@@ -123,9 +126,9 @@ export function orderRows({ companyId, orderId }: Which, isDeletedToo = false) {
     UNION ALL SELECT 'payments', ${LISTS.payments.row} FROM ${payments} WHERE ${ofInvoice}
     UNION ALL SELECT 'artworks', ${LISTS.artworks.row} FROM ${artworks} WHERE company_id = ${companyId} AND project_id = ${orderId})`
   return orm
-    .select({ ...SINGLE, list: sql<ListName | null>`NULL`.as('list'), element: sql<string>`NULL`.as('element') })
+    .select({ ...SINGLE, list: sql<ListName | null>`NULL`.as('list'), element: sql<Element>`NULL`.as('element') })
     .from(single({ companyId, orderId }, isDeletedToo))
-    .unionAll(orm.select({ ...NULLS, list: sql<ListName | null>`list`, element: sql<string>`element` }).from(elements))
+    .unionAll(orm.select({ ...NULLS, list: sql<ListName | null>`list`, element: sql<Element>`element` }).from(elements))
 }
 
 const isOfOrder = and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id))
@@ -137,7 +140,7 @@ export const isOfStatus = and(
 
 export type OrderRow = Results<[ReturnType<typeof orderRows>]>[0][number]
 
-/** Selects a new order, which has no elements yet, as JSON for {@link decodeNewOrder}. */
+/** Selects a new order without its lists, as JSON for {@link decodeNewOrder}. */
 export function newOrderJson(p: Which): SQL {
   const parts = [
     PROJECT.row,
@@ -154,9 +157,10 @@ type Of<Name extends keyof AccountingRow> = AccountingRow[Name]
 type AccountingJson = [Of<'state'>, Of<'lastError'>, Of<'stopReason'>, Of<'syncedAt'>]
 export type NewOrderJson = [unknown[], Values, Values, unknown[], Values, ...AccountingJson]
 
-export function decodeNewOrder(parts: NewOrderJson): OrderRow {
+/** @param lists its elements, as JSON */
+export function decodeNewOrder(parts: NewOrderJson, lists: Partial<Record<ListName, unknown[][] | null>>): OrderRow[] {
   const [project, invoice, tax, client, status, state, lastError, stopReason, syncedAt] = parts
-  return {
+  const order = {
     project: PROJECT.decode(project),
     invoice: INVOICE.decodeOrNull(invoice),
     tax: TAX.decodeOrNull(tax),
@@ -166,6 +170,10 @@ export function decodeNewOrder(parts: NewOrderJson): OrderRow {
     list: null,
     element: '',
   }
+  const elements = (Object.keys(LISTS) as ListName[]).flatMap((list) =>
+    (lists[list] ?? []).map((element) => ({ ...order, list, element })),
+  )
+  return [order, ...elements]
 }
 
 /**

@@ -41,6 +41,11 @@ describe('planOrder', () => {
     ['u dx', 'linked', '2 delete', [1]],
     ['dx', 'linked', 'nothing', []],
     ['d!', 'linked', '1 delete', []],
+    ['d u', 'linked', '1 update', [2]],
+    ['d u', 'absent', '1 create', [2]],
+    ['d! u', 'linked', '1 delete', []],
+    ['dx u', 'linked', '2 update', [1]],
+    ['d u d', 'linked', '3 delete', [1, 2]],
   ])('plans the rows `%s` of a remote that is %s as: %s, drops %o', (rows, remote, expected, dropped) => {
     const plan = planOrder(read(rows), remote)
     const next = plan.next

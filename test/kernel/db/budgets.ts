@@ -59,6 +59,8 @@ const ROWS: Record<string, Row[]> = {
     ['oldest 100', 110, 0, '/changes'],
     ['of the rarest type', 10_100, 0, '/changes?types=email_threads&per_page=1000'],
     ['only a cursor', 2, 0, '/changes?start=latest'],
+    ['oldest 100, with their objects', 430, 0, '/changes?expand=object'],
+    ['25 orders, with their objects', 5100, 0, '/changes?expand=object&per_page=25&types=orders'],
   ],
   listClients: [
     ['first page', 54, 0, '/clients'],
@@ -92,6 +94,7 @@ const ROWS: Record<string, Row[]> = {
     ['by email, deleted', 36, 15, '/clients/c103%40x.example', { body: { deleted: true } }],
     ['the same again', 26, 10, '/clients/102', { body: { website: 'y.example' } }],
   ],
+  deleteClient: [['by id', 36, 15, '/clients/104']],
   readClientByExternalId: [['unknown', 1, 0, '/clients/by-external-id/shop-1', NOT_FOUND]],
   putClient: [
     ['created, all fields', 56, 16, '/clients/by-external-id/shop-2', { body: { company_name: 'New', ...FIELDS } }],
@@ -119,6 +122,13 @@ const ROWS: Record<string, Row[]> = {
     ['search, every order a hit', 20000, 0, '/orders?q=order', { objectCalls: 2 }],
     ['search for a client with 1 order', 21, 0, '/orders?q=club%204321'],
     ['with totals and clients', 240, 0, '/orders?expand=totals,client'],
+    [
+      'with every part',
+      240,
+      0,
+      '/orders?expand=totals,client,invoice,invoice_items,payments,tax,order_status,artworks',
+    ],
+    ['100 with lines and payments', 1800, 0, '/orders?per_page=100&expand=invoice_items,payments'],
   ],
   readOrder: [
     ['1 line, payment and artwork', 24, 0, '/orders/4321'],
@@ -134,6 +144,7 @@ const ROWS: Record<string, Row[]> = {
     ['title', 53, 12, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
     ['all fields, with an event', 66, 19, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
     ['10 lines, 5 payments, 500 events', 75, 17, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
+    ['restored', 80, 22, '/orders/208', { ...WITH_EVENT, body: { deleted: false } }],
     ['unknown', 15, 0, '/orders/99999', { ...NOT_FOUND, body: { title: 'Changed' } }],
   ],
   deleteOrder: [

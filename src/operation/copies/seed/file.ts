@@ -2,8 +2,8 @@ import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
 import { accountingId, id as anyId, date, externalId, oneLine, text, trimmed } from '../../../kernel/api/contract.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
-import { AMOUNT_MAX, decimals, discountAmountType } from '../../../resources/orders/contract.ts'
-import { paidAt } from '../../../resources/orders/invoice-contract.ts'
+import { discountAmountType } from '../../../resources/orders/contract.ts'
+import { AMOUNT_MAX, decimals, paidAt } from '../../../resources/orders/element-contract.ts'
 import { field, integrationsFile } from './integrations-file.ts'
 
 /** Leaves room for ids that the API assigns above the highest one of a seed. */

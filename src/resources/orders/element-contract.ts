@@ -1,0 +1,99 @@
+import * as z from 'zod/mini'
+import { component, date, id, isoTime, text, trimmed } from '../../kernel/api/contract.ts'
+
+/** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
+export function decimals(places: number, min: number, max: number) {
+  const scale = 10 ** places
+  const isRounded = (value: number) =>
+    Math.abs(value - Math.round(value * scale) / scale) <= Math.abs(value) * 4 * Number.EPSILON
+  return z.number().check(z.minimum(min), z.maximum(max), z.refine(isRounded, `must have at most ${places} decimals`))
+}
+
+/** The highest amount, in currency units. */
+export const AMOUNT_MAX = 999_999_999.99
+
+/** Limits the elements of a list in a request. */
+const LIST_MAX = 500
+
+/** As JSON with its search text, which may be three times as long, a list stays below D1's 2 MB for one value. */
+export const LISTS_LIMIT_BYTES = 400_000
+
+const shortText = z.nullish(trimmed(255))
+
+const itemFields = {
+  title: trimmed(255),
+  description: z.nullish(text(0, 10_000)),
+  quantity: z._default(decimals(4, 0, 1_000_000), 1).check(z.meta({ default: 1 }), z.describe('At most 4 decimals.')),
+  unit_price: z
+    ._default(decimals(2, -AMOUNT_MAX, AMOUNT_MAX), 0)
+    .check(z.meta({ default: 0 }), z.describe('At most 2 decimals; negative for a credit.')),
+  taxable: z._default(z.boolean(), true).check(z.meta({ default: true })),
+  supplier: shortText,
+  style: shortText,
+  color: shortText,
+  size: shortText,
+  sku: shortText,
+}
+
+const ITEM_TOTAL = {
+  path: ['unit_price'],
+  when: ({ issues }: z.core.ParsePayload) => issues.length === 0,
+  error: `times \`quantity\` must be between -${AMOUNT_MAX} and ${AMOUNT_MAX}`,
+}
+const isPossibleTotal = (item: { quantity: number; unit_price: number }) =>
+  Math.abs(item.quantity * item.unit_price) <= AMOUNT_MAX
+
+const item = z
+  .strictObject({
+    id: z
+      .optional(id)
+      .check(z.describe('Of a line of this invoice, which keeps it. Without it the line is a new one.')),
+    ...itemFields,
+  })
+  .check(
+    z.refine(isPossibleTotal, ITEM_TOTAL),
+    z.meta({ id: 'NewInvoiceItem', description: 'A line of an invoice, as it is to be.' }),
+  )
+
+const itemOfOrder = z
+  .strictObject(itemFields)
+  .check(
+    z.refine(isPossibleTotal, ITEM_TOTAL),
+    z.meta({ id: 'NewOrderItem', description: 'A line of an order that is sent with it.' }),
+  )
+
+/** Two lines must not have one id. */
+const hasDistinctIds = (items: { id?: number | undefined }[]) => {
+  const ids = items.flatMap((item) => item.id ?? [])
+  return new Set(ids).size === ids.length
+}
+
+/** All lines of an invoice, in their order. */
+export const items = z
+  .array(item)
+  .check(z.maxLength(LIST_MAX), z.refine(hasDistinctIds, 'must not contain an `id` twice'))
+
+/** Stored in UTC. */
+const instant = z.pipe(
+  z.iso.datetime({ offset: true }),
+  z.transform((value) => isoTime(Date.parse(value))),
+)
+export const paidAt = z.union([date, instant], 'must be a date or a date-time with an offset')
+
+export const newPayment = component('NewPayment', 'A payment on the invoice of an order.', {
+  amount: decimals(2, 0.01, AMOUNT_MAX).check(z.describe('At most 2 decimals.')),
+  method: shortText,
+  paid_at: z.nullish(paidAt).check(z.describe('A date, or a date-time with an offset, which is stored in UTC.')),
+  note: z.nullish(text(0, 10_000)),
+})
+
+export type NewItem = z.output<typeof item>
+export type NewPayment = z.output<typeof newPayment>
+
+/** The lists of an order that is sent whole. */
+export const ordersLists = {
+  invoice_items: z
+    .optional(z.array(itemOfOrder).check(z.maxLength(LIST_MAX)))
+    .check(z.describe('The lines of the invoice, in their order.')),
+  payments: z.optional(z.array(newPayment).check(z.maxLength(LIST_MAX))).check(z.describe('Its payments.')),
+}
