@@ -135,6 +135,8 @@ CREATE TABLE `changes` (
 	`version` integer NOT NULL,
 	`at` integer NOT NULL,
 	`previous_updated_at` integer,
+	`old_status_id` integer,
+	`new_status_id` integer,
 	PRIMARY KEY(`company_id`, `sequence`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
@@ -186,6 +188,7 @@ CREATE TABLE `companies` (
 	`database` text,
 	`database_slot` integer,
 	`name` text NOT NULL,
+	`currency` text DEFAULT 'USD' NOT NULL,
 	`accounting_sync_enabled` integer DEFAULT false NOT NULL,
 	`suspended` integer DEFAULT false NOT NULL,
 	`deliveries_paused` integer DEFAULT false NOT NULL,
@@ -523,7 +526,8 @@ CREATE TABLE `webhook_endpoints` (
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-) WITHOUT ROWID;--> statement-breakpoint
+) WITHOUT ROWID;
+--> statement-breakpoint
 -- Written by hand from here on: drizzle-kit knows neither full-text tables nor triggers.
 -- Text comes folded from the application (src/kernel/db/search.ts), so the tokenizer compares as it is. A rowid is
 -- `(slot << 53) | id`: a company's rows are one range of rowids, so that a search never walks another company's hits.
@@ -741,12 +745,18 @@ END;
 --> statement-breakpoint
 CREATE TRIGGER orders_change AFTER UPDATE ON orders
 WHEN new.version <> old.version OR new.deleted <> old.deleted OR new.stored_bytes <> old.stored_bytes BEGIN
-  UPDATE companies SET last_change = last_change + (new.version <> old.version),
+  UPDATE companies SET last_change = last_change
+        + (new.version <> old.version) * (1 + (new.order_status_id IS NOT old.order_status_id)),
       order_count = order_count + old.deleted - new.deleted,
       stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
   INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
-    SELECT id, last_change, 'orders', new.id, iif(new.deleted, 'delete', 'update'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), old.updated_at
+    SELECT id, last_change - (new.order_status_id IS NOT old.order_status_id), 'orders', new.id,
+      iif(new.deleted, 'delete', 'update'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), old.updated_at
     FROM companies WHERE id = new.company_id AND new.version <> old.version;
+  INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at, old_status_id, new_status_id)
+    SELECT id, last_change, 'orders', new.id, 'status_changed', new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER),
+      old.updated_at, old.order_status_id, new.order_status_id
+    FROM companies WHERE id = new.company_id AND new.version <> old.version AND new.order_status_id IS NOT old.order_status_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER invoices_insert AFTER INSERT ON invoices BEGIN
@@ -762,6 +772,10 @@ CREATE TRIGGER payments_insert AFTER INSERT ON payments BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER invoices_update AFTER UPDATE ON invoices WHEN new.stored_bytes <> old.stored_bytes BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER payments_update AFTER UPDATE ON payments WHEN new.stored_bytes <> old.stored_bytes BEGIN
   UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id;
 END;
 --> statement-breakpoint

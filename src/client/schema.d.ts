@@ -133,7 +133,7 @@ export interface paths {
         put?: never;
         /**
          * Create an order
-         * @description Creates the order and its default invoice, with the next invoice number of the company, in one transaction. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.
+         * @description Creates the order and its default invoice, with the next invoice number of the company, and the `invoice_items` and `payments` that are sent, in one transaction: at most 500 of each and 400,000 bytes. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response. The body may have up to 400000 bytes.
          *
          *     Permission: `orders:write`.
          */
@@ -171,11 +171,33 @@ export interface paths {
         head?: never;
         /**
          * Update an order
-         * @description Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.
+         * @description Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. `invoice_items` replaces all lines, as `putInvoiceItems` does. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other. The body may have up to 400000 bytes.
          *
          *     Permission: `orders:write`.
          */
         patch: operations["updateOrder"];
+        trace?: never;
+    };
+    "/orders/by-external-id/{external_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Create or replace an order by your own id
+         * @description Creates the order with this `external_id` and its invoice, or replaces every field of the one that has it, in one transaction: a field that is left out gets the value that a new order has, and a deleted order is restored. What is left out of `status_id`, `invoice_items` and `payments` stays. Lines and payments that are sent replace the stored ones in their order, the first the first one, so that sent twice they are neither doubled nor written again. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412. 409 for lines or payments of an order that has no invoice. The body may have up to 400000 bytes.
+         *
+         *     Permission: `orders:write`.
+         */
+        put: operations["putOrder"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/order-statuses": {
@@ -251,7 +273,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List the payments of an order
+         * @description In the order of their ids.
+         *
+         *     Permission: `orders:read`.
+         */
+        get: operations["listPayments"];
         put?: never;
         /**
          * Record a payment
@@ -285,7 +313,13 @@ export interface paths {
         delete: operations["deletePayment"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Correct a payment
+         * @description Changes only the fields that are sent; `amount_paid` and `balance_due` of the invoice follow.
+         *
+         *     Permission: `orders:write`.
+         */
+        patch: operations["updatePayment"];
         trace?: never;
     };
     "/changes": {
@@ -297,7 +331,7 @@ export interface paths {
         };
         /**
          * Follow every change
-         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.
+         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them; an update that changes the status of an order is followed by `status_changed`. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.
          *
          *     Any token.
          */
@@ -548,8 +582,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create and update many clients and orders
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation cannot refer to what another one of the batch creates. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.
+         * Change many clients, orders and thread contexts
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.
          *
          *     Any token.
          */
@@ -590,6 +624,8 @@ export interface components {
             company: {
                 id: number;
                 name: string;
+                /** @description Of all amounts: an ISO 4217 code. */
+                currency: string;
             };
             token: {
                 id: number;
@@ -648,18 +684,20 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description Changes of clients and orders. */
+        /** @description Changes of clients, orders and thread contexts. */
         Batch: {
             operations: components["schemas"]["BatchOperation"][];
         };
         /** @description One change: what its own request would be. */
         BatchOperation: {
             /** @enum {unknown} */
-            method: "POST" | "PATCH" | "PUT";
-            /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update, `/clients/by-external-id/{external_id}` to create or replace. */
+            method: "POST" | "PATCH" | "PUT" | "DELETE";
+            /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update or delete, `/clients/by-external-id/{external_id}` or `/orders/by-external-id/{external_id}` to create or replace; also `/orders/{id}/invoice-items`, `/orders/{id}/payments`, `/orders/{id}/payments/{payment_id}` and `/mail/threads/{legacyThreadId}`. */
             path: string;
-            /** @description The body of the request. */
-            body: components["schemas"]["NewClient"] | components["schemas"]["NewOrder"] | components["schemas"]["ClientChanges"] | components["schemas"]["OrderChanges"] | components["schemas"]["WholeClient"];
+            /** @description The body of the request; left out for DELETE. In place of any value it may have `{ "$ref": "0.client.id" }`: the value that the result of an earlier operation has at this path, here `client.id` of the first. */
+            body?: components["schemas"]["NewClient"] | components["schemas"]["NewOrder"] | components["schemas"]["ClientChanges"] | components["schemas"]["OrderChanges"] | components["schemas"]["WholeClient"] | components["schemas"]["WholeOrder"] | components["schemas"]["NewInvoiceItems"] | components["schemas"]["NewPayment"] | components["schemas"]["PaymentChanges"] | components["schemas"]["ThreadContextBody"] | {
+                [key: string]: unknown;
+            };
             /** @description The `If-Match` of the request: versions in double quotes. */
             if_match?: string;
         };
@@ -671,9 +709,24 @@ export interface components {
             body: components["schemas"]["Order"] | {
                 project: components["schemas"]["Project"];
                 invoice: components["schemas"]["Invoice"] | null;
+                /** @description Where lines were sent. */
+                invoice_items?: components["schemas"]["InvoiceItem"][];
+                /** @description Where payments were sent. */
+                payments?: components["schemas"]["Payment"][];
+            } | {
+                project: components["schemas"]["Project"];
+                invoice: components["schemas"]["Invoice"] | null;
+                /** @description Where lines were sent. */
+                invoice_items?: components["schemas"]["InvoiceItem"][];
             } | {
                 client: components["schemas"]["Client"];
-            } | components["schemas"]["ErrorResponse"];
+            } | {
+                invoice: components["schemas"]["Invoice"];
+                invoice_items: components["schemas"]["InvoiceItem"][];
+            } | {
+                payment: components["schemas"]["Payment"];
+                invoice: components["schemas"]["Invoice"];
+            } | components["schemas"]["ThreadContext"] | components["schemas"]["ErrorResponse"];
             /** @description Operations with the same number were committed together; null where nothing was changed. */
             transaction: number | null;
         };
@@ -684,10 +737,10 @@ export interface components {
             description: string | null;
             price: number | null;
         };
-        /** @description A create, update or delete: read the object for its content. */
+        /** @description A create, update or delete, or a new status: read the object for its content. */
         Change: {
             /** @enum {string} */
-            type: "clients" | "orders";
+            type: "clients";
             id: number;
             /**
              * @description `delete` for every change that leaves it deleted; an `update` may restore what was deleted.
@@ -698,6 +751,23 @@ export interface components {
             version: number;
             /** Format: date-time */
             time: string;
+        } | {
+            /** @enum {string} */
+            type: "orders";
+            id: number;
+            /**
+             * @description As of other types; `status_changed` follows the `update` that changed the status.
+             * @enum {string}
+             */
+            operation: "create" | "update" | "delete" | "status_changed";
+            /** @description The version that the change made. */
+            version: number;
+            /** Format: date-time */
+            time: string;
+            /** @description Of `status_changed`: the status before; null for none. */
+            old_status_id?: number | null;
+            /** @description Of `status_changed`: the status since; null for none. */
+            new_status_id?: number | null;
         } | {
             /** @enum {string} */
             type: "email_threads";
@@ -867,7 +937,7 @@ export interface components {
         /** @description The body of a message: a change of the feed. */
         Event: {
             /** @enum {string} */
-            type: "client.created" | "client.updated" | "client.deleted" | "order.created" | "order.updated" | "order.deleted" | "email_thread.created" | "email_thread.updated" | "email_thread.deleted";
+            type: "client.created" | "client.updated" | "client.deleted" | "order.created" | "order.updated" | "order.deleted" | "order.status_changed" | "email_thread.created" | "email_thread.updated" | "email_thread.deleted";
             /**
              * Format: date-time
              * @description When the change was made.
@@ -1073,10 +1143,36 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
-            /** @description Your own id of the order, unique in the company. */
-            external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
+            /** @description Your own id of the order, unique in the company. */
+            external_id?: string | null;
+            /** @description The lines of the invoice, in their order. */
+            invoice_items?: components["schemas"]["NewOrderItem"][];
+            /** @description Its payments. */
+            payments?: components["schemas"]["NewPayment"][];
+        };
+        /** @description A line of an order that is sent with it. */
+        NewOrderItem: {
+            title: string;
+            description?: string | null;
+            /**
+             * @description At most 4 decimals.
+             * @default 1
+             */
+            quantity: number;
+            /**
+             * @description At most 2 decimals; negative for a credit.
+             * @default 0
+             */
+            unit_price: number;
+            /** @default true */
+            taxable: boolean;
+            supplier?: string | null;
+            style?: string | null;
+            color?: string | null;
+            size?: string | null;
+            sku?: string | null;
         };
         /** @description A payment on the invoice of an order. */
         NewPayment: {
@@ -1144,10 +1240,12 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
-            /** @description Your own id of the order, unique in the company. */
-            external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
+            /** @description Your own id of the order, unique in the company. */
+            external_id?: string | null;
+            /** @description All lines of the invoice, as `putInvoiceItems` takes them. */
+            invoice_items?: components["schemas"]["NewInvoiceItem"][];
             /** @description `false` brings a deleted order and its invoice back, `true` deletes them. */
             deleted?: boolean;
         };
@@ -1195,6 +1293,15 @@ export interface components {
             method: string | null;
             paid_at: string | null;
             note: string | null;
+        };
+        /** @description The fields of a payment to change. */
+        PaymentChanges: {
+            /** @description At most 2 decimals. */
+            amount?: number;
+            method?: string | null;
+            /** @description A date, or a date-time with an offset, which is stored in UTC. */
+            paid_at?: (string) | null;
+            note?: string | null;
         };
         /** @description A URL to download one file from, and the file. */
         PresignedDownload: {
@@ -1471,6 +1578,43 @@ export interface components {
             tax_exempt_reason?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
+        };
+        /** @description All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are. */
+        WholeOrder: {
+            title: string;
+            client_id: number;
+            /** @description Also the private note of the accounting system. */
+            description?: string | null;
+            /** @description An ISO date is recommended; stored as sent. */
+            start_date?: string;
+            /**
+             * Format: date
+             * @description Also copied to the due date of the invoice.
+             */
+            deadline?: string;
+            /** @description A status of the company. */
+            status_id?: number;
+            /** @description Shown to the customer on the invoice. */
+            client_notes?: string | null;
+            /** @description A tax of the company; 0 or null for none. */
+            tax_id?: number | null;
+            tax_exempt?: boolean;
+            tax_exempt_reason?: string | null;
+            /** @description Percent (0–100) or currency units; at most 2 decimals. */
+            discount_amount?: number;
+            /**
+             * @description `fixed` and `amount` mean `fixed_amount`.
+             * @enum {string}
+             */
+            discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
+            /** @enum {string} */
+            discount_type?: "before_tax" | "after_tax";
+            /** @description Overrides, for this request, the company’s setting of accounting sync. */
+            accounting_sync_enabled?: boolean;
+            /** @description The lines of the invoice, in their order. */
+            invoice_items?: components["schemas"]["NewOrderItem"][];
+            /** @description Its payments. */
+            payments?: components["schemas"]["NewPayment"][];
         };
         /** @description Every error has this form, whatever its status. */
         ErrorResponse: {
@@ -1945,7 +2089,8 @@ export interface operations {
                      * @example {
                      *       "company": {
                      *         "id": 1,
-                     *         "name": "Ridgeline Custom Apparel"
+                     *         "name": "Ridgeline Custom Apparel",
+                     *         "currency": "USD"
                      *       },
                      *       "token": {
                      *         "id": 1,
@@ -3228,6 +3373,8 @@ export interface operations {
                     "application/json": {
                         project: components["schemas"]["Project"];
                         invoice: components["schemas"]["Invoice"] | null;
+                        /** @description Where lines were sent. */
+                        invoice_items?: components["schemas"]["InvoiceItem"][];
                     };
                 };
             };
@@ -3235,6 +3382,155 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    putOrder: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
+                "If-Match"?: string;
+                /** @description `*` only creates: 412 where the client exists, and nothing is changed. */
+                "If-None-Match"?: "*";
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description Your own id of the order, percent-encoded.
+                 * @example shop-1042
+                 */
+                external_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "title": "Staff hoodies",
+                 *       "client_id": 17,
+                 *       "invoice_items": [
+                 *         {
+                 *           "title": "Hoodie, navy",
+                 *           "quantity": 12,
+                 *           "unit_price": 28
+                 *         }
+                 *       ],
+                 *       "payments": [
+                 *         {
+                 *           "amount": 50
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["WholeOrder"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag--version"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "project": {
+                     *         "id": 82,
+                     *         "title": "Staff hoodies",
+                     *         "client_id": 17,
+                     *         "description": null,
+                     *         "start_date": null,
+                     *         "deadline": null,
+                     *         "order_status_id": 1,
+                     *         "client_notes": null,
+                     *         "created_date": "2026-11-20",
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z",
+                     *         "deleted": false,
+                     *         "external_id": "shop-1042",
+                     *         "version": 1
+                     *       },
+                     *       "invoice": {
+                     *         "id": 82,
+                     *         "project_id": 82,
+                     *         "number": "1082",
+                     *         "due_date": null,
+                     *         "tax_id": null,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "discount_amount": 0,
+                     *         "discount_amount_type": "percentage",
+                     *         "discount_type": "before_tax",
+                     *         "subtotal": 336,
+                     *         "discount_total": 0,
+                     *         "tax_total": 0,
+                     *         "total": 336,
+                     *         "amount_paid": 50,
+                     *         "balance_due": 286,
+                     *         "deleted": false
+                     *       },
+                     *       "invoice_items": [
+                     *         {
+                     *           "id": 800,
+                     *           "invoice_id": 82,
+                     *           "title": "Hoodie, navy",
+                     *           "description": null,
+                     *           "quantity": 12,
+                     *           "unit_price": 28,
+                     *           "total": 336,
+                     *           "taxable": true,
+                     *           "supplier": null,
+                     *           "style": null,
+                     *           "color": null,
+                     *           "size": null,
+                     *           "sku": null,
+                     *           "position": 1,
+                     *           "deleted": false
+                     *         }
+                     *       ],
+                     *       "payments": [
+                     *         {
+                     *           "id": 803,
+                     *           "invoice_id": 82,
+                     *           "amount": 50,
+                     *           "method": null,
+                     *           "paid_at": null,
+                     *           "note": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        project: components["schemas"]["Project"];
+                        invoice: components["schemas"]["Invoice"] | null;
+                        /** @description Where lines were sent. */
+                        invoice_items?: components["schemas"]["InvoiceItem"][];
+                        /** @description Where payments were sent. */
+                        payments?: components["schemas"]["Payment"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["BodyTooLarge"];
@@ -3614,6 +3910,65 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listPayments: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The id of the order (project).
+                 * @example 44
+                 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "amount": 756,
+                     *           "method": "check",
+                     *           "paid_at": "2026-06-12T18:52:00.000Z",
+                     *           "note": "Deposit"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Payment"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     createPayment: {
         parameters: {
             query?: never;
@@ -3798,6 +4153,108 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             412: components["responses"]["PreconditionFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updatePayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The id of the order (project).
+                 * @example 44
+                 */
+                id: number;
+                /**
+                 * @description The id of the payment.
+                 * @example 802
+                 */
+                payment_id: number;
+            };
+            cookie?: never;
+        };
+        /** @description The fields of a payment to change. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "note": "Second instalment"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PaymentChanges"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag--version"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "payment": {
+                     *         "id": 802,
+                     *         "invoice_id": 44,
+                     *         "amount": 100,
+                     *         "method": "card",
+                     *         "paid_at": "2026-06-20T12:00:00.000Z",
+                     *         "note": "Second instalment"
+                     *       },
+                     *       "invoice": {
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "discount_amount": 0,
+                     *         "discount_amount_type": "fixed_amount",
+                     *         "discount_type": "before_tax",
+                     *         "subtotal": 1512,
+                     *         "discount_total": 0,
+                     *         "tax_total": 124.74,
+                     *         "total": 1636.74,
+                     *         "amount_paid": 856,
+                     *         "balance_due": 780.74,
+                     *         "deleted": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        payment: components["schemas"]["Payment"];
+                        invoice: components["schemas"]["Invoice"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -5337,7 +5794,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description Changes of clients and orders. */
+        /** @description Changes of clients, orders and thread contexts. */
         requestBody: {
             content: {
                 /**

@@ -29,6 +29,8 @@ export type ClientChanges = Schemas['ClientChanges']
 export type FullOrder = Schemas['Order']
 export type OrderFields = Required<Schemas['OrderChanges']>
 export type NewOrder = Schemas['NewOrder']
+/** All fields of an order: what is left out gets the value of a new order, but a status and a list stay. */
+export type WholeOrder = Schemas['WholeOrder']
 export type OrderChanges = Schemas['OrderChanges']
 export type OrderAnswer = Body<'updateOrder'>
 export type Project = Schemas['Project']
@@ -84,9 +86,13 @@ export type OrderListQuery = CallOptions &
   Omit<Query<'listOrders'>, 'client_id' | 'status' | 'expand'> & {
     client_id?: Id
     status?: Id | readonly Id[]
-    expand?: readonly ('totals' | 'client')[]
+    expand?: readonly Expansion[]
   }
-/** `totals` and `client` are there as far as they were expanded. */
+/** What a list can add to its orders. */
+export type Expansion =
+  | ('totals' | 'client' | 'invoice' | 'invoice_items')
+  | ('payments' | 'tax' | 'order_status' | 'artworks')
+/** Parts are there as far as they were expanded. */
 export type ListedOrder = Schemas['ListedOrder']
 export type Totals = Schemas['OrderTotals']
 
@@ -117,13 +123,25 @@ export type PresignedDownload = Omit<Schemas['PresignedDownload'], 'expiresIn'> 
 
 /** `ifMatch` is a version or an `etag`, as with the operation's own method. */
 export type BatchOperation = { ifMatch?: number | string } & (
-  | { method: 'POST'; path: '/clients'; body: NewClient }
-  | { method: 'POST'; path: '/orders'; body: NewOrder }
-  | { method: 'PATCH'; path: `/clients/${number}`; body: ClientChanges }
-  | { method: 'PATCH'; path: `/orders/${number}`; body: OrderChanges }
-  /** The external id is percent-encoded. */
-  | { method: 'PUT'; path: `/clients/by-external-id/${string}`; body: WholeClient }
+  | { method: 'POST'; path: '/clients'; body: Referring<NewClient> }
+  | { method: 'POST'; path: '/orders'; body: Referring<NewOrder> }
+  | { method: 'POST'; path: `/orders/${number}/payments`; body: Referring<NewPayment> }
+  | { method: 'PATCH'; path: `/clients/${number}`; body: Referring<ClientChanges> }
+  | { method: 'PATCH'; path: `/orders/${number}`; body: Referring<OrderChanges> }
+  | { method: 'PATCH'; path: `/orders/${number}/payments/${number}`; body: Referring<Schemas['PaymentChanges']> }
+  | { method: 'PUT'; path: `/orders/${number}/invoice-items`; body: Referring<Schemas['NewInvoiceItems']> }
+  /** External ids and thread ids are percent-encoded. */
+  | { method: 'PUT'; path: `/clients/by-external-id/${string}`; body: Referring<WholeClient> }
+  | { method: 'PUT'; path: `/orders/by-external-id/${string}`; body: Referring<WholeOrder> }
+  | { method: 'PUT'; path: `/mail/threads/${string}`; body: Referring<ThreadContextBody> }
+  | { method: 'DELETE'; path: `/clients/${number}` | `/orders/${number}` | `/orders/${number}/payments/${number}` }
 )
+/** Stands for a value in the result of an earlier operation of the batch: `{ $ref: '0.client.id' }`. */
+export type Reference = { $ref: `${number}.${string}` }
+/** A body in which any value may be a reference. */
+export type Referring<T> = {
+  [Name in keyof T]: T[Name] extends (infer E)[] | undefined ? Referring<E>[] : T[Name] | Reference
+}
 /** The status and body that the operation would have by itself, and the number of its database transaction. */
 export type BatchResult = Schemas['BatchResult']
 export type BatchAnswer = Body<'runBatch'>

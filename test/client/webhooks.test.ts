@@ -56,7 +56,13 @@ it('a message of the service is verified with its secret and, after a rotation, 
   const first = rotateSecret(null, now)
   const second = rotateSecret(first, now)
   const change = { type: 'clients', entity_id: '7', operation: 'delete', version: 3, at: now } as const
-  const body = bodyOf({ ...change, account_email: null, legacy_thread_id: null })
+  const body = bodyOf({
+    ...change,
+    account_email: null,
+    legacy_thread_id: null,
+    old_status_id: null,
+    new_status_id: null,
+  })
   const headers = signedHeaders(second, 'msg_1', body, now)
   for (const { secret } of [first, second]) {
     const data = { type: 'clients', id: 7, operation: 'delete', version: 3, time: new Date(now).toISOString() }

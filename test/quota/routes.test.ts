@@ -46,6 +46,13 @@ const WRITES: Write[] = [
   ['createOrder', 'POST', () => '/orders', () => ({ title: 'New', client_id: ids.client })],
   ['updateOrder', 'PATCH', () => `/orders/${ids.order}`, () => ({ title: 'Longer title' })],
   ['updateOrder', 'PATCH', () => `/orders/${ids.order}`, () => ({ title: 'Shirts' })],
+  ['putOrder', 'PUT', () => '/orders/by-external-id/shop-1', () => ({ title: 'New', client_id: ids.client })],
+  [
+    'updateOrder',
+    'PATCH',
+    () => `/orders/${ids.order}`,
+    () => ({ invoice_items: Array(9).fill({ title: 'A', description: 'x'.repeat(9_000) }) }),
+  ],
   [
     'putInvoiceItems',
     'PUT',
@@ -53,6 +60,7 @@ const WRITES: Write[] = [
     () => ({ items: Array(9).fill({ title: 'A', description: 'x'.repeat(9_000) }) }),
   ],
   ['createPayment', 'POST', () => `/orders/${ids.order}/payments`, () => ({ amount: 1 })],
+  ['updatePayment', 'PATCH', () => `/orders/${ids.order}/payments/${ids.payment}`, () => ({ note: 'x'.repeat(9_000) })],
   ['putThreadContext', 'PUT', () => '/mail/threads/t2', () => ({ client_id: ids.client })],
   [
     'putThreadContext',
@@ -80,7 +88,7 @@ const DELETIONS: Write[] = [
   ['deleteOrder', 'DELETE', () => `/orders/${ids.order}`],
   ['deleteThreadContext', 'DELETE', () => '/mail/threads/t1'],
   ['deleteEmailThread', 'DELETE', () => '/mail/email-threads/t1?account_email=box@x.example'],
-  ['updateClient', 'PATCH', () => `/clients/${ids.client}`, () => ({ deleted: true })],
+  ['deleteClient', 'DELETE', () => `/clients/${ids.client}`],
 ]
 
 const titled = (writes: Write[]) => writes.map((write, index): [string, number, Write] => [write[0], index, write])

@@ -4,9 +4,8 @@ import { beforeAll, expect, it } from 'vitest'
 import { runWrite, runWrites } from '../../src/kernel/db/idempotency.ts'
 import { CHANGE_BYTES } from '../../src/kernel/db/stored-bytes.ts'
 import { creationOf as createClient } from '../../src/resources/clients/queries.ts'
-import { replaceThreadContext } from '../../src/resources/mail/context-queries.ts'
-import { replacementOf as putLines } from '../../src/resources/orders/invoice-queries.ts'
-import { creationOf as createOrder } from '../../src/resources/orders/write-queries.ts'
+import { replacementOf as putContext } from '../../src/resources/mail/context-queries.ts'
+import { creationOf as createOrder, replacementOf as putLines } from '../../src/resources/orders/write-queries.ts'
 import { sql, type TestCompany } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
 import { mintPair, readStored } from './support.ts'
@@ -51,7 +50,10 @@ const clients = (lengths: readonly number[]) => async (context: Context) => {
     const fields = { ...names, email, phone: `(555) ${random.between(1e6, 9e6)}`, website: text() }
     return (own: Context) => createClient(own, fields)
   })
-  await runWrites(context, builds)
+  await runWrites(
+    context,
+    builds.map((build) => ({ build })),
+  )
 }
 
 /** An order whose invoice has so many lines. */
@@ -75,13 +77,13 @@ const order = (lines: number, lengths: readonly number[]) => async (context: Con
     sku: textOf(random, 8),
   }))
   const own = { ...context, idempotency: null }
-  await runWrite(own, putLines(own, made.project.id, items as Parameters<typeof putLines>[2]))
+  await runWrite(own, putLines(own, made[0]?.project.id ?? 0, items as Parameters<typeof putLines>[2]))
 }
 
 const threadContext = (elements: number, length: number) => async (context: Context) => {
   const participants_data = Array.from({ length: elements }, () => ({ name: textOf(random, length) }))
   const body = { client_id: context.companyId * 10_000_000 + 1, participants_data }
-  await replaceThreadContext(context, random.hex(16), body as Parameters<typeof replaceThreadContext>[2])
+  await runWrite(context, putContext(context, random.hex(16), body as Parameters<typeof putContext>[2]))
 }
 
 let now = Date.UTC(2026, 10, 1)

@@ -9,12 +9,13 @@ import {
   creationOf as createClient,
   replacementOf as putClient,
 } from '../../src/resources/clients/queries.ts'
-import { contextDeletionOf, replaceThreadContext } from '../../src/resources/mail/context-queries.ts'
-import { paymentOf, paymentRemovalOf, replacementOf as putLines } from '../../src/resources/orders/invoice-queries.ts'
+import { contextDeletionOf, replacementOf as putContext } from '../../src/resources/mail/context-queries.ts'
+import { paymentOf, paymentRemovalOf } from '../../src/resources/orders/invoice-queries.ts'
 import {
   changeOf as changeOrder,
   creationOf as createOrder,
   deletionOf as deleteOrder,
+  replacementOf as putLines,
 } from '../../src/resources/orders/write-queries.ts'
 import { type Home, sqlIn } from '../support/app.ts'
 import type { Random } from '../support/random.ts'
@@ -132,7 +133,12 @@ export class Work {
         return changeClient(own, { id: client }, { deleted: false, website: name() })
       }
     })
-    return (await runWrites(context, builds)).filter((outcome) => 'value' in outcome).length
+    return (
+      await runWrites(
+        context,
+        builds.map((build) => ({ build })),
+      )
+    ).filter((outcome) => 'value' in outcome).length
   }
 
   /** One write. It may be refused. @returns whether it was carried out */
@@ -168,7 +174,7 @@ export class Work {
               accounting_sync_enabled: true,
             }),
           )
-          this.orders.push(made.project.id)
+          this.orders.push(made[0]?.project.id ?? 0)
           break
         }
         case 5:
@@ -209,11 +215,12 @@ export class Work {
           const orders_data = this.orders.slice(0, random.between(0, 4)).map((id) => ({ id }))
           // The contract refuses one that links to nothing.
           if (!client && orders_data.length === 0) return false
-          await replaceThreadContext(context, legacy, {
+          const write = putContext(context, legacy, {
             client_id: client || null,
             orders_data,
             participants_data,
-          } as Parameters<typeof replaceThreadContext>[2])
+          } as Parameters<typeof putContext>[2])
+          await run(write)
           break
         }
         case 11:

@@ -106,7 +106,7 @@ class Round {
         break
       }
       const { operation } = item
-      if (operation === null || !this.endpoint.event_types.includes(message.eventTypeOf({ ...item, operation }))) {
+      if (operation === null || !this.endpoint.event_types.includes(message.eventTypeOf(item.type, operation))) {
         if (item.isStored) this.outcome.done.push(item)
       } else if (item.isBehind || this.blocked.has(object)) {
         if (!item.isStored) this.keep(item, null)
@@ -155,7 +155,7 @@ class Round {
     this.keep({ ...item, attempts, first_attempt_at }, nextAt ?? nowMs, error)
     if (result.status === 'gone') this.outcome.disabledReason = `The endpoint responded with ${error}.`
     else if (nextAt === null) {
-      const change = `${message.eventTypeOf(item)} of ${item.entity_id}`
+      const change = `${message.eventTypeOf(item.type, item.operation)} of ${item.entity_id}`
       this.outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
     } else this.countInitialFailure(error)
   }

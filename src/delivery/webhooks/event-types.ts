@@ -1,7 +1,19 @@
 /** Objects whose changes are sent, by their name in the feed of changes. */
-export const OBJECTS = { clients: 'client', orders: 'order', email_threads: 'email_thread' } as const
-export const VERBS = { create: 'created', update: 'updated', delete: 'deleted' } as const
+const OBJECTS = { clients: 'client', orders: 'order', email_threads: 'email_thread' } as const
+const VERBS = { create: 'created', update: 'updated', delete: 'deleted' } as const
 
-export const EVENT_TYPES = Object.values(OBJECTS).flatMap((object) =>
-  Object.values(VERBS).map((verb) => `${object}.${verb}` as const),
-)
+type EventType =
+  | `${(typeof OBJECTS)[keyof typeof OBJECTS]}.${(typeof VERBS)[keyof typeof VERBS]}`
+  | typeof STATUS_CHANGED
+
+const STATUS_CHANGED = 'order.status_changed'
+
+export const EVENT_TYPES: EventType[] = Object.values(OBJECTS).flatMap((object) => [
+  ...Object.values(VERBS).map((verb) => `${object}.${verb}` as const),
+  ...(object === 'order' ? ([STATUS_CHANGED] as const) : []),
+])
+
+/** The type of a change's message. */
+export function eventTypeOf(type: keyof typeof OBJECTS, operation: keyof typeof VERBS | 'status_changed'): EventType {
+  return operation === 'status_changed' ? STATUS_CHANGED : `${OBJECTS[type]}.${VERBS[operation]}`
+}

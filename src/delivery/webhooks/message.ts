@@ -2,23 +2,19 @@ import { Buffer } from 'node:buffer'
 import { createHmac, randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
 import { type ChangeRow, presentChange } from '../../resources/changes/present.ts'
-import { OBJECTS, VERBS } from './event-types.ts'
+import { eventTypeOf } from './event-types.ts'
 
-export { EVENT_TYPES } from './event-types.ts'
+export { EVENT_TYPES, eventTypeOf } from './event-types.ts'
 
 // Messages by the Standard Webhooks convention: https://www.standardwebhooks.com
 
 /** A row of the feed. */
 export type FeedChange = ChangeRow & { sequence: number }
 
-export function eventTypeOf({ type, operation }: Pick<ChangeRow, 'type' | 'operation'>) {
-  return `${OBJECTS[type]}.${VERBS[operation]}` as const
-}
-
 /** The body of a change's message, the same for every attempt. */
 export function bodyOf(change: ChangeRow): string {
   const data = presentChange(change)
-  return JSON.stringify({ type: eventTypeOf(change), timestamp: data.time, data })
+  return JSON.stringify({ type: eventTypeOf(change.type, change.operation), timestamp: data.time, data })
 }
 
 /** The `webhook-id` of a change for an endpoint: the same for every attempt and replay. */

@@ -61,6 +61,8 @@ const itemColumns = (source: SQL) => ({
   operation: sql<Item['operation']>`${source}.operation`.as('item_operation'),
   version: sql<number>`${source}.version`.as('item_version'),
   at: sql<number>`${source}.at`.as('item_at'),
+  old_status_id: sql<number | null>`${source}.old_status_id`.as('item_old_status_id'),
+  new_status_id: sql<number | null>`${source}.new_status_id`.as('item_new_status_id'),
   account_email: sql<string | null>`t.account_email`.as('item_account_email'),
   legacy_thread_id: sql<string | null>`t.legacy_thread_id`.as('item_legacy_thread_id'),
 })

@@ -208,6 +208,9 @@ export const date = z.iso.date()
 /** A date-time in a response: UTC, with milliseconds and `Z`. */
 export const dateTime = z.iso.datetime({ precision: 3 })
 
+/** The code of a currency. */
+export const currency = z.string().check(z.regex(/^[A-Z]{3}$/, 'must be an ISO 4217 code such as USD'))
+
 /** An amount in the company's currency, with at most 2 decimals. */
 export const amount = z.number()
 

@@ -106,34 +106,42 @@ type Conditions = { companyId: number; ifMatch: string | null; ifNoneMatch: stri
  *   version than `If-Match` names
  */
 export async function runWrite<T>(context: WriteContext, write: Write<T>): Promise<T> {
-  const [outcome] = await runWrites(context, [() => write])
+  const [outcome] = await runWrites(context, [{ build: () => write }])
   if (!outcome) throw new Error('A write had no outcome.')
   if ('error' in outcome) throw outcome.error
   return outcome.value
 }
 
-/** Builds one of several writes, in the context of its position and of its transaction's time. */
-type Build<T, C extends WriteContext> = (context: C) => Write<T>
+/** One of several writes. */
+export interface Planned<T, C extends WriteContext> {
+  /** Builds it in the context of its position and of its transaction's time. @throws ApiError for one that is no write */
+  build: (context: C, outcomeOf: (position: number) => Result<T>) => Write<T>
+  /** The positions of earlier writes whose outcomes it is built from: it runs in a later transaction than these. */
+  needs?: readonly number[]
+  /** Its characters that are indexed. */
+  weight?: number
+}
 
+type Result<T> = { value: T } | { error: ApiError }
 /** The outcome of a write. Writes with the same `transaction`, from 1, were committed together. */
 export type Outcome<T> = { value: T; transaction: number } | { error: ApiError }
 
-type Item<T, C extends WriteContext> = { position: number; build: Build<T, C>; weight: number }
-type Done<T> = { position: number; at: number; isRepeated?: true } & ({ value: T } | { error: ApiError })
+type Item<T, C extends WriteContext> = { position: number; build: (context: C) => Write<T>; weight: number }
+type Done<T> = { position: number; at: number; isRepeated?: true } & Result<T>
 
 /** Limits the indexed characters of a transaction, which blocks all other statements. */
 const WEIGHT_MAX = 40_000
 
 /**
- * Runs writes in their order: in one batch, or in several if they are too large or the database refuses one of them. Writes
- * that an earlier request with the same key committed are not repeated. An error stands for an operation that is no write.
+ * Runs writes: those that need no other in their order, then those that need only these, and so on. Each group is one
+ * batch, or several if it is too large or the database refuses one of its writes. Writes that an earlier request with the
+ * same key committed are not repeated.
  *
  * @throws ApiError 400 when the key is that of another request
  */
 export async function runWrites<T, C extends WriteContext>(
   context: C,
-  builds: readonly (Build<T, C> | ApiError)[],
-  weights: readonly number[] = [],
+  plan: readonly Planned<T, C>[],
 ): Promise<Outcome<T>[]> {
   let last = 0
   // Stored results of one transaction share a time, by which a repeated request groups them alike.
@@ -141,22 +149,48 @@ export async function runWrites<T, C extends WriteContext>(
     last = Math.max(last + 1, last === 0 ? context.now : Date.now())
     return last
   }
-  const items = builds.flatMap((build, position) =>
-    build instanceof ApiError ? [] : [{ position, build, weight: weights[position] ?? 0 }],
-  )
-  const { idempotency } = context
-  const done = await runAll(context, items, nextTime, idempotency)
-  if (idempotency) idempotency.isReplayed = done.length > 0 && done.every(({ isRepeated }) => isRepeated)
-  const times = done.flatMap((each) => ('value' in each ? [each.at] : []))
+  const done = new Map<number, Done<T>>()
+  const ran: Done<T>[] = []
+  const outcomeOf = (position: number): Result<T> => {
+    const outcome = done.get(position)
+    if (!outcome) throw new Error('A write had no outcome.')
+    return outcome
+  }
+  while (done.size < plan.length) {
+    const ready: Item<T, C>[] = []
+    const refused: Done<T>[] = []
+    for (const [position, { build, needs = [], weight = 0 }] of plan.entries()) {
+      if (done.has(position) || !needs.every((each) => done.has(each))) continue
+      const item = { position, weight, build: (own: C) => build(own, outcomeOf) }
+      const error = errorOf(() => item.build(context))
+      if (error) refused.push({ position, at: 0, error })
+      else ready.push(item)
+    }
+    const results = await runAll(context, ready, nextTime, context.idempotency)
+    ran.push(...results)
+    for (const each of [...refused, ...results]) done.set(each.position, each)
+  }
+  if (context.idempotency) {
+    context.idempotency.isReplayed = ran.length > 0 && ran.every(({ isRepeated }) => isRepeated)
+  }
+  const times = ran.flatMap((each) => ('value' in each ? [each.at] : []))
   const transactions = [...new Set(times)].sort((a, b) => a - b)
-  const byPosition = new Map(done.map((each) => [each.position, each]))
-  return builds.map((build, position) => {
-    const each = byPosition.get(position)
-    if (build instanceof ApiError) return { error: build }
-    if (!each) throw new Error('A write had no outcome.')
-    if ('error' in each) return { error: each.error }
-    return { value: each.value, transaction: transactions.indexOf(each.at) + 1 }
+  return plan.map((_, position) => {
+    const each = outcomeOf(position) as Done<T>
+    return 'error' in each
+      ? { error: each.error }
+      : { value: each.value, transaction: transactions.indexOf(each.at) + 1 }
   })
+}
+
+function errorOf(work: () => unknown): ApiError | null {
+  try {
+    work()
+    return null
+  } catch (error) {
+    if (error instanceof ApiError) return error
+    throw error
+  }
 }
 
 /** @param key of the request, until its stored results are looked up */

@@ -50,6 +50,8 @@ export const companies = sqliteTable(
     database: text(),
     database_slot: integer(),
     name: text().notNull(),
+    /** The currency of all amounts: an ISO 4217 code. */
+    currency: text().notNull().default('USD'),
     accounting_sync_enabled: flag(),
     suspended: flag(),
     /** Whether events and changes wait until an operator resumes their delivery. */
@@ -648,11 +650,14 @@ export const changes = sqliteTable(
     /** The number of a client or order, the UUID of an email thread. */
     entity_id: text().notNull(),
     /** A row that is deleted after the change has `delete`. */
-    operation: text({ enum: ['create', 'update', 'delete'] }).notNull(),
+    operation: text({ enum: ['create', 'update', 'delete', 'status_changed'] }).notNull(),
     version: integer().notNull(),
     at: integer().notNull(),
     /** The row's `updated_at` before the change; null of a created one. */
     previous_updated_at: integer(),
+    /** The order's status before and after `status_changed`, which follows the order's `update`; null for none. */
+    old_status_id: integer(),
+    new_status_id: integer(),
   },
   (t) => [primaryKey({ columns: [t.company_id, t.sequence] }), index('changes_at').on(t.at)],
 )

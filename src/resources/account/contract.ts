@@ -11,7 +11,11 @@ export const readAccount = defineContract({
   tag: 'Account',
   permission: null,
   response: component('Account', 'The company and the token of the request, and its limits.', {
-    company: z.strictObject({ id, name: z.string() }),
+    company: z.strictObject({
+      id,
+      name: z.string(),
+      currency: z.string().check(z.describe('Of all amounts: an ISO 4217 code.')),
+    }),
     token: z.strictObject({
       id,
       name: z.string(),
@@ -48,7 +52,7 @@ export const published: Published = {
       description: 'What the token of the request stands for. A first request that needs nothing but a valid token.',
       example: {
         response: {
-          company: { id: 1, name: 'Ridgeline Custom Apparel' },
+          company: { id: 1, name: 'Ridgeline Custom Apparel', currency: 'USD' },
           token: {
             id: 1,
             name: 'sample (dev)',

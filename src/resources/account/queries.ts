@@ -9,6 +9,7 @@ const ofCompany = prepare((p: Placeholders<'companyId'>) =>
   orm
     .select({
       name: companies.name,
+      currency: companies.currency,
       mail_bytes: companies.mail_bytes,
       mail_quota_bytes: companies.mail_quota_bytes,
       stored_bytes: storedBytes.as('stored'),

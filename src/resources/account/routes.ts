@@ -10,10 +10,10 @@ import { findAccount } from './queries.ts'
 export const routes = [
   route(contract.readAccount, async (_input, context) => {
     const { company, token } = await findAccount(context)
-    const { name, ...stored } = company
+    const { name, currency, ...stored } = company
     const { id, permissions, expiresAt } = context.token
     return {
-      company: { id: context.companyId, name },
+      company: { id: context.companyId, name, currency },
       token: {
         id,
         name: token.name,

@@ -1,9 +1,34 @@
 import * as z from 'zod/mini'
 import { component, defineContract, type Published } from '../../kernel/api/contract.ts'
 import { createClient, createdClient } from '../clients/contract.ts'
-import { createOrder, updateOrder } from '../orders/contract.ts'
+import { putThreadContext } from '../mail/contract.ts'
+import { createOrder, putOrder, updateOrder } from '../orders/contract.ts'
+import { createPayment, putInvoiceItems } from '../orders/invoice-contract.ts'
 
 export const OPERATIONS_MAX = 100
+
+/** The operations that a batch may contain. */
+export const BATCHED: readonly string[] = [
+  'createClient',
+  'updateClient',
+  'deleteClient',
+  'putClient',
+  'createOrder',
+  'updateOrder',
+  'deleteOrder',
+  'putOrder',
+  'putInvoiceItems',
+  'createPayment',
+  'updatePayment',
+  'deletePayment',
+  'putThreadContext',
+]
+
+/** The schemas of their bodies, by name. */
+const BODIES = [
+  ...['NewClient', 'NewOrder', 'ClientChanges', 'OrderChanges', 'WholeClient', 'WholeOrder', 'NewInvoiceItems'],
+  ...['NewPayment', 'PaymentChanges', 'ThreadContextBody'],
+]
 
 /** Refers to a named schema of the published description. */
 const reference = (name: string) => ({ $ref: `#/$defs/${name}` })
@@ -11,8 +36,9 @@ const reference = (name: string) => ({ $ref: `#/$defs/${name}` })
 /** Any value passes: an invalid body is an error of its operation, not of the batch. */
 const operationBody = z.unknown().check(
   z.meta({
-    description: 'The body of the request.',
-    anyOf: ['NewClient', 'NewOrder', 'ClientChanges', 'OrderChanges', 'WholeClient'].map(reference),
+    description:
+      'The body of the request; left out for DELETE. In place of any value it may have `{ "$ref": "0.client.id" }`: the value that the result of an earlier operation has at this path, here `client.id` of the first.',
+    anyOf: [...BODIES.map(reference), { type: 'object', additionalProperties: true }],
   }),
 )
 
@@ -21,22 +47,22 @@ const errorResponse = z.unknown().check(z.meta(reference('ErrorResponse')))
 
 const operation = component('BatchOperation', 'One change: what its own request would be.', {
   // Any value passes, as for `body`: an unknown method is an error of its operation.
-  method: z.unknown().check(z.meta({ enum: ['POST', 'PATCH', 'PUT'] })),
+  method: z.unknown().check(z.meta({ enum: ['POST', 'PATCH', 'PUT', 'DELETE'] })),
   path: z
     .string()
     .check(
       z.maxLength(2_000),
       z.describe(
-        '`/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update, `/clients/by-external-id/{external_id}` to create or replace.',
+        '`/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update or delete, `/clients/by-external-id/{external_id}` or `/orders/by-external-id/{external_id}` to create or replace; also `/orders/{id}/invoice-items`, `/orders/{id}/payments`, `/orders/{id}/payments/{payment_id}` and `/mail/threads/{legacyThreadId}`.',
       ),
     ),
-  body: operationBody,
+  body: z.optional(operationBody),
   if_match: z.optional(
     z.string().check(z.maxLength(2_000), z.describe('The `If-Match` of the request: versions in double quotes.')),
   ),
 })
 
-const batch = component('Batch', 'Changes of clients and orders.', {
+const batch = component('Batch', 'Changes of clients, orders and thread contexts.', {
   operations: z.array(operation).check(z.minLength(1), z.maxLength(OPERATIONS_MAX)),
 })
 
@@ -46,7 +72,16 @@ const result = component('BatchResult', 'What became of one operation.', {
   status: z.int().check(z.describe('The status that its own request would have had.')),
   body: z
     // A full order comes first, since it fits the two after it as well.
-    .union([createOrder.response, updateOrder.response, createClient.response, errorResponse])
+    .union([
+      createOrder.response,
+      putOrder.response,
+      updateOrder.response,
+      createClient.response,
+      putInvoiceItems.response,
+      createPayment.response,
+      putThreadContext.response,
+      errorResponse,
+    ])
     .check(z.describe('The body of that response; an error’s where the status is not 200.')),
   transaction: z
     .nullable(z.int().check(z.positive()))
@@ -69,15 +104,15 @@ export const runBatch = defineContract({
 })
 
 export const published: Published = {
-  tag: 'Many changes of clients and orders in one request.',
+  tag: 'Many changes of clients, orders and thread contexts in one request.',
   endpoints: [runBatch],
   document: () => {
     const client = createdClient()
     return {
       runBatch: {
-        summary: 'Create and update many clients and orders',
+        summary: 'Change many clients, orders and thread contexts',
         description:
-          'Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation cannot refer to what another one of the batch creates. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.',
+          'Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.',
         example: {
           body: {
             operations: [

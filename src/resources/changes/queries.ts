@@ -28,7 +28,7 @@ export interface ChangePage {
 const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'limit'>) => {
   const oldest = sql`(SELECT min(sequence) FROM changes WHERE company_id = ${p.companyId})`
   const first = sql`max(CAST(${p.after} AS INTEGER), coalesce(${oldest}, 1) - 1)`
-  const { sequence, type, entity_id, operation, version, at } = changes
+  const { sequence, type, entity_id, operation, version, at, old_status_id, new_status_id } = changes
   return [
     orm
       .select({ last: companies.last_change, oldest: sql<number | null>`${oldest}`.as('oldest') })
@@ -42,6 +42,8 @@ const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'li
         operation,
         version,
         at,
+        old_status_id,
+        new_status_id,
         account_email: threadColumn('account_email'),
         legacy_thread_id: threadColumn('legacy_thread_id'),
       })

@@ -1,11 +1,10 @@
 import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { type Actor, actorOf, auditEntry } from '../../kernel/db/audit.ts'
+import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
-import { checkQuota, throwQuotaRefusal } from '../../kernel/db/quota.ts'
 import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
 import type { CursorPosition } from '../../kernel/http/cursor.ts'
 import { invalid } from '../../kernel/http/errors.ts'
@@ -120,51 +119,66 @@ export async function listThreadContexts(
   return { rows: listed, next: last ? [last.threadId] : null }
 }
 
-const replacement = prepareBatch((p: Values) => {
+const MEMBERS = sql.join(
+  COLUMNS.map((name) => sql.raw(`'${name}', ${name}`)),
+  sql`, `,
+)
+
+const replacement = prepareNamed((p: Values) => {
   const problems = problemsOf(p)
   const isValid = sql`NOT EXISTS (${problems})`
   const times = { fetched_at: p.now, updated_at: p.now }
   const values = { ...p, ...times, legacy_thread_id: p.legacyThreadId }
   const created = { ...values, company_id: p.companyId, thread_id: threadIdOf(p) }
   const { thread_id: _, ...replaced } = assignments(threadContexts, values)
-  return [
-    insertRow(threadContexts, created, sql`WHERE ${isValid}`).onConflictDoUpdate({
+  return {
+    context: insertRow(threadContexts, created, sql`WHERE ${isValid}`).onConflictDoUpdate({
       target: [company_id, thread_id],
       set: { ...replaced, version: sql`${threadContexts.version} + 1` },
     }),
-    auditEntry(p, 'thread_context.write', sql`${p.legacyThreadId}`, sql`changes() > 0`),
-    orm.delete(threadContexts).where(sql`${hasLegacyId(p)} AND ${thread_id} <> ${threadIdOf(p)} AND ${isValid}`),
-    selectNewest(p),
-    orm.select({ path: sql<string>`path` }).from(sql`(${problems})`),
-  ]
+    audit: auditEntry(p, 'thread_context.write', sql`${p.legacyThreadId}`, sql`changes() > 0`),
+    others: orm
+      .delete(threadContexts)
+      .where(sql`${hasLegacyId(p)} AND ${thread_id} <> ${threadIdOf(p)} AND ${isValid}`),
+    result: resultStatement(
+      p,
+      sql`json_array(json((SELECT json_object(${MEMBERS}) FROM ${selectNewest(p)})),
+        json((SELECT json_group_array(path) FROM (${problems}))))`,
+    ),
+  }
 })
 
 /**
- * Makes this the only context with its legacy id, if all ids in it are the company's.
- *
- * @throws ApiError 400 naming each id that is not the company's or is deleted
+ * Makes this the only context with its legacy id, if all ids in it are the company's. Reading its result throws an
+ * ApiError 400 naming each id that is not the company's or is deleted.
  */
-export async function replaceThreadContext(context: RequestContext, legacyThreadId: string, body: NewThreadContext) {
-  const { companyId, tokenId, now } = actorOf(context)
-  const [, , , [row], problems] = await context.db
-    .writeIdempotent([...replacement(valuesOf(context, legacyThreadId, body)), checkQuota({ companyId, tokenId, now })])
-    .catch(throwQuotaRefusal)
-  if (problems.length > 0) {
-    throw invalid(
-      problems.map(({ path }) => ({ path, message: MESSAGES[path] ?? 'is not of this company, or is deleted' })),
-    )
+export function replacementOf(
+  context: RequestContext,
+  legacyThreadId: string,
+  body: NewThreadContext,
+): Write<ThreadContextRow> {
+  return {
+    statements: replacement(valuesOf(context, legacyThreadId, body)),
+    isIdempotent: true,
+    read: (result) => {
+      const [row, problems]: [ThreadContextRow | null, string[]] = JSON.parse(result ?? '[null,[]]')
+      if (problems.length > 0) {
+        throw invalid(
+          problems.map((path) => ({ path, message: MESSAGES[path] ?? 'is not of this company, or is deleted' })),
+        )
+      }
+      if (!row) throw new Error('The context that was written is not found.')
+      return row
+    },
   }
-  if (!row) throw new Error('The context that was written is not found.')
-  return row
 }
 
 const MESSAGES: Record<string, string> = { thread_id: 'is the thread_id of a context with another legacy id' }
 
 const deletion = prepareNamed((p: Which & Placeholders<Actor, KeyName>) => {
   const isFound = sql`EXISTS (SELECT 1 FROM ${threadContexts} WHERE ${hasLegacyId(p)} AND ${isTied()})`
-  const members = COLUMNS.map((name) => sql.raw(`'${name}', ${name}`))
   return {
-    result: resultStatement(p, sql`SELECT json_object(${sql.join(members, sql`, `)}) FROM ${selectNewest(p)}`),
+    result: resultStatement(p, sql`SELECT json_object(${MEMBERS}) FROM ${selectNewest(p)}`),
     audit: auditEntry(p, 'thread_context.delete', sql`${p.legacyThreadId}`, isFound),
     contexts: orm.delete(threadContexts).where(sql`${hasLegacyId(p)} AND ${isFound}`),
   }
@@ -182,13 +196,15 @@ export function contextDeletionOf(
   }
 }
 
-type Values = { [Name in keyof ReturnType<typeof valuesOf>]: Placeholder }
+type Values = { [Name in Exclude<keyof ReturnType<typeof valuesOf>, KeyName>]: Placeholder } & Partial<
+  Record<KeyName, Placeholder>
+>
 
 function valuesOf(context: RequestContext, legacyThreadId: string, body: NewThreadContext) {
   const { thread_id = null, sender_email = null, client_id, selected_order_id } = body
   const json = Object.fromEntries(JSON_COLUMNS.map((name) => [name, textOf(body[name], JSON.stringify)]))
   return {
-    ...actorOf(context),
+    ...writerOf(context),
     legacyThreadId,
     thread_id,
     sender_email,

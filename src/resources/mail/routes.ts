@@ -1,10 +1,10 @@
 import { route } from '../../kernel/api/endpoint.ts'
 import { openList } from '../../kernel/api/paging.ts'
 import { runWrite } from '../../kernel/db/idempotency.ts'
-import { invalid, notFound } from '../../kernel/http/errors.ts'
+import { notFound } from '../../kernel/http/errors.ts'
 import { SMALL_BODY_BYTES } from '../../kernel/http/memory.ts'
-import type { NewThreadContext } from './context-input.ts'
-import { contextDeletionOf, findThreadContext, listThreadContexts, replaceThreadContext } from './context-queries.ts'
+import { refuseOtherCompanies } from './context-input.ts'
+import { contextDeletionOf, findThreadContext, listThreadContexts, replacementOf } from './context-queries.ts'
 import * as contract from './contract.ts'
 import { contextText, jsonResponse, listResponse, summaryText } from './responses.ts'
 import { listThreads, threadDeletionOf } from './summary-queries.ts'
@@ -20,7 +20,7 @@ export const routes = [
 
   route(contract.putThreadContext, async ({ params, body }, context) => {
     refuseOtherCompanies(context.companyId, body)
-    return jsonResponse(contextText(await replaceThreadContext(context, params.legacyThreadId, body)))
+    return jsonResponse(contextText(await runWrite(context, replacementOf(context, params.legacyThreadId, body))))
   }),
 
   route(contract.deleteThreadContext, async ({ params }, context) => {
@@ -61,19 +61,3 @@ export const routes = [
     announcedBytes < SMALL_BODY_BYTES ? undefined : prefetchHashes(context, legacyThreadId),
   ),
 ]
-
-/** @throws ApiError 400 naming each element of another company: a read would omit it */
-function refuseOtherCompanies(companyId: number, body: NewThreadContext): void {
-  const elements = [
-    { path: 'client_data', element: body.client_data },
-    ...(body.clients_data ?? []).map((element, index) => ({ path: `clients_data.${index}`, element })),
-    ...(body.orders_data ?? []).map((element, index) => ({ path: `orders_data.${index}`, element })),
-  ]
-  const accepted = ['null', `${companyId}`, `"${companyId}"`]
-  const issues = elements.flatMap(({ path, element }) =>
-    ['company_id', 'companyId']
-      .filter((name) => !accepted.includes(JSON.stringify(element?.[name] ?? null)))
-      .map((name) => ({ path: `${path}.${name}`, message: 'must be the token’s company, or left out' })),
-  )
-  if (issues.length > 0) throw invalid(issues)
-}

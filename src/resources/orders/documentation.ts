@@ -187,6 +187,21 @@ const createdOrder = {
   accounting: { status: 'pending', last_error: null, synced_at: null },
 }
 
+const newItem = { title: 'Hoodie, navy', quantity: 12, unit_price: 28 }
+const createdItem = {
+  ...exampleItem,
+  ...newItem,
+  id: 800,
+  invoice_id: 82,
+  description: null,
+  total: 336,
+  supplier: null,
+  style: null,
+  color: null,
+  size: null,
+  sku: null,
+}
+
 /** The invoice with that payment, before its discount. */
 const paidInvoice = { ...exampleOrder.invoice, amount_paid: 856, balance_due: 780.74 }
 
@@ -215,7 +230,7 @@ export const published: Published = {
     createOrder: {
       summary: 'Create an order',
       description:
-        'Creates the order and its default invoice, with the next invoice number of the company, in one transaction. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.',
+        'Creates the order and its default invoice, with the next invoice number of the company, and the `invoice_items` and `payments` that are sent, in one transaction: at most 500 of each and 400,000 bytes. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.',
       example: {
         body: newOrder,
         response: createdOrder,
@@ -230,13 +245,37 @@ export const published: Published = {
     updateOrder: {
       summary: 'Update an order',
       description:
-        'Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.',
+        'Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. `invoice_items` replaces all lines, as `putInvoiceItems` does. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.',
       example: {
         params: { id: '44' },
         body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },
         response: {
           project: { ...exampleProject, order_status_id: 11, version: 4 },
           invoice: { ...discountedInvoice, amount_paid: 856, balance_due: 617.07 },
+        },
+      },
+    },
+    putOrder: {
+      summary: 'Create or replace an order by your own id',
+      description:
+        'Creates the order with this `external_id` and its invoice, or replaces every field of the one that has it, in one transaction: a field that is left out gets the value that a new order has, and a deleted order is restored. What is left out of `status_id`, `invoice_items` and `payments` stays. Lines and payments that are sent replace the stored ones in their order, the first the first one, so that sent twice they are neither doubled nor written again. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412. 409 for lines or payments of an order that has no invoice.',
+      example: {
+        params: { external_id: 'shop-1042' },
+        body: { title: 'Staff hoodies', client_id: 17, invoice_items: [newItem], payments: [{ amount: 50 }] },
+        response: {
+          project: { ...createdProject, id: 82, title: 'Staff hoodies', description: null, external_id: 'shop-1042' },
+          invoice: {
+            ...createdInvoice,
+            id: 82,
+            project_id: 82,
+            number: '1082',
+            subtotal: 336,
+            total: 336,
+            amount_paid: 50,
+            balance_due: 286,
+          },
+          invoice_items: [createdItem],
+          payments: [{ id: 803, invoice_id: 82, amount: 50, method: null, paid_at: null, note: null }],
         },
       },
     },
@@ -264,6 +303,11 @@ export const published: Published = {
         response: { invoice: paidInvoice, invoice_items: exampleOrder.invoice_items },
       },
     },
+    listPayments: {
+      summary: 'List the payments of an order',
+      description: 'In the order of their ids.',
+      example: { params: { id: '44' }, response: { data: exampleOrder.payments } },
+    },
     createPayment: {
       summary: 'Record a payment',
       description:
@@ -272,6 +316,15 @@ export const published: Published = {
         params: { id: '44' },
         body: newPayment,
         response: { payment: examplePayment, invoice: paidInvoice },
+      },
+    },
+    updatePayment: {
+      summary: 'Correct a payment',
+      description: 'Changes only the fields that are sent; `amount_paid` and `balance_due` of the invoice follow.',
+      example: {
+        params: { id: '44', payment_id: '802' },
+        body: { note: 'Second instalment' },
+        response: { payment: { ...examplePayment, note: 'Second instalment' }, invoice: paidInvoice },
       },
     },
     deletePayment: {

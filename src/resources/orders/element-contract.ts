@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, date, id, isoTime, text, trimmed } from '../../kernel/api/contract.ts'
+import { component, date, id, isoTime, namesAField, text, trimmed } from '../../kernel/api/contract.ts'
 
 /** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
 export function decimals(places: number, min: number, max: number) {
@@ -80,15 +80,25 @@ const instant = z.pipe(
 )
 export const paidAt = z.union([date, instant], 'must be a date or a date-time with an offset')
 
-export const newPayment = component('NewPayment', 'A payment on the invoice of an order.', {
+const paymentFields = {
   amount: decimals(2, 0.01, AMOUNT_MAX).check(z.describe('At most 2 decimals.')),
   method: shortText,
   paid_at: z.nullish(paidAt).check(z.describe('A date, or a date-time with an offset, which is stored in UTC.')),
   note: z.nullish(text(0, 10_000)),
-})
+}
+
+export const newPayment = component('NewPayment', 'A payment on the invoice of an order.', paymentFields)
+
+export const paymentChanges = z
+  .strictObject({ ...paymentFields, amount: z.optional(paymentFields.amount) })
+  .check(
+    namesAField,
+    z.meta({ id: 'PaymentChanges', description: 'The fields of a payment to change.', minProperties: 1 }),
+  )
 
 export type NewItem = z.output<typeof item>
 export type NewPayment = z.output<typeof newPayment>
+export type PaymentFields = z.output<typeof paymentChanges>
 
 /** The lists of an order that is sent whole. */
 export const ordersLists = {

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { component, defineContract, idText } from '../../kernel/api/contract.ts'
 import { invoice, invoiceItem, payment } from './contract.ts'
-import { items, LISTS_LIMIT_BYTES, newPayment } from './element-contract.ts'
+import { items, LISTS_LIMIT_BYTES, newPayment, paymentChanges } from './element-contract.ts'
 
 const orderId = { id: idText.check(z.describe('The id of the order (project).')) }
 const write = {
@@ -32,12 +32,30 @@ export const createPayment = defineContract({
   body: newPayment,
 })
 
-export const deletePayment = defineContract({
-  ...ofPayment,
-  method: 'DELETE',
-  path: '/orders/{id}/payments/{payment_id}',
-  operationId: 'deletePayment',
-  params: z.strictObject({ ...orderId, payment_id: idText.check(z.describe('The id of the payment.')) }),
+export const listPayments = defineContract({
+  tag: 'Orders',
+  permission: 'orders:read',
+  method: 'GET',
+  path: '/orders/{id}/payments',
+  operationId: 'listPayments',
+  params: z.strictObject(orderId),
+  response: z.strictObject({ data: z.array(payment) }),
+  errors: ['not_found'],
 })
 
-export const endpoints = [putInvoiceItems, createPayment, deletePayment]
+const onePayment = {
+  ...ofPayment,
+  path: '/orders/{id}/payments/{payment_id}',
+  params: z.strictObject({ ...orderId, payment_id: idText.check(z.describe('The id of the payment.')) }),
+} as const
+
+export const updatePayment = defineContract({
+  ...onePayment,
+  method: 'PATCH',
+  operationId: 'updatePayment',
+  body: paymentChanges,
+})
+
+export const deletePayment = defineContract({ ...onePayment, method: 'DELETE', operationId: 'deletePayment' })
+
+export const endpoints = [putInvoiceItems, listPayments, createPayment, updatePayment, deletePayment]

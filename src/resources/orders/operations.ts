@@ -2,9 +2,9 @@ import { operation } from '../../kernel/api/endpoint.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import * as invoices from './invoice-contract.ts'
-import { paymentOf, paymentRemovalOf } from './invoice-queries.ts'
+import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './invoice-queries.ts'
 import { presentChange, presentItem, presentOrder, presentPayment } from './present.ts'
-import type { ChangedRow, OrderRow } from './queries.ts'
+import type { OrderRow } from './queries.ts'
 import { type Changed, changeOf, creationOf, deletionOf, orderReplacementOf, replacementOf } from './write-queries.ts'
 
 /** The changes of orders, for routes of their own and for batches. */
@@ -27,15 +27,16 @@ export const operations = [
       return { body: { invoice, invoice_items }, version }
     },
   ),
+  operation(invoices.createPayment, ({ params, body }, context) => paymentOf(context, params.id, body), replyPaid),
   operation(
-    invoices.createPayment,
-    ({ params, body }, context) => paymentOf(context, params.id, body),
-    ({ change, payment }) => replyInvoice(change, { payment: presentPayment(payment) }),
+    invoices.updatePayment,
+    ({ params, body }, context) => paymentChangeOf(context, params.id, params.payment_id, body),
+    replyPaid,
   ),
   operation(
     invoices.deletePayment,
     ({ params }, context) => paymentRemovalOf(context, params.id, params.payment_id),
-    ({ change, payment }) => replyInvoice(change, { payment: presentPayment(payment) }),
+    replyPaid,
   ),
 ]
 
@@ -55,8 +56,8 @@ function replyChanged(row: Changed | undefined) {
   return { body: { ...presentChange(row), ...lists }, version: row.project.version }
 }
 
-function replyInvoice<T>(change: ChangedRow, part: T) {
+function replyPaid({ change, payment }: Paid) {
   const { invoice } = presentChange(change)
   if (!invoice) throw unusable('invoice_missing')
-  return { body: { ...part, invoice }, version: change.project.version }
+  return { body: { payment: presentPayment(payment), invoice }, version: change.project.version }
 }

@@ -1,11 +1,13 @@
 import { route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
-import { invalid } from '../../kernel/http/errors.ts'
+import { invalid, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { ELEMENTS_MAX } from './expand-queries.ts'
+import * as invoices from './invoice-contract.ts'
+import { findPayments } from './invoice-queries.ts'
 import { listOrders } from './list-queries.ts'
 import { operations, replyWhole } from './operations.ts'
-import { presentListed } from './present.ts'
+import { presentListed, presentPayment } from './present.ts'
 import { findOrder, findStatuses, findTaxes } from './queries.ts'
 
 /** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */
@@ -25,5 +27,10 @@ export const routes = [
   }),
   route(contract.listOrderStatuses, async (_input, context) => ({ data: await findStatuses(context) })),
   route(contract.listTaxes, async (_input, context) => ({ data: await findTaxes(context) })),
+  route(invoices.listPayments, async ({ params }, context) => {
+    const rows = await findPayments(context, params.id)
+    if (!rows) throw notFound('Order')
+    return { data: rows.map(presentPayment) }
+  }),
   ...operations.map(routeOf),
 ]

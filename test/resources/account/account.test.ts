@@ -10,7 +10,7 @@ describe('GET /me', () => {
     const token = await mintToken(company.id, [])
     const { status, body } = await call(token, 'GET', '/me')
     expect(status).toBe(200)
-    expect(body.company).toEqual({ id: company.id, name: `Company ${company.id}` })
+    expect(body.company).toEqual({ id: company.id, name: `Company ${company.id}`, currency: 'USD' })
     expect(body.token).toMatchObject({ permissions: [], expires_at: null })
     expect(body.limits).toMatchObject({ requests_per_minute: 300, database_ms_per_minute: 15_000, per_page_max: 100 })
   })

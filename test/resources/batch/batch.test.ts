@@ -101,12 +101,12 @@ describe('POST /batch', () => {
 
   it.each([
     ['GET', '/clients'],
-    ['DELETE', '/clients/1'],
+    ['DELETE', '/clients'],
     ['post', '/clients'],
     ['POST', '/clients/1'],
     ['PATCH', '/clients'],
-    ['POST', '/orders/1/payments'],
-    ['PUT', '/orders/1/invoice-items'],
+    ['PUT', '/orders/1/payments'],
+    ['PUT', '/mail/email-threads/t1'],
     ['POST', '/batch'],
     ['PATCH', '/clients/'],
     ['PATCH', '/clients/1?email=a@x.example'],
@@ -125,7 +125,6 @@ describe('POST /batch', () => {
     ['an empty list', [], 'operations'],
     ['101 operations', Array.from({ length: 101 }, () => create()), 'operations'],
     ['a text', ['a'], 'operations.0'],
-    ['no body', [{ method: 'POST', path: '/clients' }], 'operations.0.body'],
     ['an unknown field', [{ ...create(), id: 1 }], 'operations.0.id'],
     ['no method', [create(), { path: '/clients', body: {} }], 'operations.1.method'],
     ['a path that is no text', [{ ...create(), path: 1 }], 'operations.0.path'],
@@ -137,7 +136,7 @@ describe('POST /batch', () => {
     expect(await count('clients')).toBe(before)
   })
 
-  it.each(['DELETE', 'GET', '', 7, null, {}])(
+  it.each(['HEAD', 'GET', '', 7, null, {}])(
     'carries out the operations beside one with the method %j',
     async (method) => {
       const before = await count('clients')
@@ -370,5 +369,134 @@ describe('a batch that is sent again with its key', () => {
     const done = responses.filter(({ status }) => status === 200).map(({ body }) => JSON.stringify(body))
     expect(new Set(done).size).toBe(1)
     expect(responses.every(({ status }) => status === 200 || status === 409)).toBe(true)
+  })
+})
+
+describe('a batch whose operations name earlier results', () => {
+  const ref = ($ref: string) => ({ $ref })
+
+  it('creates clients with their orders, contexts and payments in few transactions', async () => {
+    const pairs = Array.from({ length: 20 }, (_, index): Sent[] => [
+      create(),
+      { method: 'POST', path: '/orders', body: { title: 'A', client_id: ref(`${2 * index}.client.id`) } },
+    ])
+    const context = {
+      client_id: ref('0.client.id'),
+      clients_data: [{ id: ref('0.client.id'), name: ref('0.client.company_name') }],
+      orders_data: [{ id: ref('1.project.id') }],
+      selected_order_id: ref('1.project.id'),
+    }
+    const operations = [...pairs.flat(), { method: 'PUT', path: '/mail/threads/batch-thread', body: context }]
+    const { body } = await run(operations)
+    expect(body.results.map(({ status }: { status: number }) => status)).toEqual(Array(41).fill(200))
+    expect(body.transactions).toBe(3)
+    for (let index = 0; index < 40; index += 2) {
+      expect(body.results[index + 1].body.project.client_id).toBe(body.results[index].body.client.id)
+    }
+    const [client, order] = body.results
+    const read = await company.call('GET', '/mail/threads/batch-thread')
+    expect(read.body).toMatchObject({
+      client_id: String(client.body.client.id),
+      clients_data: [{ id: client.body.client.id, name: 'Created' }],
+      selected_order_id: String(order.body.project.id),
+    })
+    expect(body.results[40].body).toEqual(read.body)
+  })
+
+  it('fails alone where the other failed, or where the reference is wrong', async () => {
+    const order = (client_id: unknown): Sent => ({ method: 'POST', path: '/orders', body: { title: 'A', client_id } })
+    const { body } = await run([
+      { method: 'POST', path: '/clients', body: {} },
+      order(ref('0.client.id')),
+      create(),
+      order(ref('2.client.id')),
+      order(ref('2.client.name')),
+      order(ref('2.client')),
+      order(ref('7.client.id')),
+      order(ref('7.project.id')),
+      order(ref('9.client.id')),
+      order(ref('client.id')),
+      order({ $ref: 2 }),
+      order(ref('2.client.company_name')),
+      order(ref('2.client.id')),
+    ])
+    const shape = body.results.map(({ status, body: each }: { status: number; body: Record<string, never> }) => {
+      const { error } = each as { error?: { details: { issues: { path: string; message: string }[] } } }
+      const [issue] = error?.details.issues ?? []
+      return [status, issue?.path, issue?.message]
+    })
+    const path = 'client_id.$ref'
+    expect(shape).toEqual([
+      [400, 'company_name', 'is required'],
+      [400, path, 'names operation 0, which failed'],
+      [200, undefined, undefined],
+      [200, undefined, undefined],
+      [400, path, 'names nothing in the result of operation 2'],
+      [400, path, 'names nothing in the result of operation 2'],
+      [400, path, 'must name an earlier operation: this one is 6, the first is 0'],
+      [400, path, 'must name an earlier operation: this one is 7, the first is 0'],
+      [400, path, 'must name an earlier operation: this one is 8, the first is 0'],
+      [400, path, 'must be the position of an earlier operation and a path in its result, such as 0.client.id'],
+      [400, path, 'must be the position of an earlier operation and a path in its result, such as 0.client.id'],
+      [400, 'client_id', 'must be a number, not the string "Created"'],
+      [200, undefined, undefined],
+    ])
+  })
+
+  it('is not repeated with the same key, wherever it was interrupted', async () => {
+    const key = { 'Idempotency-Key': fresh() }
+    const operations = [
+      create(),
+      { method: 'POST', path: '/orders', body: { title: 'A', client_id: ref('0.client.id') } },
+    ]
+    const first = await run(operations, key)
+    const [clients, orders] = [await count('clients'), await count('orders')]
+    const again = await run(operations, key)
+    expect(again.body).toEqual(first.body)
+    expect(again.headers.get('Idempotency-Replayed')).toBe('true')
+    await sql(
+      'DELETE FROM idempotency_keys WHERE company_id = ? AND key = ? AND position = 1',
+      company.id,
+      key['Idempotency-Key'],
+    )
+    const rest = await run(operations, key)
+    expect(rest.body.results[0]).toEqual(first.body.results[0])
+    expect(rest.body.results[1].body.project.client_id).toBe(first.body.results[0].body.client.id)
+    expect([await count('clients'), await count('orders')]).toEqual([clients, orders + 1])
+  })
+
+  it('takes every operation that a batch may contain', async () => {
+    const { body } = await run([
+      {
+        method: 'PUT',
+        path: '/orders/by-external-id/b-1',
+        body: { title: 'A', client_id: clientId, payments: [{ amount: 3 }] },
+      },
+    ])
+    const { project, payments } = body.results[0].body
+    const path = `/orders/${project.id}`
+    const more = await run([
+      { method: 'PUT', path: `${path}/invoice-items`, body: { items: [{ title: 'Tee' }] } },
+      { method: 'POST', path: `${path}/payments`, body: { amount: 2 } },
+      { method: 'PATCH', path: `${path}/payments/${payments[0].id}`, body: { amount: 4 } },
+      { method: 'DELETE', path: `${path}/payments/${payments[0].id}` },
+      { method: 'DELETE', path },
+      { method: 'DELETE', path: `/clients/${clientId}` },
+      { method: 'PATCH', path: `/clients/${clientId}`, body: { deleted: false } },
+    ])
+    expect(more.body.results.map(({ status }: { status: number }) => status)).toEqual(Array(7).fill(200))
+    expect(more.body.results[1].body.invoice.amount_paid).toBe(5)
+    expect(more.body.results[3].body.invoice.amount_paid).toBe(2)
+  })
+
+  it('refuses what its own request would by size or depth', async () => {
+    const invoice_items = Array(45).fill({ title: 'a', description: 'x'.repeat(9_000) })
+    const deep = JSON.parse(`${'['.repeat(600)}${']'.repeat(600)}`)
+    const { body } = await run([
+      { method: 'POST', path: '/orders', body: { title: 'a', client_id: clientId, invoice_items } },
+      { method: 'PUT', path: '/mail/threads/deep', body: { client_data: deep } },
+      create(),
+    ])
+    expect(body.results.map(({ status }: { status: number }) => status)).toEqual([413, 400, 200])
   })
 })

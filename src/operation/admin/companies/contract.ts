@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import {
   component,
+  currency,
   dateTime,
   defineContract,
   id,
@@ -18,6 +19,7 @@ const company = component('Company', 'A company of this deployment.', {
   name: z.string(),
   database: z.string().check(z.describe('The binding of the database that has its data.')),
   suspended: z.boolean().check(z.describe('Whether its tokens are refused.')),
+  currency,
   accounting_sync_enabled: z.boolean(),
   deliveries_paused: z.boolean().check(z.describe('Whether accounting events and webhooks wait.')),
   client_count: count,
@@ -63,6 +65,7 @@ export const updateCompany = defineContract({
     .strictObject({
       name: z.optional(trimmed(255)),
       suspended: z.optional(z.boolean()),
+      currency: z.optional(currency).check(z.describe('Only named by the API: amounts are not converted.')),
       accounting_sync_enabled: z.optional(z.boolean()),
       deliveries_paused: z.optional(z.boolean()),
       mail_quota_bytes: quota,
@@ -107,6 +110,7 @@ export const published: Published = {
       name: 'Ridgeline Custom Apparel',
       database: 'DB',
       suspended: false,
+      currency: 'USD',
       accounting_sync_enabled: true,
       deliveries_paused: false,
       client_count: 60,

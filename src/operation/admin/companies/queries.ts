@@ -7,10 +7,11 @@ import { apiTokens, companies } from '../../../kernel/db/schema.ts'
 import { log, nameOf } from '../../../kernel/http/log.ts'
 import type { AdminContext } from '../context.ts'
 
-const { id, name, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count } = companies
+const { id, name, currency, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count } =
+  companies
 const { mail_bytes, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = companies
 const columns = {
-  ...{ id, name, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count },
+  ...{ id, name, currency, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count },
   ...{ mail_bytes, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
   stored_bytes: storedBytes.as('stored'),
 }
@@ -58,7 +59,7 @@ export async function readCompany({ companyId, db, database }: AdminContext) {
 export type CompanyChange = Partial<
   Pick<
     typeof companies.$inferInsert,
-    | ('name' | 'suspended' | 'accounting_sync_enabled' | 'deliveries_paused')
+    | ('name' | 'currency' | 'suspended' | 'accounting_sync_enabled' | 'deliveries_paused')
     | ('mail_quota_bytes' | 'storage_quota_bytes')
   >
 >

@@ -105,8 +105,8 @@ function isoTimes({ created_at, updated_at }: Times) {
 }
 
 function presentCompany(row: NonNullable<Awaited<ReturnType<typeof readCompany>>>) {
-  const { id, name, accounting_sync_enabled, suspended, mail_quota_bytes, storage_quota_bytes } = row
-  const settings = { accounting_sync_enabled, suspended, mail_quota_bytes, storage_quota_bytes }
+  const { id, name, currency, accounting_sync_enabled, suspended, mail_quota_bytes, storage_quota_bytes } = row
+  const settings = { currency, accounting_sync_enabled, suspended, mail_quota_bytes, storage_quota_bytes }
   const { last_client_id, last_order_id, last_invoice_id, last_payment_id, last_invoice_number } = row
   const last = { last_client_id, last_order_id, last_invoice_id, last_payment_id, last_invoice_number }
   return { id, name, ...settings, ...isoTimes(row), ...last }

@@ -185,7 +185,7 @@ function present({ event_types, ...row }: queries.EndpointRow) {
 function presentDelivery({ type, operation, first_attempt_at, next_attempt_at, ...row }: queries.DeliveryRow) {
   return {
     ...row,
-    event_type: operation && eventTypeOf({ type, operation }),
+    event_type: operation && eventTypeOf(type, operation),
     first_attempt_at: isoTimeOrNull(first_attempt_at),
     next_attempt_at: isoTimeOrNull(next_attempt_at),
   }

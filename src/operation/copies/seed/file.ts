@@ -1,6 +1,15 @@
 import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
-import { accountingId, id as anyId, date, externalId, oneLine, text, trimmed } from '../../../kernel/api/contract.ts'
+import {
+  accountingId,
+  id as anyId,
+  currency,
+  date,
+  externalId,
+  oneLine,
+  text,
+  trimmed,
+} from '../../../kernel/api/contract.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
 import { discountAmountType } from '../../../resources/orders/contract.ts'
 import { AMOUNT_MAX, decimals, paidAt } from '../../../resources/orders/element-contract.ts'
@@ -53,6 +62,7 @@ const lastNumber = (noun: string) =>
 const company = z.strictObject({
   id: field('The id of the company, also for `npm run tokens -- create --company ID`.', id),
   name: field('The name of the company.', title),
+  currency: field('The ISO 4217 code of the currency of all amounts.', z._default(currency, 'USD')),
   accounting_sync_enabled: field('Sends orders to the accounting system unless a request says otherwise.', flag),
   suspended: field('Refuses every request of the company with 403.', flag),
   mail_quota_bytes: field(

@@ -130,7 +130,14 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
 }
 
 /** Company fields that a file replaces. */
-const COMPANY = ['name', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'storage_quota_bytes'] as const
+const COMPANY = [
+  'name',
+  'currency',
+  'accounting_sync_enabled',
+  'suspended',
+  'mail_quota_bytes',
+  'storage_quota_bytes',
+] as const
 /** Company fields that a file only raises. */
 const LAST = ['last_client_id', 'last_order_id', 'last_invoice_id', 'last_payment_id', 'last_invoice_number'] as const
 

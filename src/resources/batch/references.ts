@@ -1,0 +1,94 @@
+import { type ApiError, type Issue, invalid } from '../../kernel/http/errors.ts'
+
+/** The only member of an object that stands for a value of an earlier result. */
+const REFERENCE = '$ref'
+/** References are found down to here. */
+const REFERENCE_DEPTH_MAX = 20
+/** Deeper bodies would overflow the stack of the runtime's JSON writer. */
+const DEPTH_MAX = 500
+
+/** `0.client.id`: the position of an operation, and the path of a value in the body of its result. */
+const FORM = /^(0|[1-9]\d?)((?:\.[A-Za-z0-9_]+)+)$/
+
+interface Reference {
+  /** Where it stands in the body. */
+  path: string
+  sent: unknown
+  set: (value: unknown) => void
+}
+
+/** Finds the references in a body. */
+function referencesIn(body: unknown): Reference[] {
+  const found: Reference[] = []
+  const search = (parent: Record<string, unknown>, path: string, depth: number) => {
+    for (const [key, value] of Object.entries(parent)) {
+      if (typeof value !== 'object' || value === null || depth > REFERENCE_DEPTH_MAX) continue
+      const here = path === '' ? key : `${path}.${key}`
+      if (REFERENCE in value && Object.keys(value).length === 1) {
+        const set = (resolved: unknown) => Object.defineProperty(parent, key, { value: resolved })
+        found.push({ path: here, sent: value[REFERENCE], set })
+      } else search(value as Record<string, unknown>, here, depth + 1)
+    }
+  }
+  if (typeof body === 'object' && body !== null) search(body as Record<string, unknown>, '', 0)
+  return found
+}
+
+function parse(sent: unknown): { position: number; names: string[] } | null {
+  const [, position, names] = typeof sent === 'string' ? (FORM.exec(sent) ?? []) : []
+  return names === undefined ? null : { position: Number(position), names: names.slice(1).split('.') }
+}
+
+/** The positions of earlier operations to which a body refers; those that are wrong are refused later. */
+export function positionsOf(body: unknown, own: number): number[] {
+  const positions = referencesIn(body).flatMap(({ sent }) => parse(sent)?.position ?? [])
+  return [...new Set(positions)].filter((position) => position < own)
+}
+
+type Outcome = { value: { body: unknown } } | { error: ApiError }
+
+/**
+ * Replaces each reference of a body by the value that it names.
+ *
+ * @throws ApiError 400 that names each reference that has another form, is to no earlier operation, to one that failed,
+ *   or to what its result does not have
+ */
+export function resolveReferences(body: unknown, own: number, outcomeOf: (position: number) => Outcome): unknown {
+  if (isDeeper(body)) throw invalid([{ path: '', message: `must have at most ${DEPTH_MAX} levels` }])
+  if (referencesIn(body).length === 0) return body
+  const resolved = structuredClone(body)
+  const issues: Issue[] = []
+  for (const { path, sent, set } of referencesIn(resolved)) {
+    const refuse = (message: string) => issues.push({ path: `${path}.${REFERENCE}`, message })
+    const reference = parse(sent)
+    if (!reference) refuse('must be the position of an earlier operation and a path in its result, such as 0.client.id')
+    else if (reference.position >= own) refuse(`must name an earlier operation: this one is ${own}, the first is 0`)
+    else {
+      const { position, names } = reference
+      const outcome = outcomeOf(position)
+      if ('error' in outcome) {
+        refuse(`names operation ${position}, which failed`)
+        continue
+      }
+      const value = names.reduce<unknown>(
+        (at, name) =>
+          typeof at === 'object' && at !== null && Object.hasOwn(at, name) ? at[name as never] : undefined,
+        outcome.value.body,
+      )
+      if (value === undefined || typeof value === 'object')
+        refuse(`names nothing in the result of operation ${position}`)
+      else set(value)
+    }
+  }
+  if (issues.length > 0) throw invalid(issues)
+  return resolved
+}
+
+function isDeeper(body: unknown): boolean {
+  let level = [body]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > DEPTH_MAX) return true
+    level = level.flatMap((value) => (typeof value === 'object' && value !== null ? Object.values(value) : []))
+  }
+  return false
+}

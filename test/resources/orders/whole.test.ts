@@ -1,0 +1,305 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, sql } from '../../support/app.ts'
+import { createOrder, dump, mintShop, type Shop } from './support.ts'
+
+let shop: Shop
+let next = 0
+
+beforeAll(async () => {
+  await migrate()
+  shop = await mintShop()
+})
+
+const fresh = () => `shop-${next++}`
+const ITEMS = [
+  { title: 'Tee', quantity: 2.5, unit_price: 10.1, taxable: false, sku: 'T' },
+  { title: 'Cap', description: 'Blue' },
+  { title: 'Credit', quantity: 1, unit_price: -3 },
+]
+const PAYMENTS = [{ amount: 5.05 }, { amount: 1, method: 'card', paid_at: '2026-01-02', note: 'n' }]
+
+const titles = (list: object[]) => list.map((each) => ('title' in each ? each.title : undefined))
+const amounts = (list: object[]) => list.map((each) => ('amount' in each ? each.amount : undefined))
+const read = async (id: number) => (await shop.call('GET', `/orders/${id}`)).body
+
+describe('POST /orders with its lists', () => {
+  it('creates the order as it is read afterwards', async () => {
+    const body = await createOrder(shop, { tax_id: shop.taxId, invoice_items: ITEMS, payments: PAYMENTS })
+    expect(titles(body.invoice_items)).toEqual(['Tee', 'Cap', 'Credit'])
+    expect(body.invoice_items).toMatchObject([
+      { quantity: 2.5, unit_price: 10.1, total: 25.25, taxable: false, sku: 'T', position: 1, deleted: false },
+      { quantity: 1, unit_price: 0, description: 'Blue', taxable: true, position: 2 },
+      { unit_price: -3, position: 3 },
+    ])
+    expect(body.payments).toMatchObject([
+      { amount: 5.05, method: null, paid_at: null, note: null },
+      { amount: 1, method: 'card', paid_at: '2026-01-02', note: 'n' },
+    ])
+    expect(body.invoice).toMatchObject({ subtotal: 22.25, amount_paid: 6.05 })
+    expect(await read(body.project.id)).toEqual(body)
+    expect((await createOrder(shop, { payments: PAYMENTS.slice(1) })).payments).toMatchObject([{ amount: 1 }])
+    expect(await createOrder(shop, { invoice_items: [], payments: [] })).toMatchObject({
+      invoice_items: [],
+      payments: [],
+    })
+  })
+
+  it('creates one order with its lists for one Idempotency-Key', async () => {
+    const headers = { 'Idempotency-Key': fresh() }
+    const body = { title: 'Order', client_id: shop.clientId, invoice_items: ITEMS, payments: PAYMENTS }
+    const first = await shop.call('POST', '/orders', body, headers)
+    const again = await shop.call('POST', '/orders', body, headers)
+    expect([first.status, again.body]).toEqual([200, first.body])
+    expect(await read(first.body.project.id)).toEqual(first.body)
+  })
+
+  it.each<[string, object]>([
+    ['invoice_items.1.quantity', { invoice_items: [{ title: 'a' }, { title: 'b', quantity: -1 }] }],
+    ['invoice_items.0.title', { invoice_items: [{}] }],
+    ['invoice_items.0.id', { invoice_items: [{ title: 'a', id: 1 }] }],
+    ['invoice_items.0.unit_price', { invoice_items: [{ title: 'a', quantity: 1e6, unit_price: 1e6 }] }],
+    ['invoice_items', { invoice_items: Array(501).fill({ title: 'a' }) }],
+    ['invoice_items', { invoice_items: { title: 'a' } }],
+    ['payments.2.amount', { payments: [{ amount: 1 }, { amount: 1 }, { amount: 0 }] }],
+    ['payments.0.paid_at', { payments: [{ amount: 1, paid_at: 'soon' }] }],
+    ['payments', { payments: Array(501).fill({ amount: 1 }) }],
+    ['client_id', { client_id: 999_999, invoice_items: ITEMS, payments: PAYMENTS }],
+    ['tax_id', { tax_id: 999_999, invoice_items: ITEMS, payments: PAYMENTS }],
+  ])('refuses a wrong %s by its path, and writes nothing', async (path, fields) => {
+    const before = await dump()
+    for (const [method, target] of [
+      ['POST', '/orders'],
+      ['PUT', '/orders/by-external-id/never'],
+    ] as const) {
+      const { status, body } = await shop.call(method, target, { title: 'a', client_id: shop.clientId, ...fields })
+      expect([status, body.error.details.issues[0].path]).toEqual([400, path])
+    }
+    expect(await dump()).toEqual(before)
+  })
+
+  it('has a limit of 400,000 bytes', async () => {
+    const invoice_items = Array(45).fill({ title: 'a', description: 'x'.repeat(9_000) })
+    const { status, body } = await shop.call('POST', '/orders', { title: 'a', client_id: shop.clientId, invoice_items })
+    expect([status, body.error.details.limit_bytes]).toEqual([413, 400_000])
+  })
+})
+
+describe('PATCH /orders/{id} with invoice_items', () => {
+  it('replaces them as PUT invoice-items does, with the other fields', async () => {
+    const { project, invoice_items } = await createOrder(shop, { invoice_items: ITEMS })
+    const [tee, cap] = invoice_items
+    const sent = [
+      { ...ITEMS[1], id: cap.id },
+      { title: 'New', unit_price: 2 },
+    ]
+    const { status, body } = await shop.call('PATCH', `/orders/${project.id}`, {
+      title: 'Changed',
+      invoice_items: sent,
+    })
+    expect(status).toBe(200)
+    expect(body.invoice_items).toMatchObject([
+      { id: cap.id, position: 1 },
+      { title: 'New', position: 2 },
+    ])
+    expect(body).toMatchObject({ project: { title: 'Changed', version: 2 }, invoice: { subtotal: 2 } })
+    const whole = await read(project.id)
+    expect(whole).toMatchObject({ invoice: body.invoice, project: body.project, invoice_items: body.invoice_items })
+    for (const wrong of [[{ title: 'a' }, { title: 'b', id: tee.id }], [{ title: 'a', id: 999_999_999 }]]) {
+      const refused = await shop.call('PATCH', `/orders/${project.id}`, { title: 'No', invoice_items: wrong })
+      expect([refused.status, refused.body.error.details.issues]).toMatchObject([
+        400,
+        [{ path: `invoice_items.${wrong.length - 1}.id` }],
+      ])
+    }
+    const put = await shop.call('PUT', `/orders/${project.id}/invoice-items`, { items: [{ title: 'a', id: tee.id }] })
+    expect([put.status, put.body.error.details.issues[0].path]).toEqual([400, 'items.0.id'])
+    expect(await read(project.id)).toEqual(whole)
+  })
+
+  it('is refused without an invoice, and for an order that does not exist', async () => {
+    const { project, invoice } = await createOrder(shop)
+    await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, invoice.id)
+    const { status, body } = await shop.call('PATCH', `/orders/${project.id}`, { title: 'No', invoice_items: [] })
+    expect([status, body.error.details.reason]).toEqual([409, 'invoice_missing'])
+    expect(await read(project.id)).toMatchObject({ project: { title: 'Order', version: 1 } })
+    expect((await shop.call('PATCH', '/orders/999999', { invoice_items: [] })).status).toBe(404)
+  })
+
+  it('replaces the lines of an order that it brings back', async () => {
+    const { project } = await createOrder(shop, { invoice_items: ITEMS })
+    await shop.call('DELETE', `/orders/${project.id}`)
+    const change = { deleted: false, invoice_items: [{ title: 'Only' }] }
+    expect((await shop.call('PATCH', `/orders/${project.id}`, change)).status).toBe(200)
+    expect(titles((await read(project.id)).invoice_items)).toEqual(['Only'])
+  })
+})
+
+describe('PUT /orders/by-external-id/{external_id}', () => {
+  const put = async (id: string, body: object, headers?: Record<string, string>) =>
+    shop.call('PUT', `/orders/by-external-id/${id}`, { title: 'Put', client_id: shop.clientId, ...body }, headers)
+
+  it('creates the order once, and leaves it as it is when sent again', async () => {
+    const id = fresh()
+    const sent = { deadline: '2026-05-01', tax_id: shop.taxId, invoice_items: ITEMS, payments: PAYMENTS }
+    const first = await put(id, sent)
+    expect(first.status, JSON.stringify(first.body)).toBe(200)
+    expect(first.body.project).toMatchObject({ external_id: id, version: 1, deadline: '2026-05-01', title: 'Put' })
+    expect(first.body.invoice).toMatchObject({ due_date: '2026-05-01', tax_id: shop.taxId, amount_paid: 6.05 })
+    const whole = await read(first.body.project.id)
+    const { project, invoice, invoice_items, payments } = whole
+    expect(first.body).toEqual({ project, invoice, invoice_items, payments })
+    const again = await put(id, sent)
+    const updated = { ...project, version: 2, updated_at: expect.any(String) }
+    expect(again.body).toEqual({ project: updated, invoice, invoice_items, payments })
+    expect(await read(project.id)).toEqual({ ...whole, project: updated })
+    const next = await createOrder(shop)
+    expect(next.project.id).toBe(project.id + 1)
+    expect(Number(next.invoice.number)).toBe(Number(invoice.number) + 1)
+  })
+
+  it('replaces the fields, but not a status and lists that are left out', async () => {
+    const id = fresh()
+    const fields = { description: 'd', client_notes: 'n', discount_amount: 5, discount_amount_type: 'fixed' }
+    const { body } = await put(id, {
+      ...fields,
+      status_id: shop.statusIds[1],
+      invoice_items: ITEMS,
+      payments: PAYMENTS,
+    })
+    const changed = await put(id, { title: 'Other' })
+    const { invoice_items: _items, payments: _payments, ...single } = body
+    expect(changed.body).toEqual({
+      project: {
+        ...single.project,
+        ...{ title: 'Other', description: null, client_notes: null, version: 2, updated_at: expect.any(String) },
+      },
+      invoice: {
+        ...single.invoice,
+        ...{
+          discount_amount: 0,
+          discount_amount_type: 'percentage',
+          discount_total: 0,
+          total: 22.25,
+          balance_due: 16.2,
+        },
+      },
+    })
+    expect(await read(body.project.id)).toMatchObject({ invoice_items: body.invoice_items, payments: body.payments })
+  })
+
+  it('matches lines and payments in their order: keeps ids, removes and adds', async () => {
+    const id = fresh()
+    const { body: first } = await put(id, { invoice_items: ITEMS, payments: PAYMENTS })
+    const ids = (list: { id: number }[]) => list.map((each) => each.id)
+    const fewer = (await put(id, { invoice_items: [{ title: 'X' }], payments: [{ amount: 9 }] })).body
+    expect([ids(fewer.invoice_items), ids(fewer.payments)]).toEqual([
+      ids(first.invoice_items).slice(0, 1),
+      ids(first.payments).slice(0, 1),
+    ])
+    expect([titles(fewer.invoice_items), amounts(fewer.payments)]).toEqual([['X'], [9]])
+    const more = (await put(id, { invoice_items: [{ title: 'X' }, { title: 'Y' }], payments: PAYMENTS })).body
+    expect([titles(more.invoice_items), amounts(more.payments)]).toEqual([
+      ['X', 'Y'],
+      [5.05, 1],
+    ])
+    expect(more.invoice_items[0].id).toBe(fewer.invoice_items[0].id)
+    expect((await put(id, { invoice_items: [], payments: [] })).body).toMatchObject({ invoice_items: [], payments: [] })
+    expect(await read(first.project.id)).toMatchObject({ invoice_items: [], payments: [], invoice: { amount_paid: 0 } })
+  })
+
+  it('restores a deleted order with its invoice', async () => {
+    const id = fresh()
+    const { body } = await put(id, { invoice_items: ITEMS })
+    await shop.call('DELETE', `/orders/${body.project.id}`)
+    expect((await put(id, { title: 'Back' })).body).toMatchObject({
+      project: { id: body.project.id, title: 'Back', deleted: false },
+      invoice: { id: body.invoice.id, deleted: false },
+    })
+    expect(titles((await read(body.project.id)).invoice_items)).toEqual(titles(ITEMS))
+  })
+
+  it('creates or replaces only, as its conditions say', async () => {
+    const id = fresh()
+    expect((await put(id, {}, { 'If-Match': '"1"' })).status).toBe(412)
+    const created = await put(id, {}, { 'If-None-Match': '*' })
+    expect(created.status).toBe(200)
+    const refused = await put(id, {}, { 'If-None-Match': '*' })
+    expect([refused.status, refused.body.error.details.reason]).toEqual([412, 'already_exists'])
+    expect((await put(id, {}, { 'If-Match': '"1"' })).body.project.version).toBe(2)
+    expect((await put(id, {}, { 'If-Match': '"1"' })).status).toBe(412)
+    expect((await put(id, {}, { 'If-None-Match': '"1"' })).status).toBe(400)
+  })
+
+  it('refuses lists for an order without an invoice', async () => {
+    const id = fresh()
+    const { body } = await put(id, {})
+    await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, body.invoice.id)
+    const refused = await put(id, { title: 'No', invoice_items: [] })
+    expect([refused.status, refused.body.error.details.reason]).toEqual([409, 'invoice_missing'])
+    expect((await put(id, { title: 'Yes' })).body).toMatchObject({ project: { title: 'Yes' }, invoice: null })
+  })
+
+  it('makes one order of many at once', async () => {
+    const id = fresh()
+    const responses = await Promise.all(Array.from({ length: 8 }, () => put(id, { invoice_items: ITEMS })))
+    expect(new Set(responses.map(({ body }) => body.project?.id)).size).toBe(1)
+    const { body } = await shop.call('GET', `/orders?external_id=${id}&expand=invoice_items`)
+    expect(body.data).toMatchObject([{ version: 8 }])
+    expect(titles(body.data[0].invoice_items)).toEqual(titles(ITEMS))
+  })
+
+  it('takes any id that is percent-encoded, and refuses one that is blank', async () => {
+    const { body } = await put('a%2Fb%20%C3%A9', {})
+    expect(body.project.external_id).toBe('a/b é')
+    const { status } = await put('%20', {})
+    expect(status).toBe(400)
+  })
+})
+
+describe('payments of an order', () => {
+  it('are listed, corrected field by field, and counted', async () => {
+    const { project, payments } = await createOrder(shop, { invoice_items: ITEMS, payments: PAYMENTS })
+    const path = `/orders/${project.id}/payments`
+    expect((await shop.call('GET', path)).body).toEqual({ data: payments })
+    const [first, second] = payments
+    const note = 'x'.repeat(5_000)
+    const { body } = await shop.call('PATCH', `${path}/${second.id}`, { note, method: null })
+    expect(body).toMatchObject({ payment: { ...second, note, method: null }, invoice: { amount_paid: 6.05 } })
+    expect((await shop.call('PATCH', `${path}/${first.id}`, { amount: 7 })).body.invoice.amount_paid).toBe(8)
+    expect((await shop.call('GET', path)).body.data).toEqual([{ ...first, amount: 7 }, body.payment])
+    expect((await read(project.id)).project.version).toBe(3)
+    const other = await createOrder(shop)
+    for (const [target, status] of [
+      [`/orders/${other.project.id}/payments/${first.id}`, 404],
+      [`${path}/999999999`, 404],
+    ] as const) {
+      expect((await shop.call('PATCH', target, { amount: 1 })).status).toBe(status)
+    }
+    expect((await shop.call('PATCH', `${path}/${first.id}`, {})).status).toBe(400)
+    expect((await shop.call('PATCH', `${path}/${first.id}`, { amount: null })).status).toBe(400)
+    expect((await shop.call('GET', `/orders/${other.project.id}/payments`)).body).toEqual({ data: [] })
+    expect((await shop.call('GET', '/orders/999999/payments')).status).toBe(404)
+  })
+})
+
+describe('a change of the status', () => {
+  it('follows its update in the feed, with the old and the new one', async () => {
+    const one = await mintShop()
+    const [first, second] = one.statusIds
+    const { project } = await createOrder(one, { status_id: first })
+    const start = (await one.call('GET', '/changes?start=latest')).body.pagination.next_cursor
+    await one.call('PATCH', `/orders/${project.id}`, { status_id: second, title: 'a' })
+    await one.call('PATCH', `/orders/${project.id}`, { status_id: second })
+    await one.call('PATCH', `/orders/${project.id}`, { title: 'b' })
+    const { body } = await one.call('GET', `/changes?cursor=${start}`)
+    const entry = { type: 'orders', id: project.id, time: expect.any(String) }
+    expect(body.data).toEqual([
+      { ...entry, operation: 'update', version: 2 },
+      { ...entry, operation: 'status_changed', version: 2, old_status_id: first, new_status_id: second },
+      { ...entry, operation: 'update', version: 3 },
+      { ...entry, operation: 'update', version: 4 },
+    ])
+    const expanded = await one.call('GET', `/changes?cursor=${start}&expand=object&per_page=2`)
+    expect(expanded.body.orders).toMatchObject([{ id: project.id, title: 'b' }])
+  })
+})
