@@ -1,4 +1,5 @@
 import { changesOf } from './changes.ts'
+import { type PullState, type PushedClient, type PushedOrder, pull, push } from './company.ts'
 import { listOf } from './pages.ts'
 import {
   type CallOptions,
@@ -35,13 +36,16 @@ import type {
   OrderFile,
   OrderListQuery,
   OrderStatus,
+  Payment,
   PaymentAnswer,
+  PaymentChanges,
   PresignedDownload,
   PresignedUpload,
   PresignRequest,
   ProductAnswers,
   ProductQueries,
   ProductSearch,
+  PutOrderAnswer,
   SearchSource,
   Tagged,
   Tax,
@@ -49,6 +53,7 @@ import type {
   ThreadContextBody,
   ThreadContextQuery,
   WholeClient,
+  WholeOrder,
 } from './types.ts'
 
 type OneThread = { email_thread: EmailThread }
@@ -98,6 +103,8 @@ export function createClient(options: ClientOptions) {
     /** By id or by email. `deleted: true` soft-deletes. */
     update: (idOrEmail: Id, body: ClientChanges, options?: ChangeOptions) =>
       sendClient('PATCH', ['clients', idOrEmail], { ...options, body }),
+    /** Soft-deletes the client; `update` with `deleted: false` restores it. */
+    delete: (idOrEmail: Id, options?: ChangeOptions) => sendClient('DELETE', ['clients', idOrEmail], options),
     /** Creates the client of your own id, or replaces its fields: those left out become what they are in a new client. */
     upsert: (externalId: string, body: WholeClient, options?: ChangeOptions & { ifNoneMatch?: '*' }) =>
       sendClient('PUT', ['clients', 'by-external-id', externalId], { ...options, body }),
@@ -105,19 +112,28 @@ export function createClient(options: ClientOptions) {
 
   const orders = {
     ...listOf<ListedOrder, [query?: OrderListQuery]>(read, 'orders'),
-    get: (id: Id, options?: CallOptions) => send<FullOrder>('GET', ['orders', id], options),
+    /** With `deleted: 'include'` also a deleted order. */
+    get: (id: Id, { deleted, ...options }: CallOptions & { deleted?: 'include' } = {}) =>
+      send<FullOrder>('GET', ['orders', id], { ...options, query: { deleted } }),
     /** As {@link clients.getTagged}; the tag covers all parts of the order. */
     getTagged: (id: Id, options: TaggedRead = {}) => readTagged(['orders', id], options, (body: FullOrder) => body),
     create: (body: NewOrder, options?: WriteOptions) => send<FullOrder>('POST', ['orders'], { ...options, body }),
     update: (id: Id, body: OrderChanges, options?: ChangeOptions) =>
       send<OrderAnswer>('PATCH', ['orders', id], { ...options, body }),
-    /** Soft-deletes the order and its invoice. */
+    /** Creates the order of your own id, or replaces its fields: a status and lists that are left out stay. */
+    upsert: (externalId: string, body: WholeOrder, options?: ChangeOptions & { ifNoneMatch?: '*' }) =>
+      send<PutOrderAnswer>('PUT', ['orders', 'by-external-id', externalId], { ...options, body }),
+    /** Soft-deletes the order and its invoice; `update` with `deleted: false` restores them. */
     delete: (id: Id, options?: ChangeOptions) => send<OrderAnswer>('DELETE', ['orders', id], options),
     /** Replaces all lines of the invoice. */
     putInvoiceItems: (id: Id, items: readonly NewInvoiceItem[], options?: ChangeOptions) =>
       send<InvoiceItemsAnswer>('PUT', ['orders', id, 'invoice-items'], { ...options, body: { items } }),
     addPayment: (id: Id, body: NewPayment, options?: ChangeOptions) =>
       send<PaymentAnswer>('POST', ['orders', id, 'payments'], { ...options, body }),
+    payments: async (id: Id, options?: CallOptions) =>
+      (await read<Items<Payment>>(['orders', id, 'payments'], options)).data,
+    updatePayment: (id: Id, paymentId: Id, body: PaymentChanges, options?: ChangeOptions) =>
+      send<PaymentAnswer>('PATCH', ['orders', id, 'payments', paymentId], { ...options, body }),
     deletePayment: (id: Id, paymentId: Id, options?: ChangeOptions) =>
       send<PaymentAnswer>('DELETE', ['orders', id, 'payments', paymentId], options),
   }
@@ -192,24 +208,38 @@ export function createClient(options: ClientOptions) {
     upload: transport.upload,
   }
 
+  /** Up to 100 creates and updates, each with a result of its own, in their order. */
+  const batch = (operations: readonly BatchOperation[], options?: WriteOptions) => {
+    const toWire = ({ ifMatch, ...operation }: BatchOperation) =>
+      ifMatch === undefined ? operation : { ...operation, if_match: toEntityTag(ifMatch) }
+    const request = { body: { operations: operations.map(toWire) }, requestCount: operations.length }
+    return send<BatchAnswer>('POST', ['batch'], { ...options, ...request })
+  }
+  const changes = changesOf(read)
+  const reads = {
+    listClients: clients.list,
+    listOrders: orders.list,
+    listChanges: changes.list,
+    latestCursor: changes.latestCursor,
+  }
+
   return {
     clients,
     orders,
     products,
     mail,
     files,
-    changes: changesOf(read),
+    changes,
     /** The company, the token and their limits. */
     me: (options?: CallOptions) => send<Account>('GET', ['me'], options),
     orderStatuses: async (options?: CallOptions) => (await read<Items<OrderStatus>>(['order-statuses'], options)).data,
     taxes: async (options?: CallOptions) => (await read<Items<Tax>>(['taxes'], options)).data,
-    /** Up to 100 creates and updates, each with a result of its own, in their order. */
-    batch: (operations: readonly BatchOperation[], options?: WriteOptions) => {
-      const toWire = ({ ifMatch, ...operation }: BatchOperation) =>
-        ifMatch === undefined ? operation : { ...operation, if_match: toEntityTag(ifMatch) }
-      const request = { body: { operations: operations.map(toWire) }, requestCount: operations.length }
-      return send<BatchAnswer>('POST', ['batch'], { ...options, ...request })
-    },
+    batch,
+    /** Copies the company's clients and orders, or continues a copy: see {@link pull}. */
+    pull: (state?: PullState, options?: CallOptions) => pull(reads, state, options),
+    /** Creates or replaces clients and orders by your own ids: see {@link push}. */
+    push: (items: { clients?: Iterable<PushedClient>; orders?: Iterable<PushedOrder> }, options?: CallOptions) =>
+      push(batch, items, options),
     /** Later reads have at least what a bookmark stands for: that of a webhook's event, before what it names is read. */
     follow: transport.follow,
     /** Remaining rate limit of the token, by the last responses; null before the first one. */

@@ -1,5 +1,6 @@
 export { chooseOrder, MAX_FILE_BYTES, type SkipReason } from './attachments.ts'
 export { type ApiClient, createClient } from './client.ts'
+export type { PullPage, PullState, PushedClient, PushedOrder, PushResult } from './company.ts'
 export {
   ApiError,
   type ApiErrorFields,

@@ -108,7 +108,9 @@ export type Account = Schemas['Account']
 export type NewInvoiceItem = Pick<Schemas['NewInvoiceItem'], 'title'> & Partial<Schemas['NewInvoiceItem']>
 export type InvoiceItemsAnswer = Body<'putInvoiceItems'>
 export type NewPayment = Schemas['NewPayment']
+export type PaymentChanges = Schemas['PaymentChanges']
 export type PaymentAnswer = Body<'createPayment'>
+export type PutOrderAnswer = Body<'putOrder'>
 
 /** Omitted fields become null. Ids are numbers or strings of digits. */
 export type ThreadContextBody = Schemas['ThreadContextBody']
@@ -128,7 +130,7 @@ export type BatchOperation = { ifMatch?: number | string } & (
   | { method: 'POST'; path: `/orders/${number}/payments`; body: Referring<NewPayment> }
   | { method: 'PATCH'; path: `/clients/${number}`; body: Referring<ClientChanges> }
   | { method: 'PATCH'; path: `/orders/${number}`; body: Referring<OrderChanges> }
-  | { method: 'PATCH'; path: `/orders/${number}/payments/${number}`; body: Referring<Schemas['PaymentChanges']> }
+  | { method: 'PATCH'; path: `/orders/${number}/payments/${number}`; body: Referring<PaymentChanges> }
   | { method: 'PUT'; path: `/orders/${number}/invoice-items`; body: Referring<Schemas['NewInvoiceItems']> }
   /** External ids and thread ids are percent-encoded. */
   | { method: 'PUT'; path: `/clients/by-external-id/${string}`; body: Referring<WholeClient> }
@@ -156,4 +158,6 @@ export type ChangesQuery = CallOptions & {
   types?: readonly Change['type'][]
   /** At most 1,000, the default of `pages` and `follow`. */
   per_page?: number
+  /** Adds the clients and orders of the changes: then `per_page` is at most 100. */
+  expand?: 'object'
 }
