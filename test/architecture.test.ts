@@ -215,8 +215,8 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     { 'resources/clients/queries.ts': 'const db = drizzle(env.DB)' },
   ],
   [
-    '3: Drizzle is imported by the database, the tokens and the queries only',
-    imports(/^drizzle-orm(\/|$)/, allowed(/^(kernel\/(db\/\w+|gate\/tokens)|.+\/(\w+-)?queries)\.ts$/)),
+    '3: Drizzle is imported by the database, the tokens, the queries and what several of these share',
+    imports(/^drizzle-orm(\/|$)/, allowed(/^(kernel\/(db\/\w+|gate\/tokens)|.+\/((\w+-)?queries|\w+-sql))\.ts$/)),
     { 'resources/clients/routes.ts': "import { sql } from 'drizzle-orm'" },
   ],
   [

@@ -72,7 +72,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a client
-         * @description Hides the client from the list, as `updateClient` with `deleted: true` does, which also brings it back. Lookup works as in `readClient`.
+         * @description Hides the client, as `updateClient` with `deleted: true`, which also brings it back. Lookup works as in `readClient`.
          *
          *     Permission: `clients:write`.
          */
@@ -2451,13 +2451,13 @@ export interface operations {
                      *         "last_name": null,
                      *         "email": "ines@granite-street.example",
                      *         "website": null,
-                     *         "phone": null,
+                     *         "phone": "(555) 010-0142",
                      *         "accounting_sync_enabled": false,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": true,
                      *         "external_id": null,
-                     *         "version": 2,
+                     *         "version": 3,
                      *         "created_at": "2026-11-20T20:40:00.000Z",
                      *         "updated_at": "2026-11-20T20:40:00.000Z"
                      *       }
@@ -3489,7 +3489,7 @@ export interface operations {
                      *       },
                      *       "invoice_items": [
                      *         {
-                     *           "id": 800,
+                     *           "id": 810,
                      *           "invoice_id": 82,
                      *           "title": "Hoodie, navy",
                      *           "description": null,
@@ -4118,7 +4118,7 @@ export interface operations {
                      *         "amount": 100,
                      *         "method": "card",
                      *         "paid_at": "2026-06-20T12:00:00.000Z",
-                     *         "note": null
+                     *         "note": "Second instalment"
                      *       },
                      *       "invoice": {
                      *         "id": 44,
@@ -4228,15 +4228,15 @@ export interface operations {
                      *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 0,
-                     *         "discount_amount_type": "fixed_amount",
+                     *         "discount_amount": 10,
+                     *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
                      *         "subtotal": 1512,
-                     *         "discount_total": 0,
-                     *         "tax_total": 124.74,
-                     *         "total": 1636.74,
+                     *         "discount_total": 151.2,
+                     *         "tax_total": 112.27,
+                     *         "total": 1473.07,
                      *         "amount_paid": 856,
-                     *         "balance_due": 780.74,
+                     *         "balance_due": 617.07,
                      *         "deleted": false
                      *       }
                      *     }

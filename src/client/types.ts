@@ -28,10 +28,13 @@ export type ClientChanges = Schemas['ClientChanges']
 
 export type FullOrder = Schemas['Order']
 export type OrderFields = Required<Schemas['OrderChanges']>
-export type NewOrder = Schemas['NewOrder']
+/** A line without what has a default. */
+type ItemOf<Name extends 'NewInvoiceItem' | 'NewOrderItem'> = Pick<Schemas[Name], 'title'> & Partial<Schemas[Name]>
+type WithItems<Name extends keyof Schemas, Item> = Omit<Schemas[Name], 'invoice_items'> & { invoice_items?: Item[] }
+export type NewOrder = WithItems<'NewOrder', ItemOf<'NewOrderItem'>>
 /** All fields of an order: what is left out gets the value of a new order, but a status and a list stay. */
-export type WholeOrder = Schemas['WholeOrder']
-export type OrderChanges = Schemas['OrderChanges']
+export type WholeOrder = WithItems<'WholeOrder', ItemOf<'NewOrderItem'>>
+export type OrderChanges = WithItems<'OrderChanges', NewInvoiceItem>
 export type OrderAnswer = Body<'updateOrder'>
 export type Project = Schemas['Project']
 /** Amounts are in the company's currency, with at most 2 decimals. */
@@ -105,7 +108,7 @@ export type Tagged<T> =
 export type Account = Schemas['Account']
 
 /** `id` is that of a line which stays the same line. */
-export type NewInvoiceItem = Pick<Schemas['NewInvoiceItem'], 'title'> & Partial<Schemas['NewInvoiceItem']>
+export type NewInvoiceItem = ItemOf<'NewInvoiceItem'>
 export type InvoiceItemsAnswer = Body<'putInvoiceItems'>
 export type NewPayment = Schemas['NewPayment']
 export type PaymentChanges = Schemas['PaymentChanges']

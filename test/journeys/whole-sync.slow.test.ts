@@ -3,7 +3,15 @@ import { randomInt } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import type { Client, ListedOrder, PullPage, PushedClient, PushedOrder, PushResult } from '../../src/client/index.ts'
+import type {
+  Client,
+  FullOrder,
+  ListedOrder,
+  PullPage,
+  PushedClient,
+  PushedOrder,
+  PushResult,
+} from '../../src/client/index.ts'
 import { freshState, runCommand, runSql, writeSeed } from '../node/cli-support.ts'
 import { serveState } from '../node/dev-server.ts'
 import { createRandom, type Random } from '../support/random.ts'
@@ -154,7 +162,7 @@ it('is pulled in few requests, and pushed by one operation each, wherever it is 
   ).toEqual(payments.map((row) => [row.id, row.invoice_id, row.amount_cents, row.note]))
   const api = async (path: string) => {
     const response = await fetch(`${server.url}/api/v1${path}`, { headers: { authorization: `Bearer ${tokens[1]}` } })
-    return response.json()
+    return (await response.json()) as FullOrder
   }
   for (let number = 0; number < 40; number++) {
     const order = orders[random.between(0, orders.length - 1)]
@@ -165,7 +173,7 @@ it('is pulled in few requests, and pushed by one operation each, wherever it is 
   }
 
   const pulls = { BASE_URL: server.url, STORE: file('interrupted') }
-  const interrupted = await runInterrupted(random, pulls, tokens.slice(1).concat(tokens[0] ?? ""), 10)
+  const interrupted = await runInterrupted(random, pulls, tokens.slice(1).concat(tokens[0] ?? ''), 10)
   console.log(`pull: interrupted ${interrupted} times`)
   expect(copyOf(file('interrupted'))).toEqual(copy)
 

@@ -72,8 +72,10 @@ export interface Change {
   sequence: number
   type: 'clients' | 'orders' | 'email_threads'
   id: number | string
-  operation: 'create' | 'update' | 'delete'
+  operation: 'create' | 'update' | 'delete' | 'status_changed'
   version: number
+  old_status_id?: number | null
+  new_status_id?: number | null
 }
 
 export interface Token {
@@ -126,6 +128,23 @@ export function addChange(model: Model, type: Change['type'], row: Client | Orde
   const version = 'version' in row ? row.version : row.revision
   const operation = row.deleted ? 'delete' : isNew ? 'create' : 'update'
   model.changes.push({ sequence: model.changes.length + 1, type, id: row.id, operation, version })
+}
+
+/** Adds what follows an update that changed the status of an order. */
+export function addStatusChange(
+  model: Model,
+  { id, version, order_status_id }: Order,
+  old_status_id: number | null,
+): void {
+  const ids = { old_status_id, new_status_id: order_status_id }
+  model.changes.push({
+    sequence: model.changes.length + 1,
+    type: 'orders',
+    id,
+    operation: 'status_changed',
+    version,
+    ...ids,
+  })
 }
 
 /** The query of a list of clients or orders, as far as it filters and sorts. Times are milliseconds. */

@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
 import type { ApiResponse } from '../support/app.ts'
 import type { Choice, Kind } from './choice.ts'
-import { addChange, type Client, type Order, type Thread } from './company.ts'
+import { addChange, addStatusChange, type Client, type Order, type Thread } from './company.ts'
 import { MAILBOXES, type Shop, STATUSES, WORDS } from './shop.ts'
 
 const timesOf = (row: { created_at: string; updated_at: string }) => ({
@@ -119,9 +119,11 @@ async function changeOrder(shop: Shop, choice: Choice): Promise<void> {
   expectOk(response)
   const { project } = response.body
   const status = status_id === undefined ? {} : { order_status_id: status_id }
+  const { order_status_id: oldStatus } = order
   Object.assign(order, sent, status, { version: order.version + 1, ...timesOf(project) })
   expect(project.version).toBe(order.version)
   addChange(shop.model, 'orders', order, false)
+  if (order.order_status_id !== oldStatus) addStatusChange(shop.model, order, oldStatus)
 }
 
 async function deleteOrder(shop: Shop, choice: Choice): Promise<void> {

@@ -58,7 +58,14 @@ describe('a command whose reader has gone', () => {
     ['export', ['export', '1'], lines],
   ])('ends without a message: %s', async (_, args, text) => {
     // An export first asks for the company.
-    const company = { id: 1, name: 'A', database: 'DB', suspended: false, accounting_sync_enabled: false }
+    const company = {
+      id: 1,
+      name: 'A',
+      currency: 'USD',
+      database: 'DB',
+      suspended: false,
+      accounting_sync_enabled: false,
+    }
     const numbers = { deliveries_paused: false, client_count: 0, order_count: 0, mail_bytes: 0, mail_quota_bytes: 1 }
     const stored = { stored_bytes: 0, storage_quota_bytes: 1 }
     const times = { created_at: member.created_at, updated_at: member.created_at }

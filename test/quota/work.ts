@@ -10,10 +10,10 @@ import {
   replacementOf as putClient,
 } from '../../src/resources/clients/queries.ts'
 import { contextDeletionOf, replacementOf as putContext } from '../../src/resources/mail/context-queries.ts'
+import { creationOf as createOrder } from '../../src/resources/orders/creation-queries.ts'
 import { paymentOf, paymentRemovalOf } from '../../src/resources/orders/invoice-queries.ts'
 import {
   changeOf as changeOrder,
-  creationOf as createOrder,
   deletionOf as deleteOrder,
   replacementOf as putLines,
 } from '../../src/resources/orders/write-queries.ts'

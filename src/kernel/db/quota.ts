@@ -74,11 +74,6 @@ export function quotaRefusal(error: unknown): ApiError | null {
   return new ApiError('too_large', { message, details: { reason: 'storage_quota', limit_bytes: Number(quota) } })
 }
 
-/** For `catch`. @throws ApiError 413 when the quota is exceeded, or else the error itself */
-export function throwQuotaRefusal(error: unknown): never {
-  throw quotaRefusal(error) ?? error
-}
-
 /** Subtracts rows that the same batch removes next. */
 export function uncount(table: typeof auditLog | typeof idempotencyKeys, rows: SQL) {
   const isCounted =

@@ -5,15 +5,13 @@ import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { storedBytes } from '../../kernel/db/quota.ts'
 import { apiTokens, companies } from '../../kernel/db/schema.ts'
 
+const { name, currency, mail_bytes, mail_quota_bytes, storage_quota_bytes } = companies
+
 const ofCompany = prepare((p: Placeholders<'companyId'>) =>
   orm
     .select({
-      name: companies.name,
-      currency: companies.currency,
-      mail_bytes: companies.mail_bytes,
-      mail_quota_bytes: companies.mail_quota_bytes,
+      ...{ name, currency, mail_bytes, mail_quota_bytes, storage_quota_bytes },
       stored_bytes: storedBytes.as('stored'),
-      storage_quota_bytes: companies.storage_quota_bytes,
     })
     .from(companies)
     .where(sql`${companies.id} = ${p.companyId}`),

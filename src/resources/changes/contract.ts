@@ -11,7 +11,7 @@ import {
 } from '../../kernel/api/contract.ts'
 import type { Permission } from '../../kernel/gate/permissions.ts'
 import { client } from '../clients/contract.ts'
-import { listedOrder } from '../orders/contract.ts'
+import { listedOrder } from '../orders/shapes.ts'
 
 /** Types of the feed, with the permission that each one needs. */
 export const CHANGE_TYPES = {

@@ -40,7 +40,7 @@ const upload = component('NewFile', 'A file to upload.', {
     .optional(z.string().check(z.maxLength(255), z.regex(CONTENT_TYPE, 'must be a media type, such as image/png')))
     .check(z.describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.')),
   size: sizeBytes.check(z.describe('Bytes. The upload must have exactly this `Content-Length`.')),
-  legacyThreadId,
+  legacyThreadId: z.optional(legacyThreadId).check(z.describe('Of the mail thread with the file; without one left out.')),
 })
 
 const presigned = component('PresignedUpload', 'A URL to upload one file to.', {
@@ -150,7 +150,7 @@ export const published: Published = {
       presignUpload: {
         summary: 'Get a URL to upload a file to',
         description:
-          'The key is `orders/<company>/<order>/email/<thread>/<name>`, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.',
+          'The key is `orders/<company>/<order>/email/<thread>/<name>`, or `orders/<company>/<order>/files/<name>` without a thread, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.',
         example: {
           params: { orderId: '44' },
           body: { fileName: 'logo front.png', contentType: 'image/png', size: 48_211, legacyThreadId: thread },

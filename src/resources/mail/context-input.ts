@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import { id, oneLine, SUGGESTED, text } from '../../kernel/api/contract.ts'
-import { invalid } from '../../kernel/http/errors.ts'
 
 /** Limits an array in a context. */
 const MAX_ELEMENTS = 100
@@ -73,19 +72,3 @@ export const newThreadContext = z
   )
 
 export type NewThreadContext = z.output<typeof newThreadContext>
-
-/** @throws ApiError 400 naming each element of another company: a read would omit it */
-export function refuseOtherCompanies(companyId: number, body: NewThreadContext): void {
-  const elements = [
-    { path: 'client_data', element: body.client_data },
-    ...(body.clients_data ?? []).map((element, index) => ({ path: `clients_data.${index}`, element })),
-    ...(body.orders_data ?? []).map((element, index) => ({ path: `orders_data.${index}`, element })),
-  ]
-  const accepted = ['null', `${companyId}`, `"${companyId}"`]
-  const issues = elements.flatMap(({ path, element }) =>
-    ['company_id', 'companyId']
-      .filter((name) => !accepted.includes(JSON.stringify(element?.[name] ?? null)))
-      .map((name) => ({ path: `${path}.${name}`, message: 'must be the token’s company, or left out' })),
-  )
-  if (issues.length > 0) throw invalid(issues)
-}

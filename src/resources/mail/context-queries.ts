@@ -19,7 +19,7 @@ export const JSON_COLUMNS = [
   'participants_data',
 ] as const
 
-/** Tables whose ids a context names; a soft-deleted row still belongs to the company. */
+/** A soft-deleted row still belongs to the company. */
 type Owned = 'clients' | 'orders'
 
 type Which = Placeholders<'companyId' | 'legacyThreadId'>
@@ -119,10 +119,7 @@ export async function listThreadContexts(
   return { rows: listed, next: last ? [last.threadId] : null }
 }
 
-const MEMBERS = sql.join(
-  COLUMNS.map((name) => sql.raw(`'${name}', ${name}`)),
-  sql`, `,
-)
+const MEMBERS = sql.raw(COLUMNS.map((name) => `'${name}', ${name}`).join(', '))
 
 const replacement = prepareNamed((p: Values) => {
   const problems = problemsOf(p)
@@ -296,7 +293,6 @@ function ownedId(column: 'client_id' | 'selected_order_id', table: Owned) {
   return sql<string | null>`CASE WHEN ${isOwned(table, id)} THEN ${id} END`.as(column)
 }
 
-/** Selects the elements that belong to the company. */
 function ownedElements(column: 'clients_data' | 'orders_data', table: Owned) {
   const owned = sql`FROM ${elementsOf(column)} WHERE ${belongs(table)}`
   return sql<string | null>`CASE WHEN json_type(${sql.raw(column)}) = 'array'

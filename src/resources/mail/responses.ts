@@ -5,8 +5,7 @@ import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
 import { type Lease, SMALL_BODY_BYTES } from '../../kernel/http/memory.ts'
 import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
-import type { ThreadRow } from './queries.ts'
-import { CUT, type ThreadSummaryRow } from './summary-queries.ts'
+import { CUT, type ThreadRow, type ThreadSummaryRow } from './queries.ts'
 import { TEXT_FIELDS, type TextField, TIME_FIELDS } from './thread-input.ts'
 
 const TIMES = [...TIME_FIELDS, 'created_at', 'updated_at'] as const

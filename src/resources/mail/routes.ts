@@ -3,11 +3,11 @@ import { openList } from '../../kernel/api/paging.ts'
 import { runWrite } from '../../kernel/db/idempotency.ts'
 import { notFound } from '../../kernel/http/errors.ts'
 import { SMALL_BODY_BYTES } from '../../kernel/http/memory.ts'
-import { refuseOtherCompanies } from './context-input.ts'
-import { contextDeletionOf, findThreadContext, listThreadContexts, replacementOf } from './context-queries.ts'
+import { contextDeletionOf, findThreadContext, listThreadContexts } from './context-queries.ts'
 import * as contract from './contract.ts'
+import { contextReplacementOf } from './operations.ts'
+import { listThreads, threadDeletionOf } from './queries.ts'
 import { contextText, jsonResponse, listResponse, summaryText } from './responses.ts'
-import { listThreads, threadDeletionOf } from './summary-queries.ts'
 import { putThread, readThread } from './threads.ts'
 import { prefetchHashes } from './write-queries.ts'
 
@@ -18,9 +18,8 @@ export const routes = [
     return jsonResponse(contextText(row))
   }),
 
-  route(contract.putThreadContext, async ({ params, body }, context) => {
-    refuseOtherCompanies(context.companyId, body)
-    return jsonResponse(contextText(await runWrite(context, replacementOf(context, params.legacyThreadId, body))))
+  route(contract.putThreadContext, async (input, context) => {
+    return jsonResponse(contextText(await runWrite(context, contextReplacementOf(input, context))))
   }),
 
   route(contract.deleteThreadContext, async ({ params }, context) => {

@@ -11,7 +11,8 @@ import { notFound, unusable } from '../../kernel/http/errors.ts'
 import type { NewPayment, PaymentFields } from './element-contract.ts'
 import { type ChangedRow, changedJson, decodeChange } from './queries.ts'
 import { toHundredths } from './totals.ts'
-import { guarded, isInvoice, isLive, isOrder, NEXT_VERSION } from './write-queries.ts'
+import { guarded } from './write-queries.ts'
+import { isInvoice, isLive, isOrder, NEXT_VERSION } from './write-sql.ts'
 
 type Change = Placeholders<Actor | 'orderId', KeyName>
 

@@ -17,15 +17,9 @@ import {
 } from '../../kernel/db/lists.ts'
 import { companies } from '../../kernel/db/schema.ts'
 import { fold, idOf, inSlot, substringMatch } from '../../kernel/db/search.ts'
-import type { Expansion, OrderList } from './contract.ts'
-import {
-  CHARACTERS_MAX,
-  collectOrders,
-  ELEMENTS_MAX,
-  type Limits,
-  type ListedRow,
-  listedOrders,
-} from './expand-queries.ts'
+import type { OrderList } from './contract.ts'
+import { CHARACTERS_MAX, collectOrders, ELEMENTS_MAX, type Limits, type ListedRow, listedOrders } from './parts-sql.ts'
+import type { Expansion } from './shapes.ts'
 
 /** Up to so many orders of each status are gathered for a page of several. */
 const NEAR = 1_000

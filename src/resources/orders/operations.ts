@@ -1,11 +1,11 @@
 import { operation } from '../../kernel/api/endpoint.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
-import * as invoices from './invoice-contract.ts'
+import { creationOf, orderReplacementOf } from './creation-queries.ts'
 import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './invoice-queries.ts'
 import { presentChange, presentItem, presentOrder, presentPayment } from './present.ts'
 import type { OrderRow } from './queries.ts'
-import { type Changed, changeOf, creationOf, deletionOf, orderReplacementOf, replacementOf } from './write-queries.ts'
+import { type Changed, changeOf, deletionOf, replacementOf } from './write-queries.ts'
 
 /** The changes of orders, for routes of their own and for batches. */
 export const operations = [
@@ -18,7 +18,7 @@ export const operations = [
   ),
   operation(contract.deleteOrder, ({ params }, context) => deletionOf(context, params.id), replyChanged),
   operation(
-    invoices.putInvoiceItems,
+    contract.putInvoiceItems,
     ({ params, body }, context) => replacementOf(context, params.id, body.items),
     (row) => {
       const { body, version } = replyChanged(row)
@@ -27,14 +27,14 @@ export const operations = [
       return { body: { invoice, invoice_items }, version }
     },
   ),
-  operation(invoices.createPayment, ({ params, body }, context) => paymentOf(context, params.id, body), replyPaid),
+  operation(contract.createPayment, ({ params, body }, context) => paymentOf(context, params.id, body), replyPaid),
   operation(
-    invoices.updatePayment,
+    contract.updatePayment,
     ({ params, body }, context) => paymentChangeOf(context, params.id, params.payment_id, body),
     replyPaid,
   ),
   operation(
-    invoices.deletePayment,
+    contract.deletePayment,
     ({ params }, context) => paymentRemovalOf(context, params.id, params.payment_id),
     replyPaid,
   ),

@@ -1,9 +1,10 @@
 import { isoTimeOrNull, type ResponseBody, withIsoTimes } from '../../kernel/api/contract.ts'
 import type { artworkColumns, itemColumns, paymentColumns, RowOf } from '../../kernel/db/columns.ts'
 import type { AccountingRow } from '../../kernel/db/outbox.ts'
-import type { Expansion, listOrders, readOrder } from './contract.ts'
-import type { ListedRow } from './expand-queries.ts'
+import type { listOrders, readOrder } from './contract.ts'
+import type { ListedRow } from './parts-sql.ts'
 import { type ChangedRow, LISTS, type ListName, type OrderRow } from './queries.ts'
+import type { Expansion } from './shapes.ts'
 import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 
 type Order = ResponseBody<typeof readOrder>

@@ -2,11 +2,10 @@ import { route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
 import { invalid, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
-import { ELEMENTS_MAX } from './expand-queries.ts'
-import * as invoices from './invoice-contract.ts'
 import { findPayments } from './invoice-queries.ts'
 import { listOrders } from './list-queries.ts'
 import { operations, replyWhole } from './operations.ts'
+import { ELEMENTS_MAX } from './parts-sql.ts'
 import { presentListed, presentPayment } from './present.ts'
 import { findOrder, findStatuses, findTaxes } from './queries.ts'
 
@@ -27,7 +26,7 @@ export const routes = [
   }),
   route(contract.listOrderStatuses, async (_input, context) => ({ data: await findStatuses(context) })),
   route(contract.listTaxes, async (_input, context) => ({ data: await findTaxes(context) })),
-  route(invoices.listPayments, async ({ params }, context) => {
+  route(contract.listPayments, async ({ params }, context) => {
     const rows = await findPayments(context, params.id)
     if (!rows) throw notFound('Order')
     return { data: rows.map(presentPayment) }

@@ -9,7 +9,7 @@ import {
   type Published,
   text,
 } from '../../kernel/api/contract.ts'
-import { invoiceItem } from '../orders/contract.ts'
+import { invoiceItem } from '../orders/shapes.ts'
 import { supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
 import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
 

@@ -174,7 +174,8 @@ describe('the queue of a company', () => {
     const context = contextOf(shop)
     expect((await loadQueue(context, Date.now(), 20)).orderIds).toEqual([1])
     const { events } = await loadOrder(context, 1, Date.now())
-    expect(events).toHaveLength(1)
+    // The first, and the newest, which tells whether the order is deleted.
+    expect(events).toHaveLength(2)
     expect((await loadQueue(context, Date.now(), 20)).orderIds).toHaveLength(20)
   })
 })

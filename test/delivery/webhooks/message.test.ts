@@ -40,7 +40,7 @@ describe('nextAttemptAt', () => {
 })
 
 describe('the event types', () => {
-  it('are a create, an update and a delete of every type of the feed', () => {
+  it('are a create, an update and a delete of every type of the feed, and a new status of an order', () => {
     expect(EVENT_TYPES).toEqual([
       'client.created',
       'client.updated',
@@ -48,6 +48,7 @@ describe('the event types', () => {
       'order.created',
       'order.updated',
       'order.deleted',
+      'order.status_changed',
       'email_thread.created',
       'email_thread.updated',
       'email_thread.deleted',

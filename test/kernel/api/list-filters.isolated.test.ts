@@ -27,6 +27,9 @@ beforeAll(async () => {
     'DB',
   )
   const { id: company_id, ids } = company
+  const created = await company.call('POST', '/orders', { title: 'Deleted', client_id: ids.client })
+  deletedOrder = created.body.project.id
+  await company.call('DELETE', `/orders/${deletedOrder}`)
   await env.DB.batch([
     insertion('accounting_outbox', {
       ...{ company_id, order_id: ids.order, operation: 'create', state: 'dead' },
@@ -48,6 +51,7 @@ interface List {
   values: Record<string, Value>
 }
 
+let deletedOrder: number
 const client = () => company.ids.client
 const FUTURE = '2090-01-01T00:00:00Z'
 const LISTS: Record<string, List> = {
@@ -61,7 +65,8 @@ const LISTS: Record<string, List> = {
       ...{ client_id: 1, status: 1, from: '2090-01-01', to: '1990-01-01', expand: 'client' },
     },
   },
-  listChanges: { values: { types: 'email_threads', start: 'latest' } },
+  listChanges: { values: { types: 'email_threads', start: 'latest', expand: 'object' } },
+  readOrder: { path: () => `/orders/${deletedOrder}`, base: { deleted: 'include' }, values: { deleted: 'exclude' } },
   searchProducts: { base: { q: 'text' }, values: { q: 'nothing', include: 'lines' } },
   readProduct: {
     path: () => '/products/invoice_item',

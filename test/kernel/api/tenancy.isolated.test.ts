@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { fold } from '../../../src/kernel/db/search.ts'
+import { EXPANSIONS } from '../../../src/resources/orders/shapes.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { contracts, nameOf } from '../../support/endpoints.ts'
 import { insertion } from '../../support/rows.ts'
@@ -140,9 +141,11 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
     { path: '/orders?from=2026-01-01' },
     { path: '/orders?q=a&sort=id&deleted=include&expand=totals,client' },
     { path: '/orders?status=1,2&expand=totals,client' },
+    { path: `/orders?deleted=include&expand=${EXPANSIONS}` },
     { path: '/orders?sort=-updated_at&updated_since=1970-01-01T00:00:00Z' },
   ],
-  'GET /orders/{id}': [{ path: '/orders/1' }],
+  'GET /orders/{id}': [{ path: '/orders/1' }, { path: '/orders/1?deleted=include' }],
+  'GET /orders/{id}/payments': [{ path: '/orders/1/payments' }],
   'GET /products/search': [
     { path: '/products/search' },
     { path: '/products/search?q=tee' },
@@ -161,7 +164,7 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
   'GET /me': [{ path: '/me' }],
   'GET /order-statuses': [{ path: '/order-statuses' }],
   'GET /taxes': [{ path: '/taxes' }],
-  'GET /changes': [{ path: '/changes' }, { path: '/changes?start=latest' }],
+  'GET /changes': [{ path: '/changes' }, { path: '/changes?start=latest' }, { path: '/changes?expand=object' }],
   'POST /clients': [{ path: '/clients', body: { company_name: 'BRAVO', email: '1@x.example' } }],
   'PATCH /clients/{id}': [
     { path: '/clients/1', body: { first_name: 'BRAVO' } },
@@ -170,6 +173,7 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
   'POST /orders': [{ path: '/orders', body: { title: 'BRAVO', client_id: 1, status_id: 1, tax_id: 1 } }],
   'PATCH /orders/{id}': [
     { path: '/orders/1', body: { title: 'BRAVO', tax_exempt: true, client_id: 1, status_id: 1, tax_id: 1 } },
+    { path: '/orders/1', body: { deleted: false, invoice_items: [{ id: 1, title: 'BRAVO' }] } },
   ],
   'GET /clients/by-external-id/{external_id}': [{ path: '/clients/by-external-id/shop-1' }],
   'PUT /clients/by-external-id/{external_id}': [
@@ -179,6 +183,15 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
   'PUT /orders/{id}/invoice-items': [
     { path: '/orders/1/invoice-items', body: { items: [{ title: 'BRAVO' }, { id: 1, title: 'BRAVO' }] } },
   ],
+  'PUT /orders/by-external-id/{external_id}': [
+    {
+      path: '/orders/by-external-id/shop-1',
+      body: { title: 'BRAVO', client_id: 1, invoice_items: [{ title: 'BRAVO' }], payments: [{ amount: 1 }] },
+    },
+    { path: '/orders/by-external-id/shop-9', body: { title: 'BRAVO', client_id: 1, tax_id: 1, status_id: 1 } },
+  ],
+  'PATCH /orders/{id}/payments/{payment_id}': [{ path: '/orders/1/payments/1', body: { note: 'BRAVO' } }],
+  'DELETE /clients/{id}': [{ path: '/clients/2%40x.example' }],
   'POST /orders/{id}/payments': [{ path: '/orders/1/payments', body: { amount: 1 } }],
   'DELETE /orders/{id}/payments/{payment_id}': [{ path: '/orders/1/payments/1' }],
   'POST /batch': [
@@ -188,6 +201,7 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
         operations: [
           { method: 'PATCH', path: '/clients/1', body: { last_name: 'BRAVO' } },
           { method: 'PATCH', path: '/orders/1', body: { description: 'BRAVO' } },
+          { method: 'POST', path: '/orders', body: { title: 'BRAVO', client_id: { $ref: '0.client.id' } } },
         ],
       },
     },

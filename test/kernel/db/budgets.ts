@@ -29,6 +29,7 @@ type Row = [name: string, rowsRead: number, rowsWritten: number, path: string, m
 const MAILBOX = 'box@x.example'
 const FIELDS = { first_name: 'A', last_name: 'B', email: 'n@x.example', phone: '5', tax_exempt: true }
 const ALL_OF_ORDER = { client_id: 1, status_id: 4, tax_id: 2, deadline: '2027-01-01', discount_amount: 5 }
+const WHOLE_ORDER = { title: 'New', ...ALL_OF_ORDER, invoice_items: [{ title: 'A' }], payments: [{ amount: 1 }] }
 const WITHOUT_EVENT = { accounting_sync_enabled: false }
 const FILE = { fileName: 'a.png', size: 1, legacyThreadId: 't' }
 const LINES = { items: Array.from({ length: 500 }, (_, index) => ({ title: `Line ${index}` })) }
@@ -117,14 +118,14 @@ const ROWS: Record<string, Row[]> = {
     ['by updated_at behind a cursor', 85, 0, '/orders?sort=-updated_at&cursor=after:100'],
     ['of 3 statuses', 2500, 0, '/orders?status=1,2,3'],
     ['of 3 statuses behind a cursor', 360, 0, '/orders?status=1,2,3&cursor=after:10'],
-    ['search, one hit', 14, 0, '/orders?q=order%204321'],
+    ['search, one hit', 15, 0, '/orders?q=order%204321'],
     ['search, every order a hit, behind a cursor', 3200, 0, '/orders?q=order&cursor=after:100'],
     ['search, every order a hit', 20000, 0, '/orders?q=order', { objectCalls: 2 }],
     ['search for a client with 1 order', 21, 0, '/orders?q=club%204321'],
     ['with totals and clients', 240, 0, '/orders?expand=totals,client'],
     [
       'with every part',
-      240,
+      700,
       0,
       '/orders?expand=totals,client,invoice,invoice_items,payments,tax,order_status,artworks',
     ],
@@ -142,10 +143,14 @@ const ROWS: Record<string, Row[]> = {
   ],
   updateOrder: [
     ['title', 53, 12, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
-    ['all fields, with an event', 66, 19, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
+    ['all fields, with an event', 66, 21, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
     ['10 lines, 5 payments, 500 events', 75, 17, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
     ['restored', 80, 22, '/orders/208', { ...WITH_EVENT, body: { deleted: false } }],
     ['unknown', 15, 0, '/orders/99999', { ...NOT_FOUND, body: { title: 'Changed' } }],
+  ],
+  putOrder: [
+    ['new, with a line and a payment', 190, 45, '/orders/by-external-id/new', { ...WITH_EVENT, body: WHOLE_ORDER }],
+    ['the same again', 200, 22, '/orders/by-external-id/new', { ...WITH_EVENT, body: WHOLE_ORDER }],
   ],
   deleteOrder: [
     ['with an event', 49, 20, '/orders/203', WITH_EVENT],
@@ -156,6 +161,8 @@ const ROWS: Record<string, Row[]> = {
     ['500 lines', 14500, 2518, '/orders/205/invoice-items', { ...WITH_EVENT, body: LINES }],
     ['unknown', 20, 0, '/orders/99999/invoice-items', { ...NOT_FOUND, body: { items: [] } }],
   ],
+  listPayments: [['of an order with 1', 8, 0, '/orders/4321/payments']],
+  updatePayment: [['with an event', 65, 18, '/orders/209/payments/209', { ...WITH_EVENT, body: { amount: 2 } }]],
   createPayment: [['with an event', 65, 18, '/orders/206/payments', { ...WITH_EVENT, body: { amount: 1 } }]],
   deletePayment: [['with an event', 59, 17, '/orders/207/payments/207', WITH_EVENT]],
   runBatch: [['100 clients', 4809, 1401, '/batch', { objectCalls: 3, body: BATCH }]],

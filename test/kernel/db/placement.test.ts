@@ -49,7 +49,7 @@ describe('a company in another database', () => {
 
   it('reads its account, and takes as many round trips one after the other', async () => {
     const { body } = await there.call('GET', '/me')
-    expect(body.company).toEqual({ id: there.id, name: `Company ${there.id}` })
+    expect(body.company).toEqual({ id: there.id, name: `Company ${there.id}`, currency: 'USD' })
     const [first, second] = await Promise.all(
       [here, there].map(async ({ token }) => {
         await measureHops(request(token, 'GET', '/clients'))

@@ -391,7 +391,7 @@ describe('wrong input', () => {
     ['POST', { url: 1 }],
     ['POST', { url: URL_PUBLIC, event_types: [] }],
     ['POST', { url: URL_PUBLIC, event_types: ['client.burnt'] }],
-    ['POST', { url: URL_PUBLIC, event_types: Array(10).fill('client.created') }],
+    ['POST', { url: URL_PUBLIC, event_types: Array(11).fill('client.created') }],
     ['POST', { url: URL_PUBLIC, secret: 'whsec_mine' }],
     ['PATCH', {}],
     ['PATCH', { enabled: 'yes' }],

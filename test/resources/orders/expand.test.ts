@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { EXPANSIONS } from '../../../src/resources/orders/contract.ts'
+import { EXPANSIONS } from '../../../src/resources/orders/shapes.ts'
 import { migrate, type TestCompany } from '../../support/app.ts'
 import { addItem, insertions } from '../../support/rows.ts'
 import { addArtwork, addPayment, createOrder, mintShop, type Shop } from './support.ts'

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { type Contract, defineContract, id, idText } from '../../../src/kernel/api/contract.ts'
 import { ERRORS } from '../../../src/kernel/http/errors.ts'
-import { EXPANSIONS } from '../../../src/resources/orders/contract.ts'
+import { EXPANSIONS } from '../../../src/resources/orders/shapes.ts'
 import { describeApi, errorsOf } from '../../../src/site/reference/document.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
 import committed from '../../../src/site/reference/openapi.json'
@@ -129,8 +129,16 @@ describe.each(byName)('%s', (_name, contract) => {
     for (const [place, schema] of objectSchemas(mediaOf(responses['200']).schema)) {
       expect([place, schema.additionalProperties]).not.toEqual([place, false])
       if (schema['x-suggested']) continue
-      // What a list adds only with `expand`.
-      const added: readonly string[] = place === 'ListedOrder' ? EXPANSIONS : []
+      // What is added only with `expand`, or where it was sent.
+      const isChange = ['putOrder', 'updateOrder', 'runBatch'].includes(contract.operationId) && place !== 'Order'
+      const added: readonly string[] =
+        place === 'ListedOrder'
+          ? EXPANSIONS
+          : place === 'Changes'
+            ? ['clients', 'orders']
+            : isChange && !('invoice_id' in asObject(schema.properties)) && 'project' in asObject(schema.properties)
+              ? ['invoice_items', 'payments']
+              : []
       const always = Object.keys(asObject(schema.properties)).filter((name) => !added.includes(name))
       expect([place, schema.required]).toEqual([place, always])
     }

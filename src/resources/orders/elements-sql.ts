@@ -4,7 +4,7 @@ import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import { companies, invoiceItems, payments } from '../../kernel/db/schema.ts'
 import { lineSearchTexts } from '../../kernel/db/search.ts'
 import type { NewItem, NewPayment } from './element-contract.ts'
-import { LISTS } from './queries.ts'
+import { LISTS, type ListName } from './queries.ts'
 import { toHundredths } from './totals.ts'
 
 /** The invoice whose lists are written: `invoice` selects its id. */
@@ -130,3 +130,21 @@ export const storedLines = (owner: Owner) => sql`(SELECT json_group_array(json(l
 /** Selects the JSON of an invoice's payments, in their order. */
 export const storedPayments = (owner: Owner) => sql`(SELECT json_group_array(json(payment))
   FROM (SELECT ${LISTS.payments.row} AS payment FROM payments WHERE ${isPaymentOf(owner)} ORDER BY id))`
+
+/** The elements of an order's lists, as JSON parsed from a result; null for a list that was not sent. */
+export type ListJson = unknown[][] | null
+
+export type Lists = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
+
+export function decodeLists({
+  invoice_items,
+  payments,
+}: {
+  invoice_items?: ListJson
+  payments?: ListJson
+}): Partial<Lists> {
+  return {
+    ...(invoice_items && { invoice_items: invoice_items.map(LISTS.invoice_items.decode) }),
+    ...(payments && { payments: payments.map(LISTS.payments.decode) }),
+  }
+}

@@ -9,8 +9,8 @@ import {
   statusColumns,
   taxColumns,
 } from '../../kernel/db/columns.ts'
-import type { Expansion } from './contract.ts'
 import { isOfInvoice, isOfStatus, LISTS, type ListName } from './queries.ts'
+import type { Expansion } from './shapes.ts'
 import type { Line } from './totals.ts'
 
 const [PROJECT, CLIENT, INVOICE] = [jsonRow(projectColumns), jsonRow(clientColumns), jsonRow(invoiceColumns)]
