@@ -120,7 +120,7 @@ const refuseForeignHost: Middleware = async (c, next) => {
   const named = URL.parse(`http://${c.req.header('host') ?? host}`)?.hostname ?? ''
   if (isLoopback(hostname) && isLoopback(named)) return next()
   const message = 'In development the service has loopback addresses only: use 127.0.0.1 or localhost'
-  return errorResponse(new ApiError('forbidden', { message }))
+  return errorResponse(new ApiError('forbidden', { message }), c.req.url)
 }
 
 /** CORS: every origin may send every request. What protects is the token, which no browser sends by itself. */
@@ -172,6 +172,7 @@ const openContext: Middleware = async (c, next) => {
     cache: env.CACHE,
     credentialsKey: env.CREDENTIALS_KEY,
     addresses: addressPolicy(env),
+    url: c.req.url,
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,

@@ -200,50 +200,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/order-statuses": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the order statuses
-         * @description The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.
-         *
-         *     Permission: `orders:read`.
-         */
-        get: operations["listOrderStatuses"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/taxes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the taxes
-         * @description The company’s taxes: the values of `tax_id`.
-         *
-         *     Permission: `orders:read`.
-         */
-        get: operations["listTaxes"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/orders/{id}/invoice-items": {
         parameters: {
             query?: never;
@@ -320,6 +276,50 @@ export interface paths {
          *     Permission: `orders:write`.
          */
         patch: operations["updatePayment"];
+        trace?: never;
+    };
+    "/order-statuses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the order statuses
+         * @description The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.
+         *
+         *     Permission: `orders:read`.
+         */
+        get: operations["listOrderStatuses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/taxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the taxes
+         * @description The company’s taxes: the values of `tax_id`.
+         *
+         *     Permission: `orders:read`.
+         */
+        get: operations["listTaxes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/changes": {
@@ -511,7 +511,7 @@ export interface paths {
         put?: never;
         /**
          * Get a URL to upload a file to
-         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.
+         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, or `orders/<company>/<order>/files/<name>` without a thread, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.
          *
          *     Permission: `files:write`.
          */
@@ -1082,8 +1082,8 @@ export interface components {
             contentType?: string;
             /** @description Bytes. The upload must have exactly this `Content-Length`. */
             size: number;
-            /** @description The mailbox’s legacy thread id. */
-            legacyThreadId: string;
+            /** @description Of the mail thread with the file; without one left out. */
+            legacyThreadId?: string;
         };
         /** @description A line of an invoice, as it is to be. */
         NewInvoiceItem: {
@@ -1627,12 +1627,17 @@ export interface components {
                 code: "forbidden" | "internal_error" | "invalid_request" | "not_found" | "rate_limited" | "unauthenticated";
                 /** @description For people; its wording may change. */
                 message: string;
-                /** @description More about the error, for programs; `null` where there is nothing to add. */
-                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | components["schemas"]["RetryDetails"] | null;
+                /** @description More about the error, for programs. */
+                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | components["schemas"]["RetryDetails"] | components["schemas"]["PlainDetails"];
             };
         };
         /** @description Sent with 400: every problem of the request at once. */
         ValidationDetails: {
+            /**
+             * Format: uri
+             * @description The part of the reference about the operation or the kind of error.
+             */
+            documentation_url: string;
             /** @description The first problems. Long texts are truncated. */
             issues: {
                 /** @description The field as it was sent, dots between levels (`messages.3`); empty for the whole body. */
@@ -1645,6 +1650,11 @@ export interface components {
         };
         /** @description Why a valid request could not be carried out. */
         ReasonDetails: {
+            /**
+             * Format: uri
+             * @description The part of the reference about the operation or the kind of error.
+             */
+            documentation_url: string;
             /**
              * @description - `integration_missing`: The company has no such integration: set it up first
              *     - `integration_disabled`: The company has disabled this integration: enable it first
@@ -1667,6 +1677,11 @@ export interface components {
         };
         /** @description Sent with 413: the limit of the body, or of everything stored. */
         LimitDetails: {
+            /**
+             * Format: uri
+             * @description The part of the reference about the operation or the kind of error.
+             */
+            documentation_url: string;
             /** @description The limit, in bytes. */
             limit_bytes: number;
             /**
@@ -1677,8 +1692,21 @@ export interface components {
         };
         /** @description Sent with 429: when the same request succeeds. */
         RetryDetails: {
+            /**
+             * Format: uri
+             * @description The part of the reference about the operation or the kind of error.
+             */
+            documentation_url: string;
             /** @description The seconds to wait, as in `Retry-After`. */
             retry_after: number;
+        };
+        /** @description Sent where there is nothing to add. */
+        PlainDetails: {
+            /**
+             * Format: uri
+             * @description The part of the reference about the operation or the kind of error.
+             */
+            documentation_url: string;
         };
     };
     responses: {
@@ -1702,7 +1730,8 @@ export interface components {
                  *               "path": "per_page",
                  *               "message": "must be between 1 and 100"
                  *             }
-                 *           ]
+                 *           ],
+                 *           "documentation_url": "https://crm.example/#errors"
                  *         }
                  *       }
                  *     }
@@ -1723,7 +1752,9 @@ export interface components {
                  *       "error": {
                  *         "code": "unauthenticated",
                  *         "message": "A valid bearer token is required",
-                 *         "details": null
+                 *         "details": {
+                 *           "documentation_url": "https://crm.example/#authentication"
+                 *         }
                  *       }
                  *     }
                  */
@@ -1744,7 +1775,9 @@ export interface components {
                  *       "error": {
                  *         "code": "forbidden",
                  *         "message": "The token does not permit this",
-                 *         "details": null
+                 *         "details": {
+                 *           "documentation_url": "https://crm.example/#errors"
+                 *         }
                  *       }
                  *     }
                  */
@@ -1765,7 +1798,9 @@ export interface components {
                  *       "error": {
                  *         "code": "not_found",
                  *         "message": "Resource not found",
-                 *         "details": null
+                 *         "details": {
+                 *           "documentation_url": "https://crm.example/#errors"
+                 *         }
                  *       }
                  *     }
                  */
@@ -1787,7 +1822,8 @@ export interface components {
                  *         "code": "invalid_request",
                  *         "message": "The company has no such integration: set it up first",
                  *         "details": {
-                 *           "reason": "integration_missing"
+                 *           "reason": "integration_missing",
+                 *           "documentation_url": "https://crm.example/#errors"
                  *         }
                  *       }
                  *     }
@@ -1810,7 +1846,8 @@ export interface components {
                  *         "code": "invalid_request",
                  *         "message": "The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor",
                  *         "details": {
-                 *           "reason": "cursor_expired"
+                 *           "reason": "cursor_expired",
+                 *           "documentation_url": "https://crm.example/#errors"
                  *         }
                  *       }
                  *     }
@@ -1833,7 +1870,8 @@ export interface components {
                  *         "code": "invalid_request",
                  *         "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                  *         "details": {
-                 *           "reason": "version_mismatch"
+                 *           "reason": "version_mismatch",
+                 *           "documentation_url": "https://crm.example/#errors"
                  *         }
                  *       }
                  *     }
@@ -1856,7 +1894,8 @@ export interface components {
                  *         "code": "invalid_request",
                  *         "message": "The body must have at most 1 MiB",
                  *         "details": {
-                 *           "limit_bytes": 1048576
+                 *           "limit_bytes": 1048576,
+                 *           "documentation_url": "https://crm.example/#errors"
                  *         }
                  *       }
                  *     }
@@ -1879,7 +1918,9 @@ export interface components {
                  *       "error": {
                  *         "code": "invalid_request",
                  *         "message": "The body must be sent with Content-Type: application/json",
-                 *         "details": null
+                 *         "details": {
+                 *           "documentation_url": "https://crm.example/#errors"
+                 *         }
                  *       }
                  *     }
                  */
@@ -1902,7 +1943,8 @@ export interface components {
                  *         "code": "rate_limited",
                  *         "message": "The token may send 300 requests a minute: retry after 42 seconds",
                  *         "details": {
-                 *           "retry_after": 42
+                 *           "retry_after": 42,
+                 *           "documentation_url": "https://crm.example/#rate-limit"
                  *         }
                  *       }
                  *     }
@@ -1924,7 +1966,9 @@ export interface components {
                  *       "error": {
                  *         "code": "internal_error",
                  *         "message": "Internal error: report the request id 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10",
-                 *         "details": null
+                 *         "details": {
+                 *           "documentation_url": "https://crm.example/#errors"
+                 *         }
                  *       }
                  *     }
                  */
@@ -1946,7 +1990,8 @@ export interface components {
                  *         "code": "internal_error",
                  *         "message": "The supplier did not respond as expected: retry later",
                  *         "details": {
-                 *           "reason": "supplier_unavailable"
+                 *           "reason": "supplier_unavailable",
+                 *           "documentation_url": "https://crm.example/#errors"
                  *         }
                  *       }
                  *     }
@@ -1969,7 +2014,9 @@ export interface components {
                  *       "error": {
                  *         "code": "internal_error",
                  *         "message": "The service is busy: retry after the seconds in Retry-After",
-                 *         "details": null
+                 *         "details": {
+                 *           "documentation_url": "https://crm.example/#errors"
+                 *         }
                  *       }
                  *     }
                  */
@@ -3540,197 +3587,6 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    listOrderStatuses: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
-                "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
-                "X-Bookmark"?: components["parameters"]["Bookmark"];
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The operation succeeded. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
-                    "X-Bookmark": components["headers"]["X-Bookmark"];
-                    "Server-Timing": components["headers"]["Server-Timing"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "data": [
-                     *         {
-                     *           "id": 1,
-                     *           "title": "Quote",
-                     *           "color": "#94a3b8",
-                     *           "workflow_key": "quote",
-                     *           "position": 1,
-                     *           "is_default": true
-                     *         },
-                     *         {
-                     *           "id": 2,
-                     *           "title": "Quote sent",
-                     *           "color": "#64748b",
-                     *           "workflow_key": "quote_sent",
-                     *           "position": 2,
-                     *           "is_default": false
-                     *         },
-                     *         {
-                     *           "id": 3,
-                     *           "title": "Approved",
-                     *           "color": "#0ea5e9",
-                     *           "workflow_key": "approved",
-                     *           "position": 3,
-                     *           "is_default": false
-                     *         },
-                     *         {
-                     *           "id": 4,
-                     *           "title": "Art in progress",
-                     *           "color": "#8b5cf6",
-                     *           "workflow_key": "artwork",
-                     *           "position": 4,
-                     *           "is_default": false
-                     *         },
-                     *         {
-                     *           "id": 5,
-                     *           "title": "Proof sent",
-                     *           "color": "#a855f7",
-                     *           "workflow_key": "proof_sent",
-                     *           "position": 5,
-                     *           "is_default": false
-                     *         },
-                     *         {
-                     *           "id": 6,
-                     *           "title": "Garments ordered",
-                     *           "color": "#f59e0b",
-                     *           "workflow_key": "garments_ordered",
-                     *           "position": 6,
-                     *           "is_default": false
-                     *         },
-                     *         {
-                     *           "id": 7,
-                     *           "title": "In production",
-                     *           "color": "#2563eb",
-                     *           "workflow_key": "production",
-                     *           "position": 7,
-                     *           "is_default": false
-                     *         },
-                     *         {
-                     *           "id": 8,
-                     *           "title": "Quality check",
-                     *           "color": "#14b8a6",
-                     *           "workflow_key": "quality_check",
-                     *           "position": 8,
-                     *           "is_default": false
-                     *         },
-                     *         {
-                     *           "id": 9,
-                     *           "title": "Ready for pickup",
-                     *           "color": "#22c55e",
-                     *           "workflow_key": "ready",
-                     *           "position": 9,
-                     *           "is_default": false
-                     *         },
-                     *         {
-                     *           "id": 10,
-                     *           "title": "Completed",
-                     *           "color": "#15803d",
-                     *           "workflow_key": "completed",
-                     *           "position": 10,
-                     *           "is_default": false
-                     *         },
-                     *         {
-                     *           "id": 11,
-                     *           "title": "On hold",
-                     *           "color": "#ef4444",
-                     *           "workflow_key": "on_hold",
-                     *           "position": 11,
-                     *           "is_default": false
-                     *         }
-                     *       ]
-                     *     }
-                     */
-                    "application/json": {
-                        data: components["schemas"]["OrderStatus"][];
-                    };
-                };
-            };
-            400: components["responses"]["InvalidRequest"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    listTaxes: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
-                "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
-                "X-Bookmark"?: components["parameters"]["Bookmark"];
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The operation succeeded. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
-                    "X-Bookmark": components["headers"]["X-Bookmark"];
-                    "Server-Timing": components["headers"]["Server-Timing"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "data": [
-                     *         {
-                     *           "id": 1,
-                     *           "name": "State sales tax",
-                     *           "rate": 6.25
-                     *         },
-                     *         {
-                     *           "id": 2,
-                     *           "name": "State and city sales tax",
-                     *           "rate": 8.25
-                     *         },
-                     *         {
-                     *           "id": 3,
-                     *           "name": "Out of state",
-                     *           "rate": 0
-                     *         }
-                     *       ]
-                     *     }
-                     */
-                    "application/json": {
-                        data: components["schemas"]["Tax"][];
-                    };
-                };
-            };
-            400: components["responses"]["InvalidRequest"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
     putInvoiceItems: {
         parameters: {
             query?: never;
@@ -4255,6 +4111,197 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listOrderStatuses: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 1,
+                     *           "title": "Quote",
+                     *           "color": "#94a3b8",
+                     *           "workflow_key": "quote",
+                     *           "position": 1,
+                     *           "is_default": true
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "title": "Quote sent",
+                     *           "color": "#64748b",
+                     *           "workflow_key": "quote_sent",
+                     *           "position": 2,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 3,
+                     *           "title": "Approved",
+                     *           "color": "#0ea5e9",
+                     *           "workflow_key": "approved",
+                     *           "position": 3,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 4,
+                     *           "title": "Art in progress",
+                     *           "color": "#8b5cf6",
+                     *           "workflow_key": "artwork",
+                     *           "position": 4,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 5,
+                     *           "title": "Proof sent",
+                     *           "color": "#a855f7",
+                     *           "workflow_key": "proof_sent",
+                     *           "position": 5,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 6,
+                     *           "title": "Garments ordered",
+                     *           "color": "#f59e0b",
+                     *           "workflow_key": "garments_ordered",
+                     *           "position": 6,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 7,
+                     *           "title": "In production",
+                     *           "color": "#2563eb",
+                     *           "workflow_key": "production",
+                     *           "position": 7,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 8,
+                     *           "title": "Quality check",
+                     *           "color": "#14b8a6",
+                     *           "workflow_key": "quality_check",
+                     *           "position": 8,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 9,
+                     *           "title": "Ready for pickup",
+                     *           "color": "#22c55e",
+                     *           "workflow_key": "ready",
+                     *           "position": 9,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 10,
+                     *           "title": "Completed",
+                     *           "color": "#15803d",
+                     *           "workflow_key": "completed",
+                     *           "position": 10,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 11,
+                     *           "title": "On hold",
+                     *           "color": "#ef4444",
+                     *           "workflow_key": "on_hold",
+                     *           "position": 11,
+                     *           "is_default": false
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["OrderStatus"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTaxes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 1,
+                     *           "name": "State sales tax",
+                     *           "rate": 6.25
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "name": "State and city sales tax",
+                     *           "rate": 8.25
+                     *         },
+                     *         {
+                     *           "id": 3,
+                     *           "name": "Out of state",
+                     *           "rate": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Tax"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -5867,7 +5914,8 @@ export interface operations {
                      *               "code": "invalid_request",
                      *               "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                      *               "details": {
-                     *                 "reason": "version_mismatch"
+                     *                 "reason": "version_mismatch",
+                     *                 "documentation_url": "http://127.0.0.1:8787/#updateClient"
                      *               }
                      *             }
                      *           },

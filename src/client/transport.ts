@@ -149,7 +149,9 @@ export function createTransport(clientOptions: ClientOptions) {
       const response = await sendRequest(url, { ...init, signal: eitherSignal })
       return { response, text: await response.text() }
     } catch (cause) {
-      const reason = timeout.aborted ? `no complete response within ${limitMs} ms` : 'the connection failed'
+      const reason = timeout.aborted
+        ? `no complete response within ${limitMs} ms`
+        : `the connection to ${new URL(url).host} failed`
       throw new ApiError({ status: 0, code: 'network_error', message: `${init.method}: ${reason}`, cause })
     }
   }

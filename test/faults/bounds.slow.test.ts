@@ -103,7 +103,10 @@ describe('a large body that finds no memory', () => {
     await lease.resize(100_000_000)
     const { response, waitedMs } = await send(method, path, drip(new Uint8Array(300_000).fill(32), 0, 2, true))
     lease.release()
-    expect(response).toMatchObject({ status: 503, body: { error: { code: 'internal_error', details: null } } })
+    expect(response).toMatchObject({
+      status: 503,
+      body: { error: { code: 'internal_error', details: { documentation_url: expect.any(String) } } },
+    })
     expect(response.headers.get('retry-after')).toBe('10')
     expect(waitedMs).toBeGreaterThanOrEqual(BUDGET_MS.memory)
     expect(waitedMs).toBeLessThan(BUDGET_MS.memory + 100)

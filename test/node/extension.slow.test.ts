@@ -147,7 +147,7 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
     it('reads the errors 401, 404 and 429', async () => {
       expect(await call(place, 'readError', { token: '0'.repeat(64), path: '/clients' })).toMatchObject({
         status: 401,
-        body: { error: { code: 'unauthenticated', details: null } },
+        body: { error: { code: 'unauthenticated', details: { documentation_url: expect.any(String) } } },
         requestId: expect.any(String),
       })
       expect(await call(place, 'readError', { path: '/mail/threads/unknown' })).toMatchObject({

@@ -180,7 +180,7 @@ describe('a write of a company over its storage quota', () => {
     const before = await countRows(company.id)
     const { body } = await company.call('POST', '/batch', { operations })
     expect(body.results.map(({ status }: { status: number }) => status)).toEqual([413, 413, 200])
-    expect(body.results[0].body.error.details).toEqual({ reason: 'storage_quota', limit_bytes: 1 })
+    expect(body.results[0].body.error.details).toMatchObject({ reason: 'storage_quota', limit_bytes: 1 })
     const after = await countRows(company.id)
     expect([after.clients, after.changes]).toEqual([before.clients, (before.changes ?? 0) + 1])
   })

@@ -183,6 +183,6 @@ describe.skipIf(missing !== null)(`OpenStack Swift${missing === null ? '' : ` (s
   ])('names %s by its own code', async (_, storage, code, reason) => {
     const { status, body } = await list(await seedShop(9, storage))
     expect(status).toBe(502)
-    expect(body.error.details).toEqual({ reason, storage_code: code })
+    expect(body.error.details).toMatchObject({ reason, storage_code: code })
   })
 })

@@ -134,7 +134,9 @@ function checkError(response: Response, body: Json): string[] {
 
   const { details } = error
   const members = DETAILS[response.status]
-  if (members === undefined && details !== null) problems.push('details is not null')
+  const names = isObject(details) ? Object.keys(details) : []
+  if (!names.includes('documentation_url')) problems.push('details has no documentation_url')
+  if (members === undefined && names.length > 1) problems.push(`details has ${names.join(' and ')}`)
   if (members && !(isObject(details) && members.some((member) => member in details))) {
     problems.push(`details has no ${members.join(' or ')}`)
   }

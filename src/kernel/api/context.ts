@@ -21,6 +21,8 @@ export interface DeploymentStorage {
 /** A handler's context of its request. The company is always the token's. */
 export interface RequestContext extends WriteContext {
   token: Token
+  /** The address of the request. */
+  url: string
   /** Opens the database with the token's own row. */
   openDirectory: () => Database
   /** The storage for companies without their own; null if the deployment has none. */

@@ -11,7 +11,7 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, conflict, type Issue, invalid, MAX_ISSUES, notFound } from '../http/errors.ts'
 import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../http/etag.ts'
 import { isolateMemory, type Lease } from '../http/memory.ts'
-import { isFartherBound } from '../http/messages.ts'
+import { describeSyntax, isFartherBound } from '../http/messages.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 
@@ -249,9 +249,7 @@ function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): object {
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
   } catch (error) {
-    // The rest of the message may quote the body.
-    const [place] = /line \d+ column \d+/.exec(error instanceof Error ? error.message : '') ?? []
-    throw invalid([{ path: '', message: `is not valid JSON${place ? ` at ${place}` : ''}` }])
+    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '') }])
   }
   const result = schema.safeParse(value)
   if (!result.success) throw invalidInput('body', result.error.issues)
@@ -280,7 +278,9 @@ export function invalidInput(target: 'param' | 'query' | 'body', found: readonly
   for (const issue of found.filter((each, index) => !isFartherBound(each, found[index + 1]))) {
     const path = target === 'body' ? issue.path : issue.path.slice(0, 1)
     const isRepeated = target === 'query' && issue.code === 'invalid_type' && issue.message.endsWith('not an array')
-    const messages = isRepeated ? ['must be sent only once'] : issue.message.split('\n')
+    const worded =
+      target === 'query' ? issue.message.replaceAll('is not a known field', 'is not a known parameter') : issue.message
+    const messages = isRepeated ? ['must be sent only once'] : worded.split('\n')
     const keys: readonly PropertyKey[][] = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [key]) : [[]]
     count += keys.length
     for (const [index, key] of keys.slice(0, MAX_ISSUES).entries()) {

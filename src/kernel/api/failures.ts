@@ -17,12 +17,14 @@ export function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: ()
     const { status } = ERRORS[kind]
     const logged = cause === undefined ? message : `${message} | ${cause}`
     if (status >= 500) log(kind, { request_id: requestId, status, error: logged }, 'error')
-    return errorResponse(error)
+    return errorResponse(error, c.req.url, c.get('operation'))
   }
   log('failure', { request_id: requestId, status: 500, error: describe(thrown) }, 'error')
   countFailure()
   return errorResponse(
     new ApiError('internal_error', { message: `Internal error: report the request id ${requestId}` }),
+    c.req.url,
+    c.get('operation'),
   )
 }
 

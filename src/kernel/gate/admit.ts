@@ -49,7 +49,7 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   c.set('token', token)
   c.set('usage', usage)
   const refusal = decision.allowed ? refuseToken(token) : refusalOf(decision, Date.now())
-  if (refusal) c.res = errorResponse(refusal)
+  if (refusal) c.res = errorResponse(refusal, c.req.url)
   else await next()
 
   usage.end(c.res)

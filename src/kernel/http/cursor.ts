@@ -41,9 +41,13 @@ export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TT
   const isSigned = scope.credentialsKey.split(',').some((key) => {
     return signature.length === MAC_BYTES && timingSafeEqual(sign(scope, key, payload), signature)
   })
-  if (!isSigned) throw refusal('is not a cursor of this list: take `next_cursor` of a response to the same query')
+  if (!isSigned)
+    throw refusal(
+      'belongs to another query or company: send it with the filters and the order of the request that returned it, or begin again without it',
+    )
   const [position, writtenAt]: [CursorPosition, number] = JSON.parse(payload.toString())
-  if (scope.now - writtenAt * 1_000 > ttlMs) throw refusal('has expired: begin again without it')
+  if (scope.now - writtenAt * 1_000 > ttlMs)
+    throw refusal(`has expired, ${Math.round(ttlMs / 86_400_000)} days after it was written: begin again without it`)
   return position
 }
 

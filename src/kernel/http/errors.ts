@@ -160,14 +160,21 @@ export function conflict(reason: Reason, seconds: number): ApiError {
   return new ApiError(kind, { message, details: { reason }, headers: { 'Retry-After': String(seconds) } })
 }
 
-export function errorBody({ kind, message, details }: ApiError) {
-  return { error: { code: ERRORS[kind].code, message, details } }
+/** The parts of the reference about kinds of errors that the operation does not explain. */
+const PARTS: Partial<Record<ErrorKind, string>> = { unauthenticated: 'authentication', rate_limited: 'rate-limit' }
+
+/** @param requestUrl at whose origin the reference is @param operation that failed, where one was found */
+export function errorBody({ kind, message, details }: ApiError, requestUrl: string, operation?: string) {
+  const { origin, pathname } = new URL(requestUrl)
+  const page = pathname.startsWith('/admin') ? '/admin/v1/openapi.json' : '/'
+  const documentation_url = `${origin}${page}#${PARTS[kind] ?? operation ?? 'errors'}`
+  return { error: { code: ERRORS[kind].code, message, details: { ...details, documentation_url } } }
 }
 
-/** Builds the body and headers of an error response. */
-export function errorResponse(error: ApiError): Response {
+/** Builds the body and headers of an error response. See {@link errorBody}. */
+export function errorResponse(error: ApiError, requestUrl: string, operation?: string): Response {
   const { status } = ERRORS[error.kind]
-  return Response.json(errorBody(error), {
+  return Response.json(errorBody(error, requestUrl, operation), {
     status,
     headers: { 'Cache-Control': 'private, no-store', ...error.headers },
   })

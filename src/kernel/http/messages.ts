@@ -92,9 +92,31 @@ export function notListed(names: readonly string[]) {
   }
 }
 
+/** What other APIs call our fields and parameters. */
+const SYNONYMS: Record<string, string> = {
+  limit: 'per_page',
+  page_size: 'per_page',
+  pageSize: 'per_page',
+  offset: 'page',
+  after: 'cursor',
+  starting_after: 'cursor',
+  search: 'q',
+  query: 'q',
+  order_by: 'sort',
+  since: 'updated_since',
+  modified_since: 'updated_since',
+  include: 'expand',
+  lines: 'invoice_items',
+  line_items: 'invoice_items',
+  items: 'invoice_items',
+  customer_id: 'client_id',
+}
+
 /** Appends "; did you mean status_id?" if exactly one known name is close, else nothing. */
 function suggest(sent: unknown, known: readonly string[]): string {
   if (typeof sent !== 'string' || sent.length > MAX_NAME_CHARACTERS) return ''
+  const synonym = Object.hasOwn(SYNONYMS, sent) ? SYNONYMS[sent] : undefined
+  if (synonym !== undefined && known.includes(synonym)) return `; did you mean ${synonym}?`
   let found = ''
   let best = 0
   for (const name of known) {
@@ -149,4 +171,12 @@ export function describeSeconds(seconds: number): string {
 /** Formats "GET, HEAD or POST". */
 export function joinOr(names: readonly string[]): string {
   return names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names.join()
+}
+
+/** What is wrong with JSON, by V8's message, whose other parts may quote the body. */
+export function describeSyntax(message: string): string {
+  const [, problem = ''] = /^(Unexpected token '.'|[A-Z].*?)(?=, "| in JSON| after JSON|$)/su.exec(message) ?? []
+  const [place] = /line \d+ column \d+/.exec(message) ?? []
+  const named = problem && `: ${problem[0]?.toLowerCase()}${problem.slice(1)}`
+  return `is not valid JSON${named}${place ? ` at ${place}` : ''}`
 }

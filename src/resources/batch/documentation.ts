@@ -33,7 +33,10 @@ export const published: Published = {
                     code: 'invalid_request',
                     message:
                       'The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
-                    details: { reason: 'version_mismatch' },
+                    details: {
+                      reason: 'version_mismatch',
+                      documentation_url: 'http://127.0.0.1:8787/#updateClient',
+                    },
                   },
                 },
                 transaction: null,

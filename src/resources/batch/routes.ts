@@ -18,7 +18,7 @@ const names = operations.map((each) => `${each.contract.method} ${each.contract.
 export const routes = [
   route(contract.runBatch, async ({ body }, context) => {
     const outcomes = await runWrites(context, body.operations.map(planOf))
-    const results = outcomes.map(present)
+    const results = outcomes.map((outcome, position) => present(outcome, context, body.operations[position]))
     return { results, transactions: Math.max(0, ...results.map(({ transaction }) => transaction ?? 0)) }
   }),
 ]
@@ -48,18 +48,23 @@ function weightOf(value: unknown, depth = 0): number {
 
 const LINES_DEPTH = 2
 
-function present(outcome: Outcome<Reply>) {
+function present(outcome: Outcome<Reply>, { url }: RequestContext, sent?: contract.BatchOperation) {
   if ('value' in outcome) return { status: 200, body: outcome.value.body, transaction: outcome.transaction }
   const { error } = outcome
-  return { status: ERRORS[error.kind].status, body: errorBody(error), transaction: null }
+  const { operationId } = (sent && match(sent)?.operation.contract) ?? contract.runBatch
+  return { status: ERRORS[error.kind].status, body: errorBody(error, url, operationId), transaction: null }
 }
 
-/** @throws ApiError 400 for what a batch does not take */
-function find({ method, path }: contract.BatchOperation) {
-  const found = operations.flatMap((operation) => {
+function match({ method, path }: contract.BatchOperation) {
+  return operations.flatMap((operation) => {
     const params = operation.contract.method === method ? matchPath(operation.contract.path, path) : null
     return params ? [{ operation, params }] : []
   })[0]
+}
+
+/** @throws ApiError 400 for what a batch does not take */
+function find(sent: contract.BatchOperation) {
+  const found = match(sent)
   if (!found) throw invalid([{ path: 'path', message: `with its method must be one of ${names.join(', ')}` }])
   return found
 }

@@ -40,7 +40,9 @@ const upload = component('NewFile', 'A file to upload.', {
     .optional(z.string().check(z.maxLength(255), z.regex(CONTENT_TYPE, 'must be a media type, such as image/png')))
     .check(z.describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.')),
   size: sizeBytes.check(z.describe('Bytes. The upload must have exactly this `Content-Length`.')),
-  legacyThreadId: z.optional(legacyThreadId).check(z.describe('Of the mail thread with the file; without one left out.')),
+  legacyThreadId: z
+    .optional(legacyThreadId)
+    .check(z.describe('Of the mail thread with the file; without one left out.')),
 })
 
 const presigned = component('PresignedUpload', 'A URL to upload one file to.', {

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { type Contract, type Documentation, type Published, takesKey } from '../../kernel/api/contract.ts'
 import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
-import { ApiError, ERRORS, type ErrorKind } from '../../kernel/http/errors.ts'
+import { ApiError, ERRORS, type ErrorKind, errorBody } from '../../kernel/http/errors.ts'
 import { errorResponseName, errorResponses, errorSchema } from './errors.ts'
 import {
   ERROR_HEADERS,
@@ -219,8 +219,8 @@ function describeInput(part: 'params' | 'query', contract: Contract, { example }
 
 function describeError(kind: ErrorKind, schema: JsonObject, worded?: string): JsonObject {
   const { description, headers = ERROR_HEADERS, example = new ApiError(kind) } = errorResponses[kind]
-  const error = { code: ERRORS[kind].code, message: example.message, details: example.details }
-  return { description: worded ?? description, headers: refs('headers', headers), content: json(schema, { error }) }
+  const body = errorBody(example, 'https://crm.example/api/v1')
+  return { description: worded ?? description, headers: refs('headers', headers), content: json(schema, body) }
 }
 
 function json(schema: JsonObject, example: unknown, mediaType = 'application/json'): JsonObject {

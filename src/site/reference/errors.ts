@@ -4,7 +4,6 @@ import { BODY_LIMIT_BYTES, tooLarge } from '../../kernel/http/body.ts'
 import {
   ApiError,
   ERRORS,
-  type ErrorDetails,
   type ErrorKind,
   invalid,
   MAX_ISSUES,
@@ -26,8 +25,13 @@ const issue = z
 /** This omits the upper bound that `z.int()` publishes. */
 const integer = (minimum: number, description: string) => z.number().meta({ type: 'integer', minimum, description })
 
+const documented = {
+  documentation_url: z.url().describe('The part of the reference about the operation or the kind of error.'),
+}
+
 const validationDetails = z
   .strictObject({
+    ...documented,
     issues: z.array(issue).min(1).max(MAX_ISSUES).describe('The first problems. Long texts are truncated.'),
     issue_count: integer(MAX_ISSUES + 1, 'The number of all problems, where not all are listed.').exactOptional(),
   })
@@ -36,6 +40,7 @@ const validationDetails = z
 const reasons = Object.entries(REASONS).map(([reason, { message }]) => `- \`${reason}\`: ${message}`)
 const reasonDetails = z
   .strictObject({
+    ...documented,
     reason: z.enum(Object.keys(REASONS) as Reason[]).describe(reasons.join('\n')),
     storage_code: z
       .string()
@@ -47,6 +52,7 @@ const reasonDetails = z
 
 const limitDetails = z
   .strictObject({
+    ...documented,
     limit_bytes: integer(1, 'The limit, in bytes.'),
     reason: z
       .enum(['storage_quota'])
@@ -56,16 +62,14 @@ const limitDetails = z
   .meta({ id: 'LimitDetails', description: 'Sent with 413: the limit of the body, or of everything stored.' })
 
 const retryDetails = z
-  .strictObject({ retry_after: integer(1, 'The seconds to wait, as in `Retry-After`.') })
+  .strictObject({ ...documented, retry_after: integer(1, 'The seconds to wait, as in `Retry-After`.') })
   .meta({ id: 'RetryDetails', description: 'Sent with 429: when the same request succeeds.' })
 
-const details: z.ZodType<ErrorDetails> = z.union([
-  validationDetails,
-  reasonDetails,
-  limitDetails,
-  retryDetails,
-  z.null(),
-])
+const plainDetails = z
+  .strictObject(documented)
+  .meta({ id: 'PlainDetails', description: 'Sent where there is nothing to add.' })
+
+const details = z.union([validationDetails, reasonDetails, limitDetails, retryDetails, plainDetails])
 
 /** The body of every error response. */
 export const errorSchema = z
@@ -76,7 +80,7 @@ export const errorSchema = z
           .enum([...new Set(Object.values(ERRORS).map((error) => error.code))].sort())
           .describe('The kind of error. Decide by the code and the HTTP status, never by the message.'),
         message: z.string().min(1).describe('For people; its wording may change.'),
-        details: details.describe('More about the error, for programs; `null` where there is nothing to add.'),
+        details: details.describe('More about the error, for programs.'),
       })
       .describe('What went wrong.'),
   })

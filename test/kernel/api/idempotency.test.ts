@@ -245,7 +245,7 @@ describe('requests that are sent at once with one key', () => {
     expect(done.length).toBeGreaterThan(0)
     expect(new Set(done.map((response) => JSON.stringify(response.body))).size).toBe(1)
     for (const response of responses.filter(({ status }) => status !== 200)) {
-      expect([response.status, response.body.error.details]).toEqual([409, { reason: 'idempotency_key_in_use' }])
+      expect([response.status, response.body.error.details]).toMatchObject([409, { reason: 'idempotency_key_in_use' }])
       expect(response.headers.get('retry-after')).toBe('1')
     }
   })

@@ -36,7 +36,10 @@ describe.each(withBody)('%s', (_, contract) => {
         new Request(`https://api.test/api/v1${path}`, { method: contract.method, headers, body: bytes }),
       )
       expect(result.status).toBe(415)
-      expect(result.body.error).toMatchObject({ code: 'invalid_request', details: null })
+      expect(result.body.error).toMatchObject({
+        code: 'invalid_request',
+        details: { documentation_url: expect.any(String) },
+      })
       expect(result.body.error.message).toContain('without Content-Encoding')
       expect(result.headers.get('accept-encoding')).toBe('identity')
     },

@@ -87,7 +87,11 @@ describe.each([...methodsByPath()])('%s', (path, methods) => {
       )
       expect(response.status).toBe(405)
       expect(response.headers.get('allow')?.split(', ').sort()).toEqual([...methods].sort())
-      if (method !== 'HEAD') expect(response.body.error).toMatchObject({ code: 'invalid_request', details: null })
+      if (method !== 'HEAD')
+        expect(response.body.error).toMatchObject({
+          code: 'invalid_request',
+          details: { documentation_url: expect.any(String) },
+        })
     }
   })
 
@@ -132,7 +136,11 @@ describe('an unknown path', () => {
       for (const method of METHODS) {
         const response = await call(company.token, method, path)
         expect(response.status).toBe(404)
-        if (method !== 'HEAD') expect(response.body.error).toMatchObject({ code: 'not_found', details: null })
+        if (method !== 'HEAD')
+          expect(response.body.error).toMatchObject({
+            code: 'not_found',
+            details: { documentation_url: expect.any(String) },
+          })
         expect(response.headers.has('ratelimit')).toBe(true)
         expect((await call(null, method, path)).status).toBe(401)
       }

@@ -246,7 +246,7 @@ describe('an external id', () => {
       ['PATCH', `/${list}/${second.id}`, { external_id: 'shop-1' }],
     ] as const) {
       const response = await company.call(method, path, body)
-      expect([response.status, response.body.error.details]).toEqual([409, { reason: 'external_id_taken' }])
+      expect([response.status, response.body.error.details]).toMatchObject([409, { reason: 'external_id_taken' }])
     }
     expect(await dump()).toEqual(before)
     expect((await company.call('PATCH', `/${list}/${first.id}`, { external_id: 'shop-1' })).status).toBe(200)

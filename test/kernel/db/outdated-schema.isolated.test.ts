@@ -60,7 +60,7 @@ it('is refused until it is migrated, and then served', async () => {
   for (let i = 0; i < 3; i++) {
     const { status, body, headers } = await get('/clients')
     expect(status).toBe(503)
-    expect(body.error).toMatchObject({ code: 'internal_error', details: null })
+    expect(body.error).toMatchObject({ code: 'internal_error', details: { documentation_url: expect.any(String) } })
     expect(JSON.stringify(body)).not.toMatch(/sql|table|d1_/i)
     expect(headers.get('retry-after')).toBe('30')
   }

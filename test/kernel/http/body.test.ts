@@ -64,7 +64,10 @@ describe('a body', () => {
     'multipart/form-data; boundary=x',
   ])('of the media type %s responses 415', async (type) => {
     const response = await post('{"company_name":"a"}', { 'content-type': type })
-    expect(response).toMatchObject({ status: 415, body: { error: { code: 'invalid_request', details: null } } })
+    expect(response).toMatchObject({
+      status: 415,
+      body: { error: { code: 'invalid_request', details: { documentation_url: expect.any(String) } } },
+    })
   })
 
   it('without a media type returns 415', async () => {

@@ -2,6 +2,7 @@ import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { type ApiResponse, call, migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { contracts } from '../../support/endpoints.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 
 let company: TestCompany
@@ -252,7 +253,10 @@ describe('a failure', () => {
     ]) {
       const result = await send(sent, { env: broken(thrown) })
       const id = result.headers.get('x-request-id')
-      expect(result).toMatchObject({ status: 500, body: { error: { code: 'internal_error', details: null } } })
+      expect(result).toMatchObject({
+        status: 500,
+        body: { error: { code: 'internal_error', details: { documentation_url: expect.any(String) } } },
+      })
       expect(result.body.error.message).toContain(id)
       expect(JSON.stringify([result.body, ...result.headers])).not.toMatch(/hunter2|secret|SELECT|place\.ts/)
       expect(result.headers.has('ratelimit')).toBe(true)
@@ -296,6 +300,35 @@ describe('the log', () => {
 describe('outside the API', () => {
   it.each(['/nowhere', '/api', '/api/v2/clients', '/apiv1'])('returns 404 for %s without a token', async (path) => {
     const result = await send(new Request(`https://api.test${path}`))
-    expect(result).toMatchObject({ status: 404, body: { error: { code: 'not_found', details: null } } })
+    expect(result).toMatchObject({
+      status: 404,
+      body: { error: { code: 'not_found', details: { documentation_url: expect.any(String) } } },
+    })
+  })
+})
+
+describe('the documentation_url of an error', () => {
+  it('leads to the operation, or to the part of the reference about the kind of error', async () => {
+    const url = async (sent: Request) => (await send(sent)).body.error.details.documentation_url.replace(/^.*\/#/, '#')
+    const { token } = company
+    expect(await url(request(token, 'POST', '/clients', {}))).toBe('#createClient')
+    expect(await url(request(token, 'GET', '/orders/999999'))).toBe('#readOrder')
+    expect(await url(request(token, 'GET', '/nothing'))).toBe('#errors')
+    expect(await url(request('0'.repeat(64), 'GET', '/clients'))).toBe('#authentication')
+    const operations = [
+      { method: 'PATCH', path: '/orders/999999', body: { title: 'a' } },
+      { method: 'PATCH', path: '/x' },
+    ]
+    const { body } = await company.call('POST', '/batch', { operations })
+    const urls = body.results.map(({ body }: ApiResponse) => body.error.details.documentation_url)
+    expect(urls.map((each: string) => new URL(each).hash)).toEqual(['#updateOrder', '#runBatch'])
+  })
+
+  it('leads to a page that names each of them', async () => {
+    const page = await (await exports.default.fetch(new Request('https://api.test/'))).text()
+    const ids = new Set([...page.matchAll(/<section id="([^"]+)"/g)].map(([, id]) => id))
+    for (const id of ['errors', 'authentication', 'rate-limit', ...contracts.map(({ operationId }) => operationId)]) {
+      expect(ids, id).toContain(id)
+    }
   })
 })

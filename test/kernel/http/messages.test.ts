@@ -35,8 +35,18 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
     ['POST', '/clients', [], ' must be an object, not an array'],
     ['POST', '/clients', '', ' is required'],
     ['POST', '/clients', 'null', ' must be an object, not null'],
-    ['POST', '/clients', '{"company_name": "Quay",\n}', ' is not valid JSON at line 2 column 1'],
-    ['POST', '/clients', '{"company_name": "Quay"', ' is not valid JSON at line 1 column 24'],
+    [
+      'POST',
+      '/clients',
+      '{"company_name": "Quay",\n}',
+      ' is not valid JSON: expected double-quoted property name at line 2 column 1',
+    ],
+    [
+      'POST',
+      '/clients',
+      '{"company_name": "Quay"',
+      " is not valid JSON: expected ',' or '}' after property value at line 1 column 24",
+    ],
     ['PATCH', '/clients/1', {}, ' must name at least one field to change'],
     ['PATCH', '/clients/1', { name: 'Quay' }, 'name is not a known field'],
     ['PATCH', '/clients/1', { phone: 5 }, 'phone must be a string, not a number'],
@@ -116,10 +126,10 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
 describe('a query with one mistake gets one issue on the parameter that was sent', () => {
   it.each([
     ['/clients?per_page=101', 'per_page must be between 1 and 100'],
-    ['/clients?perPage=5', 'perPage is not a known field; did you mean per_page?'],
-    ['/clients?limit=5', 'limit is not a known field'],
+    ['/clients?perPage=5', 'perPage is not a known parameter; did you mean per_page?'],
+    ['/clients?limit=5', 'limit is not a known parameter; did you mean per_page?'],
     ['/clients?page=1&page=2', 'page must be sent only once'],
-    ['/orders?form=2026-01-31', 'form is not a known field; did you mean from?'],
+    ['/orders?form=2026-01-31', 'form is not a known parameter; did you mean from?'],
     ['/orders?from=yesterday', 'from must be a date such as 2026-01-31'],
     ['/orders?client_id=x', 'client_id must be a positive integer'],
     ['/orders?client_id=9999999999999999', 'client_id must be at most 9007199254740991'],
@@ -133,11 +143,11 @@ describe('a query with one mistake gets one issue on the parameter that was sent
     ],
     ['/products/supplier_a', 'style is required'],
     ['/products/supplier_b', 'styleId is missing: sku or styleId is required'],
-    ['/products/supplier_b?style_id=5', 'style_id is not a known field; did you mean styleId?'],
-    ['/products/supplier_a?style=x&colour=red', 'colour is not a known field; did you mean color?'],
+    ['/products/supplier_b?style_id=5', 'style_id is not a known parameter; did you mean styleId?'],
+    ['/products/supplier_a?style=x&colour=red', 'colour is not a known parameter; did you mean color?'],
     ['/products/invoice_item', 'id is required'],
     ['/mail/email-threads/t', 'account_email is required'],
-    ['/openapi.json?version=2', 'version is not a known field'],
+    ['/openapi.json?version=2', 'version is not a known parameter'],
   ])('%s: %s', async (path, expected) => {
     expect(await issuesOf('GET', path)).toEqual([expected])
   })
@@ -245,7 +255,7 @@ describe('an error of the request as a whole', () => {
   it('names the rate limit and the seconds to wait', () => {
     const error = rateLimited(12)
     expect(error.message).toBe('The token may send 300 requests a minute: retry after 12 seconds')
-    expect(error.details).toEqual({ retry_after: 12 })
+    expect(error.details).toMatchObject({ retry_after: 12 })
     expect(error.headers).toEqual({ 'Retry-After': '12' })
     expect(rateLimited(1).message).toMatch(/retry after 1 second$/)
   })

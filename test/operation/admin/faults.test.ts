@@ -84,7 +84,10 @@ describe.each(all)('%s', (_, contract) => {
         expect(failed).toBeGreaterThan(0)
         if (!result) continue
         expect(result.status).toBe(503)
-        expect(result.body.error).toMatchObject({ code: 'internal_error', details: null })
+        expect(result.body.error).toMatchObject({
+          code: 'internal_error',
+          details: { documentation_url: expect.any(String) },
+        })
         if (failing === 1) expect(await logged()).toBe(before)
       }
     }

@@ -270,7 +270,7 @@ describe.each(ACTIONS)('a %s', (action) => {
   it('returns 409 where no storage is configured', async () => {
     const sent = request(company.token, ...target(action, company, `${folderOf(company)}x`))
     const { status, body } = await send(sent, { env: withoutStorage })
-    expect([status, body.error.details]).toEqual([409, { reason: 'storage_not_configured' }])
+    expect([status, body.error.details]).toMatchObject([409, { reason: 'storage_not_configured' }])
   })
 
   it.each([

@@ -35,6 +35,19 @@ describe('POST /orders/{orderId}/files/presign', () => {
     expect(url.searchParams.get('X-Amz-SignedHeaders')).toBe('content-length;content-type;host')
   })
 
+  it('takes a file without a mail thread, which is listed with the others', async () => {
+    const { legacyThreadId: _, ...without } = valid
+    const { body } = await company.call('POST', `${path}/presign`, without)
+    expect(body.key).toBe(`orders/${company.id}/${company.orderId}/files/logo.png`)
+    const { key } = (await company.call('POST', `${path}/presign`, valid)).body
+    await Promise.all([body.key, key].map((each) => env.FILES.put(each, 'abc')))
+    const listed = (await company.call('GET', path)).body.files
+    expect(listed.map(({ path, source }: Record<string, string>) => [path, source])).toEqual([
+      [key, 'email'],
+      [body.key, 'manual'],
+    ])
+  })
+
   it('returns a URL of the deployment’s storage outside of development', async () => {
     const bindings = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: 'https://storage.example/' }
     const { body } = await send(request(company.token, 'POST', `${path}/presign`, valid), { env: bindings })
@@ -53,7 +66,7 @@ describe('POST /orders/{orderId}/files/presign', () => {
     expect(second.body).toEqual(first.body)
     expect((await company.call('POST', `${path}/presign`, valid)).body.uploadUrl).not.toBe(first.body.uploadUrl)
     const other = await presign({ ...valid, size: 4 })
-    expect([other.status, other.body.error.details]).toEqual([400, { reason: 'idempotency_key_reused' }])
+    expect([other.status, other.body.error.details]).toMatchObject([400, { reason: 'idempotency_key_reused' }])
   })
 
   it('has the default type application/octet-stream', async () => {
@@ -123,7 +136,6 @@ describe('POST /orders/{orderId}/files/presign', () => {
     ['contentType', 'text/plain; name=\u00e9'],
     ['contentType', `image/${'x'.repeat(300)}`],
     ['contentType', `text/plain; ${'x'.repeat(300)}`],
-    ['legacyThreadId', undefined],
     ['legacyThreadId', null],
     ['legacyThreadId', ''],
     ['legacyThreadId', '..'],
@@ -152,7 +164,7 @@ describe('POST /orders/{orderId}/files/presign', () => {
       env: withoutStorage,
     })
     expect(status).toBe(409)
-    expect(body.error.details).toEqual({ reason: 'storage_not_configured' })
+    expect(body.error.details).toMatchObject({ reason: 'storage_not_configured' })
   })
 
   it('signs for the company’s own storage without disclosing its secret', async () => {

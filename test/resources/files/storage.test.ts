@@ -113,7 +113,7 @@ describe('a company’s own storage', () => {
     await giveStorage(own, { credentials: { secret_access_key: 'wrong' } })
     const { status, body } = await list(own)
     expect(status).toBe(502)
-    expect(body.error.details).toEqual({
+    expect(body.error.details).toMatchObject({
       reason: 'supplier_rejected_credentials',
       storage_code: 'SignatureDoesNotMatch',
     })
@@ -129,7 +129,7 @@ describe('a company’s own storage', () => {
     const incomplete = await mintCompanyWithOrder()
     await giveStorage(incomplete, { credentials: { secret_access_key: '' } })
     for (const { status, body, headers } of [...refused, await list(incomplete)]) {
-      expect([status, body.error.details]).toEqual([409, { reason: 'credentials_unreadable' }])
+      expect([status, body.error.details]).toMatchObject([409, { reason: 'credentials_unreadable' }])
       expect(body.error.message).not.toContain('v1')
       const logged = linesOf(headers.get('x-request-id')).map(({ event }) => event)
       expect(logged).toContain('credentials_unreadable')

@@ -221,7 +221,7 @@ describe('PUT /orders/{id}/invoice-items', () => {
     const before = await everything()
     for (const id of [1, deleted, theirs]) expect((await put(id, [{ title: 'a' }])).status).toBe(404)
     const response = await put(bare, [{ title: 'a' }])
-    expect([response.status, response.body.error.details]).toEqual([409, { reason: 'invoice_missing' }])
+    expect([response.status, response.body.error.details]).toMatchObject([409, { reason: 'invoice_missing' }])
     expect(await everything()).toEqual(before)
   })
 

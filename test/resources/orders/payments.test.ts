@@ -167,7 +167,7 @@ describe('payments', () => {
       expect((await pay(id, { amount: 1 })).status).toBe(404)
     }
     const response = await pay(bare, { amount: 1 })
-    expect([response.status, response.body.error.details]).toEqual([409, { reason: 'invoice_missing' }])
+    expect([response.status, response.body.error.details]).toMatchObject([409, { reason: 'invoice_missing' }])
     expect((await remove(bare, payment.id)).status).toBe(409)
     for (const [orderId, paymentId] of [
       [other, payment.id],

@@ -141,14 +141,14 @@ describe('the integration', () => {
   it.each(['supplier_a?style=PC61', 'supplier_b?styleId=1'])('of %s: 409 when missing or disabled', async (query) => {
     const company = await mintCompany()
     const missing = await get(company, `/products/${query}`)
-    expect([missing.status, missing.body.error.details]).toEqual([409, { reason: 'integration_missing' }])
+    expect([missing.status, missing.body.error.details]).toMatchObject([409, { reason: 'integration_missing' }])
 
     const own = await mintShop()
     expect((await get(own, `/products/${query}`)).status).toBe(200)
     const kind = query.startsWith('supplier_a') ? 'supplier_a' : 'supplier_b'
     await setEnabled(own, kind, false)
     const disabled = await get(own, `/products/${query}`)
-    expect([disabled.status, disabled.body.error.details]).toEqual([409, { reason: 'integration_disabled' }])
+    expect([disabled.status, disabled.body.error.details]).toMatchObject([409, { reason: 'integration_disabled' }])
     expect((await search(own, 'PC61')).sources[kind]).toBe('not_configured')
     await setEnabled(own, kind, true)
     expect((await get(own, `/products/${query}`)).status).toBe(200)
