@@ -1731,7 +1731,7 @@ export interface components {
                  *               "message": "must be between 1 and 100"
                  *             }
                  *           ],
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -1753,7 +1753,7 @@ export interface components {
                  *         "code": "unauthenticated",
                  *         "message": "A valid bearer token is required",
                  *         "details": {
-                 *           "documentation_url": "https://crm.example/#authentication"
+                 *           "documentation_url": "https://crm.example/#guide-authentication"
                  *         }
                  *       }
                  *     }
@@ -1776,7 +1776,7 @@ export interface components {
                  *         "code": "forbidden",
                  *         "message": "The token does not permit this",
                  *         "details": {
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -1799,7 +1799,7 @@ export interface components {
                  *         "code": "not_found",
                  *         "message": "Resource not found",
                  *         "details": {
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -1823,7 +1823,7 @@ export interface components {
                  *         "message": "The company has no such integration: set it up first",
                  *         "details": {
                  *           "reason": "integration_missing",
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -1847,7 +1847,7 @@ export interface components {
                  *         "message": "The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor",
                  *         "details": {
                  *           "reason": "cursor_expired",
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -1871,7 +1871,7 @@ export interface components {
                  *         "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                  *         "details": {
                  *           "reason": "version_mismatch",
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -1895,7 +1895,7 @@ export interface components {
                  *         "message": "The body must have at most 1 MiB",
                  *         "details": {
                  *           "limit_bytes": 1048576,
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -1919,7 +1919,7 @@ export interface components {
                  *         "code": "invalid_request",
                  *         "message": "The body must be sent with Content-Type: application/json",
                  *         "details": {
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -1944,7 +1944,7 @@ export interface components {
                  *         "message": "The token may send 300 requests a minute: retry after 42 seconds",
                  *         "details": {
                  *           "retry_after": 42,
-                 *           "documentation_url": "https://crm.example/#rate-limit"
+                 *           "documentation_url": "https://crm.example/#guide-rate-limit"
                  *         }
                  *       }
                  *     }
@@ -1967,7 +1967,7 @@ export interface components {
                  *         "code": "internal_error",
                  *         "message": "Internal error: report the request id 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10",
                  *         "details": {
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -1991,7 +1991,7 @@ export interface components {
                  *         "message": "The supplier did not respond as expected: retry later",
                  *         "details": {
                  *           "reason": "supplier_unavailable",
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }
@@ -2015,7 +2015,7 @@ export interface components {
                  *         "code": "internal_error",
                  *         "message": "The service is busy: retry after the seconds in Retry-After",
                  *         "details": {
-                 *           "documentation_url": "https://crm.example/#errors"
+                 *           "documentation_url": "https://crm.example/#guide-errors"
                  *         }
                  *       }
                  *     }

@@ -161,13 +161,16 @@ export function conflict(reason: Reason, seconds: number): ApiError {
 }
 
 /** The parts of the reference about kinds of errors that the operation does not explain. */
-const PARTS: Partial<Record<ErrorKind, string>> = { unauthenticated: 'authentication', rate_limited: 'rate-limit' }
+const PARTS: Partial<Record<ErrorKind, string>> = {
+  unauthenticated: 'guide-authentication',
+  rate_limited: 'guide-rate-limit',
+}
 
 /** @param requestUrl at whose origin the reference is @param operation that failed, where one was found */
 export function errorBody({ kind, message, details }: ApiError, requestUrl: string, operation?: string) {
   const { origin, pathname } = new URL(requestUrl)
   const page = pathname.startsWith('/admin') ? '/admin/v1/openapi.json' : '/'
-  const documentation_url = `${origin}${page}#${PARTS[kind] ?? operation ?? 'errors'}`
+  const documentation_url = `${origin}${page}#${PARTS[kind] ?? operation ?? 'guide-errors'}`
   return { error: { code: ERRORS[kind].code, message, details: { ...details, documentation_url } } }
 }
 

@@ -313,8 +313,8 @@ describe('the documentation_url of an error', () => {
     const { token } = company
     expect(await url(request(token, 'POST', '/clients', {}))).toBe('#createClient')
     expect(await url(request(token, 'GET', '/orders/999999'))).toBe('#readOrder')
-    expect(await url(request(token, 'GET', '/nothing'))).toBe('#errors')
-    expect(await url(request('0'.repeat(64), 'GET', '/clients'))).toBe('#authentication')
+    expect(await url(request(token, 'GET', '/nothing'))).toBe('#guide-errors')
+    expect(await url(request('0'.repeat(64), 'GET', '/clients'))).toBe('#guide-authentication')
     const operations = [
       { method: 'PATCH', path: '/orders/999999', body: { title: 'a' } },
       { method: 'PATCH', path: '/x' },
@@ -327,7 +327,12 @@ describe('the documentation_url of an error', () => {
   it('leads to a page that names each of them', async () => {
     const page = await (await exports.default.fetch(new Request('https://api.test/'))).text()
     const ids = new Set([...page.matchAll(/<section id="([^"]+)"/g)].map(([, id]) => id))
-    for (const id of ['errors', 'authentication', 'rate-limit', ...contracts.map(({ operationId }) => operationId)]) {
+    for (const id of [
+      'guide-errors',
+      'guide-authentication',
+      'guide-rate-limit',
+      ...contracts.map(({ operationId }) => operationId),
+    ]) {
       expect(ids, id).toContain(id)
     }
   })

@@ -251,6 +251,9 @@ describe('PUT /orders/by-external-id/{external_id}', () => {
   it('takes any id that is percent-encoded, and refuses one that is blank', async () => {
     const { body } = await put('a%2Fb%20%C3%A9', {})
     expect(body.project.external_id).toBe('a/b é')
+    for (const id of ['invoice-items', 'payments', 'files']) {
+      expect((await put(id, {})).body.project.external_id).toBe(id)
+    }
     const { status } = await put('%20', {})
     expect(status).toBe(400)
   })

@@ -1,0 +1,141 @@
+import { describe, expect, it } from 'vitest'
+import { expectConforms } from '../../support/conformance.ts'
+import { documentationOf } from '../../support/endpoints.ts'
+
+const HEADERS = {
+  'content-type': 'application/json',
+  'access-control-allow-origin': '*',
+  'x-request-id': 'r-1',
+  'x-content-type-options': 'nosniff',
+  'ratelimit-policy':
+    '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds", "company";q=40000;w=60;qu="milliseconds"',
+  ratelimit: '"default";r=299;t=60, "database";r=14998;t=60, "company";r=40000;t=60',
+  etag: '"1-0"',
+  vary: 'Accept-Encoding',
+}
+
+interface Change {
+  method?: string
+  path?: string
+  status?: number
+  body?: unknown
+  /** Headers to set, or with null to leave out. */
+  headers?: Record<string, string | null>
+}
+
+const client = documentationOf({ operationId: 'readClient' }).example.response as {
+  client: Record<string, unknown>
+}
+
+function error(code: string, details: object = {}, message = 'No.') {
+  return { error: { code, message, details: { documentation_url: 'https://api.test/#errors', ...details } } }
+}
+
+/** A response that conforms to GET /clients/42, except for the change. */
+function respond(change: Change = {}): [Request, Response] {
+  const { method = 'GET', path = '/api/v1/clients/42', status = 200, body = client, headers = {} } = change
+  const all = Object.entries({ ...HEADERS, ...headers }).filter((entry): entry is [string, string] => entry[1] !== null)
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  return [
+    new Request(`https://api.test${path}`, { method }),
+    new Response(status === 204 ? null : text, { status, headers: all }),
+  ]
+}
+
+const UNAUTHENTICATED: Change = {
+  status: 401,
+  body: error('unauthenticated'),
+  headers: { 'www-authenticate': 'Bearer', ratelimit: null, 'ratelimit-policy': null },
+}
+const issues = { issues: [{ path: 'email', message: 'must be an email' }] }
+
+describe('expectConforms accepts', () => {
+  const cases: [string, Change][] = [
+    ['a response', {}],
+    ['a response to a path with a trailing slash', { path: '/api/v1/clients/42/' }],
+    ['an email in the path', { path: '/api/v1/clients/ines%40harbor.example?x=1' }],
+    ['a response to HEAD', { method: 'HEAD', body: '' }],
+    ['a preflight', { method: 'OPTIONS', status: 204 }],
+    ['a 400', { status: 400, body: error('invalid_request', issues) }],
+    ['a 401', UNAUTHENTICATED],
+    ['a 404', { status: 404, body: error('not_found') }],
+    ['a 429', { status: 429, body: error('rate_limited', { retry_after: 7 }), headers: { 'retry-after': '7' } }],
+    ['a 500', { status: 500, body: error('internal_error', {}, 'Tell us r-1.') }],
+    [
+      'a 405',
+      {
+        method: 'DELETE',
+        path: '/api/v1/clients',
+        status: 405,
+        body: error('invalid_request'),
+        headers: { allow: 'GET' },
+      },
+    ],
+    ['an unknown path', { path: '/api/v1/nothing', status: 404, body: error('not_found') }],
+    ['a 401 on an unknown path', { ...UNAUTHENTICATED, path: '/api/v1/nothing' }],
+    ['the description itself', { path: '/api/v1/openapi.json', body: { openapi: '3.1.0' } }],
+  ]
+  it.each(cases)('%s', async (_name, change) => {
+    const [request, response] = respond(change)
+    await expectConforms(request, response)
+    expect(await response.text()).toBe(change.status === 204 ? '' : await respond(change)[1].text())
+  })
+})
+
+describe('expectConforms rejects', () => {
+  const { email, ...withoutEmail } = client.client
+  const cases: [string, Change, RegExp][] = [
+    [
+      'an unknown field',
+      { body: { client: { ...client.client, secret: 1 } } },
+      /#\/client: Property "secret" does not match/,
+    ],
+    ['an unknown field beside', { body: { ...client, extra: null } }, /body #: Property "extra" does not match/],
+    ['a missing field', { body: { client: withoutEmail } }, /required property "email"/],
+    ['a wrong type', { body: { client: { ...client.client, id: '42' } } }, /#\/client\/id.*"string" is invalid/],
+    [
+      'a date-time without milliseconds',
+      { body: { client: { ...client.client, created_at: '2026-03-02T09:30:00Z' } } },
+      /created_at.*pattern/,
+    ],
+    ['an undocumented status', { status: 201 }, /status is not among 200, 304, 400, 401/],
+    [
+      'a status that another operation has',
+      { status: 413, body: error('invalid_request', { limit_bytes: 1 }) },
+      /not among/,
+    ],
+    ['an error as 200', { body: error('not_found') }, /required property "client"/],
+    ['another media type', { headers: { 'content-type': 'text/html' } }, /Content-Type is text\/html/],
+    ['text that is not JSON', { body: '{' }, /not JSON/],
+    ['a body to HEAD', { method: 'HEAD', body: '{}' }, /HEAD has no body/],
+    ['no request id', { headers: { 'x-request-id': null } }, /X-Request-Id is missing/],
+    ['no nosniff', { headers: { 'x-content-type-options': null } }, /nosniff is missing/],
+    ['no CORS', { headers: { 'access-control-allow-origin': null } }, /CORS/],
+    ['no rate limit', { headers: { ratelimit: null } }, /RateLimit is missing/],
+    ['a malformed rate limit', { headers: { ratelimit: 'limit=300' } }, /header RateLimit .*pattern/],
+    ['one limit of two', { headers: { ratelimit: '"default";r=299;t=60' } }, /header RateLimit .*pattern/],
+    ['a 401 without its header', { ...UNAUTHENTICATED, headers: {} }, /WWW-Authenticate is missing/],
+    [
+      'a 429 without Retry-After',
+      { status: 429, body: error('rate_limited', { retry_after: 7 }) },
+      /Retry-After is missing/,
+    ],
+    ['an unknown code', { status: 404, body: error('gone') }, /error\/code/],
+    ['a code of another status', { status: 404, body: error('forbidden') }, /code forbidden is not one of not_found/],
+    ['an error without details', { status: 404, body: { error: { code: 'not_found', message: 'No.' } } }, /details/],
+    [
+      'details of another status',
+      { status: 404, body: error('not_found', issues) },
+      /details has documentation_url and issues/,
+    ],
+    ['a 400 without issues', { status: 400, body: error('invalid_request') }, /details has no issues/],
+    ['a 500 without the request id', { status: 500, body: error('internal_error') }, /lacks the request id/],
+    ['a 405 without Allow', { method: 'PUT', status: 405, body: error('invalid_request') }, /Allow is missing/],
+    ['200 on an unknown path', { path: '/api/v1/nothing' }, /status is not among 404/],
+    ['404 for another method', { method: 'PUT', status: 404, body: error('not_found') }, /status is not among 405/],
+    ['a preflight with 200', { method: 'OPTIONS' }, /preflight returns 204/],
+  ]
+  it.each(cases)('%s', async (_name, change, expected) => {
+    await expect(expectConforms(...respond(change))).rejects.toThrow(expected)
+  })
+})
