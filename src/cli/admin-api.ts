@@ -114,7 +114,8 @@ async function send(
   const headers = { authorization: `Bearer ${service.token}`, ...service.headers }
   const content = body !== undefined && {
     headers: { ...headers, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
+    // A string is JSON already, to be sent as it is.
+    body: typeof body === 'string' ? body : JSON.stringify(body),
   }
   const mayRepeat = method !== 'POST' || isRepeatable === true
   try {

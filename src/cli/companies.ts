@@ -21,6 +21,7 @@ import {
   TEXT,
   warn,
 } from './command.ts'
+import { importCompany } from './import-company.ts'
 import { formatTable, listing, operation, request, shortTime } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
@@ -31,7 +32,8 @@ back.
 database time by hour, and what the company stores. 'members' are the people who may open the company's settings: a
 developer manages tokens, webhooks and events, an owner integrations and members too.
 
-'export' prints all data of a company as lines of JSON. 'restore' loads the backup of a day into an empty company.
+'export' prints all data of a company as lines of JSON. 'import' loads them into an empty company, and goes on where it was
+interrupted. 'restore' loads the backup of a day into an empty company.
 
 'recover' is for after a restore of the whole database with Time Travel: it raises the numbers of invoices and ids past
 those that were given out before, revokes again what was revoked since, and pauses all deliveries.
@@ -118,6 +120,7 @@ await runActions('companies', HELP, {
   }),
   move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move, { missing }),
   export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, exportLines, { missing }),
+  import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, importCompany),
   restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore),
   recover: operation({}, recover),
   'resume-deliveries': operation({ company_id: optional('ID', idText) }, resumeDeliveries, { missing }),

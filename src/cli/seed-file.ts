@@ -186,7 +186,7 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string) 
   return { summary, differences }
 }
 
-function splitFile(input: SeedInput, name: string) {
+export function splitFile(input: SeedInput, name: string) {
   try {
     return splitSeedFile(input)
   } catch (error) {

@@ -150,7 +150,8 @@ describe('the export of a company', () => {
       'end',
     ])
     expect(lines.join()).not.toContain('very-secret-key')
-    const { file, threads } = await readExport(lines)
+    const threads: string[] = []
+    const { file } = await readExport(lines, (json) => threads.push(json))
     expect(seedFile.safeParse(file).error?.issues).toBe(undefined)
     // Their ids are unique in the database.
     await sql('DELETE FROM email_thread_objects')
@@ -176,7 +177,8 @@ describe('the export of a company', () => {
     const put = (text: string) =>
       send(request(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages: [{ text }] }))
     await put('exported')
-    const { file, threads } = await readExport(await readAll(id))
+    const threads: string[] = []
+    const { file } = await readExport(await readAll(id), (json) => threads.push(json))
     await sql('DELETE FROM email_threads WHERE company_id = ?', id)
     await put('written')
     expect(await load(file, id, threads)).toEqual([false])
@@ -190,7 +192,8 @@ describe('the export of a company', () => {
     const body = { account_email: 'a@b.example', messages: [{ text: noise(2_000_000) }], snippet: 's'.repeat(100_000) }
     await send(request(await mintToken(id), 'PUT', '/mail/email-threads/aa', body))
     expect(await storedObjects(id)).toHaveLength(1)
-    const { file, threads } = await readExport(await readAll(id))
+    const threads: string[] = []
+    const { file } = await readExport(await readAll(id), (json) => threads.push(json))
     expect(JSON.parse(threads[0] ?? '').messages).toEqual(body.messages)
     await sql('DELETE FROM email_thread_objects')
     await sql('DELETE FROM email_threads')
@@ -233,7 +236,8 @@ describe('the export of a company', () => {
       await company.call('PUT', `/mail/email-threads/${id}`, { account_email: 'a@b.example', messages: [{ id }] })
     }
     await sql("UPDATE email_threads SET content = NULL WHERE company_id = ? AND legacy_thread_id = 'aa'", company.id)
-    const { threads } = await readExport(await readAll(company.id))
+    const threads: string[] = []
+    await readExport(await readAll(company.id), (json) => threads.push(json))
     const messages = threads.map((text) => JSON.parse(text).messages)
     expect(messages).toEqual([undefined, [{ id: 'bb' }]])
   })

@@ -1,0 +1,65 @@
+import { createReadStream } from 'node:fs'
+import { readCompany } from '../operation/admin/companies/contract.ts'
+import { importEmailThread, readImport } from '../operation/admin/imports/contract.ts'
+import { readExport, threadOf } from '../operation/copies/seed/export-file.ts'
+import { CommandError, print, resolvePath, warn } from './command.ts'
+import { importSeed, splitFile } from './seed-file.ts'
+import type { Connection } from './target.ts'
+
+/**
+ * Loads what `export` printed into an empty company: its rows part after part, then one email thread after the other. An
+ * interrupted import continues with the first part that is missing; threads that are there stay as they are.
+ *
+ * The rows are held in memory, email threads are not.
+ */
+export async function importCompany(
+  service: Connection,
+  { company_id, file: name }: { company_id: number; file: string },
+): Promise<void> {
+  const path = resolvePath(name)
+  const { file, integrations } = await readExport(linesOf(path, name)).catch((error: unknown) => {
+    if (error instanceof RangeError) throw new CommandError(`${name}: ${error.message}.`)
+    // The message of a JSON error quotes the file.
+    throw error instanceof SyntaxError ? new CommandError(`${name}: not the lines of an export.`) : error
+  })
+  const input = { ...file, company: { ...file.company, id: company_id } }
+  const params = { company_id }
+  const company = await service.find(readCompany, { params })
+  const isEmpty = !company || company.client_count + company.order_count === 0
+  const { hash } = splitFile(input, name)
+  if (!isEmpty && !(await service.find(readImport, { params: { company_id, hash } }))) {
+    throw new CommandError(`Company ${company_id} is not empty: import into a new one (create ID).`)
+  }
+  const { summary } = await importSeed(service, input, name)
+  let [threads, added] = [0, 0]
+  for await (const line of linesOf(path, name)) {
+    const body = threadOf(line)
+    if (body === null) continue
+    // As it is in the file: parsed and written again, its numbers could differ.
+    const { is_new } = await service.call(importEmailThread, { params, body: body as never, isRepeatable: true })
+    threads += 1
+    if (is_new) added += 1
+  }
+  print(summary)
+  print(`Email threads: ${threads}, of which ${added} were new.`)
+  if (integrations.length > 0) {
+    warn(`Set up again, since an export has no credentials: ${integrations.join(', ')}.`)
+  }
+}
+
+/** The lines of a file. Only line feeds end a line: JSON may have other separators within texts. */
+async function* linesOf(path: string, name: string): AsyncGenerator<string, void, undefined> {
+  let rest = ''
+  try {
+    for await (const text of createReadStream(path, { encoding: 'utf8', highWaterMark: 1_048_576 })) {
+      const lines = (rest + text).split('\n')
+      rest = lines.pop() ?? ''
+      yield* lines
+    }
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : null
+    if (typeof code !== 'string') throw error
+    throw new CommandError(`${name}: ${code === 'ENOENT' ? 'no such file' : `cannot be read (${code})`}.`)
+  }
+  if (rest !== '') yield rest
+}

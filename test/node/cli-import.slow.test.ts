@@ -1,0 +1,115 @@
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { createRandom } from '../support/random.ts'
+import { freshState, runCommand, runSql, servedState, startCommand, writeSeed } from './cli-support.ts'
+import { serveState } from './dev-server.ts'
+
+const THREADS = 40
+const THREAD_BYTES = 500_000
+const KILLS = 5
+const numbers = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
+
+async function load(state: string, id: number, name: string, rows: number): Promise<void> {
+  const path = await writeSeed({
+    company: { id, name, currency: 'EUR' },
+    order_statuses: [{ id: 1, title: 'New', is_default: true, color: '#fff' }],
+    taxes: [{ id: 1, name: 'State', rate: 8.2501 }],
+    catalog_items: numbers(rows / 10).map((number) => ({ id: number, title: `Item ${number}`, price: number / 4 })),
+    clients: numbers(rows).map((number) => ({
+      id: number,
+      company_name: `Club ${number} \u2028 "é😀`,
+      phone: `(555) 010-${number}`,
+      deleted: number % 9 === 0,
+      ...(number % 7 === 0 && { external_id: `shop-${number}` }),
+    })),
+    orders: numbers(rows).map((number) => ({
+      id: number,
+      title: `Order ${number}`,
+      client_id: number,
+      order_status_id: 1,
+      description: 'd'.repeat(number % 100),
+      deleted: number % 11 === 0,
+      invoice: {
+        id: number,
+        tax_id: 1,
+        discount_amount: 12.5,
+        deleted: number % 11 === 0,
+        items: [{ id: number, title: 'Tee', quantity: 1.25, unit_price: 9.95 }],
+        payments: [{ id: number, amount: 1.5, paid_at: '2026-01-02', note: 'n' }],
+      },
+      artworks: number % 5 === 0 ? [{ id: number, name: 'Crest', placements: ['front', { x: 1.5 }] }] : [],
+    })),
+  })
+  expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
+}
+
+/** 20 MB of mail, in texts and numbers as they are sent. */
+async function sync(url: string, token: string): Promise<void> {
+  const random = createRandom(7)
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  for (const number of numbers(THREADS)) {
+    const text = Array.from({ length: THREAD_BYTES / 16 }, () =>
+      random
+        .between(0, 2 ** 48)
+        .toString(36)
+        .padStart(16),
+    ).join('')
+    const body = `{"account_email":"box${number % 3}@x.example","subject":"S ${number}","messages":[{"id":1.0,"n":1e3,"text":${JSON.stringify(text)}}]}`
+    const response = await fetch(`${url}/api/v1/mail/email-threads/t${number}`, { method: 'PUT', headers, body })
+    expect(response.status, await response.text()).toBe(200)
+  }
+  const context = { client_id: 1, orders_data: [{ id: 1, note: 'n' }], participant_emails: ['a@x.example'] }
+  const request = { method: 'PUT', headers, body: JSON.stringify(context) }
+  expect((await fetch(`${url}/api/v1/mail/threads/t1`, request)).status).toBe(200)
+}
+
+async function exportTo(state: string, path: string): Promise<void> {
+  const outcome = await runCommand('companies', 'export', '2', '--output', path, '--state', state)
+  expect(outcome).toMatchObject({ code: 0, stderr: '' })
+}
+
+it('an import of an export, killed at five points, is exported again as the same bytes', {
+  timeout: 600_000,
+}, async () => {
+  const source = await freshState()
+  await load(source, 1, 'Look-alike', 50)
+  await load(source, 2, 'Harbor', 1_500)
+  const created = await runCommand('tokens', 'create', '--company', '2', '--name', 'mail', '--state', source)
+  const server = await serveState(source)
+  await sync(server.url, created.stdout.trim())
+  const first = join(source, 'first.ndjson')
+  await exportTo(source, first)
+  await server.stop()
+  expect(readFileSync(first).byteLength).toBeGreaterThan(20_000_000)
+
+  const destination = await freshState()
+  await load(destination, 1, 'Look-alike', 50)
+  await servedState(destination)
+  const random = createRandom(11)
+  for (const _ of numbers(KILLS)) {
+    const { child, ended } = startCommand('companies', ['import', '2', first, '--state', destination])
+    const timer = setTimeout(() => child.kill('SIGKILL'), random.between(1_000, 4_000))
+    if (child.exitCode === null) await once(child, 'exit')
+    clearTimeout(timer)
+    await ended
+  }
+  const outcome = await runCommand('companies', 'import', '2', first, '--state', destination)
+  expect(outcome, outcome.stderr).toMatchObject({ code: 0, stderr: '' })
+  expect(outcome.stdout).toContain(`Email threads: ${THREADS}`)
+  const second = join(destination, 'second.ndjson')
+  await exportTo(destination, second)
+  expect(readFileSync(second).equals(readFileSync(first))).toBe(true)
+  expect(runSql(destination, 'SELECT count(*) AS n FROM email_threads WHERE company_id = 2')).toEqual([{ n: THREADS }])
+
+  const other = join(destination, 'other.ndjson')
+  writeFileSync(other, readFileSync(first, 'utf8').replace('Club 1 ', 'Club one '))
+  const refused = await runCommand('companies', 'import', '2', other, '--state', destination)
+  expect(refused).toMatchObject({ code: 1, stdout: '' })
+  expect(refused.stderr).toContain('Company 2 is not empty')
+  for (const text of [readFileSync(first, 'utf8').trimEnd().split('\n').slice(0, -1).join('\n'), 'no lines', '{}']) {
+    writeFileSync(other, text)
+    expect((await runCommand('companies', 'import', '3', other, '--state', destination)).code).toBe(1)
+  }
+})
