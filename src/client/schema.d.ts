@@ -5915,7 +5915,7 @@ export interface operations {
                      *               "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                      *               "details": {
                      *                 "reason": "version_mismatch",
-                     *                 "documentation_url": "http://127.0.0.1:8787/#updateClient"
+                     *                 "documentation_url": "https://crm.example/#updateClient"
                      *               }
                      *             }
                      *           },

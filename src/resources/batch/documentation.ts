@@ -35,7 +35,7 @@ export const published: Published = {
                       'The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
                     details: {
                       reason: 'version_mismatch',
-                      documentation_url: 'http://127.0.0.1:8787/#updateClient',
+                      documentation_url: 'https://crm.example/#updateClient',
                     },
                   },
                 },

@@ -54,7 +54,7 @@ export async function fillDatabase(db: D1, size: number, tokens: readonly string
       orders.map((id) => orderRow(id, Math.ceil(id / 2))),
     )
     await insert(db, 'invoices', orders.map(invoiceRow))
-    await insert(db, 'invoice_items', orders.map(itemRow))
+    await insert(db, 'invoice_items', orders.flatMap(itemRows))
     await insert(db, 'payments', orders.map(paymentRow))
     await insert(db, 'artworks', orders.map(artworkRow))
     await insert(db, 'accounting_outbox', orders.map(eventRow))
@@ -96,16 +96,19 @@ function invoiceRow(id: number): Row {
   }
 }
 
-function itemRow(id: number): Row {
-  return {
+const LINES = 3
+
+function itemRows(id: number): Row[] {
+  return Array.from({ length: LINES }, (_, index) => ({
     company_id: 1,
-    id,
+    id: LINES * (id - 1) + index + 1,
     invoice_id: id,
     title: 'Heavy cotton tee',
     quantity: 24,
     unit_price_cents: 950,
+    position: index + 1,
     search_text: 'HEAVY COTTON TEE',
-  }
+  }))
 }
 
 function paymentRow(id: number): Row {

@@ -98,6 +98,7 @@ async function measureRound(sides: Side[], measured: Measured[][], script: strin
       served.push({ ...side, apiUrl: api.url, floorUrl: floor.url })
     }
     for (const [index, rounds] of measured.entries()) {
+      if (!isMeasured(index)) continue
       const loads: [Loaded, Load][] = []
       for (const { size, tokens: all, apiUrl, floorUrl } of served) {
         const tokens = all.slice(index * TOKENS, (index + 1) * TOKENS)
@@ -133,6 +134,7 @@ function print(measured: readonly Measured[][]): void {
     '  work                     clients API p50    p99   req/s    floor p50    p99   req/s   ratio  target     with a call    p99   req/s   ratio  growth',
   )
   for (const [index, { name, target }] of worksOf(0, []).entries()) {
+    if (!isMeasured(index)) continue
     const rounds = measured[index] ?? []
     for (const size of SIZES) {
       const figures = (of: 'api' | 'floor' | 'calling') => rounds.map((round) => round[`${of} ${size}`])
@@ -147,6 +149,9 @@ function print(measured: readonly Measured[][]): void {
     }
   }
 }
+
+/** `WORK=NAME` measures one alone. */
+const isMeasured = (index: number) => [undefined, worksOf(0, [])[index]?.name].includes(process.env.WORK)
 
 function drain(response: Response): Promise<string> {
   return response.text()
@@ -220,6 +225,12 @@ function worksOf(size: number, tokens: readonly string[], walks: readonly string
       target: READ_TARGET,
       api: get(() => `/orders/${clientId()}`),
       floor: bare(() => `/order/${clientId()}`),
+    },
+    {
+      name: '100 orders with lines',
+      target: READ_TARGET,
+      api: get(() => '/orders?per_page=100&expand=invoice_items'),
+      floor: bare(() => '/lines'),
     },
     ...WALKS.map(([name], index) => ({
       name,

@@ -35,6 +35,19 @@ const page = (rows) => {
 const object = (columns, from) =>
   `(SELECT json_group_array(json_object(${columns.map((name) => `'${name}', ${name}`)})) FROM ${from})`
 
+const LINE = ['id', 'invoice_id', 'title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier'].concat(
+  ['style', 'color', 'size', 'sku', 'position', 'deleted'],
+)
+const LINES = `invoice_items WHERE company_id = 1 AND deleted = 0
+  AND invoice_id = (SELECT id FROM invoices WHERE company_id = 1 AND project_id = o.id AND deleted = 0)`
+const presentLine = ({ unit_price_cents: cents, taxable, deleted, ...line }) => ({
+  ...line,
+  unit_price: cents / 100,
+  total: Math.round(line.quantity * cents) / 100,
+  taxable: taxable === 1,
+  deleted: deleted === 1,
+})
+
 const ORDER = `SELECT o.*, c.company_name, c.first_name, c.last_name, c.email, c.website, c.phone, c.created_at AS c_created_at,
   i.id AS i_id, i.number, i.due_date, i.tax_id, i.tax_exempt, i.tax_exempt_reason, i.discount_hundredths,
   i.discount_amount_type, i.discount_type, t.name AS t_name, t.rate, s.title AS s_title, s.color, s.workflow_key,
@@ -121,6 +134,12 @@ export default {
           key,
         ),
       )
+    }
+    if (kind === 'lines') {
+      const rows = await ask(`SELECT ${PROJECT}, external_id, version, ${object(LINE, LINES)} AS invoice_items,
+        (SELECT order_count FROM companies WHERE id = 1) AS total
+        FROM orders o WHERE company_id = 1 AND deleted = 0 ORDER BY created_date DESC, id DESC LIMIT 100`)
+      return page(rows.map((row) => ({ ...row, invoice_items: JSON.parse(row.invoice_items).map(presentLine) })))
     }
     const [row] = await ask(ORDER, key)
     return Response.json({
