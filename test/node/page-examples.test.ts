@@ -22,7 +22,7 @@ const VOLATILE: [form: string, pattern: RegExp][] = [
   ['a date', /^\d{4}-\d\d-\d\d$/],
   ['a UUID', /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/],
   ['a cursor', /^[A-Za-z0-9_-]{40,}$/],
-  ['a part of the reference', /^https?:\/\/[^/]+\/\#\w+$/],
+  ['a part of the reference', /^https?:\/\/[^/]+\/#\w+$/],
   ['a signed URL', /^https?:\/\/\S+[?&]X-Amz-Signature=/],
 ]
 

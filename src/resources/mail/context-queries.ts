@@ -159,18 +159,17 @@ export function replacementOf(
     isIdempotent: true,
     read: (result) => {
       const [row, problems]: [ThreadContextRow | null, string[]] = JSON.parse(result ?? '[null,[]]')
-      if (problems.length > 0) {
-        throw invalid(
-          problems.map((path) => ({ path, message: MESSAGES[path] ?? 'is not of this company, or is deleted' })),
-        )
-      }
+      if (problems.length > 0) throw invalid(problems.map((path) => ({ path, message: messageOf(path) })))
       if (!row) throw new Error('The context that was written is not found.')
       return row
     },
   }
 }
 
-const MESSAGES: Record<string, string> = { thread_id: 'is the thread_id of a context with another legacy id' }
+function messageOf(path: string): string {
+  if (path === 'thread_id') return 'is the thread_id of a context with another legacy id'
+  return `must be ${path.startsWith('client') ? 'a client' : 'an order'} of the company that is not deleted`
+}
 
 const deletion = prepareNamed((p: Which & Placeholders<Actor, KeyName>) => {
   const isFound = sql`EXISTS (SELECT 1 FROM ${threadContexts} WHERE ${hasLegacyId(p)} AND ${isTied()})`

@@ -1,7 +1,8 @@
 import { call, type ItemOf } from './api.ts'
-import { count, el, newId, svg } from './dom.ts'
+import { field, openForm } from './dialog.ts'
+import { button, count, el, newId, svg } from './dom.ts'
 import { fold } from './list.ts'
-import type { View } from './view.ts'
+import type { Scope, View } from './view.ts'
 
 type Hour = ItemOf<'GET /companies/{company_id}/usage'>
 
@@ -19,7 +20,8 @@ export const usage: View = {
   id: 'usage',
   title: 'Usage',
   lead: 'Of all tokens of the company in the last 24 hours, and what it stores. Refused are requests beyond the rate limit.',
-  async load({ params }) {
+  async load(scope) {
+    const { params, isOwner } = scope
     const [{ data, totals, incomplete }, stored] = await Promise.all([
       call('GET /companies/{company_id}/usage', { params, query: { hours: 24 } }),
       call('GET /companies/{company_id}', { params }),
@@ -35,7 +37,9 @@ export const usage: View = {
         figure('Database time', duration(totals.database_ms)),
         figure('Stored mail', share(stored.mail_bytes, stored.mail_quota_bytes)),
         figure('Other stored data', share(stored.stored_bytes, stored.storage_quota_bytes)),
+        figure('Currency', stored.currency),
       ),
+      isOwner && button('Change currency', () => changeCurrency(scope, stored.currency)),
       chart(
         'Requests per hour',
         data,
@@ -47,6 +51,22 @@ export const usage: View = {
       fold('The figures as a table', table(data)),
     ]
   },
+}
+
+function changeCurrency(scope: Scope, present: string): void {
+  const attributes = { name: 'currency', required: true, pattern: '[A-Z]{3}', maxlength: 3, value: present }
+  const input = el('input', attributes)
+  openForm({
+    title: 'Change currency',
+    submit: 'Save',
+    content: [field('Currency', input, 'Three capital letters, such as EUR (ISO 4217). Amounts are not converted.')],
+    async send() {
+      const body = { currency: input.value }
+      await call('PUT /companies/{company_id}/currency', { params: scope.params, body })
+      return null
+    },
+    done: () => scope.refresh('The currency was changed.'),
+  })
 }
 
 function figure(label: string, value: string): HTMLElement {

@@ -75,6 +75,17 @@ export const updateCompany = defineContract({
   response: company,
 })
 
+export const putCurrency = defineContract({
+  ...common,
+  method: 'PUT',
+  path: '/companies/{company_id}/currency',
+  operationId: 'putCurrency',
+  role: 'owner',
+  params: ofCompany,
+  body: component('Currency', 'The currency of a company.', { currency }),
+  response: company,
+})
+
 export const readUsage = defineContract({
   ...common,
   method: 'GET',
@@ -103,7 +114,7 @@ export const readUsage = defineContract({
 
 export const published: Published = {
   tag: 'The companies of the deployment, and what they use.',
-  endpoints: [listCompanies, readCompany, updateCompany, readUsage],
+  endpoints: [listCompanies, readCompany, updateCompany, putCurrency, readUsage],
   document: () => {
     const company = {
       id: 1,
@@ -141,6 +152,11 @@ export const published: Published = {
         description:
           'A suspended company’s tokens get 403 within 30 seconds, and nothing of it is delivered. `deliveries_paused` holds back accounting events and webhooks alone; what waited is delivered when it ends.',
         example: { params, body: { suspended: true }, response: { ...company, suspended: true } },
+      },
+      putCurrency: {
+        summary: 'Set the currency of a company',
+        description: 'The ISO 4217 code that `GET /me` of the API names. Amounts are not converted.',
+        example: { params, body: { currency: 'EUR' }, response: { ...company, currency: 'EUR' } },
       },
       readUsage: {
         summary: 'Read the usage of a company',

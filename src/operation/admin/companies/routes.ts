@@ -38,6 +38,12 @@ export const routes = [
     return withIsoTimes(row)
   }),
 
+  adminRoute(contract.putCurrency, async ({ body }, context) => {
+    const row = await updateCompany(context, body)
+    if (!row) throw notFound('Company')
+    return withIsoTimes(row)
+  }),
+
   adminRoute(contract.readUsage, async ({ query }, context) => {
     const { env, now } = context
     const first = now - (now % HOUR_MS) - (query.hours - 1) * HOUR_MS
