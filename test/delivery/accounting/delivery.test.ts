@@ -53,6 +53,44 @@ describe('an order’s changes', () => {
     expect(await shop.invoices()).toEqual([])
   })
 
+  it('of a deletion that is taken back before its delivery leave the invoice as it is now', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.call('DELETE', `/orders/${id}`)
+    await shop.call('PATCH', `/orders/${id}`, { deleted: false, description: 'Again' })
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
+    expect(await shop.invoices()).toMatchObject([{ DocNumber: '1001', PrivateNote: 'Again' }])
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
+    expect(await shop.open()).toEqual([])
+  })
+
+  it('are parked for a person where the invoice was voided: it can neither be changed nor its number be used again', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.call('DELETE', `/orders/${id}`)
+    await shop.deliver()
+    await shop.call('PATCH', `/orders/${id}`, { deleted: false })
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'void'])
+    expect(await shop.accounting(id)).toMatchObject({ status: 'parked', last_error: expect.any(String) })
+  })
+
+  it('bring back an invoice that was deleted', async () => {
+    const shop = await Shop.open({ delete_mode: 'delete' })
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.call('DELETE', `/orders/${id}`)
+    await shop.deliver()
+    await shop.call('PATCH', `/orders/${id}`, { deleted: false })
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'delete', 'create'])
+    expect(await shop.invoices()).toMatchObject([{ DocNumber: '1001' }])
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
+  })
+
   it('are delivered only when the request, else the company, enables the sync, and the integration is enabled', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder({ accounting_sync_enabled: false })

@@ -1,10 +1,20 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
+import { adminCall } from '../../support/admin.ts'
 import { call, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
 
 beforeAll(migrate)
 
 describe('GET /me', () => {
+  it('names the currency that an owner set in the settings', async () => {
+    const company = await mintCompany()
+    const set = (currency: unknown) => adminCall('PUT', `/companies/${company.id}/currency`, { currency })
+    expect((await set('EUR')).body.currency).toBe('EUR')
+    expect((await company.call('GET', '/me')).body.company.currency).toBe('EUR')
+    for (const wrong of ['eur', 'EURO', '', null, 5]) expect((await set(wrong)).status).toBe(400)
+    expect((await company.call('GET', '/me')).body.company.currency).toBe('EUR')
+  })
+
   it('returns the company, the token and its limits to a token without any permission', async () => {
     const company = await mintCompany()
     const token = await mintToken(company.id, [])
