@@ -66,7 +66,7 @@ describe('an order’s changes', () => {
     expect(await shop.open()).toEqual([])
   })
 
-  it('are parked for a person where the invoice was voided: it can neither be changed nor its number be used again', async () => {
+  it('need a person where the invoice was voided: it can neither be changed nor its number be used again', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.deliver()
@@ -75,7 +75,7 @@ describe('an order’s changes', () => {
     await shop.call('PATCH', `/orders/${id}`, { deleted: false })
     await shop.deliver()
     expect(await shop.changes()).toEqual(['customer', 'create', 'void'])
-    expect(await shop.accounting(id)).toMatchObject({ status: 'parked', last_error: expect.any(String) })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.any(String) })
   })
 
   it('bring back an invoice that was deleted', async () => {
