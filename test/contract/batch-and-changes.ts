@@ -20,9 +20,8 @@ function describeResult({ status, body, transaction }: Schemas['BatchResult']): 
   const place = `${status.toFixed()} in ${transaction ?? 'none'}:`
   if ('error' in body) return `${place} ${body.error.code}`
   if ('accounting' in body) return `${place} ${body.project.title} ${body.accounting.status}`
-  return 'project' in body
-    ? `${place} ${body.project.title} ${body.invoice?.balance_due.toFixed(2)}`
-    : `${place} ${body.client.company_name}`
+  if ('project' in body) return `${place} ${body.project.title} ${body.invoice?.balance_due.toFixed(2)}`
+  return `${place} ${'client' in body ? body.client.company_name : 'something else'}`
 }
 
 /** Everything that changed since the cursor was read. */
@@ -30,7 +29,7 @@ export async function readChanges(api: Api, start: string): Promise<string[]> {
   const lines: string[] = []
   let cursor = start
   for (let has_more = true; has_more; ) {
-    const query = { cursor, types: 'clients,orders,email_threads', per_page: 3, wait: 1 }
+    const query = { cursor, types: 'clients,orders,email_threads', per_page: 3, wait: 1, expand: 'object' } as const
     const page = await take(api.GET('/changes', { params: { query } }))
     lines.push(...page.data.map(describeChange))
     cursor = page.pagination.next_cursor

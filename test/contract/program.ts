@@ -70,6 +70,9 @@ async function workOnClients(api: Api): Promise<Schemas['Client']> {
   const changes: Schemas['ClientChanges'] = { ...body, company_name: 'Quay Rowers' }
   await take(api.PATCH('/clients/{id}', { params: { ...byEmail, header }, body: changes }))
 
+  const deletion = { 'If-Match': '*', 'Idempotency-Key': newKey() }
+  await take(api.DELETE('/clients/{id}', { params: { ...byEmail, header: deletion } }))
+  await take(api.PATCH('/clients/{id}', { params: byEmail, body: { deleted: false } }))
   const read = await api.GET('/clients/{id}', { params: byEmail })
   const unchanged = { 'If-None-Match': etagOf(read) }
   const again = await api.GET('/clients/{id}', { params: { ...byEmail, header: unchanged } })
@@ -113,6 +116,7 @@ async function workOnOrders(api: Api, client: Schemas['Client']): Promise<Schema
   const header = { 'If-Match': tagOf(project), 'Idempotency-Key': newKey() }
   const changed = await take(api.PATCH('/orders/{id}', { params: { path, header }, body: changes }))
 
+  await putOrder(api, fields)
   const read = await api.GET('/orders/{id}', { params: { path } })
   const unchanged = { 'If-None-Match': etagOf(read) }
   const again = await api.GET('/orders/{id}', { params: { path, header: unchanged } })
@@ -125,12 +129,34 @@ async function workOnOrders(api: Api, client: Schemas['Client']): Promise<Schema
   return order
 }
 
+/** Creates an order by an own id, and replaces it. */
+async function putOrder(api: Api, { external_id: _, ...fields }: Schemas['NewOrder']): Promise<void> {
+  const path = { external_id: `erp-${crypto.randomUUID()}` }
+  const address = '/orders/by-external-id/{external_id}'
+  const payments = [{ amount: 5, method: 'cash', paid_at: '2026-11-02', note: 'Half' }]
+  const body: Schemas['WholeOrder'] = { ...fields, invoice_items: [{ ...TEE, quantity: 2 }], payments }
+  const created = await take(api.PUT(address, { params: { path, header: { 'If-None-Match': '*' } }, body }))
+  const header = { 'If-Match': tagOf(created.project) }
+  const { invoice_items, project } = await take(api.PUT(address, { params: { path, header }, body }))
+  if (invoice_items?.[0]?.id !== created.invoice_items?.[0]?.id) throw new Error('The line is another one.')
+  await take(api.DELETE('/orders/{id}', { params: { path: { id: project.id } } }))
+}
+
 /** Lists a client's orders, of which one is deleted. */
 async function listOrders(api: Api, client: Schemas['Client'], project: Schemas['Project']): Promise<void> {
-  const spare = await take(api.POST('/orders', { body: { title: 'A mistake', client_id: client.id } }))
+  const line: Schemas['NewOrderItem'] = { ...TEE, quantity: 2 }
+  const lists = {
+    invoice_items: [line],
+    payments: [{ amount: 5, method: 'cash', paid_at: '2026-11-02', note: 'Half' }],
+  }
+  const spare = await take(api.POST('/orders', { body: { title: 'A mistake', client_id: client.id, ...lists } }))
   const path = { id: spare.project.id }
   const header = { 'If-Match': tagOf(spare.project), 'Idempotency-Key': newKey() }
-  const removed = await take(api.DELETE('/orders/{id}', { params: { path, header } }))
+  await take(api.DELETE('/orders/{id}', { params: { path, header } }))
+  await take(api.GET('/orders/{id}', { params: { path, query: { deleted: 'include' } } }))
+  const back: Schemas['OrderChanges'] = { deleted: false, invoice_items: [{ ...TEE, quantity: 3 }] }
+  await take(api.PATCH('/orders/{id}', { params: { path }, body: back }))
+  const removed = await take(api.DELETE('/orders/{id}', { params: { path } }))
   const query = {
     per_page: 1,
     updated_since: project.created_at,
@@ -139,7 +165,7 @@ async function listOrders(api: Api, client: Schemas['Client'], project: Schemas[
     client_id: client.id,
     from: project.created_date,
     to: spare.project.created_date,
-    expand: 'totals,client',
+    expand: 'totals,client,invoice_items',
   } as const
   const first = await take(api.GET('/orders', { params: { query: { ...query, page: 1 } } }))
   const cursor = first.pagination.next_cursor ?? ''
@@ -153,21 +179,22 @@ async function listOrders(api: Api, client: Schemas['Client'], project: Schemas[
   if (data.length !== 1) throw new Error('The search does not find the order.')
 }
 
+const TEE = {
+  title: 'Tee',
+  description: null,
+  unit_price: 9.5,
+  taxable: true,
+  supplier: 'supplier_a',
+  style: 'PC61',
+  color: 'White',
+  size: 'L',
+  sku: null,
+}
+
 /** Two lines, of which one is changed, and a deposit that is paid twice by mistake. */
 async function workOnInvoice(api: Api, project: Schemas['Project']): Promise<void> {
   const path = { id: project.id }
-  const line: Schemas['NewInvoiceItem'] = {
-    title: 'Tee',
-    description: null,
-    quantity: 12,
-    unit_price: 9.5,
-    taxable: true,
-    supplier: 'supplier_a',
-    style: 'PC61',
-    color: 'White',
-    size: 'L',
-    sku: null,
-  }
+  const line: Schemas['NewInvoiceItem'] = { ...TEE, quantity: 12 }
   const setup: Schemas['NewInvoiceItem'] = { title: 'Setup', quantity: 1, unit_price: 25, taxable: false }
   const header = { 'If-Match': tagOf(project) }
   const address = '/orders/{id}/invoice-items'
@@ -187,8 +214,17 @@ async function workOnInvoice(api: Api, project: Schemas['Project']): Promise<voi
   await take(api.POST('/orders/{id}/payments', { params: { path, header: deposit }, body }))
   const paid = await api.POST('/orders/{id}/payments', { params: { path }, body })
   const { payment } = await take(paid)
-  const removal = { 'If-Match': etagOf(paid), 'Idempotency-Key': newKey() }
-  const params = { path: { ...path, payment_id: payment.id }, header: removal }
+  const onePath = { ...path, payment_id: payment.id }
+  const correction = { 'If-Match': etagOf(paid), 'Idempotency-Key': newKey() }
+  const corrected = await api.PATCH('/orders/{id}/payments/{payment_id}', {
+    params: { path: onePath, header: correction },
+    body: { ...body, note: 'Paid twice' },
+  })
+  await take(corrected)
+  const { data } = await take(api.GET('/orders/{id}/payments', { params: { path } }))
+  if (data.at(-1)?.note !== 'Paid twice') throw new Error('The payment was not corrected.')
+  const removal = { 'If-Match': etagOf(corrected), 'Idempotency-Key': newKey() }
+  const params = { path: onePath, header: removal }
   const rest = await take(api.DELETE('/orders/{id}/payments/{payment_id}', { params }))
   const due = invoice.balance_due - rest.payment.amount
   if (rest.invoice.balance_due.toFixed(2) !== due.toFixed(2)) throw new Error('The deposit was not paid once.')

@@ -139,7 +139,9 @@ function checkChanges({ changes, upserted }: Journal, truth: Copy): void {
 async function checkFeed(reader: ApiClient, cursor: string, truth: Copy): Promise<void> {
   const versions = new Map<string, number[]>()
   for await (const { data } of reader.changes.pages({ cursor, types: ['clients', 'orders'] })) {
-    for (const { type, id, version } of data) {
+    for (const { type, id, version, operation } of data) {
+      // It follows the update of its version.
+      if (operation === 'status_changed') continue
       const key = `${type} ${id}`
       versions.set(key, [...(versions.get(key) ?? []), version])
     }

@@ -23,7 +23,7 @@ it.each([
   [['--token', TOKEN], 'go together'],
   [['--url', 'nowhere', '--token', TOKEN], '--url must be an address'],
   [['--url', 'http://127.0.0.1:1', '--token', 'short'], '--token must be 64'],
-  [['--url', 'http://127.0.0.1:1', '--token', TOKEN, '--thread', 't'], 'the connection failed'],
+  [['--url', 'http://127.0.0.1:1', '--token', TOKEN, '--thread', 't'], 'the connection to 127.0.0.1:1 failed'],
 ])(
   'rejects %j with a one-line error and exit code 1',
   async (args, message) => {
