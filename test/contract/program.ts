@@ -116,7 +116,6 @@ async function workOnOrders(api: Api, client: Schemas['Client']): Promise<Schema
   const header = { 'If-Match': tagOf(project), 'Idempotency-Key': newKey() }
   const changed = await take(api.PATCH('/orders/{id}', { params: { path, header }, body: changes }))
 
-  await putOrder(api, fields)
   const read = await api.GET('/orders/{id}', { params: { path } })
   const unchanged = { 'If-None-Match': etagOf(read) }
   const again = await api.GET('/orders/{id}', { params: { path, header: unchanged } })
@@ -126,6 +125,7 @@ async function workOnOrders(api: Api, client: Schemas['Client']): Promise<Schema
   const order = await take(api.GET('/orders/{id}', { params: { path } }))
   if (order.invoice?.number !== changed.invoice?.number) throw new Error('The invoice is another one.')
   await listOrders(api, client, order.project)
+  await putOrder(api, fields)
   return order
 }
 
@@ -154,7 +154,8 @@ async function listOrders(api: Api, client: Schemas['Client'], project: Schemas[
   const header = { 'If-Match': tagOf(spare.project), 'Idempotency-Key': newKey() }
   await take(api.DELETE('/orders/{id}', { params: { path, header } }))
   await take(api.GET('/orders/{id}', { params: { path, query: { deleted: 'include' } } }))
-  const back: Schemas['OrderChanges'] = { deleted: false, invoice_items: [{ ...TEE, quantity: 3 }] }
+  const id = spare.invoice_items[0]?.id ?? 0
+  const back: Schemas['OrderChanges'] = { deleted: false, invoice_items: [{ ...TEE, quantity: 3, id }] }
   await take(api.PATCH('/orders/{id}', { params: { path }, body: back }))
   const removed = await take(api.DELETE('/orders/{id}', { params: { path } }))
   const query = {

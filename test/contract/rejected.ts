@@ -10,7 +10,7 @@ export async function sendInvalid(api: Api): Promise<void> {
   // @ts-expect-error The path does not exist.
   await api.GET('/customers')
   // @ts-expect-error The path does not support the method.
-  await api.DELETE('/clients/{id}', { params: id })
+  await api.PUT('/clients/{id}', { params: id })
   // @ts-expect-error The id is missing.
   await api.GET('/clients/{id}', {})
   // @ts-expect-error An unknown query parameter.
@@ -65,14 +65,12 @@ export async function sendInvalid(api: Api): Promise<void> {
   await api.DELETE('/orders/{orderId}/files', { params: order })
 }
 
-/** A batch creates and updates: it has no DELETE, and its bodies are those of the operations. */
+/** A batch only writes. Its bodies may have references in place of any value. */
 export const operations: Schemas['BatchOperation'][] = [
   // @ts-expect-error The method is not one of a batch.
-  { method: 'DELETE', path: '/orders/1', body: {} },
-  // @ts-expect-error No operation takes such a body.
-  { method: 'POST', path: '/clients', body: { name: 'Quay' } },
-  // @ts-expect-error A title is text.
-  { method: 'PATCH', path: '/orders/1', body: { title: 5 } },
+  { method: 'GET', path: '/orders/1', body: {} },
+  // @ts-expect-error A body is an object.
+  { method: 'POST', path: '/clients', body: 'Quay' },
 ]
 
 /** openapi-fetch accepts unknown fields; the types themselves do not. */
