@@ -98,6 +98,7 @@ const wholeOrder = z.strictObject({ ...required, ...writable, ...ordersLists }).
   }),
 )
 
+const NOT_DELETED = { path: ['invoice_items'], error: 'must not be sent with `deleted` true' }
 const orderChanges = z
   .strictObject({
     title: z.optional(trimmed(255)),
@@ -112,9 +113,9 @@ const orderChanges = z
   .check(
     namesAField,
     z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
+    z.refine(({ deleted, invoice_items }) => !deleted || !invoice_items, NOT_DELETED),
     z.meta({ id: 'OrderChanges', description: 'The fields of an order to change.', minProperties: 1 }),
   )
-
 export type NewOrder = z.output<typeof newOrder>
 export type OrderFields = z.output<typeof orderChanges>
 export type WholeOrder = z.output<typeof wholeOrder>

@@ -125,6 +125,15 @@ describe('PATCH /orders/{id} with invoice_items', () => {
     expect((await shop.call('PATCH', '/orders/999999', { invoice_items: [] })).status).toBe(404)
   })
 
+  it('is refused with a deletion, as a whole', async () => {
+    const { project } = await createOrder(shop, { client_notes: 'n', invoice_items: ITEMS })
+    const before = await read(project.id)
+    const change = { client_notes: null, deleted: true, invoice_items: [] }
+    const { status, body } = await shop.call('PATCH', `/orders/${project.id}`, change)
+    expect([status, body.error.details.issues[0].path]).toEqual([400, 'invoice_items'])
+    expect(await read(project.id)).toEqual(before)
+  })
+
   it('replaces the lines of an order that it brings back', async () => {
     const { project } = await createOrder(shop, { invoice_items: ITEMS })
     await shop.call('DELETE', `/orders/${project.id}`)

@@ -10,13 +10,13 @@ import type { Json } from '../../../src/site/reference/json.ts'
 export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp; message: RegExp; because: string }[] =
   [
     {
-      operations: ['createOrder', 'updateOrder'],
+      operations: ['createOrder', 'putOrder', 'updateOrder'],
       path: /^(client_id|status_id|tax_id)$/,
       message: /must be (a client|an order status|a tax) of the company/,
       because: 'it refers to a row, which must be the company’s',
     },
     {
-      operations: ['createOrder', 'updateOrder'],
+      operations: ['createOrder', 'putOrder', 'updateOrder'],
       path: /^discount_amount(_type)?$/,
       message: /as a percentage|at most 2 decimals/,
       because: 'it depends on another field or on what is stored; validators miscount multiples of 0.01',
@@ -54,7 +54,7 @@ export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp
     {
       operations: ['listClients', 'listOrders', 'listChanges', 'listEmailThreads', 'listThreadContexts'],
       path: /^(cursor|page|start|client_id|order_id)$/,
-      message: /is not a cursor of this list|must not be sent together|is required|is missing/,
+      message: /belongs to another query or company|must not be sent together|is required|is missing/,
       because: 'a cursor is signed, and some parameters exclude each other',
     },
     {
@@ -64,10 +64,22 @@ export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp
       because: 'a pattern can neither compare ids nor say how large one is',
     },
     {
-      operations: ['createPayment', 'putInvoiceItems'],
+      operations: ['createPayment', 'updatePayment', 'putInvoiceItems'],
       path: /^(amount|paid_at|items(\.\d+(\.(id|quantity|unit_price))?)?)$/,
       message: /at most [24] decimals|is not a line of|must be|must not/,
       because: 'it refers to a row, or to its product with another field; validators miscount multiples of 0.01',
+    },
+    {
+      operations: ['createOrder', 'putOrder', 'updateOrder'],
+      path: /^(invoice_items(\.\d+(\.(id|quantity|unit_price))?)?|payments\.\d+\.(amount|paid_at))$/,
+      message: /at most [24] decimals|is not a line of|must be|must not/,
+      because: 'the same of a list that is sent with its order',
+    },
+    {
+      operations: ['listChanges'],
+      path: /^per_page$/,
+      message: /must be at most 100 with expand=object/,
+      because: 'it depends on another parameter',
     },
   ]
 
@@ -80,6 +92,7 @@ export const SELDOM_CARRIED_OUT: readonly string[] = [
   'presignDownload',
   'putInvoiceItems',
   'readEmailThread',
+  'updatePayment',
 ]
 
 /** The status of a path parameter that does not fit; 404 unless it is here. */
@@ -87,6 +100,7 @@ export const BAD_PATH: Readonly<Record<string, number>> = {
   deleteEmailThread: 400,
   deleteThreadContext: 400,
   putClient: 400,
+  putOrder: 400,
   putEmailThread: 400,
   putThreadContext: 400,
   readClientByExternalId: 400,
