@@ -88,6 +88,7 @@ export const SELDOM_CARRIED_OUT: readonly string[] = [
   'createPayment',
   'deleteFile',
   'deletePayment',
+  'listPayments',
   'listThreadContexts',
   'presignDownload',
   'putInvoiceItems',
