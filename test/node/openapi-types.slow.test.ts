@@ -67,7 +67,7 @@ describe('the types that openapi-typescript generates from the published descrip
         await writeFile(join(folder, 'openapi.json'), JSON.stringify(document))
         await generate(join(folder, 'openapi.json'), join(folder, 'openapi.ts'))
         const config = {
-          extends: '../contract/tsconfig.json',
+          extends: '../../test/contract/tsconfig.json',
           compilerOptions: { paths: { 'published-description': ['./openapi.ts'] } },
           include: ['../../test/contract'],
           exclude: ['../../test/contract/node_modules'],
