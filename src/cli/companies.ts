@@ -32,8 +32,8 @@ back.
 database time by hour, and what the company stores. 'members' are the people who may open the company's settings: a
 developer manages tokens, webhooks and events, an owner integrations and members too.
 
-'export' prints all data of a company as lines of JSON. 'import' loads them into an empty company, and goes on where it was
-interrupted. 'restore' loads the backup of a day into an empty company.
+'export' prints all data of a company as lines of JSON. 'import' loads them into an empty company, and goes on where it
+was interrupted. 'restore' loads the backup of a day into an empty company.
 
 'recover' is for after a restore of the whole database with Time Travel: it raises the numbers of invoices and ids past
 those that were given out before, revokes again what was revoked since, and pauses all deliveries.

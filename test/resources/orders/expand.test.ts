@@ -90,6 +90,18 @@ describe('expand', () => {
   })
 })
 
+describe('every filter with every part', () => {
+  it('fits into one statement, with a cursor too', async () => {
+    const all = `q=order&status=${shop.statusIds}&client_id=${shop.clientId}&from=2020-01-01&to=2099-01-01&external_id=x`
+    const query = `${all}&updated_since=1970-01-01T00:00:00Z&deleted=include&expand=${EVERYTHING}`
+    for (const sort of ['updated_at', '-id', 'created_at'])
+      expect((await list(shop, `${query}&sort=${sort}`)).data).toEqual([])
+    const walk = `q=o&deleted=include&updated_since=1970-01-01T00:00:00Z&status=${shop.statusIds}&sort=updated_at&per_page=1`
+    const { pagination } = await list(shop, `${walk}&expand=${EVERYTHING}`)
+    expect((await list(shop, `${walk}&expand=${EVERYTHING}&cursor=${pagination.next_cursor}`)).data).toHaveLength(1)
+  })
+})
+
 describe('a list with more lines than a response may have', () => {
   const COUNTS = [4_000, 4_000, 3_000, 10_001, 1, 2]
 
