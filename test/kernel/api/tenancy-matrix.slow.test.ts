@@ -25,6 +25,7 @@ const orderFields = {
   client_notes: 200,
   tax_exempt_reason: 200,
 }
+const { external_id: _own, ...wholeFields } = orderFields
 const references = { 'body.client_id': 400, 'body.status_id': 400, 'body.tax_id': 400 }
 const inBody = (fields: Record<string, number>) =>
   Object.fromEntries(Object.entries(fields).map(([name, status]) => [`body.${name}`, status]))
@@ -60,6 +61,10 @@ const EXPECTED: Record<string, Decided> = {
     own: ({ client }) => ({ params: { id: String(client) }, body: { phone: '1' } }),
     places: { 'params.id': 404, 'query.email': 404, ...inBody({ ...clientFields, email: 200 }) },
   },
+  deleteClient: {
+    own: ({ client }) => ({ params: { id: String(client) } }),
+    places: { 'params.id': 404, 'query.email': 404 },
+  },
   readClientByExternalId: {
     own: ({ thread }) => ({ params: { external_id: thread } }),
     places: { 'params.external_id': 404 },
@@ -75,6 +80,14 @@ const EXPECTED: Record<string, Decided> = {
   createPayment: {
     own: ({ order }) => ({ params: { id: String(order) }, body: { amount: 1 } }),
     places: { 'params.id': 404, ...inBody({ amount: 200, method: 200, note: 200 }) },
+  },
+  listPayments: { own: ({ order }) => ({ params: { id: String(order) } }), places: { 'params.id': 404 } },
+  updatePayment: {
+    own: ({ order, payment }) => ({
+      params: { id: String(order), payment_id: String(payment) },
+      body: { amount: 1 },
+    }),
+    places: { 'params.id': 404, 'params.payment_id': 404, ...inBody({ amount: 200, method: 200, note: 200 }) },
   },
   deletePayment: {
     own: ({ order, payment }) => ({ params: { id: String(order), payment_id: String(payment) } }),
@@ -92,6 +105,13 @@ const EXPECTED: Record<string, Decided> = {
   createOrder: {
     own: ({ client }) => ({ body: { title: 'Own', client_id: client, discount_amount_type: 'fixed' } }),
     places: { ...inBody({ ...orderFields, discount_amount: 200 }), ...references },
+  },
+  putOrder: {
+    own: ({ thread, client }) => ({
+      params: { external_id: thread },
+      body: { title: 'Own', client_id: client, discount_amount_type: 'fixed' },
+    }),
+    places: { 'params.external_id': 200, ...inBody({ ...wholeFields, discount_amount: 200 }), ...references },
   },
   readOrder: { own: ({ order }) => ({ params: { id: String(order) } }), places: { 'params.id': 404 } },
   updateOrder: {
