@@ -4,7 +4,7 @@ import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import { companies, invoiceItems, payments } from '../../kernel/db/schema.ts'
 import { lineSearchTexts } from '../../kernel/db/search.ts'
 import type { NewItem, NewPayment } from './element-contract.ts'
-import { LISTS, type ListName } from './queries.ts'
+import { LISTS, type Lists } from './queries.ts'
 import { toHundredths } from './totals.ts'
 
 /** The invoice whose lists are written: `invoice` selects its id. */
@@ -14,7 +14,7 @@ interface Owner {
 }
 
 /** The JSON of {@link lineStatements}. */
-export function linesJson(items: (Omit<NewItem, 'id'> & Pick<NewItem, 'id'>)[]): string {
+export function linesJson(items: NewItem[]): string {
   const texts = lineSearchTexts(items)
   const lines = items.map(({ unit_price, ...item }, index) => ({
     ...item,
@@ -133,8 +133,6 @@ export const storedPayments = (owner: Owner) => sql`(SELECT json_group_array(jso
 
 /** The elements of an order's lists, as JSON parsed from a result; null for a list that was not sent. */
 export type ListJson = unknown[][] | null
-
-export type Lists = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
 
 export function decodeLists({
   invoice_items,

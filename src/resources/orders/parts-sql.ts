@@ -9,18 +9,25 @@ import {
   statusColumns,
   taxColumns,
 } from '../../kernel/db/columns.ts'
-import { isOfInvoice, isOfStatus, LISTS, type ListName } from './queries.ts'
+import {
+  decodeSums,
+  isOfInvoice,
+  isOfStatus,
+  LISTS,
+  type ListName,
+  type Lists,
+  type SumsJson,
+  sortLists,
+  sumsJson,
+} from './queries.ts'
 import type { Expansion } from './shapes.ts'
 import type { Line } from './totals.ts'
 
 const [PROJECT, CLIENT, INVOICE] = [jsonRow(projectColumns), jsonRow(clientColumns), jsonRow(invoiceColumns)]
 const [TAX, STATUS] = [jsonRow(taxColumns), jsonRow(statusColumns)]
 
-/** Decoded elements of an order's lists, each ordered by id; a list that was not asked for is empty. */
-type Elements = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
-
 /** An order of a list; what was not asked for is null or empty. */
-export interface ListedRow extends Elements {
+export interface ListedRow extends Lists {
   row: RowOf<typeof projectColumns>
   invoice: RowOf<typeof invoiceColumns> | null
   tax: RowOf<typeof taxColumns> | null
@@ -106,8 +113,7 @@ const wants = (expand: readonly Expansion[], ...names: Expansion[]) => names.som
 function singleParts(expand: readonly Expansion[]): SQL[] {
   const hasTotals = wants(expand, 'totals', 'invoice')
   const only = (isWanted: boolean, json: SQL) => (isWanted ? sql`json(${json})` : sql`NULL`)
-  const lines = sql`(SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
-    FROM invoice_items WHERE company_id = invoices.company_id AND invoice_id = invoices.id AND deleted = 0)`
+  const lines = sql`(${sumsJson(sql`company_id = invoices.company_id AND invoice_id = invoices.id`)})`
   const paid = sql`(SELECT json_group_array(amount_cents)
     FROM payments WHERE company_id = invoices.company_id AND invoice_id = invoices.id)`
   const invoice = sql`CASE WHEN invoices.id IS NOT NULL THEN json_array(${INVOICE.row}, json(${TAX.rowOrNull}),
@@ -123,7 +129,7 @@ function singleParts(expand: readonly Expansion[]): SQL[] {
 }
 
 type Values = unknown[] | null
-type InvoiceJson = [unknown[], Values, [string, number, number][] | null, number[] | null]
+type InvoiceJson = [unknown[], Values, SumsJson | null, number[] | null]
 
 function decodeOrder({ sortValue, element }: PartRow): ListedRow {
   const [project, invoice, client, status]: [unknown[], InvoiceJson | null, Values, Values] = JSON.parse(
@@ -134,9 +140,7 @@ function decodeOrder({ sortValue, element }: PartRow): ListedRow {
     row: PROJECT.decode(project),
     invoice: INVOICE.decodeOrNull(invoiceRow),
     tax: TAX.decodeOrNull(tax),
-    lines: (lines ?? []).map(([quantity, unit_price_cents, taxable]) => {
-      return { quantity: Number(quantity), unit_price_cents, taxable: taxable === 1 }
-    }),
+    lines: decodeSums(lines ?? []),
     paymentsCents: paymentsCents ?? [],
     client: CLIENT.decodeOrNull(client),
     order_status: STATUS.decodeOrNull(status),
@@ -159,9 +163,6 @@ export function collectOrders(rows: readonly PartRow[], max: number): ListedRow[
     if (count > max || element === null) order.isCut = true
     else order[list].push(LISTS[list].decode(element) as never)
   }
-  for (const order of orders.values()) {
-    for (const list of [order.invoice_items, order.payments, order.artworks]) list.sort((a, b) => a.id - b.id)
-    order.invoice_items.sort((a, b) => a.position - b.position)
-  }
+  for (const order of orders.values()) sortLists(order)
   return [...orders.values()]
 }

@@ -3,7 +3,7 @@ import type { artworkColumns, itemColumns, paymentColumns, RowOf } from '../../k
 import type { AccountingRow } from '../../kernel/db/outbox.ts'
 import type { listOrders, readOrder } from './contract.ts'
 import type { ListedRow } from './parts-sql.ts'
-import { type ChangedRow, LISTS, type ListName, type OrderRow } from './queries.ts'
+import { type ChangedRow, LISTS, type Lists, type OrderRow, sortLists } from './queries.ts'
 import type { Expansion } from './shapes.ts'
 import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 
@@ -48,8 +48,10 @@ function presentArtwork({ placements, colors, ...artwork }: RowOf<typeof artwork
 export function presentOrder(rows: OrderRow[]): Order | undefined {
   const order = rows.find(({ list }) => list === null)
   if (!order) return undefined
-  const items = elementsOf(rows, 'invoice_items', LISTS.invoice_items.decode).sort((a, b) => a.position - b.position)
-  const payments = elementsOf(rows, 'payments', LISTS.payments.decode)
+  const lists: Lists = { invoice_items: [], payments: [], artworks: [] }
+  for (const { list, element } of rows) if (list) lists[list].push(LISTS[list].decode(element) as never)
+  sortLists(lists)
+  const { invoice_items: items, payments, artworks } = lists
   const paymentsCents = payments.map(({ amount_cents }) => amount_cents)
   return {
     project: withIsoTimes(order.project),
@@ -59,18 +61,9 @@ export function presentOrder(rows: OrderRow[]): Order | undefined {
     client: withIsoTimes(order.client),
     tax: order.tax,
     order_status: order.order_status,
-    artworks: elementsOf(rows, 'artworks', LISTS.artworks.decode).map(presentArtwork),
+    artworks: artworks.map(presentArtwork),
     accounting: presentAccounting(order),
   }
-}
-
-/** The elements of a list, ordered by id. */
-function elementsOf<T extends { id: number }>(
-  rows: OrderRow[],
-  name: ListName,
-  decode: (json: string | unknown[]) => T,
-): T[] {
-  return rows.flatMap(({ list, element }) => (list === name ? [decode(element)] : [])).sort((a, b) => a.id - b.id)
 }
 
 /** An order of a list, with what was asked for. */

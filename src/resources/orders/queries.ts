@@ -23,6 +23,7 @@ import {
   payments,
   taxes,
 } from '../../kernel/db/schema.ts'
+import type { Line } from './totals.ts'
 
 /** The order, by its key. */
 type Which = Placeholders<'companyId'> & { orderId: Placeholder | SQL }
@@ -93,6 +94,27 @@ export const LISTS = {
 }
 
 export type ListName = keyof typeof LISTS
+
+/** The decoded elements of an order's lists. */
+export type Lists = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
+
+/** Orders lines by position, and the elements of the other lists by id. */
+export function sortLists({ invoice_items, payments, artworks }: Lists): void {
+  for (const list of [invoice_items, payments, artworks]) list.sort((a, b) => a.id - b.id)
+  invoice_items.sort((a, b) => a.position - b.position)
+}
+
+/** Selects the columns of lines that totals are computed from, as JSON for {@link decodeSums}. Ends with a condition. */
+export const sumsJson = (isOfInvoice: SQL) =>
+  sql`SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
+    FROM invoice_items WHERE ${isOfInvoice} AND deleted = 0`
+
+export type SumsJson = [string, number, number][]
+
+export const decodeSums = (lines: SumsJson): Line[] =>
+  lines.map(([quantity, unit_price_cents, taxable]) => {
+    return { quantity: Number(quantity), unit_price_cents, taxable: taxable === 1 }
+  })
 
 /** The JSON of an element, or what was parsed from it. */
 type Element = string | unknown[]
@@ -186,8 +208,7 @@ export function changedJson(
 ): SQL {
   const isLive = (table: typeof orders | typeof invoices) => (isDeleted ? undefined : sql`${table.deleted} = 0`)
   return sql`SELECT json_array(${PROJECT.row}, json(${INVOICE.rowOrNull}), json(${TAX.rowOrNull}),
-      json((SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
-        FROM invoice_items WHERE company_id = ${companyId} AND invoice_id = ${invoices.id} AND deleted = 0)),
+      json((${sumsJson(sql`company_id = ${companyId} AND invoice_id = ${invoices.id}`)})),
       json((SELECT json_group_array(amount_cents)
         FROM payments WHERE company_id = ${companyId} AND invoice_id = ${invoices.id})),
       ${outcomes})
@@ -203,7 +224,7 @@ export function decodeChange(json: string | unknown[]) {
     unknown[],
     Values,
     Values,
-    [string, number, number][],
+    SumsJson,
     number[],
     Outcomes,
   ] = typeof json === 'string' ? JSON.parse(json) : json
@@ -211,9 +232,7 @@ export function decodeChange(json: string | unknown[]) {
     project: PROJECT.decode(project),
     invoice: INVOICE.decodeOrNull(invoice),
     tax: TAX.decodeOrNull(tax),
-    lines: lines.map(([quantity, unit_price_cents, taxable]) => {
-      return { quantity: Number(quantity), unit_price_cents, taxable: taxable === 1 }
-    }),
+    lines: decodeSums(lines),
     paymentsCents,
     outcomes,
   }

@@ -15,13 +15,12 @@ import {
   byId,
   decodeLists,
   type ListJson,
-  type Lists,
   lineStatements,
   linesJson,
   storedLines,
   unknownLines,
 } from './elements-sql.ts'
-import { type ChangedRow, changedJson, decodeChange } from './queries.ts'
+import { type ChangedRow, changedJson, decodeChange, type Lists } from './queries.ts'
 import {
   allOf,
   assertPassed,
