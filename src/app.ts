@@ -7,6 +7,7 @@ import type { AppEnv } from './kernel/api/context.ts'
 import { NO_QUERY, type Route, validate } from './kernel/api/endpoint.ts'
 import { toResponse } from './kernel/api/failures.ts'
 import { mount, refuseMethod, serveAsset, serveDescription } from './kernel/api/mount.ts'
+import { addCommonHeaders, OWN_ORIGIN } from './kernel/api/response-headers.ts'
 import { startUse } from './kernel/db/client.ts'
 import { directoryFor } from './kernel/db/placement.ts'
 import { admit } from './kernel/gate/admit.ts'
@@ -29,10 +30,6 @@ import { routes as orders } from './resources/orders/routes.ts'
 import { routes as products } from './resources/products/routes.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
-
-/** The response headers that pages of other origins may read. */
-const EXPOSED_HEADERS =
-  'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Link,Idempotency-Replayed,Server-Timing,X-Bookmark'
 
 type Middleware = MiddlewareHandler<AppEnv>
 
@@ -69,9 +66,6 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   return app
 }
 
-/** Paths that other origins may not read: their callers are signed in by the browser. */
-const OWN_ORIGIN = /^\/(admin|settings)(\/|$)/
-
 /** Adds the headers that every response has, and logs the request. */
 const addHeaders: Middleware = async (c, next) => {
   const receivedAt = Date.now()
@@ -82,19 +76,13 @@ const addHeaders: Middleware = async (c, next) => {
   const requestId = given && REQUEST_ID.test(given) ? given : crypto.randomUUID()
   c.set('requestId', requestId)
   await next()
-  const { headers, status } = c.res
-  headers.set('X-Request-Id', requestId)
-  headers.set('X-Content-Type-Options', 'nosniff')
-  if (!OWN_ORIGIN.test(c.req.path)) {
-    headers.set('Access-Control-Allow-Origin', '*')
-    headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS)
-  }
+  addCommonHeaders(c)
   const [token, actor] = [c.get('token'), c.get('actor')]
   log('request', {
     request_id: requestId,
     method: c.req.method,
     operation: c.get('operation'),
-    status,
+    status: c.res.status,
     duration_ms: Date.now() - receivedAt,
     company_id: token?.companyId ?? c.get('companyId'),
     token_id: token?.id,
@@ -183,12 +171,7 @@ const openContext: Middleware = async (c, next) => {
     rememberFreshness: () => usage.remember(),
     waitUntil,
   })
-  await next()
-
-  const bookmark = db.bookmark()
-  const { headers } = c.res
-  if (bookmark) headers.set('X-Bookmark', bookmark)
-  headers.set('Server-Timing', `db;dur=${db.waitedMs()}`)
+  return next()
 }
 
 export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]

@@ -52,7 +52,7 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   if (refusal) c.res = errorResponse(refusal, c.req.url)
   else await next()
 
-  usage.end(c.res)
+  usage.end(c.res.status)
   if (!isTouchDue) return
   const touched = touchToken(c.env.DB, token, now).then((databaseMs) => usage.charge(databaseMs))
   client.waitUntil(touched.catch(() => undefined))

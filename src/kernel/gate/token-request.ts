@@ -78,10 +78,14 @@ export class TokenClient {
     return decision
   }
 
-  /** Reports a version, and the database time where that deserves a call. A slow object gets it after `waitMs`, too. */
-  async report(seen?: Seen, waitMs: number = 2 * BUDGET_MS.silence): Promise<void> {
-    if (!seen && !this.state.unsent && !this.state.isReportDue()) return
-    const isReported = await withDeadline(this.send(seen && { seen }), waitMs).catch(() => false)
+  /** Reports a version, and the database time where that deserves a call, after the response. */
+  reportLater(seen?: Seen): void {
+    if (seen || this.state.unsent || this.state.isReportDue()) this.waitUntil(this.report(seen))
+  }
+
+  /** Reports a version. */
+  async report(seen?: Seen): Promise<void> {
+    const isReported = await this.send(seen && { seen })
     if (seen && !isReported) this.keep(seen)
   }
 
@@ -255,29 +259,34 @@ export class RequestUsage implements Meter {
 
   charge(databaseMs: number): void {
     this.client.state.charge(databaseMs)
-    if (this.hasEnded) this.client.waitUntil(this.client.report())
+    if (this.hasEnded) this.client.reportLater()
   }
 
   /** Makes later reads of the token at least as fresh as this one: the response names what its caller reads next. */
   async remember(): Promise<void> {
     const version = parseBookmark(this.bookmark())
-    if (version && version.bookmark !== this.constraint) await this.client.report(version, BUDGET_MS.limiter)
+    if (!version || version.bookmark === this.constraint) return
+    await withDeadline(this.client.report(version), BUDGET_MS.limiter).catch(() => this.client.keep(version))
   }
 
-  /** Sets the headers of the limits, and reports the write and the usage; later charges are reported at once. */
-  end({ headers, status }: Response): void {
+  /** The headers of the limits. */
+  headers(): Record<string, string> {
+    const { remaining, resetAt } = this.decision
+    const limits = describeLimits({ ...this.client.state.remaining, remaining, resetAt }, Date.now())
+    return { 'RateLimit-Policy': POLICY, RateLimit: limits }
+  }
+
+  /** Reports the write and the usage of a request with this status; later charges are reported at once. */
+  end(status: number): void {
     this.hasEnded = true
-    const { receipt, isWrite, decision } = this
-    const { remaining, resetAt } = decision
-    headers.set('RateLimit-Policy', POLICY)
-    headers.set('RateLimit', describeLimits({ ...this.client.state.remaining, remaining, resetAt }, Date.now()))
+    const { receipt, isWrite } = this
     const isFailed = status >= 500
     const version = parseBookmark(this.bookmark()) ?? { database: this.token.database, bookmark: null }
     const hasSeen = version.bookmark !== null
     if (isWrite && !receipt && (hasSeen || isFailed)) this.client.keep({ ...version, mayCommit: isFailed })
     // A write that failed may still commit: it stays unsettled.
     const isSettled = receipt && !isFailed && (isWrite || hasSeen)
-    this.client.waitUntil(this.client.report(isSettled ? { ...version, ...receipt } : undefined))
+    this.client.reportLater(isSettled ? { ...version, ...receipt } : undefined)
   }
 
   private async announceAgain(): Promise<void> {

@@ -4,7 +4,7 @@ import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
 import { clientColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes, clients, companies } from '../../kernel/db/schema.ts'
-import { CHARACTERS_MAX, collectOrders, ELEMENTS_MAX, type Limits, listedOrders } from '../orders/parts-sql.ts'
+import { CHARACTERS_MAX, collected, ELEMENTS_MAX, type Limits, listedOrders } from '../orders/parts-sql.ts'
 import { presentListed } from '../orders/present.ts'
 import { EXPANSIONS } from '../orders/shapes.ts'
 import type { Change, ChangeType } from './contract.ts'
@@ -108,8 +108,9 @@ export async function withObjects({ db, companyId }: CompanyContext, page: Chang
   const read = async (orderIds: unknown[], elements: number, characters: number) => {
     const ids = { clientIds: JSON.stringify(idsOf('clients', page.data)), orderIds: JSON.stringify(orderIds) }
     const limit = orderIds.length + 1
-    const [clients, rows] = await db.read(objects({ companyId, ...ids, limit, elements, characters }))
-    return { clients, orders: collectOrders(rows, elements) }
+    const [clients, orders] = objects({ companyId, ...ids, limit, elements, characters })
+    const [clientRows, orderRows] = await db.read([clients, collected(orders, elements)])
+    return { clients: clientRows, orders: orderRows }
   }
   const orderIds = idsOf('orders', page.data)
   let found = await read(orderIds, ELEMENTS_MAX, CHARACTERS_MAX)

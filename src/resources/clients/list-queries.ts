@@ -1,7 +1,7 @@
 import { eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
-import { clientColumns, jsonRow } from '../../kernel/db/columns.ts'
+import { mapRows, OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
+import { clientColumns, storedRow } from '../../kernel/db/columns.ts'
 import {
   DELETED,
   type Flag,
@@ -37,7 +37,7 @@ export async function listClients(
     db,
     sortOf(sort),
     start,
-    (start) => page({ ...values, ...start }),
+    (start) => mapRows(page({ ...values, ...start }), (rows: Parameters<typeof readRow>[0][]) => rows.map(readRow)),
     () => whole({ ...values, limit: 0 }),
   )
   return { ...found, rows: found.rows.map(({ row }) => row) }
@@ -46,16 +46,17 @@ export async function listClients(
 type Variant = Pick<ClientList, 'sort' | 'deleted'>
 type Values = ListValues & Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'match' | 'folded' | 'digits'>
 
-const CLIENT = jsonRow(clientColumns)
+const CLIENT = storedRow(clientColumns)
+
+const readRow = ({ sort_value, ...client }: { sort_value: string | number }) => {
+  return { row: CLIENT.decode(client), sortValue: sort_value }
+}
 
 const statements = perVariant((variant: Variant) => ({
   page: prepare((p: Values) => {
     const { from, order } = pageRows(listOf(variant, p))
-    const sortValue = sql<string | number>`sort_value`.as('the_sort_value')
-    return orm
-      .select({ row: CLIENT.row.as('the_row'), sortValue })
-      .from(from)
-      .orderBy(order)
+    const selected = { ...CLIENT.selected, sort_value: sql`page.sort_value`.as('sort_value') }
+    return orm.select(selected).from(from).orderBy(order)
   }),
   whole: prepare((p: Values) => {
     const total = totalOf(listOf(variant, p), sql`companies.client_count`).as('total')

@@ -1,6 +1,6 @@
 import { eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { type Filled, OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
+import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import {
   DELETED,
   type Flag,
@@ -18,7 +18,7 @@ import {
 import { companies } from '../../kernel/db/schema.ts'
 import { fold, idOf, inSlot, substringMatch } from '../../kernel/db/search.ts'
 import type { OrderList } from './contract.ts'
-import { CHARACTERS_MAX, collectOrders, ELEMENTS_MAX, type Limits, type ListedRow, listedOrders } from './parts-sql.ts'
+import { CHARACTERS_MAX, collected, ELEMENTS_MAX, type Limits, type ListedRow, listedOrders } from './parts-sql.ts'
 import type { Expansion } from './shapes.ts'
 
 /** Up to so many orders of each status are gathered for a page of several. */
@@ -64,14 +64,6 @@ export async function listOrders(
   if (found.rows.length > 0 || !found.isCut) return found
   // The first order alone is over the limits: nothing shorter than it can be sent.
   return read({ ...start, limit: 1 }, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
-}
-
-/** The same query, whose result is the orders with their elements. */
-function collected(query: Filled<Parameters<typeof collectOrders>[0]>, elements: number): Filled<ListedRow[]> {
-  const { prepared, values } = query
-  const mapResult: typeof prepared.mapResult = (result, isFromBatch) =>
-    collectOrders(prepared.mapResult(result, isFromBatch) as Parameters<typeof collectOrders>[0], elements)
-  return { prepared: { getQuery: () => prepared.getQuery(), mapResult }, values }
 }
 
 type Variant = Pick<OrderList, 'sort' | 'deleted'> & { expand: readonly Expansion[]; isFar: boolean }

@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { orm, type Placeholders } from '../../kernel/db/client.ts'
+import { type Filled, mapRows, orm, type Placeholders } from '../../kernel/db/client.ts'
 import {
   clientColumns,
   invoiceColumns,
@@ -59,7 +59,7 @@ const LIST_SOURCES: Record<ListName, SQL> = {
 /**
  * The orders of a page with what is asked for, as one statement: a row for each order, and one for each element of its
  * lists, in the order of the page. Each list is read up to its limits, in that order: elements over them are missing or
- * null, and {@link collectOrders} finds out whose.
+ * null, and {@link collected} finds out whose.
  *
  * @param page selects `page_id` and `sort_value` in their order
  */
@@ -93,16 +93,21 @@ export function listedOrders(
           ${sql.join([sql`SELECT 'order' AS list, page_id, sort_value, element FROM page`, ...lists], sql` UNION ALL `)})`
   return orm
     .select({
-      list: sql<'order' | ListName>`list`.as('list'),
-      id: sql<number>`page_id`.as('page_id'),
-      sortValue: sql<string | number>`sort_value`.as('sort_value'),
-      element: sql<string | null>`element`.as('element'),
+      list: sql`list`.as('list'),
+      page_id: sql`page_id`.as('page_id'),
+      sort_value: sql`sort_value`.as('sort_value'),
+      element: sql`element`.as('element'),
     })
     .from(rows)
     .orderBy(order)
 }
 
-type PartRow = { list: 'order' | ListName; id: number; sortValue: string | number; element: string | null }
+interface PartRow {
+  list: 'order' | ListName
+  page_id: number
+  sort_value: string | number
+  element: string | null
+}
 
 const listsOf = (expand: readonly Expansion[]) =>
   (Object.keys(LIST_SOURCES) as ListName[]).filter((name) => expand.includes(name))
@@ -131,7 +136,7 @@ function singleParts(expand: readonly Expansion[]): SQL[] {
 type Values = unknown[] | null
 type InvoiceJson = [unknown[], Values, SumsJson | null, number[] | null]
 
-function decodeOrder({ sortValue, element }: PartRow): ListedRow {
+function decodeOrder({ sort_value, element }: PartRow): ListedRow {
   const [project, invoice, client, status]: [unknown[], InvoiceJson | null, Values, Values] = JSON.parse(
     element ?? '[]',
   )
@@ -147,17 +152,22 @@ function decodeOrder({ sortValue, element }: PartRow): ListedRow {
     invoice_items: [],
     payments: [],
     artworks: [],
-    sortValue,
+    sortValue: sort_value,
     isCut: false,
   }
 }
 
-/** The orders of {@link listedOrders} with their elements, in the order of the page. @param max elements of all lists */
-export function collectOrders(rows: readonly PartRow[], max: number): ListedRow[] {
-  const orders = new Map(rows.flatMap((row) => (row.list === 'order' ? [[row.id, decodeOrder(row)] as const] : [])))
+/** The result of {@link listedOrders} as orders with their elements, in the order of the page. @param max elements of all lists */
+export const collected = (query: Filled<unknown>, max: number): Filled<ListedRow[]> =>
+  mapRows(query, (rows: PartRow[]) => collectOrders(rows, max))
+
+function collectOrders(rows: readonly PartRow[], max: number): ListedRow[] {
+  const orders = new Map(
+    rows.flatMap((row) => (row.list === 'order' ? [[row.page_id, decodeOrder(row)] as const] : [])),
+  )
   let count = 0
-  for (const { list, id, element } of rows) {
-    const order = orders.get(id)
+  for (const { list, page_id, element } of rows) {
+    const order = orders.get(page_id)
     if (!order || list === 'order') continue
     count++
     if (count > max || element === null) order.isCut = true
