@@ -9,9 +9,9 @@ export class Empty extends DurableObject {
 }
 
 const CLIENT = `id, company_name, first_name, last_name, email, website, phone,
-  accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted, created_at, updated_at`
+  accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted, external_id, version, created_at, updated_at`
 const PROJECT = `id, title, client_id, description, start_date, deadline, order_status_id, client_notes,
-  created_date, created_at, updated_at, deleted`
+  created_date, created_at, updated_at, deleted, external_id, version`
 
 const present = (row) => ({
   ...row,
@@ -136,7 +136,7 @@ export default {
       )
     }
     if (kind === 'lines') {
-      const rows = await ask(`SELECT ${PROJECT}, external_id, version, ${object(LINE, LINES)} AS invoice_items,
+      const rows = await ask(`SELECT ${PROJECT}, ${object(LINE, LINES)} AS invoice_items,
         (SELECT order_count FROM companies WHERE id = 1) AS total
         FROM orders o WHERE company_id = 1 AND deleted = 0 ORDER BY created_date DESC, id DESC LIMIT 100`)
       return page(rows.map((row) => ({ ...row, invoice_items: JSON.parse(row.invoice_items).map(presentLine) })))

@@ -24,6 +24,11 @@ const ROUTES: Record<string, (token: () => string, id: () => number) => Profiled
   client: (token, id) => () => ({ method: 'GET', path: `/api/v1/clients/${id()}`, headers: bearer(token()) }),
   clients: (token) => () => ({ method: 'GET', path: '/api/v1/clients', headers: bearer(token()) }),
   order: (token, id) => () => ({ method: 'GET', path: `/api/v1/orders/${id()}`, headers: bearer(token()) }),
+  lines: (token) => () => ({
+    method: 'GET',
+    path: '/api/v1/orders?per_page=100&expand=invoice_items',
+    headers: bearer(token()),
+  }),
   patch: (token, id) => () => ({
     method: 'PATCH',
     path: `/api/v1/orders/${id()}`,
