@@ -71,7 +71,7 @@ export function readSecrets(file: string | undefined, env = process.env): NodeJS
   for (const [name, pattern] of Object.entries(SECRETS)) {
     const value = given[name] ?? env[name]
     if (!value) continue
-    if (!pattern.test(value)) throw new CommandError(`${name} is malformed: see "Configuration" in README.md.`)
+    if (!pattern.test(value)) throw new CommandError(`${name} is malformed: see src/site/guides/secrets.md.`)
     secrets[name] = value
   }
   if (!secrets.STORAGE_ACCESS_KEY_ID !== !secrets.STORAGE_SECRET_ACCESS_KEY) {

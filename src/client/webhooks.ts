@@ -13,7 +13,7 @@ export interface WebhookEvent {
   id: string
   /** From the header `x-bookmark`, for `follow` of a client that reads what the event names. */
   bookmark: string | null
-  type: `${'client' | 'order' | 'email_thread'}.${'created' | 'updated' | 'deleted'}`
+  type: `${'client' | 'order' | 'email_thread'}.${'created' | 'updated' | 'deleted'}` | 'order.status_changed'
   timestamp: string
   data: Change
 }

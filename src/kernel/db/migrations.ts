@@ -21,7 +21,7 @@ let isVerified = false
 let loggedAt = 0
 
 /**
- * Checks the names that a query selected as {@link appliedMigrations}. A newer schema is accepted: see `operations.md`.
+ * Checks the names that a query selected as {@link appliedMigrations}. A newer schema is accepted: see `src/site/guides/upgrades.md`.
  *
  * @throws ApiError 503 where the schema is older than the code
  */

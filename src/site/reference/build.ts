@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { build } from 'esbuild'
 import { describeRetryRules } from '../../client/retry-rules.ts'
 import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
@@ -9,6 +9,7 @@ import { loadPublished } from './contracts.ts'
 import { describeApi } from './document.ts'
 import { asObject } from './json.ts'
 import { writeLlmsText, writePostman } from './page/exports.ts'
+import { type Guide, renderGuidePage } from './page/guides.ts'
 import { renderPage } from './page/page.ts'
 import { describeSeedFile } from './seed-schema.ts'
 
@@ -19,6 +20,7 @@ const PAGE_DIR = join(import.meta.dirname, 'assets')
 const SETTINGS_DIR = join(ROOT, 'src/site/settings')
 const NO_DEPLOYMENT =
   'The top level of wrangler.toml is for development on this machine: deploy with --env staging or --env production.'
+const GUIDES_DIR = join(ROOT, 'src/site/guides')
 const ASSETS_DIR = join(ROOT, '.assets')
 
 /*
@@ -102,24 +104,38 @@ export async function lintDocument(source: string): Promise<string[]> {
 async function buildAssets(): Promise<void> {
   const { integration: text, administration } = await generateDocuments()
   const document = asObject(JSON.parse(text))
+  const guides = await readGuides()
   const assets: Record<string, string> = {
     'openapi.json': text,
     'admin-openapi.json': administration,
-    'index.html': renderPage(document),
-    'llms.txt': writeLlmsText(document),
+    'index.html': renderPage(document, guides),
+    'llms.txt': writeLlmsText(document, guides),
     'postman_collection.json': writePostman(document),
   }
   const copied = ['_headers', 'favicon.svg', 'page.js'].map((name) => join(PAGE_DIR, name))
   for (const file of [...copied, join(SETTINGS_DIR, 'settings.html')]) {
     assets[basename(file)] = await readFile(file, 'utf8')
   }
+  for (const guide of guides) {
+    assets[`guides/${guide.name}.html`] = renderGuidePage(guide, guides)
+    assets[`guides/${guide.name}.md`] = guide.text
+  }
   Object.assign(assets, await bundlePages())
 
-  await mkdir(ASSETS_DIR, { recursive: true })
+  await mkdir(join(ASSETS_DIR, 'guides'), { recursive: true })
   for (const [name, content] of Object.entries(assets)) await writeFile(join(ASSETS_DIR, name), content)
-  for (const name of await readdir(ASSETS_DIR)) {
-    if (!(name in assets)) await rm(join(ASSETS_DIR, name), { recursive: true })
+  for (const entry of await readdir(ASSETS_DIR, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name)
+    if (entry.isFile() && !(relative(ASSETS_DIR, path).replaceAll('\\', '/') in assets)) await rm(path)
   }
+}
+
+/** The guides of `src/site/guides`, in no order. */
+export async function readGuides(): Promise<Guide[]> {
+  const names = (await readdir(GUIDES_DIR)).filter((name) => name.endsWith('.md'))
+  return Promise.all(
+    names.map(async (name) => ({ name: basename(name, '.md'), text: await readFile(join(GUIDES_DIR, name), 'utf8') })),
+  )
 }
 
 /** Bundles the styles of both pages and the script of the settings with their imports. */

@@ -71,7 +71,7 @@ function toPostmanItem({ summary, description, method, path, parameters, body, r
 }
 
 /** The whole reference as one Markdown text, in the form of llmstxt.org. */
-export function writeLlmsText(document: JsonObject): string {
+export function writeLlmsText(document: JsonObject, guidePages: readonly Guide[] = []): string {
   const { title, version, description } = readInfo(document)
   const [summary, ...guides] = splitSections(description)
   const operations = listOperations(document)
@@ -85,6 +85,7 @@ export function writeLlmsText(document: JsonObject): string {
       '- [Postman collection](/postman_collection.json): every operation with its example',
       '- [Reference](/): this text as a page, with requests to try',
     ].join('\n'),
+    ...(guidePages.length > 0 ? ['## Guides', listGuides(guidePages)] : []),
     '## Operations',
     links.join('\n'),
     ...guides.map(({ title, text }) => `## ${title}\n\n${text}`),

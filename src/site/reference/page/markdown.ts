@@ -20,7 +20,7 @@ export function slugOf(title: string): string {
   return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
 }
 
-/** Renders the Markdown that this API's texts use: paragraphs, lists, tables, code, headings of the third level. */
+/** Renders the Markdown that this API's texts use: paragraphs, lists, tables, code, headings of three levels. */
 export function renderMarkdown(markdown: string): Html {
   const blocks = markdown.trim().match(/^```[\s\S]*?^```$|(?:(?!^```)[^\n]*\S[^\n]*\n?)+/gm) ?? []
   return html`${blocks.map((block) => renderBlock(block.trimEnd()))}`
@@ -29,7 +29,8 @@ export function renderMarkdown(markdown: string): Html {
 function renderBlock(block: string): Html {
   const lines = block.split('\n')
   if (block.startsWith('```')) return renderCode(lines.slice(1, -1).join('\n'))
-  if (block.startsWith('### ')) return html`<h3>${renderInline(block.slice(4))}</h3>`
+  const heading = /^(#{1,3}) (.+)$/.exec(block)
+  if (heading) return renderHeading(heading[1]?.length ?? 3, heading[2] ?? '')
   if (block.startsWith('|')) return renderTable(lines)
   if (/^(?:- |\d+\. )/.test(block)) {
     const items = block.split(/^(?:- |\d+\. )/m).slice(1)
@@ -39,12 +40,20 @@ function renderBlock(block: string): Html {
   return html`<p>${renderInline(block)}</p>`
 }
 
+/** Headings below the title have an id, by which other pages link to them. */
+function renderHeading(level: number, title: string): Html {
+  const content = renderInline(title)
+  if (level === 1) return html`<h1>${content}</h1>`
+  const id = slugOf(title)
+  return level === 2 ? html`<h2 id="${id}">${content}</h2>` : html`<h3 id="${id}">${content}</h3>`
+}
+
 function renderTable([head = '', , ...rows]: string[]): Html {
   const cells = (row: string) =>
     row
       .split(/(?<!\\)\|/)
       .slice(1, -1)
-      .map((cell) => renderInline(cell.trim()))
+      .map((cell) => renderInline(cell.trim().replaceAll('\\|', '|')))
   return html`<div class="table" tabindex="0" role="group" aria-label="Table"><table>
 <thead><tr>${cells(head).map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>
 <tbody>${rows.map((row) => html`<tr>${cells(row).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>

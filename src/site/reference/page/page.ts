@@ -1,15 +1,20 @@
 import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
 import { renderFields, renderParameters } from './fields.ts'
+import { type Guide, renderGuideLinks } from './guides.ts'
 import { type Content, type Html, highlight, html } from './html.ts'
 import { renderCode, renderInline, renderMarkdown, type Section, slugOf, splitSections } from './markdown.ts'
 import { componentOf, listOperations, type Operation, type Response, readInfo, resolve } from './operations.ts'
 import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
 
-/** Sections of the introduction before the operations; the others follow as guides. */
+/** Sections of the introduction before the operations; the others follow as conventions. */
 const FIRST_SECTIONS = ['Authentication']
 
-/** Renders an OpenAPI document as complete HTML, to which `page.js` adds search, tabs and requests. */
-export function renderPage(document: JsonObject): string {
+/**
+ * Renders an OpenAPI document as complete HTML, to which `page.js` adds search, tabs and requests.
+ *
+ * @param guidePages to which it links
+ */
+export function renderPage(document: JsonObject, guidePages: readonly Guide[] = []): string {
   const { title, version, description } = readInfo(document)
   const operations = listOperations(document)
   const [summary, ...sections] = splitSections(description)
@@ -46,21 +51,21 @@ export function renderPage(document: JsonObject): string {
 <div id="links">
 ${renderLinks('Getting started', [{ id: 'overview', title: 'Overview' }, ...first])}
 ${tags.map(({ name }) => renderLinks(name, operations.filter(({ tag }) => tag === name).map(toLink)))}
-${renderLinks('Guides', guides)}
+${renderLinks('Conventions', guides)}
 ${renderLinks(
   'Objects',
   objects.map(({ name }) => ({ id: `object-${name}`, title: name })),
 )}
-</div>
+${renderGuideLinks(guidePages)}</div>
 </nav>
 <main id="content">
 <section id="overview"><div class="text"><h1>${title}</h1>${renderMarkdown(summary?.text ?? '')}
 <p>Also as <a href="api/v1/openapi.json">OpenAPI 3.1</a>, <a href="postman_collection.json" download>Postman collection</a> and <a href="llms.txt">llms.txt</a>.</p>
 </div><div class="code"><div class="panel"><h2>Base URL</h2>${renderCode(`${ORIGIN}/api/v1`, 'Base URL')}</div></div></section>
-${first.map((section) => renderGuide(section, start && renderSamples(start)))}
+${first.map((section) => renderConvention(section, start && renderSamples(start)))}
 ${tags.map((tag) => renderTag(tag, document, operations))}
-<h2 class="part" id="guides">Guides</h2>
-${guides.map((section) => renderGuide(section))}
+<h2 class="part" id="guides">Conventions</h2>
+${guides.map((section) => renderConvention(section))}
 <h2 class="part" id="objects">Objects</h2>
 ${objects.map(({ name, schema }) => renderObject(name, schema, findExample(document, operations, name)))}
 </main>
@@ -107,7 +112,7 @@ function renderMethod(method: string): Html {
   return html` <span class="method ${method.toLowerCase()}">${method}</span>`
 }
 
-function renderGuide({ id, title, text }: Section, code?: Content): Html {
+function renderConvention({ id, title, text }: Section, code?: Content): Html {
   return html`<section id="${id}"><div class="text"><h2>${title}</h2>${renderMarkdown(text)}</div>${
     code && html`<div class="code">${code}</div>`
   }</section>\n`
