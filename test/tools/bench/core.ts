@@ -171,8 +171,9 @@ function print(plan: Plan, measured: readonly Measured[][]): void {
     if (!isMeasured(plan, index)) continue
     const rounds = measured[index] ?? []
     for (const size of sizes) {
-      const figures = (of: 'api' | 'floor' | 'calling') => rounds.map((round) => round[`${of} ${size}`])
-      const ratio = (over: Loaded) => median(rounds.map((round) => round[`api ${size}`].p50 / round[over].p50))
+      const figures = (of: 'api' | 'floor' | 'calling') => rounds.map((round) => find(round, `${of} ${size}`))
+      const ratio = (over: Loaded) =>
+        median(rounds.map((round) => find(round, `api ${size}`).p50 / find(round, over).p50))
       const mark = (value: number, limit: number) => (value > limit ? ' over' : '')
       const [overFloor, growth] = [ratio(`floor ${size}`), ratio(`api ${sizes[0] ?? 0}`)]
       console.log(
@@ -182,6 +183,12 @@ function print(plan: Plan, measured: readonly Measured[][]): void {
       )
     }
   }
+}
+
+function find(round: Measured, loaded: Loaded): Figures {
+  const figures = round[loaded]
+  if (!figures) throw new Error(`${loaded} was not measured.`)
+  return figures
 }
 
 const isMeasured = ({ names }: Plan, index: number) => names?.includes(worksOf(0, [])[index]?.name ?? '') ?? true

@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from '../json.ts'
+import { type Guide, listGuides } from './guides.ts'
 import { splitSections } from './markdown.ts'
 import { listOperations, type Operation, readInfo } from './operations.ts'
 import { listTags } from './page.ts'
