@@ -271,7 +271,7 @@ export function dollarsPerMillion(cost: Cost): number {
   return 1e6 * kinds.reduce((sum, kind) => sum + cost[kind] * PRICES[kind], REQUEST_PRICE)
 }
 
-/** The table of the README. */
+/** The table of the guide on costs. */
 export function formatBudgets(): string {
   const rows = BUDGETS.map((budget) => {
     const { operation, name, rowsRead, rowsWritten, objectCalls, cacheReads, cacheWrites } = budget
