@@ -107,6 +107,19 @@ describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings')
     )
   })
 
+  it.each([375, 768, 1280, 1920])('fits into %i px', { timeout: 90_000 }, async (width) => {
+    const context = await browser.newContext({ viewport: { width, height: 900 } })
+    const { page } = await openSettings(context)
+    for (const [id] of VIEWS) {
+      await openView(page, id)
+      expect([id, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([id, width])
+      // On a narrow screen a table scrolls within its frame.
+      const cut = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth).length"
+      if (width >= 1280) expect([id, await page.evaluate(cut)]).toEqual([id, 0])
+    }
+    await context.close()
+  })
+
   it('switches between the companies of a person, whose address names the chosen one', async () => {
     const context = await browser.newContext()
     const { page } = await openSettings(context)
