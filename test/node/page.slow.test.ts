@@ -8,6 +8,7 @@ import {
   hasChromium,
   LOOKS,
   launchBrowser,
+  listAxeFindings,
   listPale,
   readViolations,
   watchPage,
@@ -61,6 +62,13 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
       await look('operation')
       expect(await page.locator('#createOrder .response pre').innerText()).toContain('"invoice_items"')
     }, 60_000)
+
+    it.each(['first-request', 'monitoring', 'costs'])('shows the guide %s in the same look', async (name) => {
+      const guide = await openPage(context, `${dev.url}/guides/${name}`)
+      await checkLook(guide.page, guide.problems, { width, scheme, folder: 'guides', name })
+      expect(await listAxeFindings(guide.page)).toEqual([])
+      await guide.page.close()
+    })
 
     it('folds the fields of responses, errors and generic headers away', async () => {
       const operation = page.locator('#listClients')
@@ -204,7 +212,7 @@ async function openPage(context: BrowserContext, url: string): Promise<{ page: P
   const page = await context.newPage()
   const problems = await watchPage(page, url)
   await page.goto(url)
-  await page.locator('.operation').first().waitFor()
+  await page.locator('main section').first().waitFor()
   return { page, problems }
 }
 

@@ -66,7 +66,7 @@ function show({ time: at, actor, token_id, action, entity_id, address, request_i
     'tr',
     {},
     el('td', {}, time(at)),
-    el('td', {}, el('code', {}, action)),
+    el('td', {}, el('code', { class: 'word' }, action)),
     el('td', {}, entity_id),
     el('td', {}, isOfToken ? token_id : actor),
     !isOfToken && el('td', {}, address),

@@ -130,13 +130,12 @@ const links = all('#links a')
 const textOf = new Map()
 
 function searchedText(link) {
-  const id = link.hash.slice(1)
+  // A guide is a page of its own: only its title is searched.
+  const id = link.hash.slice(1) || link.pathname
   if (!textOf.has(id)) {
     const section = document.getElementById(id)
-    textOf.set(
-      id,
-      `${link.textContent} ${section.dataset.path ?? ''} ${one('.text', section).textContent}`.toLowerCase(),
-    )
+    const text = section ? `${section.dataset.path ?? ''} ${one('.text', section).textContent}` : ''
+    textOf.set(id, `${link.textContent} ${text}`.toLowerCase())
   }
   return textOf.get(id)
 }

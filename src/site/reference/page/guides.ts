@@ -34,7 +34,7 @@ export const promiseOf = ({ text }: Guide): string =>
 export function renderGuidePage(guide: Guide, all: readonly Guide[]): string {
   const title = titleOf(guide)
   // In the repository guides link to each other's files.
-  const text = guide.text.replaceAll(/\]\(([a-z-]+)\.md(#[\w-]+)?\)/g, ']($1$2)')
+  const text = guide.text.replaceAll(/<!--.*?-->\n*/gs, '').replaceAll(/\]\(([a-z-]+)\.md(#[\w-]+)?\)/g, ']($1$2)')
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -46,7 +46,7 @@ export function renderGuidePage(guide: Guide, all: readonly Guide[]): string {
 <link rel="icon" href="/favicon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/page.css">
 </head>
-<body>
+<body class="guides">
 <a class="skip" href="#content">Skip to the content</a>
 <nav aria-label="Guides">
 <p class="brand"><a href="/">Reference</a></p>
