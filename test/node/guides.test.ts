@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
@@ -99,6 +99,17 @@ describe('links', () => {
         .map((address) => `${folder}/${name}: ${address}`),
     )
     expect(dead).toEqual([])
+  })
+
+  it('are to files that exist, where a path of the repository is named', () => {
+    const texts = [readme, ...guides.map(({ text }) => text)]
+    const named = texts.flatMap((text) => text.match(/(?<=`)(?:test|src|drizzle)\/[\w./-]+(?=`)/g) ?? [])
+    expect(named.length).toBeGreaterThan(30)
+    const exists = (path: string) => {
+      const [folder, name] = [dirname(join(ROOT, path)), basename(path)]
+      return existsSync(folder) && readdirSync(folder).some((one) => one.startsWith(name))
+    }
+    expect([...new Set(named)].filter((path) => !exists(path))).toEqual([])
   })
 
   it('of the reference and the guides’ pages lead somewhere', () => {

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { withIsoTimes } from '../../kernel/api/contract.ts'
-import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { mapRows, orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
 import { clientColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes, clients, companies } from '../../kernel/db/schema.ts'
@@ -8,7 +8,7 @@ import { CHARACTERS_MAX, collected, ELEMENTS_MAX, type Limits, listedOrders } fr
 import { presentListed } from '../orders/present.ts'
 import { EXPANSIONS } from '../orders/shapes.ts'
 import type { Change, ChangeType } from './contract.ts'
-import { presentChange } from './present.ts'
+import { type ChangeRow, presentChange } from './present.ts'
 
 /** Limits the rows that one page reads: with a filter it may find none among them. */
 const WINDOW = 5_000
@@ -57,6 +57,8 @@ const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'li
   ]
 })
 
+type FoundChange = ChangeRow & { sequence: number }
+
 /** Selects a column of the change's thread; null for other types. */
 function threadColumn(name: 'account_email' | 'legacy_thread_id') {
   return sql<string | null>`(SELECT ${sql.raw(name)} FROM email_threads AS thread
@@ -70,7 +72,8 @@ export async function findChanges(
   { db, companyId }: CompanyContext,
   { after, types, limit }: { after: number; types: readonly ChangeType[]; limit: number },
 ): Promise<ChangePage> {
-  const [[company], rows] = await db.read(page({ companyId, after, types: JSON.stringify(types), limit: limit + 1 }))
+  const [ofCompany, ofPage] = page({ companyId, after, types: JSON.stringify(types), limit: limit + 1 })
+  const [[company], rows] = await db.read([ofCompany, mapRows(ofPage, (rows: FoundChange[]) => rows)])
   const last = company?.last ?? 0
   const oldest = company?.oldest ?? last + 1
   const shown = rows.slice(0, limit)

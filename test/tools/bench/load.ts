@@ -13,7 +13,7 @@ export const CONNECTIONS = 8
  * Each round has processes of its own: of two that run the same code, one may be faster by a sixth for as long as it
  * lives. Ratios are taken within a round.
  */
-export const ROUNDS = 5
+export const ROUNDS = Number(process.env.ROUNDS ?? 5)
 
 /** Makes load for some seconds and lists how long each response took, in milliseconds. */
 export type Load = (seconds: number) => Promise<number[]>
