@@ -39,7 +39,7 @@ describe('markup', () => {
     ['One\nparagraph.\n\nAnother.', '<p>One\nparagraph.</p><p>Another.</p>'],
     ['- a `b`\n- **c**', '<ul><li>a <code>b</code></li><li><strong>c</strong></li></ul>'],
     ['1. a\n2. b', '<ol><li>a</li><li>b</li></ol>'],
-    ['### Title\n\n[text](#id)', '<h3>Title</h3><p><a href="#id">text</a></p>'],
+    ['### Title\n\n[text](#id)', '<h3 id="title">Title</h3><p><a href="#id">text</a></p>'],
     ['<script>&', '<p>&lt;script&gt;&amp;</p>'],
   ])('renders the Markdown %j', (markdown, expected) => {
     expect(renderMarkdown(markdown).text).toBe(expected)

@@ -1,7 +1,7 @@
 import type { Env } from '../../env.ts'
 import type { Database, DatabaseUse } from '../db/client.ts'
 import type { WriteContext } from '../db/context.ts'
-import type { RequestUsage } from '../gate/token-request.ts'
+import type { RequestUsage } from '../gate/request-usage.ts'
 import type { Token } from '../gate/tokens.ts'
 import type { AddressPolicy } from '../http/address.ts'
 import type { Lease } from '../http/memory.ts'

@@ -14,7 +14,7 @@ import { isolateMemory, type Lease } from '../http/memory.ts'
 import { describeSyntax, isFartherBound } from '../http/messages.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
-import { commonHeaders } from './response-headers.ts'
+import { commonHeaders, linkNext } from './response-headers.ts'
 
 const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
 
@@ -76,7 +76,6 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
       const headers = {
         ...commonHeaders(c),
         ...JSON_HEADERS,
-        ...(extras.nextCursor && { Link: linkNext(c.req.url, extras.nextCursor) }),
         ...(contract.hasVersion && version !== undefined && { ...UNCOMPRESSED, ETag: versionTag(version) }),
       }
       // Hono's own `json()` sets headers one by one, each by a call out of the isolate's memory.
@@ -86,6 +85,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
           : contract.hasEtag && version !== undefined
             ? taggedResponse(result, version, { headers, ifNoneMatch: context.ifNoneMatch })
             : Response.json(result, { headers })
+      if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
       if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
       return response
     })
@@ -131,14 +131,6 @@ export function routeOf({ contract, write }: Operation): Route {
     extras.version = version
     return body
   })
-}
-
-/** Builds the `Link` (RFC 8288) to the page after the requested one. */
-function linkNext(requestUrl: string, cursor: string): string {
-  const url = new URL(requestUrl)
-  url.searchParams.set('cursor', cursor)
-  url.searchParams.delete('page')
-  return `<${url.href}>; rel="next"`
 }
 
 /** An `Idempotency-Key` is visible ASCII. */

@@ -34,3 +34,11 @@ export function addCommonHeaders(c: Context<AppEnv>): void {
   if (headers.has('X-Request-Id')) return
   for (const [name, value] of Object.entries(commonHeaders(c))) headers.set(name, value)
 }
+
+/** Builds the `Link` (RFC 8288) to the page after the requested one. */
+export function linkNext(requestUrl: string, cursor: string): string {
+  const url = new URL(requestUrl)
+  url.searchParams.set('cursor', cursor)
+  url.searchParams.delete('page')
+  return `<${url.href}>; rel="next"`
+}

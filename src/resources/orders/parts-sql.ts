@@ -17,7 +17,6 @@ import {
   type ListName,
   type Lists,
   type SumsJson,
-  sortLists,
   sumsJson,
 } from './queries.ts'
 import type { Expansion } from './shapes.ts'
@@ -175,4 +174,10 @@ function collectOrders(rows: readonly PartRow[], max: number): ListedRow[] {
   }
   for (const order of orders.values()) sortLists(order)
   return [...orders.values()]
+}
+
+/** Orders lines by position, and the elements of the other lists by id. */
+export function sortLists({ invoice_items, payments, artworks }: Lists): void {
+  for (const list of [invoice_items, payments, artworks]) list.sort((a, b) => a.id - b.id)
+  invoice_items.sort((a, b) => a.position - b.position)
 }

@@ -2,8 +2,8 @@ import { isoTimeOrNull, type ResponseBody, withIsoTimes } from '../../kernel/api
 import type { artworkColumns, itemColumns, paymentColumns, RowOf } from '../../kernel/db/columns.ts'
 import type { AccountingRow } from '../../kernel/db/outbox.ts'
 import type { listOrders, readOrder } from './contract.ts'
-import type { ListedRow } from './parts-sql.ts'
-import { type ChangedRow, LISTS, type Lists, type OrderRow, sortLists } from './queries.ts'
+import { type ListedRow, sortLists } from './parts-sql.ts'
+import { type ChangedRow, LISTS, type Lists, type OrderRow } from './queries.ts'
 import type { Expansion } from './shapes.ts'
 import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 

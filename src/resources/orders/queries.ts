@@ -98,12 +98,6 @@ export type ListName = keyof typeof LISTS
 /** The decoded elements of an order's lists. */
 export type Lists = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
 
-/** Orders lines by position, and the elements of the other lists by id. */
-export function sortLists({ invoice_items, payments, artworks }: Lists): void {
-  for (const list of [invoice_items, payments, artworks]) list.sort((a, b) => a.id - b.id)
-  invoice_items.sort((a, b) => a.position - b.position)
-}
-
 /** Selects the columns of lines that totals are computed from, as JSON for {@link decodeSums}. Ends with a condition. */
 export const sumsJson = (isOfInvoice: SQL) =>
   sql`SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
