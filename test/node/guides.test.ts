@@ -55,6 +55,8 @@ describe('the guides', () => {
       expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
       expect(await page.text()).toContain(`<h1>${titleOf(guide)}</h1>`)
     }
+    const index = await fetch(`${dev.url}/guides`)
+    expect([index.status, await index.text()]).toEqual([200, expect.stringContaining('href="syncing"')])
     expect(failures).toEqual([])
   })
 })
@@ -113,10 +115,10 @@ describe('links', () => {
   })
 
   it('of the reference and the guides’ pages lead somewhere', () => {
-    const pages = ['index', ...guides.map(({ name }) => `guides/${name}`)]
+    const pages = ['index', 'guides/index', ...guides.map(({ name }) => `guides/${name}`)]
     const dead = pages.flatMap((name) => {
       const html = readFileSync(join(ROOT, '.assets', `${name}.html`), 'utf8')
-      const base = new URL(`http://page/${name === 'index' ? '' : name}`)
+      const base = new URL(`http://page/${name.replace(/index$/, '')}`)
       return [...html.matchAll(/ href="([^"]+)"/g)].flatMap(([, address = '']) => {
         const url = new URL(address, base)
         if (url.host !== base.host) return []

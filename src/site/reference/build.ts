@@ -9,7 +9,7 @@ import { loadPublished } from './contracts.ts'
 import { describeApi } from './document.ts'
 import { asObject } from './json.ts'
 import { writeLlmsText, writePostman } from './page/exports.ts'
-import { type Guide, renderGuidePage } from './page/guides.ts'
+import { type Guide, guideIndex, renderGuidePage } from './page/guides.ts'
 import { renderPage } from './page/page.ts'
 import { describeSeedFile } from './seed-schema.ts'
 
@@ -116,7 +116,7 @@ async function buildAssets(): Promise<void> {
   for (const file of [...copied, join(SETTINGS_DIR, 'settings.html')]) {
     assets[basename(file)] = await readFile(file, 'utf8')
   }
-  for (const guide of guides) {
+  for (const guide of [...guides, guideIndex(guides)]) {
     assets[`guides/${guide.name}.html`] = renderGuidePage(guide, guides)
     assets[`guides/${guide.name}.md`] = guide.text
   }

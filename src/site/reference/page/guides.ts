@@ -74,6 +74,19 @@ export function renderGuideLinks(all: readonly Guide[], current?: string): Html 
   return html`${groups}`
 }
 
+/** The page that lists the guides. */
+export function guideIndex(all: readonly Guide[]): Guide {
+  const sections = Object.entries(GUIDES).map(([readers, names]) => {
+    const links = names.flatMap((name) => all.filter((guide) => guide.name === name))
+    const items = links.map((guide) => `- [${titleOf(guide)}](${guide.name}.md): ${promiseOf(guide)}`)
+    return `## For ${readers.toLowerCase()}\n\n${items.join('\n')}`
+  })
+  return {
+    name: 'index',
+    text: `# Guides\n\nYou find the guide for what you want to do.\n\n${sections.join('\n\n')}\n`,
+  }
+}
+
 /** Lists the guides for `llms.txt`. */
 export const listGuides = (all: readonly Guide[]): string =>
   Object.values(GUIDES)
