@@ -54,7 +54,9 @@ describe('the page', () => {
     const html = await read('index.html')
     const requested = [...html.matchAll(/(?:src|href)="(?!https:)([^"#]+)"/g)].map(([, address]) => address ?? '')
     expect(requested.length).toBeGreaterThanOrEqual(6)
-    for (const address of requested.filter((address) => address !== 'api/v1/openapi.json')) {
+    // Links to guides are held by `guides.test.ts`.
+    const files = requested.filter((address) => address !== 'api/v1/openapi.json' && !address.startsWith('/guides/'))
+    for (const address of files) {
       expect((await stat(file(address))).size).toBeGreaterThan(0)
     }
     for (const name of ['page.js', 'page.css', 'favicon.svg']) {
@@ -124,6 +126,7 @@ describe('the page', () => {
       '_headers',
       'admin-openapi.json',
       'favicon.svg',
+      'guides',
       'index.html',
       'llms.txt',
       'openapi.json',
