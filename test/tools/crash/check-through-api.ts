@@ -46,8 +46,9 @@ async function checkFeed(url: string, token: string, state: CompanyState): Promi
     hasMore = page.pagination.has_more
   }
   const names = new Map(Array.from(state.threads, ([name, { id }]) => [id, name.split(' ')]))
-  const wanted = state.changes.map(({ type, entity_id, operation, version }) => {
-    if (type !== 'email_threads') return { type, id: Number(entity_id), operation, version }
+  const wanted = state.changes.map(({ type, entity_id, operation, version, old_status_id, new_status_id }) => {
+    const statuses = operation === 'status_changed' && { old_status_id, new_status_id }
+    if (type !== 'email_threads') return { type, id: Number(entity_id), operation, version, ...statuses }
     const [account_email, legacy_thread_id] = names.get(entity_id) ?? []
     return { type, id: entity_id, account_email, legacy_thread_id, operation, version }
   })

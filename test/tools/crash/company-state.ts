@@ -61,10 +61,17 @@ export function entityOf(state: CompanyState, action: Action): string | undefine
 function change(state: CompanyState, type: 'clients' | 'orders', id: number, columns: object, at: number): void {
   const row = state[type].get(id)
   if (!row) return
-  const before = row.updated_at
+  const before = { ...row }
   Object.assign(row, columns, { version: row.version + 1, updated_at: at })
-  recordChange(state, type, row, before)
+  recordChange(state, type, row, before.updated_at)
+  const [old_status_id, new_status_id] = [before, row].map(statusOf)
+  const last = state.changes.at(-1)
+  if (!last || old_status_id === new_status_id) return
+  const entry = { ...last, sequence: ++state.last.change, operation: 'status_changed' }
+  state.changes.push({ ...entry, old_status_id: old_status_id ?? null, new_status_id: new_status_id ?? null })
 }
+
+const statusOf = (row: ClientRow | OrderRow) => ('order_status_id' in row ? row.order_status_id : null)
 
 /** @param before the row's `updated_at` before the change, null of a created one */
 function recordChange(
@@ -80,6 +87,8 @@ function recordChange(
     operation: deleted ? 'delete' : before === null ? 'create' : 'update',
     version,
     previous_updated_at: before,
+    old_status_id: null,
+    new_status_id: null,
   })
 }
 

@@ -53,7 +53,8 @@ export function readState(db: DatabaseSync): CompanyState {
     events: readEvents(db),
     changes: select<ChangeRow>(
       db,
-      'SELECT sequence, type, entity_id, operation, version, previous_updated_at FROM changes ORDER BY sequence',
+      `SELECT sequence, type, entity_id, operation, version, previous_updated_at, old_status_id, new_status_id FROM changes
+      ORDER BY sequence`,
     ),
     last: last ?? {
       clients: Number.NaN,

@@ -75,6 +75,9 @@ export interface ChangeRow {
   operation: string
   version: number
   previous_updated_at: number | null
+  /** Of `status_changed` only. */
+  old_status_id: number | null
+  new_status_id: number | null
 }
 
 /** The audit entry of a write. */
