@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { findFreePort } from '../../src/cli/start-dev.ts'
 import { spawnWrangler } from '../../src/cli/wrangler.ts'
 import { makeStateFolder, runCommand, writeSeed } from './cli-support.ts'
+import { ask } from './dev-server.ts'
 
 /** Starts `wrangler dev` itself on a state directory; `output` is what it has printed. */
 async function startWrangler(state: string) {
@@ -41,13 +42,11 @@ it('wrangler dev says what an empty database lacks, and serves what the commands
 }, async () => {
   const state = await makeStateFolder()
   onTestFinished(() => rm(state, { recursive: true, force: true }))
-  const ask = (url: string, token: string) =>
-    fetch(`${url}/api/v1/me`, { headers: { authorization: `Bearer ${token}` } })
 
   const empty = await startWrangler(state)
-  const refused = await ask(empty.url, '0'.repeat(64))
+  const refused = await ask({ ...empty, token: '0'.repeat(64) }, 'GET', '/me')
   expect(refused.status).toBe(503)
-  expect(await refused.text()).toContain('`npm run migrate`')
+  expect(refused.body.error.message).toContain('`npm run migrate`')
   await expect.poll(() => empty.printed.output).toContain('run npm run migrate')
   await empty.stop()
 
@@ -59,6 +58,6 @@ it('wrangler dev says what an empty database lacks, and serves what the commands
   const token = /[0-9a-f]{64}/.exec(created.stdout)?.[0] ?? ''
 
   const served = await startWrangler(state)
-  const account = await ask(served.url, token)
-  expect([account.status, await account.text()]).toEqual([200, expect.stringContaining('Harbor Prints')])
+  const account = await ask({ ...served, token }, 'GET', '/me')
+  expect([account.status, JSON.stringify(account.body)]).toEqual([200, expect.stringContaining('Harbor Prints')])
 })

@@ -72,25 +72,26 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
         prefetched: c.get('prefetched'),
       }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
-      const { version } = extras
-      const headers = {
-        ...commonHeaders(c),
-        ...JSON_HEADERS,
-        ...(contract.hasVersion && version !== undefined && { ...UNCOMPRESSED, ETag: versionTag(version) }),
-      }
-      // Hono's own `json()` sets headers one by one, each by a call out of the isolate's memory.
-      const response =
-        result instanceof Response
-          ? result
-          : contract.hasEtag && version !== undefined
-            ? taggedResponse(result, version, { headers, ifNoneMatch: context.ifNoneMatch })
-            : Response.json(result, { headers })
+      const response = result instanceof Response ? result : respond(c, contract, result, extras)
       if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
       if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
       return response
     })
   }
   return { contract, mount }
+}
+
+/** A value as JSON, with the tag of its version. */
+function respond(c: Context<AppEnv>, contract: Contract, body: unknown, { version }: Extras): Response {
+  const { ifNoneMatch } = c.get('context')
+  const headers = {
+    ...commonHeaders(c),
+    ...JSON_HEADERS,
+    ...(contract.hasVersion && version !== undefined && { ...UNCOMPRESSED, ETag: versionTag(version) }),
+  }
+  if (contract.hasEtag && version !== undefined) return taggedResponse(body, version, { headers, ifNoneMatch })
+  // Hono's own `json()` sets headers one by one, each by a call out of the isolate's memory.
+  return Response.json(body, { headers })
 }
 
 /** The response to a change, and the new version of its resource. */

@@ -71,21 +71,23 @@ export function isMissing(error: unknown): boolean {
 
 /** The refusal of every request while the schema is older than the code. Logged once a minute in each isolate. */
 function outdated(applied: string | null, now = Date.now()): ApiError {
-  const isEmpty = applied === null
   if (now - loggedAt >= LOG_EVERY_MS) {
     loggedAt = now
-    const advice = applied?.includes(BEFORE_RELEASE)
-      ? 'The database was made by a version before the first release: begin with a new one.'
-      : isEmpty
-        ? 'The database is empty: run npm run migrate, then npm run seed -- FILE.json.'
-        : 'The database is older than this release: run npm run migrate, or roll the release back.'
-    log('schema_outdated', { ...compareSchema(applied), advice }, 'error')
+    log('schema_outdated', { ...compareSchema(applied), advice: adviceFor(applied) }, 'error')
   }
   return new ApiError('unavailable', {
-    message: isEmpty
-      ? 'The database is empty: run `npm run migrate`, then `npm run seed -- FILE.json`'
-      : 'The service is being updated: retry after the seconds in Retry-After',
+    message:
+      applied === null
+        ? 'The database is empty: run `npm run migrate`, then `npm run seed -- FILE.json`'
+        : 'The service is being updated: retry after the seconds in Retry-After',
     cause: `the schema misses ${compareSchema(applied).missing.join(', ')}`,
     headers: { 'Retry-After': RETRY_AFTER_SECONDS },
   })
+}
+
+function adviceFor(applied: string | null): string {
+  if (applied === null) return 'The database is empty: run npm run migrate, then npm run seed -- FILE.json.'
+  return applied.includes(BEFORE_RELEASE)
+    ? 'The database was made by a version before the first release: begin with a new one.'
+    : 'The database is older than this release: run npm run migrate, or roll the release back.'
 }

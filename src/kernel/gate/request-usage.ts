@@ -13,7 +13,7 @@ import { type Decision, isOutOfTime } from './window.ts'
 /** Hono's types of what the gate reads and sets. */
 export interface GateEnv {
   Bindings: Env
-  Variables: TokenEnv['Variables'] & { usage: RequestUsage }
+  Variables: TokenEnv['Variables'] & { receivedAt: number; token?: Token | undefined; usage: RequestUsage }
 }
 
 /** A write admitted longer ago is announced again before its batch: after a minute its object takes it for lost. */

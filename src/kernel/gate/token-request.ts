@@ -20,9 +20,7 @@ export interface TokenEnv {
   Bindings: Env
   Variables: {
     requestId: string
-    receivedAt: number
     databaseUse: DatabaseUse
-    token?: Token | undefined
   }
 }
 

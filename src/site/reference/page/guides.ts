@@ -1,4 +1,4 @@
-import { type Html, html } from './html.ts'
+import { type Html, html, renderHead } from './html.ts'
 import { renderMarkdown } from './markdown.ts'
 
 /** The guides by their readers, in the order in which they are listed; each is `src/site/guides/NAME.md`. */
@@ -32,19 +32,12 @@ export const promiseOf = ({ text }: Guide): string =>
 
 /** A page of the reference's look, without a script. @param all for the links beside it */
 export function renderGuidePage(guide: Guide, all: readonly Guide[]): string {
-  const title = titleOf(guide)
   // In the repository guides link to each other's files.
   const text = guide.text.replaceAll(/<!--.*?-->\n*/gs, '').replaceAll(/\]\(([a-z-]+)\.md(#[\w-]+)?\)/g, ']($1$2)')
   return html`<!doctype html>
 <html lang="en">
 <head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>${title}: guide</title>
-<meta name="description" content="${promiseOf(guide)}">
-<link rel="icon" href="/favicon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/page.css">
+${renderHead(`${titleOf(guide)}: guide`, promiseOf(guide), '/')}
 </head>
 <body class="guides">
 <a class="skip" href="#content">Skip to the content</a>
@@ -58,39 +51,40 @@ export function renderGuidePage(guide: Guide, all: readonly Guide[]): string {
 `.text
 }
 
+/** The guides of each kind of reader, in the order of {@link GUIDES}. */
+const byReaders = (all: readonly Guide[]): [readers: string, guides: Guide[]][] =>
+  Object.entries(GUIDES).map(([readers, names]) => [
+    readers.toLowerCase(),
+    names.flatMap((name) => all.filter((guide) => guide.name === name)),
+  ])
+
 /** Links to all guides, a group for each kind of reader. @param current the one that is shown */
 export function renderGuideLinks(all: readonly Guide[], current?: string): Html {
-  const groups = Object.entries(GUIDES).map(([readers, names]) => {
-    const links = all.filter(({ name }) => names.includes(name))
-    return html`<div class="group"><h2>Guides for ${readers.toLowerCase()}</h2><ul>${names.map((name) =>
-      links
-        .filter((guide) => guide.name === name)
-        .map(
-          (guide) =>
-            html`<li><a href="/guides/${name}"${name === current && html` aria-current="page"`}><span>${titleOf(guide)}</span></a></li>`,
-        ),
-    )}</ul></div>\n`
-  })
+  const toLink = (guide: Guide) =>
+    html`<li><a href="/guides/${guide.name}"${guide.name === current && html` aria-current="page"`}><span>${titleOf(guide)}</span></a></li>`
+  const groups = byReaders(all).map(
+    ([readers, guides]) =>
+      html`<div class="group"><h2>Guides for ${readers}</h2><ul>${guides.map(toLink)}</ul></div>\n`,
+  )
   return html`${groups}`
 }
 
+/** Lists guides with what their readers get. @param folder of their addresses */
+const listOf = (guides: readonly Guide[], folder: string): string =>
+  guides.map((guide) => `- [${titleOf(guide)}](${folder}${guide.name}.md): ${promiseOf(guide)}`).join('\n')
+
 /** The page that lists the guides. */
 export function guideIndex(all: readonly Guide[]): Guide {
-  const sections = Object.entries(GUIDES).map(([readers, names]) => {
-    const links = names.flatMap((name) => all.filter((guide) => guide.name === name))
-    const items = links.map((guide) => `- [${titleOf(guide)}](${guide.name}.md): ${promiseOf(guide)}`)
-    return `## For ${readers.toLowerCase()}\n\n${items.join('\n')}`
-  })
+  const sections = byReaders(all).map(([readers, guides]) => `## For ${readers}\n\n${listOf(guides, '')}\n`)
   return {
     name: 'index',
-    text: `# Guides\n\nYou find the guide for what you want to do.\n\n${sections.join('\n\n')}\n`,
+    text: ['# Guides\n', 'You find the guide for what you want to do.\n', ...sections].join('\n'),
   }
 }
 
 /** Lists the guides for `llms.txt`. */
 export const listGuides = (all: readonly Guide[]): string =>
-  Object.values(GUIDES)
-    .flat()
-    .flatMap((name) => all.filter((guide) => guide.name === name))
-    .map((guide) => `- [${titleOf(guide)}](/guides/${guide.name}.md): ${promiseOf(guide)}`)
-    .join('\n')
+  listOf(
+    byReaders(all).flatMap(([, guides]) => guides),
+    '/guides/',
+  )

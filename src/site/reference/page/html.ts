@@ -22,6 +22,17 @@ function write(content: Content): string {
   return String(content).replaceAll(/[&<>"']/g, (character) => ESCAPES[character] ?? character)
 }
 
+/** The head of a page. @param root of the assets: empty for those beside the page */
+export function renderHead(title: string, description: string, root: '' | '/'): Html {
+  return html`<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title}</title>
+<meta name="description" content="${description}">
+<link rel="icon" href="${root}favicon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="${root}page.css">`
+}
+
 /** Matches strings, numbers and constants of several languages. */
 const TOKEN =
   /(?<key>"(?:\\.|[^"\\\n])*"(?=:))|(?<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`\n]*`)|(?<constant>\b(?:true|false|null|True|False|None)\b|(?<![\w.-])-?\d+(?:\.\d+)?(?![\w.-]))/g

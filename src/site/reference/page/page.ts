@@ -1,7 +1,7 @@
 import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
 import { renderFields, renderParameters } from './fields.ts'
 import { type Guide, renderGuideLinks } from './guides.ts'
-import { type Content, type Html, highlight, html } from './html.ts'
+import { type Content, type Html, highlight, html, renderHead } from './html.ts'
 import { renderCode, renderInline, renderMarkdown, type Section, slugOf, splitSections } from './markdown.ts'
 import { componentOf, listOperations, type Operation, type Response, readInfo, resolve } from './operations.ts'
 import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
@@ -19,7 +19,7 @@ export function renderPage(document: JsonObject, guidePages: readonly Guide[] = 
   const operations = listOperations(document)
   const [summary, ...sections] = splitSections(description)
   const first = sections.filter(({ title }) => FIRST_SECTIONS.includes(title))
-  const guides = sections.filter((section) => !first.includes(section))
+  const conventions = sections.filter((section) => !first.includes(section))
   const tags = listTags(document)
   const objects = listObjects(document, operations)
   const me = operations.find(({ method, path }) => method === 'GET' && path === '/me')
@@ -28,13 +28,7 @@ export function renderPage(document: JsonObject, guidePages: readonly Guide[] = 
   return html`<!doctype html>
 <html lang="en" data-language="${LANGUAGES[0]?.id}">
 <head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>${title}: reference</title>
-<meta name="description" content="Reference of the ${title}, with examples in ${LANGUAGES.map(({ label }) => label).join(', ')}.">
-<link rel="icon" href="favicon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="page.css">
+${renderHead(`${title}: reference`, `Reference of the ${title}, with examples in ${LANGUAGES.map(({ label }) => label).join(', ')}.`, '')}
 <script src="page.js" defer></script>
 </head>
 <body>
@@ -51,7 +45,7 @@ export function renderPage(document: JsonObject, guidePages: readonly Guide[] = 
 <div id="links">
 ${renderLinks('Getting started', [{ id: 'overview', title: 'Overview' }, ...first])}
 ${tags.map(({ name }) => renderLinks(name, operations.filter(({ tag }) => tag === name).map(toLink)))}
-${renderLinks('Conventions', guides)}
+${renderLinks('Conventions', conventions)}
 ${renderLinks(
   'Objects',
   objects.map(({ name }) => ({ id: `object-${name}`, title: name })),
@@ -65,7 +59,7 @@ ${renderGuideLinks(guidePages)}</div>
 ${first.map((section) => renderConvention(section, start && renderSamples(start)))}
 ${tags.map((tag) => renderTag(tag, document, operations))}
 <h2 class="part" id="guides">Conventions</h2>
-${guides.map((section) => renderConvention(section))}
+${conventions.map((section) => renderConvention(section))}
 <h2 class="part" id="objects">Objects</h2>
 ${objects.map(({ name, schema }) => renderObject(name, schema, findExample(document, operations, name)))}
 </main>
