@@ -3945,7 +3945,7 @@ export interface operations {
                 id: number;
                 /**
                  * @description The id of the payment.
-                 * @example 802
+                 * @example 440
                  */
                 payment_id: number;
             };
@@ -4035,7 +4035,7 @@ export interface operations {
                 id: number;
                 /**
                  * @description The id of the payment.
-                 * @example 802
+                 * @example 440
                  */
                 payment_id: number;
             };

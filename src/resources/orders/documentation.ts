@@ -134,7 +134,7 @@ export const published: Published = {
       summary: 'Correct a payment',
       description: 'Changes only the fields that are sent; `amount_paid` and `balance_due` of the invoice follow.',
       example: {
-        params: { id: '44', payment_id: '802' },
+        params: { id: '44', payment_id: '440' },
         body: { note: 'Second instalment' },
         response: {
           payment: { ...examplePayment, note: 'Second instalment' },
@@ -146,7 +146,7 @@ export const published: Published = {
       summary: 'Delete a payment',
       description: 'Removes the payment for good. The response has it as it was, and the invoice without it.',
       example: {
-        params: { id: '44', payment_id: '802' },
+        params: { id: '44', payment_id: '440' },
         response: { payment: { ...examplePayment, note: 'Second instalment' }, invoice: discountedInvoice },
       },
     },
