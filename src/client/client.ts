@@ -1,62 +1,17 @@
-import { changesOf } from './changes.ts'
 import { type PullState, type PushedClient, type PushedOrder, pull, push } from './company.ts'
-import { listOf } from './pages.ts'
+import { changesOf, listOf } from './lists.ts'
 import {
   type CallOptions,
   type ChangeOptions,
   type ClientOptions,
   createTransport,
+  type Read,
   toEntityTag,
   type WriteOptions,
 } from './transport.ts'
-import type {
-  Account,
-  BatchAnswer,
-  BatchOperation,
-  Client,
-  ClientChanges,
-  ClientListQuery,
-  CursorPage,
-  EmailThread,
-  EmailThreadAnswer,
-  EmailThreadBody,
-  EmailThreadQuery,
-  FileListing,
-  FullOrder,
-  Id,
-  InvoiceItemsAnswer,
-  ListedEmailThread,
-  ListedOrder,
-  NewClient,
-  NewInvoiceItem,
-  NewOrder,
-  NewPayment,
-  OrderAnswer,
-  OrderChanges,
-  OrderFile,
-  OrderListQuery,
-  OrderStatus,
-  Payment,
-  PaymentAnswer,
-  PaymentChanges,
-  PresignedDownload,
-  PresignedUpload,
-  PresignRequest,
-  ProductAnswers,
-  ProductQueries,
-  ProductSearch,
-  PutOrderAnswer,
-  SearchSource,
-  Tagged,
-  Tax,
-  ThreadContext,
-  ThreadContextBody,
-  ThreadContextQuery,
-  WholeClient,
-  WholeOrder,
-} from './types.ts'
+import type * as api from './types.ts'
 
-type OneThread = { email_thread: EmailThread }
+type OneThread = { email_thread: api.EmailThread }
 type Items<Item> = { data: Item[] }
 type InMailbox = { account_email: string }
 type TaggedRead = CallOptions & { ifNoneMatch?: string | null }
@@ -76,20 +31,19 @@ export function createClient(options: ClientOptions) {
 
   type Request = Parameters<typeof transport.send>
   const send = async <Body>(...request: Request) => (await transport.send<Body>(...request)).body
-  const read = <Body>(segments: Request[1], options?: Request[2]) => send<Body>('GET', segments, options)
-  const sendClient = async (...request: Request) => (await send<{ client: Client }>(...request)).client
+  const read: Read = (segments, options) => send('GET', segments, options)
+  const sendClient = async (...request: Request) => (await send<{ client: api.Client }>(...request)).client
 
   async function readTagged<Body, Value>(segments: Request[1], options: TaggedRead, select: (body: Body) => Value) {
     const { isNotModified, etag, body } = await transport.send<Body>('GET', segments, options)
-    const tag = etag ?? options.ifNoneMatch ?? null
-    const result: Tagged<Value> = isNotModified
-      ? { notModified: true, value: null, etag: tag }
+    const result: api.Tagged<Value> = isNotModified
+      ? { notModified: true, value: null, etag: etag ?? options.ifNoneMatch ?? null }
       : { notModified: false, value: select(body), etag }
     return result
   }
 
   const clients = {
-    ...listOf<Client, [query?: ClientListQuery]>(read, 'clients'),
+    ...listOf<api.Client, [query?: api.ClientListQuery]>(read, 'clients'),
     get: (id: number, options?: CallOptions) => sendClient('GET', ['clients', id], options),
     /** Case-insensitive exact match. */
     getByEmail: (email: string, options?: CallOptions) =>
@@ -98,90 +52,89 @@ export function createClient(options: ClientOptions) {
       sendClient('GET', ['clients', 'by-external-id', externalId], options),
     /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged client is returned as `notModified`. */
     getTagged: (id: number, options: TaggedRead = {}) =>
-      readTagged(['clients', id], options, (body: { client: Client }) => body.client),
-    create: (body: NewClient, options?: WriteOptions) => sendClient('POST', ['clients'], { ...options, body }),
+      readTagged(['clients', id], options, (body: { client: api.Client }) => body.client),
+    create: (body: api.NewClient, options?: WriteOptions) => sendClient('POST', ['clients'], { ...options, body }),
     /** By id or by email. `deleted: true` soft-deletes. */
-    update: (idOrEmail: Id, body: ClientChanges, options?: ChangeOptions) =>
+    update: (idOrEmail: api.Id, body: api.ClientChanges, options?: ChangeOptions) =>
       sendClient('PATCH', ['clients', idOrEmail], { ...options, body }),
     /** Soft-deletes the client; `update` with `deleted: false` restores it. */
-    delete: (idOrEmail: Id, options?: ChangeOptions) => sendClient('DELETE', ['clients', idOrEmail], options),
+    delete: (idOrEmail: api.Id, options?: ChangeOptions) => sendClient('DELETE', ['clients', idOrEmail], options),
     /** Creates the client of your own id, or replaces its fields: those left out become what they are in a new client. */
-    upsert: (externalId: string, body: WholeClient, options?: ChangeOptions & { ifNoneMatch?: '*' }) =>
+    upsert: (externalId: string, body: api.WholeClient, options?: ChangeOptions & { ifNoneMatch?: '*' }) =>
       sendClient('PUT', ['clients', 'by-external-id', externalId], { ...options, body }),
   }
 
   const orders = {
-    ...listOf<ListedOrder, [query?: OrderListQuery]>(read, 'orders'),
+    ...listOf<api.ListedOrder, [query?: api.OrderListQuery]>(read, 'orders'),
     /** With `deleted: 'include'` also a deleted order. */
-    get: (id: Id, { deleted, ...options }: CallOptions & { deleted?: 'include' } = {}) =>
-      send<FullOrder>('GET', ['orders', id], { ...options, query: { deleted } }),
+    get: (id: api.Id, { deleted, ...options }: CallOptions & { deleted?: 'include' } = {}) =>
+      send<api.FullOrder>('GET', ['orders', id], { ...options, query: { deleted } }),
     /** As {@link clients.getTagged}; the tag covers all parts of the order. */
-    getTagged: (id: Id, options: TaggedRead = {}) => readTagged(['orders', id], options, (body: FullOrder) => body),
-    create: (body: NewOrder, options?: WriteOptions) => send<FullOrder>('POST', ['orders'], { ...options, body }),
-    update: (id: Id, body: OrderChanges, options?: ChangeOptions) =>
-      send<OrderAnswer>('PATCH', ['orders', id], { ...options, body }),
+    getTagged: (id: api.Id, options: TaggedRead = {}) =>
+      readTagged(['orders', id], options, (body: api.FullOrder) => body),
+    create: (body: api.NewOrder, options?: WriteOptions) =>
+      send<api.FullOrder>('POST', ['orders'], { ...options, body }),
+    update: (id: api.Id, body: api.OrderChanges, options?: ChangeOptions) =>
+      send<api.OrderAnswer>('PATCH', ['orders', id], { ...options, body }),
     /** Creates the order of your own id, or replaces its fields: a status and lists that are left out stay. */
-    upsert: (externalId: string, body: WholeOrder, options?: ChangeOptions & { ifNoneMatch?: '*' }) =>
-      send<PutOrderAnswer>('PUT', ['orders', 'by-external-id', externalId], { ...options, body }),
+    upsert: (externalId: string, body: api.WholeOrder, options?: ChangeOptions & { ifNoneMatch?: '*' }) =>
+      send<api.PutOrderAnswer>('PUT', ['orders', 'by-external-id', externalId], { ...options, body }),
     /** Soft-deletes the order and its invoice; `update` with `deleted: false` restores them. */
-    delete: (id: Id, options?: ChangeOptions) => send<OrderAnswer>('DELETE', ['orders', id], options),
+    delete: (id: api.Id, options?: ChangeOptions) => send<api.OrderAnswer>('DELETE', ['orders', id], options),
     /** Replaces all lines of the invoice. */
-    putInvoiceItems: (id: Id, items: readonly NewInvoiceItem[], options?: ChangeOptions) =>
-      send<InvoiceItemsAnswer>('PUT', ['orders', id, 'invoice-items'], { ...options, body: { items } }),
-    addPayment: (id: Id, body: NewPayment, options?: ChangeOptions) =>
-      send<PaymentAnswer>('POST', ['orders', id, 'payments'], { ...options, body }),
-    payments: async (id: Id, options?: CallOptions) =>
-      (await read<Items<Payment>>(['orders', id, 'payments'], options)).data,
-    updatePayment: (id: Id, paymentId: Id, body: PaymentChanges, options?: ChangeOptions) =>
-      send<PaymentAnswer>('PATCH', ['orders', id, 'payments', paymentId], { ...options, body }),
-    deletePayment: (id: Id, paymentId: Id, options?: ChangeOptions) =>
-      send<PaymentAnswer>('DELETE', ['orders', id, 'payments', paymentId], options),
+    putInvoiceItems: (id: api.Id, items: readonly api.NewInvoiceItem[], options?: ChangeOptions) =>
+      send<api.InvoiceItemsAnswer>('PUT', ['orders', id, 'invoice-items'], { ...options, body: { items } }),
+    addPayment: (id: api.Id, body: api.NewPayment, options?: ChangeOptions) =>
+      send<api.PaymentAnswer>('POST', ['orders', id, 'payments'], { ...options, body }),
+    payments: async (id: api.Id, options?: CallOptions) =>
+      (await read<Items<api.Payment>>(['orders', id, 'payments'], options)).data,
+    updatePayment: (id: api.Id, paymentId: api.Id, body: api.PaymentChanges, options?: ChangeOptions) =>
+      send<api.PaymentAnswer>('PATCH', ['orders', id, 'payments', paymentId], { ...options, body }),
+    deletePayment: (id: api.Id, paymentId: api.Id, options?: ChangeOptions) =>
+      send<api.PaymentAnswer>('DELETE', ['orders', id, 'payments', paymentId], options),
   }
 
   const products = {
     /** `include` limits the sources. Default: all. */
-    search: ({ q, include = [], signal }: CallOptions & { q?: string; include?: SearchSource[] } = {}) => {
+    search: ({ q, include = [], signal }: CallOptions & { q?: string; include?: api.SearchSource[] } = {}) => {
       const query = { q, include: include.join(',') || undefined }
-      return send<ProductSearch>('GET', ['products', 'search'], { signal, query })
+      return send<api.ProductSearch>('GET', ['products', 'search'], { signal, query })
     },
-    info: <Source extends keyof ProductQueries>(source: Source, query: ProductQueries[Source], options?: CallOptions) =>
-      send<ProductAnswers[Source]>('GET', ['products', source], { ...options, query: { ...query } }),
+    info: <Source extends keyof api.ProductQueries>(
+      source: Source,
+      query: api.ProductQueries[Source],
+      options?: CallOptions,
+    ) => send<api.ProductAnswers[Source]>('GET', ['products', source], { ...options, query: { ...query } }),
   }
 
+  const cursorListOf = <Item, Query extends CallOptions>(...segments: string[]) =>
+    listOf<Item, [query: Query], api.CursorPage<Item>>(read, ...segments)
   const mail = {
     getThreadContext: (legacyThreadId: string, options?: CallOptions) =>
-      send<ThreadContext>('GET', ['mail', 'threads', legacyThreadId], options),
+      send<api.ThreadContext>('GET', ['mail', 'threads', legacyThreadId], options),
     /** Links the thread to clients and orders, in place of what it was linked to. */
-    putThreadContext: (legacyThreadId: string, body: ThreadContextBody, options?: CallOptions) =>
-      send<ThreadContext>('PUT', ['mail', 'threads', legacyThreadId], { ...options, body }),
+    putThreadContext: (legacyThreadId: string, body: api.ThreadContextBody, options?: CallOptions) =>
+      send<api.ThreadContext>('PUT', ['mail', 'threads', legacyThreadId], { ...options, body }),
     deleteThreadContext: (legacyThreadId: string, options?: WriteOptions) =>
-      send<ThreadContext>('DELETE', ['mail', 'threads', legacyThreadId], options),
+      send<api.ThreadContext>('DELETE', ['mail', 'threads', legacyThreadId], options),
     /** The contexts of an order or of a client. */
-    threadContexts: listOf<ThreadContext, [query: ThreadContextQuery], CursorPage<ThreadContext>>(
-      read,
-      'mail',
-      'threads',
-    ),
+    threadContexts: cursorListOf<api.ThreadContext, api.ThreadContextQuery>('mail', 'threads'),
     /** The threads of a mailbox, without their messages. */
-    emailThreads: listOf<ListedEmailThread, [query: EmailThreadQuery], CursorPage<ListedEmailThread>>(
-      read,
-      'mail',
-      'email-threads',
-    ),
+    emailThreads: cursorListOf<api.ListedEmailThread, api.EmailThreadQuery>('mail', 'email-threads'),
     /** Soft-deletes the thread; `putEmailThread` restores it. */
     deleteEmailThread: async (legacyThreadId: string, { account_email, ...options }: InMailbox & WriteOptions) => {
       const segments = ['mail', 'email-threads', legacyThreadId]
       const request = { ...options, query: { account_email } }
-      return (await send<{ email_thread: ListedEmailThread }>('DELETE', segments, request)).email_thread
+      return (await send<{ email_thread: api.ListedEmailThread }>('DELETE', segments, request)).email_thread
     },
     /** Creates or replaces the thread of this mailbox. */
-    putEmailThread: async (legacyThreadId: string, body: EmailThreadBody, options?: CallOptions) =>
+    putEmailThread: async (legacyThreadId: string, body: api.EmailThreadBody, options?: CallOptions) =>
       (await send<OneThread>('PUT', ['mail', 'email-threads', legacyThreadId], { ...options, body })).email_thread,
     /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged thread is returned as `notModified`. */
     getEmailThread: async (
       legacyThreadId: string,
       { account_email, ...options }: InMailbox & TaggedRead,
-    ): Promise<EmailThreadAnswer> => {
+    ): Promise<api.EmailThreadAnswer> => {
       const request = { ...options, query: { account_email } }
       const select = (body: OneThread) => body.email_thread
       const tagged = await readTagged(['mail', 'email-threads', legacyThreadId], request, select)
@@ -192,36 +145,30 @@ export function createClient(options: ClientOptions) {
 
   const files = {
     /** A presigned upload URL for one file. */
-    presign: (orderId: Id, body: PresignRequest, options?: CallOptions) =>
-      send<PresignedUpload>('POST', ['orders', orderId, 'files', 'presign'], { ...options, body, isRead: true }),
+    presign: (orderId: api.Id, body: api.PresignRequest, options?: CallOptions) =>
+      send<api.PresignedUpload>('POST', ['orders', orderId, 'files', 'presign'], { ...options, body, isRead: true }),
     /** All files of the order, or those of one thread. */
-    list: (orderId: Id, { signal, legacyThreadId }: { legacyThreadId?: string } & CallOptions = {}) =>
-      send<FileListing>('GET', ['orders', orderId, 'files'], { signal, query: { legacyThreadId } }),
+    list: (orderId: api.Id, { signal, legacyThreadId }: { legacyThreadId?: string } & CallOptions = {}) =>
+      send<api.FileListing>('GET', ['orders', orderId, 'files'], { signal, query: { legacyThreadId } }),
     /** A presigned URL to download a file, by the `path` of its listing. */
-    download: (orderId: Id, path: string, options?: CallOptions) =>
-      send<PresignedDownload>('GET', ['orders', orderId, 'files', 'download'], { ...options, query: { path } }),
-    delete: async (orderId: Id, path: string, options?: WriteOptions) => {
+    download: (orderId: api.Id, path: string, options?: CallOptions) =>
+      send<api.PresignedDownload>('GET', ['orders', orderId, 'files', 'download'], { ...options, query: { path } }),
+    delete: async (orderId: api.Id, path: string, options?: WriteOptions) => {
       const request = { ...options, query: { path } }
-      return (await send<{ file: OrderFile }>('DELETE', ['orders', orderId, 'files'], request)).file
+      return (await send<{ file: api.OrderFile }>('DELETE', ['orders', orderId, 'files'], request)).file
     },
     /** PUTs a file's bytes to its presigned URL. */
     upload: transport.upload,
   }
 
   /** Up to 100 creates and updates, each with a result of its own, in their order. */
-  const batch = (operations: readonly BatchOperation[], options?: WriteOptions) => {
-    const toWire = ({ ifMatch, ...operation }: BatchOperation) =>
+  const batch = (operations: readonly api.BatchOperation[], options?: WriteOptions) => {
+    const toWire = ({ ifMatch, ...operation }: api.BatchOperation) =>
       ifMatch === undefined ? operation : { ...operation, if_match: toEntityTag(ifMatch) }
     const request = { body: { operations: operations.map(toWire) }, requestCount: operations.length }
-    return send<BatchAnswer>('POST', ['batch'], { ...options, ...request })
+    return send<api.BatchAnswer>('POST', ['batch'], { ...options, ...request })
   }
   const changes = changesOf(read)
-  const reads = {
-    listClients: clients.list,
-    listOrders: orders.list,
-    listChanges: changes.list,
-    latestCursor: changes.latestCursor,
-  }
 
   return {
     clients,
@@ -231,12 +178,13 @@ export function createClient(options: ClientOptions) {
     files,
     changes,
     /** The company, the token and their limits. */
-    me: (options?: CallOptions) => send<Account>('GET', ['me'], options),
-    orderStatuses: async (options?: CallOptions) => (await read<Items<OrderStatus>>(['order-statuses'], options)).data,
-    taxes: async (options?: CallOptions) => (await read<Items<Tax>>(['taxes'], options)).data,
+    me: (options?: CallOptions) => send<api.Account>('GET', ['me'], options),
+    orderStatuses: async (options?: CallOptions) =>
+      (await read<Items<api.OrderStatus>>(['order-statuses'], options)).data,
+    taxes: async (options?: CallOptions) => (await read<Items<api.Tax>>(['taxes'], options)).data,
     batch,
     /** Copies the company's clients and orders, or continues a copy: see {@link pull}. */
-    pull: (state?: PullState, options?: CallOptions) => pull(reads, state, options),
+    pull: (state?: PullState, options?: CallOptions) => pull(read, state, options),
     /** Creates or replaces clients and orders by your own ids: see {@link push}. */
     push: (items: { clients?: Iterable<PushedClient>; orders?: Iterable<PushedOrder> }, options?: CallOptions) =>
       push(batch, items, options),

@@ -1,24 +1,9 @@
-import type { CallOptions } from './transport.ts'
-import type {
-  BatchAnswer,
-  BatchOperation,
-  BatchResult,
-  ChangesPage,
-  ChangesQuery,
-  Client,
-  ClientListQuery,
-  Expansion,
-  ListedOrder,
-  OrderListQuery,
-  Page,
-  WholeClient,
-  WholeOrder,
-} from './types.ts'
+import { changesOf } from './lists.ts'
+import type { CallOptions, Read } from './transport.ts'
+import type * as api from './types.ts'
 
 /** Every part of an order in a list. */
-const EVERYTHING: readonly Expansion[] = [
-  ...(['totals', 'client', 'invoice', 'invoice_items', 'payments', 'tax', 'order_status', 'artworks'] as const),
-]
+const EVERYTHING = 'totals,client,invoice,invoice_items,payments,tax,order_status,artworks'
 const TYPES = ['clients', 'orders'] as const
 const PER_PAGE = 100
 const OPERATIONS_MAX = 100
@@ -36,17 +21,10 @@ export interface PullState {
 
 /** Clients and orders as they are now, deleted ones included: each replaces an older one of its `id`. */
 export interface PullPage {
-  clients: Client[]
+  clients: api.Client[]
   /** With every part. */
-  orders: ListedOrder[]
+  orders: api.ListedOrder[]
   state: PullState
-}
-
-interface Reads {
-  listClients: (query: ClientListQuery) => Promise<Page<Client>>
-  listOrders: (query: OrderListQuery) => Promise<Page<ListedOrder>>
-  listChanges: (query: ChangesQuery & { expand: 'object' }) => Promise<ChangesPage>
-  latestCursor: (query: Pick<ChangesQuery, 'signal' | 'types'>) => Promise<string>
 }
 
 /**
@@ -57,57 +35,48 @@ interface Reads {
  * `CursorExpiredError`, or with an `ApiError` that names the `cursor`: begin again without it.
  */
 export async function* pull(
-  { listClients, listOrders, listChanges, latestCursor }: Reads,
+  read: Read,
   from?: PullState,
   { signal }: CallOptions = {},
 ): AsyncGenerator<PullPage, void, undefined> {
+  const changes = changesOf(read)
   // The cursor comes first, so that no change falls between the lists and the feed.
   let state: PullState = from ?? {
-    changes: await latestCursor({ types: TYPES, signal }),
+    changes: await changes.latestCursor({ types: TYPES, signal }),
     list: 'clients',
     cursor: null,
   }
+  const whole = { deleted: 'include', sort: 'id', per_page: PER_PAGE }
   while (state.list) {
-    const whole = {
-      deleted: 'include',
-      sort: 'id',
-      per_page: PER_PAGE,
-      cursor: state.cursor ?? undefined,
-      signal,
-    } as const
+    const query = { ...whole, cursor: state.cursor ?? undefined }
     const isClients = state.list === 'clients'
-    const clients = isClients ? await listClients(whole) : null
-    const orders = clients ? null : await listOrders({ ...whole, expand: EVERYTHING })
+    const clients = isClients ? await read<api.Page<api.Client>>(['clients'], { signal, query }) : null
+    const expanded = { ...query, expand: EVERYTHING }
+    const orders = isClients ? null : await read<api.Page<api.ListedOrder>>(['orders'], { signal, query: expanded })
     const cursor = (clients ?? orders)?.pagination.next_cursor ?? null
     state = { ...state, cursor, list: cursor === null ? (isClients ? 'orders' : null) : state.list }
     yield { clients: clients?.data ?? [], orders: orders?.data ?? [], state }
   }
-  for (let hasMore = true; hasMore; ) {
-    const page = await listChanges({
-      cursor: state.changes,
-      types: TYPES,
-      per_page: PER_PAGE,
-      expand: 'object',
-      signal,
-    })
-    state = { ...state, changes: page.pagination.next_cursor }
-    hasMore = page.pagination.has_more
-    yield { clients: page.clients ?? [], orders: page.orders ?? [], state }
+  const query = { cursor: state.changes, types: TYPES, per_page: PER_PAGE, expand: 'object', signal } as const
+  for await (const { clients = [], orders = [], pagination } of changes.pages(query)) {
+    state = { ...state, changes: pagination.next_cursor }
+    yield { clients, orders, state }
   }
 }
 
 /** A client by your own id. */
-export type PushedClient = WholeClient & { external_id: string }
+export type PushedClient = api.WholeClient & { external_id: string }
 /** An order by your own id. `client` is the `external_id` of a pushed client; else `client_id` names one. */
-export type PushedOrder = Omit<WholeOrder, 'client_id'> & { external_id: string } & (
+export type PushedOrder = Omit<api.WholeOrder, 'client_id'> & { external_id: string } & (
     | { client: string; client_id?: never }
     | { client_id: number; client?: never }
   )
 
 /** What became of one: `status` 200 and its response, or an error. */
-export type PushResult = BatchResult & { type: (typeof TYPES)[number]; external_id: string }
+export type PushResult = api.BatchResult & { type: (typeof TYPES)[number]; external_id: string }
 
-type Batch = (operations: readonly BatchOperation[], options: CallOptions) => Promise<BatchAnswer>
+type Batch = (operations: readonly api.BatchOperation[], options: CallOptions) => Promise<api.BatchAnswer>
+type Put = { externalId: string; operation: api.BatchOperation }
 
 /**
  * Creates or replaces clients and then orders by your own ids, in batches: one operation for each. Sent again after an
@@ -121,58 +90,51 @@ export async function* push(
   options: CallOptions = {},
 ): AsyncGenerator<PushResult[], void, undefined> {
   const ids = new Map<string, number>()
-  const send = async (type: PushResult['type'], operations: Put[]): Promise<PushResult[]> => {
-    const { results } = await batch(
-      operations.map(({ externalId: _, ...operation }) => operation),
-      options,
-    )
-    return results.map((result, index) => ({ ...result, type, external_id: operations[index]?.externalId ?? '' }))
+  async function* send<T>(type: PushResult['type'], elements: Iterable<T>, toPut: (element: T) => Put) {
+    for (const puts of batchesOf(elements, toPut)) {
+      const operations = puts.map(({ operation }) => operation)
+      const { results } = await batch(operations, options)
+      yield results.map((result, index) => ({ ...result, type, external_id: puts[index]?.externalId ?? '' }))
+    }
   }
-  for (const operations of batchesOf(clients, putClient)) {
-    const results = await send('clients', operations)
-    for (const { external_id, body } of results)
+  for await (const results of send('clients', clients, putClient)) {
+    for (const { external_id, body } of results) {
       if ('client' in body && !('project' in body)) ids.set(external_id, body.client.id)
+    }
     yield results
   }
-  for (const operations of batchesOf(orders, (order) => putOrder(order, ids))) yield await send('orders', operations)
+  yield* send('orders', orders, (order) => putOrder(order, ids))
 }
 
-type Put = BatchOperation & { externalId: string }
-
-function putClient({ external_id, ...body }: PushedClient): Put {
-  return {
-    method: 'PUT',
-    path: `/clients/by-external-id/${encodeURIComponent(external_id)}`,
-    body,
-    externalId: external_id,
-  }
+function putClient({ external_id: externalId, ...body }: PushedClient): Put {
+  const path = `/clients/by-external-id/${encodeURIComponent(externalId)}` as const
+  return { externalId, operation: { method: 'PUT', path, body } }
 }
 
-function putOrder({ external_id, client, client_id, ...fields }: PushedOrder, ids: ReadonlyMap<string, number>): Put {
+function putOrder(
+  { external_id: externalId, client, client_id, ...fields }: PushedOrder,
+  ids: Map<string, number>,
+): Put {
+  const path = `/orders/by-external-id/${encodeURIComponent(externalId)}` as const
   // Without the id of a client that failed, the order is refused too.
-  const body = { ...fields, client_id: client_id ?? ids.get(client ?? '') } as WholeOrder
-  return {
-    method: 'PUT',
-    path: `/orders/by-external-id/${encodeURIComponent(external_id)}`,
-    body,
-    externalId: external_id,
-  }
+  const body = { ...fields, client_id: client_id ?? ids.get(client ?? '') } as api.WholeOrder
+  return { externalId, operation: { method: 'PUT', path, body } }
 }
 
 /** Lazily, since the operations of orders need the results of clients. */
-function* batchesOf<T>(elements: Iterable<T>, toOperation: (element: T) => Put): Generator<Put[], void, undefined> {
-  let operations: Put[] = []
+function* batchesOf<T>(elements: Iterable<T>, toPut: (element: T) => Put): Generator<Put[], void, undefined> {
+  let puts: Put[] = []
   let bytes = 0
   for (const element of elements) {
-    const operation = toOperation(element)
-    const size = new TextEncoder().encode(JSON.stringify(operation)).byteLength
-    if (operations.length === OPERATIONS_MAX || (operations.length > 0 && bytes + size > BATCH_BYTES_MAX)) {
-      yield operations
-      operations = []
+    const put = toPut(element)
+    const size = new TextEncoder().encode(JSON.stringify(put)).byteLength
+    if (puts.length === OPERATIONS_MAX || (puts.length > 0 && bytes + size > BATCH_BYTES_MAX)) {
+      yield puts
+      puts = []
       bytes = 0
     }
-    operations.push(operation)
+    puts.push(put)
     bytes += size
   }
-  if (operations.length > 0) yield operations
+  if (puts.length > 0) yield puts
 }

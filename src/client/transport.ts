@@ -58,6 +58,8 @@ export interface RequestOptions extends ChangeOptions {
   maxRetries?: number
 }
 
+/** Sends a GET. */
+export type Read = <Body>(segments: readonly (string | number)[], options?: RequestOptions) => Promise<Body>
 type RetryOptions = CallOptions & { maxRetries: number }
 
 /** The timeout of an upload allows for this throughput. */

@@ -7,11 +7,12 @@ import { writeLlmsText, writePostman } from '../../src/site/reference/page/expor
 import { renderFields } from '../../src/site/reference/page/fields.ts'
 import { highlight, html } from '../../src/site/reference/page/html.ts'
 import { renderMarkdown, splitSections } from '../../src/site/reference/page/markdown.ts'
-import { listOperations, type Operation } from '../../src/site/reference/page/operations.ts'
+import { type Operation, readReference } from '../../src/site/reference/page/operations.ts'
 import { renderPage } from '../../src/site/reference/page/page.ts'
 import { addressOf, LANGUAGES, ORIGIN, sampleRequest } from '../../src/site/reference/page/samples.ts'
 
-const operations = listOperations(committed)
+const reference = readReference(committed)
+const { operations } = reference
 
 /** What a reader sees of markup. */
 const textOf = (markup: string) =>
@@ -202,7 +203,7 @@ describe('the page', () => {
     asObject(document.info).title = text
     asObject(asObject(asObject(document.paths)['/clients']).get).summary = text
     asObject(asObject(asObject(document.components).schemas).Client).description = text
-    const page = renderPage(document)
+    const page = renderPage(readReference(document))
     expect(page.includes('<img')).toBe(false)
     expect(page.match(/&lt;img src=x onerror=alert\(1\)&gt;/g)?.length).toBeGreaterThanOrEqual(5)
   })
@@ -217,7 +218,7 @@ describe('the page', () => {
 
 describe('the other forms of the description', () => {
   it('has every operation with its example request and response in the Postman collection', () => {
-    const collection: Json = JSON.parse(writePostman(committed))
+    const collection: Json = JSON.parse(writePostman(reference))
     const groups = list(asObject(collection).item)
     expect(groups.map(({ name }) => name)).toEqual(committed.tags.map(({ name }) => name))
     const items = groups.flatMap(({ item }) => list(item))
@@ -239,7 +240,7 @@ describe('the other forms of the description', () => {
   })
 
   it('has every operation and guide in llms.txt, with its links', () => {
-    const text = writeLlmsText(committed)
+    const text = writeLlmsText(reference)
     expect(text).toMatch(/^# CRM integration API \d+\.\d+\.\d+\n\n> A JSON API/)
     for (const { id, method, path, summary } of operations) {
       expect(text).toContain(`- [${summary}](/#${id}): \`${method} ${path}\`\n`)

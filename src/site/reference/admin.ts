@@ -20,7 +20,7 @@ const administrationApi: Partial<Described> = {
       description: 'The operator’s commands: the `ADMIN_TOKEN` of the deployment.',
     },
   },
-  parameters: { RequestId: requestHeaders.RequestId ?? {} },
+  parameters: { RequestId: requestHeaders.RequestId },
   errors: {
     unauthenticated: 'Nobody is signed in, or the token is expired, of another audience or not signed by its issuer.',
     forbidden: 'The caller’s role is too low, or a change was sent by a page of another origin.',
@@ -40,7 +40,6 @@ the configuration. The operator's commands send the secret of the deployment. An
 600 requests a minute. A change that a browser sends must come from a page of this service (\`Origin\`). Errors have the shape
 and the codes of the integration API.`
 
-/** The OpenAPI document of the administration API, as JSON. */
-export function generateAdminDocument(published: readonly Published[]): string {
-  return `${JSON.stringify(describeApi(published, INTRODUCTION, administrationApi), null, 2)}\n`
-}
+/** The OpenAPI document of the administration API. */
+export const describeAdminApi = (published: readonly Published[]) =>
+  describeApi(published, INTRODUCTION, administrationApi)

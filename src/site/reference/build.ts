@@ -4,12 +4,13 @@ import { basename, join, relative } from 'node:path'
 import { build } from 'esbuild'
 import { describeRetryRules } from '../../client/retry-rules.ts'
 import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
-import { generateAdminDocument } from './admin.ts'
+import { describeAdminApi } from './admin.ts'
 import { loadPublished } from './contracts.ts'
 import { describeApi } from './document.ts'
-import { asObject } from './json.ts'
+import { toJson } from './json.ts'
 import { writeLlmsText, writePostman } from './page/exports.ts'
 import { type Guide, guideIndex, renderGuidePage } from './page/guides.ts'
+import { readReference } from './page/operations.ts'
 import { renderPage } from './page/page.ts'
 import { describeSeedFile } from './seed-schema.ts'
 
@@ -50,10 +51,9 @@ async function generateDocuments() {
     .replace('{{database_seconds}}', String(DATABASE_LIMIT_MS / 1000))
     .replace('{{company_seconds}}', String(COMPANY_LIMIT_MS / 1000))
     .replace('{{retry_rules}}', describeRetryRules())
-  return {
-    integration: `${JSON.stringify(describeApi(await loadPublished('resources'), introduction), null, 2)}\n`,
-    administration: generateAdminDocument(await loadPublished('operation/admin')),
-  }
+  const integration = describeApi(await loadPublished('resources'), introduction)
+  const administration = describeAdminApi(await loadPublished('operation/admin'))
+  return { integration: toJson(integration), administration: toJson(administration) }
 }
 
 /** The client's README, with the rules by which it retries. */
@@ -103,14 +103,14 @@ export async function lintDocument(source: string): Promise<string[]> {
 /** Replaces the files one by one, so that a running server never sees an empty folder. */
 async function buildAssets(): Promise<void> {
   const { integration: text, administration } = await generateDocuments()
-  const document = asObject(JSON.parse(text))
+  const reference = readReference(JSON.parse(text))
   const guides = await readGuides()
   const assets: Record<string, string> = {
     'openapi.json': text,
     'admin-openapi.json': administration,
-    'index.html': renderPage(document, guides),
-    'llms.txt': writeLlmsText(document, guides),
-    'postman_collection.json': writePostman(document),
+    'index.html': renderPage(reference, guides),
+    'llms.txt': writeLlmsText(reference, guides),
+    'postman_collection.json': writePostman(reference),
   }
   const copied = ['_headers', 'favicon.svg', 'page.js'].map((name) => join(PAGE_DIR, name))
   for (const file of [...copied, join(SETTINGS_DIR, 'settings.html')]) {

@@ -6,10 +6,7 @@ import { errorResponseName, errorResponses, errorSchema } from './errors.ts'
 import {
   ERROR_HEADERS,
   type HeaderName,
-  idempotencyKey,
-  ifMatch,
-  ifNoneMatch,
-  ifNoneMatchAny,
+  ownHeaders,
   requestHeaders,
   responseHeaders,
   SUCCESS_HEADERS,
@@ -159,10 +156,10 @@ function describeOperation(
     parameters: [
       ...describeInput('params', contract, documentation, schemas),
       ...describeInput('query', contract, documentation, schemas),
-      ...(hasEtag ? [ifNoneMatch] : []),
-      ...(contract.errors.includes('precondition_failed') ? [ifMatch] : []),
-      ...(contract.createsOnly ? [ifNoneMatchAny] : []),
-      ...(takesKey(contract) ? [idempotencyKey] : []),
+      ...(hasEtag ? [ownHeaders.ifNoneMatch] : []),
+      ...(contract.errors.includes('precondition_failed') ? [ownHeaders.ifMatch] : []),
+      ...(contract.createsOnly ? [ownHeaders.ifNoneMatchAny] : []),
+      ...(takesKey(contract) ? [ownHeaders.idempotencyKey] : []),
       ...parameters.map((name) => ref('parameters', name)),
     ],
     ...(body && {

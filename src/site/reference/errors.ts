@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { component } from '../../kernel/api/contract.ts'
 import { rateLimited } from '../../kernel/gate/refusals.ts'
 import { BODY_LIMIT_BYTES, tooLarge } from '../../kernel/http/body.ts'
 import {
@@ -29,62 +30,53 @@ const documented = {
   documentation_url: z.url().describe('The part of the reference about the operation or the kind of error.'),
 }
 
-const validationDetails = z
-  .strictObject({
-    ...documented,
-    issues: z.array(issue).min(1).max(MAX_ISSUES).describe('The first problems. Long texts are truncated.'),
-    issue_count: integer(MAX_ISSUES + 1, 'The number of all problems, where not all are listed.').exactOptional(),
-  })
-  .meta({ id: 'ValidationDetails', description: 'Sent with 400: every problem of the request at once.' })
+const validationDetails = component('ValidationDetails', 'Sent with 400: every problem of the request at once.', {
+  ...documented,
+  issues: z.array(issue).min(1).max(MAX_ISSUES).describe('The first problems. Long texts are truncated.'),
+  issue_count: integer(MAX_ISSUES + 1, 'The number of all problems, where not all are listed.').exactOptional(),
+})
 
 const reasons = Object.entries(REASONS).map(([reason, { message }]) => `- \`${reason}\`: ${message}`)
-const reasonDetails = z
-  .strictObject({
-    ...documented,
-    reason: z.enum(Object.keys(REASONS) as Reason[]).describe(reasons.join('\n')),
-    storage_code: z
-      .string()
-      .regex(/^[A-Za-z0-9]{1,64}$/)
-      .describe('The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one.')
-      .exactOptional(),
-  })
-  .meta({ id: 'ReasonDetails', description: 'Why a valid request could not be carried out.' })
+const reasonDetails = component('ReasonDetails', 'Why a valid request could not be carried out.', {
+  ...documented,
+  reason: z.enum(Object.keys(REASONS) as Reason[]).describe(reasons.join('\n')),
+  storage_code: z
+    .string()
+    .regex(/^[A-Za-z0-9]{1,64}$/)
+    .describe('The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one.')
+    .exactOptional(),
+})
 
-const limitDetails = z
-  .strictObject({
-    ...documented,
-    limit_bytes: integer(1, 'The limit, in bytes.'),
-    reason: z
-      .enum(['storage_quota'])
-      .describe('`storage_quota`: what the company may store, email threads or all else.')
-      .exactOptional(),
-  })
-  .meta({ id: 'LimitDetails', description: 'Sent with 413: the limit of the body, or of everything stored.' })
+const limitDetails = component('LimitDetails', 'Sent with 413: the limit of the body, or of everything stored.', {
+  ...documented,
+  limit_bytes: integer(1, 'The limit, in bytes.'),
+  reason: z
+    .enum(['storage_quota'])
+    .describe('`storage_quota`: what the company may store, email threads or all else.')
+    .exactOptional(),
+})
 
-const retryDetails = z
-  .strictObject({ ...documented, retry_after: integer(1, 'The seconds to wait, as in `Retry-After`.') })
-  .meta({ id: 'RetryDetails', description: 'Sent with 429: when the same request succeeds.' })
+const retryDetails = component('RetryDetails', 'Sent with 429: when the same request succeeds.', {
+  ...documented,
+  retry_after: integer(1, 'The seconds to wait, as in `Retry-After`.'),
+})
 
-const plainDetails = z
-  .strictObject(documented)
-  .meta({ id: 'PlainDetails', description: 'Sent where there is nothing to add.' })
+const plainDetails = component('PlainDetails', 'Sent where there is nothing to add.', documented)
 
 const details = z.union([validationDetails, reasonDetails, limitDetails, retryDetails, plainDetails])
 
 /** The body of every error response. */
-export const errorSchema = z
-  .strictObject({
-    error: z
-      .strictObject({
-        code: z
-          .enum([...new Set(Object.values(ERRORS).map((error) => error.code))].sort())
-          .describe('The kind of error. Decide by the code and the HTTP status, never by the message.'),
-        message: z.string().min(1).describe('For people; its wording may change.'),
-        details: details.describe('More about the error, for programs.'),
-      })
-      .describe('What went wrong.'),
-  })
-  .meta({ id: 'ErrorResponse', description: 'Every error has this form, whatever its status.' })
+export const errorSchema = component('ErrorResponse', 'Every error has this form, whatever its status.', {
+  error: z
+    .strictObject({
+      code: z
+        .enum([...new Set(Object.values(ERRORS).map((error) => error.code))].sort())
+        .describe('The kind of error. Decide by the code and the HTTP status, never by the message.'),
+      message: z.string().min(1).describe('For people; its wording may change.'),
+      details: details.describe('More about the error, for programs.'),
+    })
+    .describe('What went wrong.'),
+})
 
 type ErrorResponse = { description: string; example?: ApiError; headers?: readonly HeaderName[] }
 

@@ -93,8 +93,12 @@ export const ERROR_HEADERS: readonly HeaderName[] = ['X-Request-Id', 'RateLimit-
 /** Headers of every 200 and 304. */
 export const SUCCESS_HEADERS: readonly HeaderName[] = [...ERROR_HEADERS, 'X-Bookmark', 'Server-Timing']
 
+const requestHeader = (name: string, description: string, schema: JsonObject = { type: 'string' }): JsonObject => {
+  return { name, in: 'header', description, schema }
+}
+
 /** Request headers of every operation, by component name. */
-export const requestHeaders: Record<string, JsonObject> = {
+export const requestHeaders = {
   RequestId: requestHeader(
     'X-Request-Id',
     'Your own id for this request, returned in the response. An invalid one is ignored.',
@@ -106,32 +110,25 @@ export const requestHeaders: Record<string, JsonObject> = {
   ),
 }
 
-/** The header of operations that take an `Idempotency-Key`. */
-export const idempotencyKey = requestHeader(
-  'Idempotency-Key',
-  'A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing.',
-  { type: 'string', pattern: '^[\\x21-\\x7e]{1,255}$' },
-)
-
-/** The header of changes to a resource with a version. */
-export const ifMatch = requestHeader(
-  'If-Match',
-  'The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none.',
-)
-
-/** The header of a PUT that may create. */
-export const ifNoneMatchAny = requestHeader(
-  'If-None-Match',
-  '`*` only creates: 412 where the client exists, and nothing is changed.',
-  { type: 'string', const: '*' },
-)
-
-/** The header of operations whose response carries an `ETag`. */
-export const ifNoneMatch = requestHeader(
-  'If-None-Match',
-  'The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged.',
-)
-
-function requestHeader(name: string, description: string, schema: JsonObject = { type: 'string' }): JsonObject {
-  return { name, in: 'header', description, schema }
+/** Request headers of the operations that take them. */
+export const ownHeaders = {
+  idempotencyKey: requestHeader(
+    'Idempotency-Key',
+    'A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing.',
+    pattern('^[\\x21-\\x7e]{1,255}$'),
+  ),
+  ifMatch: requestHeader(
+    'If-Match',
+    'The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none.',
+  ),
+  /** Of a PUT that may create. */
+  ifNoneMatchAny: requestHeader(
+    'If-None-Match',
+    '`*` only creates: 412 where the client exists, and nothing is changed.',
+    { type: 'string', const: '*' },
+  ),
+  ifNoneMatch: requestHeader(
+    'If-None-Match',
+    'The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged.',
+  ),
 }

@@ -13,3 +13,8 @@ export function asObject(value: unknown): JsonObject {
   if (!isObject(value)) throw new Error('An object was expected here.')
   return value
 }
+
+/** The text of a JSON file. */
+export function toJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`
+}

@@ -1,6 +1,6 @@
 import { seedFile } from '../../operation/copies/seed/file.ts'
 import { credentialForms } from '../../operation/copies/seed/integrations-file.ts'
-import { asObject } from './json.ts'
+import { asObject, toJson } from './json.ts'
 import { SchemaWriter } from './schema.ts'
 
 /** The JSON Schema (2020-12) of a seed file, as JSON. */
@@ -19,5 +19,5 @@ export function describeSeedFile(): string {
     ...root,
     $defs: Object.fromEntries(writer.components),
   }
-  return `${JSON.stringify(schema, null, 2).replaceAll('#/components/schemas/', '#/$defs/')}\n`
+  return toJson(schema).replaceAll('#/components/schemas/', '#/$defs/')
 }

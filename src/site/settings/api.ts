@@ -15,22 +15,19 @@ type Subjects =
   | (typeof members | typeof session | typeof tokens | typeof webhooks)
 /** The contracts of a module, of each one of a union. */
 type ContractsOf<Module> = Module extends unknown ? Extract<Module[keyof Module], Contract> : never
-type Contracts = ContractsOf<Subjects>
-type NameOf<C extends Contract> = C extends unknown ? `${C['method']} ${C['path']}` : never
-type ContractNamed<Name, C = Contracts> = C extends Contract ? (NameOf<C> extends Name ? C : never) : never
-
-/** An endpoint by its method and path, such as `GET /me`. */
-export type Endpoint = NameOf<Contracts>
+/** The contracts by method and path, such as `GET /me`. */
+type Endpoints = { [C in ContractsOf<Subjects> as `${C['method']} ${C['path']}`]: C }
+type Endpoint = keyof Endpoints
 
 /** The texts of a path or a query; numbers and booleans are written. */
 type Texts<T> = { [Name in keyof T]: string | number | boolean }
 type Sent<C> = (C extends { params: z.ZodMiniType } ? { params: Texts<z.input<C['params']>> } : object) &
   (C extends { query: z.ZodMiniType } ? { query?: Texts<z.input<C['query']>> } : object) &
   (C extends { body: z.ZodMiniType } ? { body: z.input<C['body']> } : object)
-type Request<Name extends Endpoint> = Sent<ContractNamed<Name>>
+type Request<Name extends Endpoint> = Sent<Endpoints[Name]>
 
 /** The response of an endpoint. */
-export type ResponseOf<Name extends Endpoint> = ResponseBody<ContractNamed<Name>>
+export type ResponseOf<Name extends Endpoint> = ResponseBody<Endpoints[Name]>
 
 type Page<Item> = { data: Item[]; pagination: { next_cursor: string | null; has_more: boolean } }
 type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown> ? Name : never }[Endpoint]
@@ -72,8 +69,8 @@ interface Parts {
 async function send(endpoint: string, { params = {}, query = {}, body }: Parts) {
   const [method = '', template = ''] = endpoint.split(' ')
   const path = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
-  const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)])).toString()
-  const response = await fetch(`/admin/v1${path}${search && '?'}${search}`, {
+  const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))
+  const response = await fetch(`/admin/v1${path}${search.size > 0 ? `?${search}` : ''}`, {
     method,
     // The sign-in in front of the API redirects to its own HTML page, which is no response of the API.
     redirect: 'manual',
@@ -83,13 +80,10 @@ async function send(endpoint: string, { params = {}, query = {}, body }: Parts) 
     throw new RequestError('There was no response: check the connection, then try again.')
   })
   if (response.type === 'opaqueredirect' || response.status === 401) throw new SignedOutError()
-  const text = await response.text()
-  const requestId = response.headers.get('x-request-id')
-  const json = parse(text)
+  const json = parse(await response.text())
   if (response.ok && json !== null) return json
-  const error = json?.error
-  const message = error?.message ?? `The service responded with status ${response.status}.`
-  throw new RequestError(message, requestId, error?.details?.issues)
+  const message = json?.error?.message ?? `The service responded with status ${response.status}.`
+  throw new RequestError(message, response.headers.get('x-request-id'), json?.error?.details?.issues)
 }
 
 function parse(text: string) {
@@ -101,10 +95,7 @@ function parse(text: string) {
 }
 
 /** Reads every item of a list; use it for short ones only. */
-export async function listAll<Name extends ListEndpoint>(
-  endpoint: Name,
-  request: Request<Name>,
-): Promise<ItemOf<Name>[]> {
+export async function listAll<Name extends ListEndpoint>(endpoint: Name, request: Request<Name>) {
   const items: ItemOf<Name>[] = []
   const { query, ...parts }: Parts = request
   let cursor: string | null = null
@@ -125,19 +116,18 @@ export function showError(error: unknown): HTMLElement {
 function describe(error: unknown): Child {
   if (error instanceof SignedOutError) {
     return [
-      el('p', {}, el('strong', {}, 'Your session has ended.'), ' Sign in again to continue.'),
+      el('p', el('strong', 'Your session has ended.'), ' Sign in again to continue.'),
       button('Sign in again', () => location.reload()),
     ]
   }
   if (!(error instanceof RequestError)) {
     console.error(error)
-    return el('p', {}, 'This page failed: reload it.')
+    return el('p', 'This page failed: reload it.')
   }
   const { message, issues, requestId } = error
+  const listed = issues.map(({ path, message }) => el('li', path && el('code', path), ` ${message}`))
   return [
-    issues.length === 0
-      ? el('p', {}, message)
-      : el('ul', {}, ...issues.map(({ path, message }) => el('li', {}, path && el('code', {}, path), ` ${message}`))),
-    requestId !== null && el('p', { class: 'quiet' }, 'Request ', el('code', {}, requestId)),
+    listed.length === 0 ? el('p', message) : el('ul', listed),
+    requestId !== null && el('p', { class: 'quiet' }, 'Request ', el('code', requestId)),
   ]
 }

@@ -1,6 +1,6 @@
 import { call, type ItemOf, showError } from './api.ts'
-import { field, select } from './dialog.ts'
-import { button, el, replace, time } from './dom.ts'
+import { button, el, replace, row, table, time } from './dom.ts'
+import { field, select } from './form.ts'
 import type { Scope, View } from './view.ts'
 
 type Entry = ItemOf<'GET /companies/{company_id}/audit'>
@@ -9,10 +9,11 @@ const SOURCES = [
   ['administration', 'Made by people'],
   ['api', 'Made by tokens, through the API'],
 ] as const
-const HEADINGS = {
+type Source = (typeof SOURCES)[number][0]
+const HEADINGS: Record<Source, readonly string[]> = {
   administration: ['Time', 'What', 'Object', 'Who', 'Address', 'Request'],
   api: ['Time', 'What', 'Object', 'Token', 'Request'],
-} as const
+}
 
 export const audit: View = {
   id: 'audit',
@@ -22,8 +23,7 @@ export const audit: View = {
     const choice = select('source', SOURCES)
     const list = el('div')
     const show = async () => {
-      const source = choice.value === 'api' ? 'api' : 'administration'
-      replace(list, ...(await loadList(params, source)))
+      replace(list, await loadList(params, choice.value === 'api' ? 'api' : 'administration'))
     }
     choice.addEventListener('change', () => show().catch((error) => replace(list, showError(error))))
     await show()
@@ -32,15 +32,14 @@ export const audit: View = {
 }
 
 /** Loads the first page of a list, with a button for further ones. */
-async function loadList(params: Scope['params'], source: keyof typeof HEADINGS) {
-  const headings: readonly string[] = HEADINGS[source]
+async function loadList(params: Scope['params'], source: Source) {
   const rows = el('tbody')
   const errors = el('div')
   let cursor: string | null = null
   const load = async () => {
     const query = { source, ...(cursor !== null && { cursor }) }
     const { data, pagination } = await call('GET /companies/{company_id}/audit', { params, query })
-    rows.append(...data.map((entry) => show(entry, headings.includes('Token'))))
+    rows.append(...data.map((entry) => show(entry, source)))
     cursor = pagination.next_cursor
     more.hidden = !pagination.has_more
   }
@@ -51,25 +50,13 @@ async function loadList(params: Scope['params'], source: keyof typeof HEADINGS) 
     more.disabled = false
   })
   await load()
-  if (rows.childElementCount === 0) return [el('p', { class: 'empty' }, 'Nothing was changed yet.')]
-  const head = el(
-    'tr',
-    {},
-    headings.map((heading) => el('th', { scope: 'col' }, heading)),
-  )
-  const table = el('table', {}, el('thead', {}, head), rows)
-  return [el('div', { class: 'scroll', role: 'region', 'aria-label': 'Changes', tabindex: 0 }, table), errors, more]
+  if (rows.childElementCount === 0) return el('p', { class: 'empty' }, 'Nothing was changed yet.')
+  const attributes = { class: 'scroll', role: 'region', 'aria-label': 'Changes', tabindex: 0 }
+  return [el('div', attributes, table(HEADINGS[source], rows)), errors, more]
 }
 
-function show({ time: at, actor, token_id, action, entity_id, address, request_id }: Entry, isOfToken: boolean) {
-  return el(
-    'tr',
-    {},
-    el('td', {}, time(at)),
-    el('td', {}, el('code', { class: 'word' }, action)),
-    el('td', {}, entity_id),
-    el('td', {}, isOfToken ? token_id : actor),
-    !isOfToken && el('td', {}, address),
-    el('td', {}, el('code', {}, request_id)),
-  )
+function show(entry: Entry, source: Source): HTMLElement {
+  const by = source === 'api' ? [entry.token_id] : [entry.actor, entry.address]
+  const action = el('code', { class: 'word' }, entry.action)
+  return row(time(entry.time), action, entry.entity_id, ...by, el('code', entry.request_id))
 }

@@ -1,35 +1,35 @@
 export type Child = Node | string | number | null | undefined | false | readonly Child[]
 type Attribute = string | number | boolean | null | undefined | ((event: Event) => void)
+export type Attributes = Record<string, Attribute>
 
 /**
- * Creates an element with attributes and children. Text becomes text nodes: no value is ever read as markup. Functions
- * listen to the event of their name; `true` sets an attribute without a value, `false` and null none.
+ * Creates an element with attributes, which may be left out, and children. Text becomes text nodes: no value is ever
+ * read as markup. Functions listen to the event of their name; `true` sets an attribute without a value, `false` and
+ * null none.
  */
-export function el<Tag extends keyof HTMLElementTagNameMap>(
-  tag: Tag,
-  attributes: Record<string, Attribute> = {},
-  ...children: Child[]
-): HTMLElementTagNameMap[Tag] {
-  const element = document.createElement(tag)
-  setAttributes(element, attributes)
-  append(element, children)
-  return element
+export function el<Tag extends keyof HTMLElementTagNameMap>(tag: Tag, first?: Attributes | Child, ...rest: Child[]) {
+  return fill(document.createElement(tag), first, rest)
 }
 
 /** Creates an element of SVG in the same way. */
-export function svg(tag: string, attributes: Record<string, Attribute> = {}, ...children: Child[]): SVGElement {
-  const element = document.createElementNS('http://www.w3.org/2000/svg', tag)
-  setAttributes(element, attributes)
-  append(element, children)
+export function svg(tag: string, attributes: Attributes, ...children: Child[]): SVGElement {
+  return fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children)
+}
+
+function fill<E extends Element>(element: E, first: Attributes | Child, rest: readonly Child[]): E {
+  if (!isAttributes(first)) append(element, [first])
+  else {
+    for (const [name, value] of Object.entries(first)) {
+      if (typeof value === 'function') element.addEventListener(name, value)
+      else if (value !== false && value != null) element.setAttribute(name, value === true ? '' : String(value))
+    }
+  }
+  append(element, rest)
   return element
 }
 
-function setAttributes(element: Element, attributes: Record<string, Attribute>): void {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === 'function') element.addEventListener(name, value)
-    else if (value === true) element.setAttribute(name, '')
-    else if (value !== false && value != null) element.setAttribute(name, String(value))
-  }
+function isAttributes(value: Attributes | Child): value is Attributes {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Node)
 }
 
 export function append(parent: Element, children: readonly Child[]): void {
@@ -62,15 +62,16 @@ export function newId(): string {
 
 /** Announces a finished action to screen readers, and shows it for a few seconds. */
 export function announce(text: string): void {
-  const message = el('p', {}, text)
+  const message = el('p', text)
   byId('status').replaceChildren(message)
   setTimeout(() => message.remove(), 6_000)
 }
 
 const DATE_TIME = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short' })
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
+export const DAY_MS = 86_400_000
 const UNITS = [
-  ['day', 86_400_000],
+  ['day', DAY_MS],
   ['hour', 3_600_000],
   ['minute', 60_000],
 ] as const
@@ -83,31 +84,41 @@ export function time(iso: string): HTMLElement {
 /** Shows a time as its distance from now, such as `3 hours ago`. */
 export function ago(iso: string): HTMLElement {
   const distance = Date.parse(iso) - Date.now()
-  const [unit, length] = UNITS.find(([, length]) => Math.abs(distance) >= length) ?? ['minute', 60_000]
-  const text = Math.abs(distance) < 60_000 ? 'just now' : RELATIVE.format(Math.trunc(distance / length), unit)
+  const unit = UNITS.find(([, length]) => Math.abs(distance) >= length)
+  const text = unit ? RELATIVE.format(Math.trunc(distance / unit[1]), unit[0]) : 'just now'
   return el('time', { datetime: iso, title: DATE_TIME.format(new Date(iso)) }, text)
 }
 
-/**
- * Creates a button.
- *
- * @param of the object of its action, which completes its name for screen readers if others have the same label
- */
-export function button(
-  label: string,
-  click: () => void,
-  { of, look }: { of?: string; look?: 'primary' | 'danger' | false } = {},
-): HTMLButtonElement {
+export type Look = 'primary' | 'danger' | false | undefined
+
+/** Creates a button. `of` completes its name for screen readers where others have the same label. */
+export function button(label: string, click: () => void, look?: Look, of?: string): HTMLButtonElement {
   const name = of !== undefined && `${label}: ${of}`
   return el('button', { type: 'button', class: look, 'aria-label': name, click }, label)
 }
 
-export type Tone = 'good' | 'bad' | 'warn' | 'quiet'
-
-export function badge(tone: Tone, text: string): HTMLElement {
-  return el('span', { class: `badge ${tone}` }, text)
-}
-
 export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`
+}
+
+/** Short codes such as permissions. */
+export function chips(codes: readonly string[]): HTMLElement {
+  const parts = codes.map((code) => [el('code', code), ' '])
+  return el('p', { class: 'chips' }, parts)
+}
+
+/** A part of the view that is closed at first. */
+export function fold(summary: string, content: Child, toggle?: () => void): HTMLElement {
+  return el('details', { toggle }, el('summary', summary), content)
+}
+
+export function table(headings: readonly string[], body: HTMLElement, caption?: string): HTMLTableElement {
+  const cells = headings.map((heading) => el('th', { scope: 'col' }, heading))
+  return el('table', caption && el('caption', { class: 'hidden' }, caption), el('thead', el('tr', cells)), body)
+}
+
+/** A row of a table: what is not a cell becomes one. */
+export function row(...parts: Child[]): HTMLElement {
+  const cells = parts.map((part) => (part instanceof HTMLTableCellElement ? part : el('td', part)))
+  return el('tr', cells)
 }

@@ -8,11 +8,10 @@ export interface Input {
   /** Whether the input is masked. */
   isSecret?: boolean
   /** The values of a choice; without them the input is a text. */
-  options?: readonly (readonly [value: string, label: string])[]
+  options?: Readonly<Record<string, string>>
 }
 
-/** The form of an integration. Stored credentials are never shown. */
-export interface IntegrationForm {
+interface IntegrationForm {
   title: string
   purpose: string
   settings: readonly Input[]
@@ -44,11 +43,7 @@ export const INTEGRATION_FORMS: Readonly<Record<Kind, IntegrationForm>> = {
         name: 'delete_mode',
         label: 'When an order is deleted',
         isOptional: true,
-        options: [
-          ['', 'By default'],
-          ['void', 'Void its invoice'],
-          ['delete', 'Delete its invoice'],
-        ],
+        options: { '': 'By default', void: 'Void its invoice', delete: 'Delete its invoice' },
       },
     ],
   },
@@ -83,11 +78,7 @@ export const INTEGRATION_FORMS: Readonly<Record<Kind, IntegrationForm>> = {
         name: 'addressing',
         label: 'Place of the bucket',
         isOptional: true,
-        options: [
-          ['', 'By default'],
-          ['path', 'In the path'],
-          ['virtual', 'Before the host'],
-        ],
+        options: { '': 'By default', path: 'In the path', virtual: 'Before the host' },
       },
     ],
     credentials: [

@@ -1,82 +1,63 @@
 import { call, type ItemOf, listAll } from './api.ts'
-import { chosen, field, openForm, select } from './dialog.ts'
-import { button, el, time } from './dom.ts'
-import { item, list } from './list.ts'
-import type { Scope, View } from './view.ts'
+import { time } from './dom.ts'
+import { type Action, choice, input, text } from './form.ts'
+import { listView, type Scope } from './view.ts'
 
-type Member = ItemOf<'GET /companies/{company_id}/members'>
+type Role = ItemOf<'GET /companies/{company_id}/members'>['role']
 
-const ROLES = [
-  ['developer', 'Developer'],
-  ['owner', 'Owner'],
-] as const
+const ROLES: Record<Role, string> = { developer: 'Developer', owner: 'Owner' }
 
-export const members: View = {
+export const members = listView({
   id: 'members',
   title: 'Members',
   lead: 'Who may open these settings. Developers manage tokens, webhooks and accounting events; owners also integrations and members.',
   isForOwners: true,
-  async load(scope) {
-    const all = await listAll('GET /companies/{company_id}/members', { params: scope.params })
-    const rows = all.map((member) => show(scope, member))
-    return [
-      button('Add member', () => add(scope), { look: 'primary' }),
-      list('Members', rows, 'There is no member yet.'),
-    ]
-  },
-}
-
-function show(scope: Scope, { email, role, created_at }: Member): HTMLElement {
-  return item({
+  read: ({ params }) => listAll('GET /companies/{company_id}/members', { params }),
+  head: (scope) => [add(scope)],
+  label: 'Members',
+  empty: 'There is no member yet.',
+  item: ({ email, role, created_at }, scope) => ({
     title: email,
-    state: ['quiet', role === 'owner' ? 'Owner' : 'Developer'],
+    state: ['quiet', ROLES[role]],
     facts: [['Added ', time(created_at)]],
     actions: [
-      button('Edit', () => edit(scope, email, role), { of: email }),
-      button('Remove', () => remove(scope, email), { of: email, look: 'danger' }),
+      {
+        label: 'Edit',
+        title: `Edit ${email}`,
+        submit: 'Save',
+        content: () => [choice('Role', 'role', ROLES, role)],
+        send: (data) => put(scope, email, data),
+        done: `${email} was changed.`,
+      },
+      {
+        label: 'Remove',
+        look: 'danger',
+        title: `Remove ${email}?`,
+        submit: 'Remove member',
+        content: () => ['The person can no longer open these settings. The tokens that they created keep working.'],
+        send: () => call('DELETE /companies/{company_id}/members/{email}', { params: { ...scope.params, email } }),
+        done: `${email} was removed.`,
+      },
     ],
-  })
-}
+  }),
+})
 
-function add(scope: Scope): void {
-  const email = el('input', { name: 'email', type: 'email', required: true, maxlength: 254 })
-  openForm({
-    title: 'Add member',
-    submit: 'Add member',
-    content: [field('Email', email, 'The one that the person signs in with.'), field('Role', select('role', ROLES))],
-    send: (data) => put(scope, email.value, data),
-    done: () => scope.refresh('The member was added.'),
-  })
-}
+const add = (scope: Scope): Action => ({
+  label: 'Add member',
+  look: 'primary',
+  content: () => [
+    input(
+      'Email',
+      { name: 'email', type: 'email', required: true, maxlength: 254 },
+      'The one that the person signs in with.',
+    ),
+    choice('Role', 'role', ROLES),
+  ],
+  send: (data) => put(scope, text(data, 'email'), data),
+  done: 'The member was added.',
+})
 
-function edit(scope: Scope, email: string, role: string): void {
-  openForm({
-    title: `Edit ${email}`,
-    submit: 'Save',
-    content: [field('Role', select('role', ROLES, role))],
-    send: (data) => put(scope, email, data),
-    done: () => scope.refresh(`${email} was changed.`),
-  })
-}
-
-async function put({ params }: Scope, email: string, data: FormData): Promise<null> {
-  await call('PUT /companies/{company_id}/members/{email}', {
-    params: { ...params, email },
-    body: { role: chosen(data, 'role', ROLES) },
-  })
-  return null
-}
-
-function remove(scope: Scope, email: string): void {
-  openForm({
-    title: `Remove ${email}?`,
-    submit: 'Remove member',
-    isDangerous: true,
-    content: [el('p', {}, 'The person can no longer open these settings. The tokens that they created keep working.')],
-    async send() {
-      await call('DELETE /companies/{company_id}/members/{email}', { params: { ...scope.params, email } })
-      return null
-    },
-    done: () => scope.refresh(`${email} was removed.`),
-  })
+function put({ params }: Scope, email: string, data: FormData) {
+  const body = { role: text(data, 'role') === 'owner' ? 'owner' : 'developer' } as const
+  return call('PUT /companies/{company_id}/members/{email}', { params: { ...params, email }, body })
 }

@@ -1,16 +1,17 @@
 import { accounting } from './accounting.ts'
 import { call, type ResponseOf, showError } from './api.ts'
 import { audit } from './audit.ts'
-import { select } from './dialog.ts'
 import { announce, byId, el, replace } from './dom.ts'
+import { select } from './form.ts'
 import { integrations } from './integrations.ts'
 import { members } from './members.ts'
 import { tokens } from './tokens.ts'
 import { usage } from './usage.ts'
-import type { Company, View } from './view.ts'
+import type { View } from './view.ts'
 import { webhooks } from './webhooks.ts'
 
 type Me = ResponseOf<'GET /me'>
+type Company = Me['companies'][number]
 
 const VIEWS: readonly [View, ...View[]] = [tokens, usage, integrations, webhooks, accounting, members, audit]
 const main = byId('content')
@@ -29,7 +30,7 @@ async function start(): Promise<void> {
     showAccount(me)
     const [first] = me.companies
     if (!first) {
-      replace(main, el('h1', {}, 'Developer settings'), el('p', {}, 'There is no company yet.'))
+      replace(main, el('h1', 'Developer settings'), el('p', 'There is no company yet.'))
       return
     }
     const choice = showCompanies(me.companies)
@@ -47,22 +48,18 @@ async function start(): Promise<void> {
     addEventListener('popstate', () => show(true))
     await show(false)
   } catch (error) {
-    replace(main, el('h1', {}, 'Developer settings'), showError(error))
+    replace(main, el('h1', 'Developer settings'), showError(error))
   }
 }
 
 function showAccount({ actor, operator }: Me): void {
   // Development has no sign-in.
   const isSignedIn = !/^(localhost|127\.|\[::1\])/.test(location.hostname)
+  const signOut = isSignedIn && [' ', el('a', { href: '/cdn-cgi/access/logout' }, 'Sign out')]
   replace(
     byId('account'),
-    el('p', {}, operator ? 'Operator ' : 'Signed in as ', el('span', {}, actor)),
-    el(
-      'p',
-      {},
-      el('a', { href: '/' }, 'API reference'),
-      isSignedIn && [' ', el('a', { href: '/cdn-cgi/access/logout' }, 'Sign out')],
-    ),
+    el('p', operator ? 'Operator ' : 'Signed in as ', el('span', actor)),
+    el('p', el('a', { href: '/' }, 'API reference'), signOut),
   )
 }
 
@@ -71,7 +68,7 @@ function showCompanies(companies: readonly Company[]): HTMLSelectElement {
   const options = companies.map(({ id, name }) => [String(id), name] as const)
   const choice = select('company', options)
   choice.setAttribute('aria-label', 'Company')
-  replace(byId('company'), companies.length === 1 ? el('p', {}, companies[0]?.name) : choice)
+  replace(byId('company'), companies.length === 1 ? el('p', companies[0]?.name) : choice)
   return choice
 }
 
@@ -80,7 +77,7 @@ async function showView(company: Company, movesFocus: boolean): Promise<void> {
   const views = VIEWS.filter((view) => isOwner || !view.isForOwners)
   const view = views.find(({ id }) => `#${id}` === location.hash) ?? VIEWS[0]
   const link = ({ id, title }: View) =>
-    el('li', {}, el('a', { href: `#${id}`, 'aria-current': id === view.id && 'page' }, title))
+    el('li', el('a', { href: `#${id}`, 'aria-current': id === view.id && 'page' }, title))
   replace(byId('links'), views.map(link))
   document.title = `${view.title} – ${company.name} – Developer settings`
 

@@ -1,7 +1,5 @@
-import type { ResponseOf } from './api.ts'
-import type { Child } from './dom.ts'
-
-export type Company = ResponseOf<'GET /me'>['companies'][number]
+import { button, type Child, el, fold } from './dom.ts'
+import { type Action, openForm } from './form.ts'
 
 /** The chosen company, as a view gets it. */
 export interface Scope {
@@ -21,4 +19,80 @@ export interface View {
   isForOwners?: boolean
   /** @throws the errors of `call` */
   load(scope: Scope): Promise<readonly Child[]>
+}
+
+/** An action becomes its button. */
+export type Part = Action | Child
+
+export interface Item {
+  title: string
+  state: readonly [tone: 'good' | 'bad' | 'warn' | 'quiet', text: string]
+  problems?: readonly (string | null | false)[]
+  /** Short facts, shown side by side. */
+  facts: readonly Child[]
+  more?: readonly Child[]
+  actions?: readonly Part[] | false
+  /** The object of the actions. Default: the title. */
+  of?: string
+}
+
+interface ListView<Row> extends Omit<View, 'load'> {
+  read(scope: Scope): Promise<readonly Row[]>
+  /** What is above the list. */
+  head?(scope: Scope, rows: readonly Row[]): readonly Part[]
+  /** The name of the list. */
+  label: string
+  /** The text in place of an empty list. */
+  empty?: string
+  /** The rows that are listed apart, in a closed part of the view. */
+  folded?: { includes(row: Row): boolean; title: string; label: string }
+  item(row: Row, scope: Scope): Item
+}
+
+/** A view of items with actions. */
+export function listView<Row>({ read, head, label, empty, folded, item, ...view }: ListView<Row>): View {
+  const list = (rows: readonly Row[], label: string, scope: Scope) => {
+    const items = rows.map((row) => showItem(scope, item(row, scope)))
+    return el('ul', { class: 'list', 'aria-label': label }, items)
+  }
+  return {
+    ...view,
+    async load(scope) {
+      const rows = await read(scope)
+      const shown = rows.filter((row) => !folded?.includes(row))
+      const others = rows.filter((row) => folded?.includes(row))
+      return [
+        showParts(scope, head?.(scope, rows) ?? []),
+        shown.length > 0 ? list(shown, label, scope) : el('p', { class: 'empty' }, empty),
+        folded && others.length > 0 && fold(`${folded.title} (${others.length})`, list(others, folded.label, scope)),
+      ]
+    },
+  }
+}
+
+function showItem(scope: Scope, item: Item): HTMLElement {
+  const { title, state, problems = [], facts, more = [], actions, of = title } = item
+  const [tone, text] = state
+  const content = [
+    el('h2', title, ' ', el('span', { class: `badge ${tone}` }, text)),
+    problems.map((problem) => problem && el('p', { class: 'problem' }, problem)),
+  ]
+  const shownFacts = facts.map((fact) => fact && el('span', fact))
+  return el(
+    'li',
+    el('div', { class: 'item' }, content, el('p', { class: 'facts' }, shownFacts), more),
+    el('div', { class: 'actions' }, showParts(scope, actions || [], of)),
+  )
+}
+
+/** Shows actions as buttons, and all else as it is. */
+export function showParts(scope: Scope, parts: readonly Part[], of?: string): Child[] {
+  return parts.map((part) => {
+    if (!isAction(part)) return part
+    return button(part.label, () => openForm(part, () => scope.refresh(part.done)), part.look, of)
+  })
+}
+
+function isAction(part: Part): part is Action {
+  return typeof part === 'object' && part !== null && 'send' in part
 }

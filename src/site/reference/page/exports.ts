@@ -1,15 +1,11 @@
-import type { Json, JsonObject } from '../json.ts'
+import { type Json, type JsonObject, toJson } from '../json.ts'
 import { type Guide, listGuides } from './guides.ts'
-import { splitSections } from './markdown.ts'
-import { listOperations, type Operation, readInfo } from './operations.ts'
-import { listTags } from './page.ts'
+import type { Operation, Reference } from './operations.ts'
 import { LANGUAGES, sampleRequest } from './samples.ts'
 
 /** A Postman collection (format 2.1.0) of the operations, with the variables `baseUrl` and `token`. */
-export function writePostman(document: JsonObject): string {
-  const { title, version, description } = readInfo(document)
-  const operations = listOperations(document)
-  const collection = {
+export function writePostman({ title, version, description, tags }: Reference): string {
+  return toJson({
     info: {
       name: title,
       version,
@@ -21,13 +17,8 @@ export function writePostman(document: JsonObject): string {
       { key: 'baseUrl', value: 'http://127.0.0.1:8787/api/v1' },
       { key: 'token', value: '' },
     ],
-    item: listTags(document).map(({ name, description }) => ({
-      name,
-      description,
-      item: operations.filter(({ tag }) => tag === name).map(toPostmanItem),
-    })),
-  }
-  return `${JSON.stringify(collection, null, 2)}\n`
+    item: tags.map(({ operations, ...tag }) => ({ ...tag, item: operations.map(toPostmanItem) })),
+  })
 }
 
 function toPostmanItem({ summary, description, method, path, parameters, body, responses }: Operation): JsonObject {
@@ -36,10 +27,11 @@ function toPostmanItem({ summary, description, method, path, parameters, body, r
   const sent = query.filter(({ example }) => example !== undefined)
   const search = sent.map(({ name, example }) => `${name}=${encodeURIComponent(String(example))}`).join('&')
   const value = (example: Json | undefined) => (example === undefined ? '' : String(example))
+  const header = [{ key: 'Content-Type', value: 'application/json' }]
   const request = {
     method,
     description,
-    header: body ? [{ key: 'Content-Type', value: 'application/json' }] : [],
+    header: body ? header : [],
     url: {
       raw: `{{baseUrl}}/${segments}${search && `?${search}`}`,
       host: ['{{baseUrl}}'],
@@ -54,9 +46,7 @@ function toPostmanItem({ summary, description, method, path, parameters, body, r
         ...(example === undefined && !required && { disabled: true }),
       })),
     },
-    ...(body && {
-      body: { mode: 'raw', raw: writeJson(body.example), options: { raw: { language: 'json' } } },
-    }),
+    ...(body && { body: { mode: 'raw', raw: writeJson(body.example), options: { raw: { language: 'json' } } } }),
   }
   const examples = responses.filter(({ status, example }) => status < 300 && example !== undefined)
   const response = examples.map(({ status, example }) => ({
@@ -65,56 +55,47 @@ function toPostmanItem({ summary, description, method, path, parameters, body, r
     status: 'OK',
     code: status,
     _postman_previewlanguage: 'json',
-    header: [{ key: 'Content-Type', value: 'application/json' }],
+    header,
     body: writeJson(example),
   }))
   return { name: summary, request, response }
 }
 
 /** The whole reference as one Markdown text, in the form of llmstxt.org. */
-export function writeLlmsText(document: JsonObject, guidePages: readonly Guide[] = []): string {
-  const { title, version, description } = readInfo(document)
-  const [summary, ...guides] = splitSections(description)
-  const operations = listOperations(document)
+export function writeLlmsText(reference: Reference, guides: readonly Guide[] = []): string {
+  const { title, version, summary, sections, operations } = reference
   const links = operations.map(({ id, method, path, summary }) => `- [${summary}](/#${id}): \`${method} ${path}\``)
-  return [
+  const parts = [
     `# ${title} ${version}`,
-    `> ${summary?.text}`,
+    `> ${summary}`,
     '## Documents',
-    [
-      '- [OpenAPI 3.1](/api/v1/openapi.json): the schemas of every request and response',
-      '- [Postman collection](/postman_collection.json): every operation with its example',
+    '- [OpenAPI 3.1](/api/v1/openapi.json): the schemas of every request and response\n' +
+      '- [Postman collection](/postman_collection.json): every operation with its example\n' +
       '- [Reference](/): this text as a page, with requests to try',
-    ].join('\n'),
-    ...(guidePages.length > 0 ? ['## Guides', listGuides(guidePages)] : []),
+    ...(guides.length > 0 ? ['## Guides', listGuides(guides)] : []),
     '## Operations',
     links.join('\n'),
-    ...guides.map(({ title, text }) => `## ${title}\n\n${text}`),
-    ...operations.map(writeOperation),
+    ...sections.map(({ title, text }) => `## ${title}\n\n${text}`),
+    ...operations.flatMap(describeOperation),
   ]
-    .join('\n\n')
-    .concat('\n')
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`
 }
 
-function writeOperation(operation: Operation): string {
+function describeOperation(operation: Operation): string[] {
   const { summary, method, path, description, parameters, responses } = operation
   const [curl] = LANGUAGES
-  const success = responses.find(({ status }) => status < 300)
+  const listed = parameters.map(({ name, place, required, description }) => {
+    return `- \`${name}\` (${place}${required ? ', required' : ''}): ${description}`
+  })
+  const example = responses.find(({ status }) => status < 300)?.example
   return [
     `## ${summary}`,
     `\`${method} ${path}\``,
     description,
-    parameters
-      .map(
-        ({ name, place, required, description }) =>
-          `- \`${name}\` (${place}${required ? ', required' : ''}): ${description}`,
-      )
-      .join('\n'),
+    listed.join('\n'),
     `\`\`\`sh\n${curl?.write(sampleRequest(operation))}\n\`\`\``,
-    success?.example === undefined ? '' : `\`\`\`json\n${writeJson(success.example)}\n\`\`\``,
+    example === undefined ? '' : `\`\`\`json\n${writeJson(example)}\n\`\`\``,
   ]
-    .filter((part) => part !== '')
-    .join('\n\n')
 }
 
 function writeJson(value: Json | undefined): string {

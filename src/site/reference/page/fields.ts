@@ -20,12 +20,12 @@ export function renderParameters(parameters: readonly Parameter[]): Html {
 
 /** Renders the fields of a JSON Schema; for alternatives, those of each. Named schemas are linked. */
 export function renderFields(schema: JsonObject): Html {
-  const { properties, required, anyOf, oneOf, items } = schema
+  const { properties, required, items } = schema
   const name = componentOf(schema)
   if (name) return html`<p>${link(name)}</p>`
-  const alternatives = anyOf ?? oneOf
-  if (Array.isArray(alternatives)) {
-    return html`<ul class="alternatives">${alternatives.map((each) => html`<li>${renderFields(asObject(each))}</li>`)}</ul>`
+  const alternatives = alternativesOf(schema)
+  if (alternatives.length > 0) {
+    return html`<ul class="alternatives">${alternatives.map((each) => html`<li>${renderFields(each)}</li>`)}</ul>`
   }
   if (isObject(properties)) {
     const needed: Json[] = Array.isArray(required) ? required : []
@@ -49,8 +49,8 @@ function renderField(name: string, schema: JsonObject, isRequired: boolean): Htm
 
 /** Renders the fields of an object within a field, folded. */
 function nested(schema: JsonObject): Content {
-  const { properties, anyOf, oneOf } = schema
-  const hasFields = [schema, ...alternativesOf({ anyOf, oneOf })].some((each) => isObject(each.properties))
+  const { properties } = schema
+  const hasFields = [schema, ...alternativesOf(schema)].some((each) => isObject(each.properties))
   if (!hasFields) return null
   const count = isObject(properties) ? Object.keys(properties).length : 0
   return html`<details><summary>${count > 0 ? `${count} field${count === 1 ? '' : 's'}` : 'Fields'}</summary>${renderFields(schema)}</details>`
@@ -67,15 +67,16 @@ function describeType(schema: JsonObject): Content {
   if (name) return link(name)
   const { type, format, items } = schema
   const alternatives = alternativesOf(schema)
-  if (alternatives.length > 0) {
-    const kinds = alternatives.map(describeType)
-    return kinds.map((each, index) => [index > 0 && ' or ', each])
-  }
+  if (alternatives.length > 0) return join(' or ', alternatives.map(describeType))
   const names = (Array.isArray(type) ? type : [type ?? 'any']).map((each) => {
     if (each === 'array' && isObject(items)) return html`array of ${describeType(items)}`
     return each === 'string' && typeof format === 'string' ? format : String(each)
   })
-  return names.map((each, index) => [index > 0 && ' or ', each])
+  return join(' or ', names)
+}
+
+function join(separator: string, parts: readonly Content[]): Content {
+  return parts.map((part, index) => [index > 0 && separator, part])
 }
 
 /** Describes rules, such as "one of `a`, `b`; default a" or "1 to 100, default 25"; null without any. */
@@ -87,8 +88,8 @@ function describeRules(schema: JsonObject): Html | null {
   ]
   const values = Array.isArray(schema.enum) ? schema.enum.filter((value) => value !== null) : []
   if (rules.length === 0 && values.length === 0) return null
-  const oneOf = values.map((value, index) => [index > 0 && ', ', html`<code>${String(value)}</code>`])
-  return html`${values.length > 0 && ['one of ', oneOf, rules.length > 0 && '; ']}${rules.join(', ')}`
+  const listed = values.map((value) => html`<code>${String(value)}</code>`)
+  return html`${values.length > 0 && ['one of ', join(', ', listed), rules.length > 0 && '; ']}${rules.join(', ')}`
 }
 
 function describeRange(low: Json | undefined, high: Json | undefined, unit: string, units: string): string[] {

@@ -62,29 +62,21 @@ const byReaders = (all: readonly Guide[]): [readers: string, guides: Guide[]][] 
 export function renderGuideLinks(all: readonly Guide[], current?: string): Html {
   const toLink = (guide: Guide) =>
     html`<li><a href="/guides/${guide.name}"${guide.name === current && html` aria-current="page"`}><span>${titleOf(guide)}</span></a></li>`
-  const groups = byReaders(all).map(
+  return html`${byReaders(all).map(
     ([readers, guides]) =>
       html`<div class="group"><h2>Guides for ${readers}</h2><ul>${guides.map(toLink)}</ul></div>\n`,
-  )
-  return html`${groups}`
+  )}`
 }
-
-/** Lists guides with what their readers get. @param folder of their addresses */
-const listOf = (guides: readonly Guide[], folder: string): string =>
-  guides.map((guide) => `- [${titleOf(guide)}](${folder}${guide.name}.md): ${promiseOf(guide)}`).join('\n')
 
 /** The page that lists the guides. */
 export function guideIndex(all: readonly Guide[]): Guide {
-  const sections = byReaders(all).map(([readers, guides]) => `## For ${readers}\n\n${listOf(guides, '')}\n`)
-  return {
-    name: 'index',
-    text: ['# Guides\n', 'You find the guide for what you want to do.\n', ...sections].join('\n'),
-  }
+  const sections = byReaders(all).map(([readers, guides]) => `## For ${readers}\n\n${listGuides(guides, '')}\n`)
+  return { name: 'index', text: `# Guides\n\nYou find the guide for what you want to do.\n\n${sections.join('\n')}` }
 }
 
-/** Lists the guides for `llms.txt`. */
-export const listGuides = (all: readonly Guide[]): string =>
-  listOf(
-    byReaders(all).flatMap(([, guides]) => guides),
-    '/guides/',
-  )
+/** Lists guides with what their readers get, in the order of {@link GUIDES}. @param folder of their addresses */
+export const listGuides = (all: readonly Guide[], folder = '/guides/'): string =>
+  byReaders(all)
+    .flatMap(([, guides]) => guides)
+    .map((guide) => `- [${titleOf(guide)}](${folder}${guide.name}.md): ${promiseOf(guide)}`)
+    .join('\n')

@@ -1,6 +1,20 @@
 import { asObject, type Json, type JsonObject } from '../json.ts'
+import { type Section, splitSections } from './markdown.ts'
 
-/** An operation of an OpenAPI document with resolved references, except those in schemas. */
+/** An OpenAPI document as its readers see it, with resolved references, except those in schemas. */
+export interface Reference {
+  title: string
+  version: string
+  description: string
+  /** The parts of the description: the first one, and those under a heading. */
+  summary: string
+  sections: Section[]
+  tags: { name: string; description: string; operations: Operation[] }[]
+  operations: Operation[]
+  /** The named schemas. */
+  schemas: JsonObject
+}
+
 export interface Operation {
   id: string
   method: string
@@ -18,7 +32,7 @@ export interface Operation {
 
 export interface Parameter {
   name: string
-  place: 'path' | 'query' | 'header'
+  place: string
   description: string
   required: boolean
   schema: JsonObject
@@ -33,21 +47,68 @@ export interface Response {
   example: Json | undefined
 }
 
-/** Reads the document's information about the whole API. */
-export function readInfo(document: JsonObject) {
-  const { title, version, description } = asObject(document.info)
-  return { title: text(title), version: text(version), description: text(description) }
+/** Reads a document, in its order. */
+export function readReference(document: JsonObject): Reference {
+  const info = textsOf(document.info, 'title', 'version', 'description')
+  const [summary, ...sections] = splitSections(info.description)
+  const all = Object.entries(asObject(document.paths)).flatMap(([path, item]) =>
+    Object.entries(asObject(item)).map(([method, operation]) => readOperation(document, method, path, operation)),
+  )
+  const isGeneric = ({ place, name }: Parameter) =>
+    place === 'header' && all.every(({ parameters }) => parameters.some((each) => each.name === name))
+  const operations = all.map((operation) => ({
+    ...operation,
+    parameters: operation.parameters.filter((parameter) => !isGeneric(parameter)),
+    genericHeaders: operation.parameters.filter(isGeneric),
+  }))
+  const tags = list(document.tags).map((value) => {
+    const tag = textsOf(value, 'name', 'description')
+    return { ...tag, operations: operations.filter((operation) => operation.tag === tag.name) }
+  })
+  const schemas = asObject(asObject(document.components).schemas)
+  return { ...info, summary: summary?.text ?? '', sections, tags, operations, schemas }
+}
+
+function readOperation(document: JsonObject, method: string, path: string, value: Json | undefined): Operation {
+  const { operationId, tags, parameters, requestBody, responses } = asObject(value)
+  return {
+    id: String(operationId),
+    method: method.toUpperCase(),
+    path,
+    tag: String(list(tags)[0]),
+    ...textsOf(value, 'summary', 'description'),
+    parameters: list(parameters).map((reference) => {
+      const parameter = resolve(document, reference)
+      const { in: place, required, schema, example } = parameter
+      const texts = textsOf(parameter, 'name', 'description')
+      return { ...texts, place: String(place), required: required === true, schema: resolve(document, schema), example }
+    }),
+    genericHeaders: [],
+    body: requestBody === undefined ? null : { ...textsOf(requestBody, 'description'), ...readContent(requestBody) },
+    responses: Object.entries(asObject(responses)).map(([status, reference]) => {
+      const response = resolve(document, reference)
+      const headers = Object.entries(asObject(response.headers ?? {})).map(([name, header]) => ({
+        name,
+        ...textsOf(resolve(document, header), 'description'),
+      }))
+      const content = response.content === undefined ? { schema: null, example: undefined } : readContent(response)
+      return { status: Number(status), ...textsOf(response, 'description'), headers, ...content }
+    }),
+  }
+}
+
+/** Reads the JSON content of a request or response. */
+function readContent(value: Json) {
+  const { schema, example } = asObject(asObject(asObject(value).content)['application/json'])
+  return { schema: asObject(schema), example }
 }
 
 /** Follows a reference within the document. */
-export function resolve(document: JsonObject, value: Json | undefined): JsonObject {
+function resolve(document: JsonObject, value: Json | undefined): JsonObject {
   const object = asObject(value)
   if (typeof object.$ref !== 'string') return object
   const keys = object.$ref.slice(2).split('/')
-  return resolve(
-    document,
-    keys.reduce<Json | undefined>((at, key) => asObject(at)[key], document),
-  )
+  return asObject(keys.reduce<Json | undefined>((at, key) => asObject(at)[key], document))
 }
 
 /** The component that a schema refers to, such as `Client`, or null. */
@@ -55,71 +116,12 @@ export function componentOf({ $ref }: JsonObject): string | null {
   return typeof $ref === 'string' ? ($ref.split('/').at(-1) ?? null) : null
 }
 
-/** The operations of a document in its order. */
-export function listOperations(document: JsonObject): Operation[] {
-  const operations = Object.entries(asObject(document.paths)).flatMap(([path, item]) =>
-    Object.entries(asObject(item)).map(([method, operation]) =>
-      readOperation(document, method.toUpperCase(), path, asObject(operation)),
-    ),
-  )
-  const isGeneric = ({ place, name }: Parameter) =>
-    place === 'header' && operations.every(({ parameters }) => parameters.some((each) => each.name === name))
-  return operations.map((operation) => ({
-    ...operation,
-    parameters: operation.parameters.filter((parameter) => !isGeneric(parameter)),
-    genericHeaders: operation.parameters.filter(isGeneric),
-  }))
-}
-
-function readOperation(document: JsonObject, method: string, path: string, operation: JsonObject) {
-  const { operationId, tags, summary, description, parameters, requestBody, responses } = operation
-  const body = requestBody === undefined ? null : resolve(document, requestBody)
-  return {
-    id: text(operationId),
-    method,
-    path,
-    tag: text(list(tags)[0]),
-    summary: text(summary),
-    description: text(description),
-    parameters: list(parameters).map((parameter) => readParameter(document, parameter)),
-    body: body && { description: text(body.description), ...readContent(body) },
-    responses: Object.entries(asObject(responses)).map(([status, response]) => {
-      const { headers = {}, content, description } = resolve(document, response)
-      return {
-        status: Number(status),
-        description: text(description),
-        headers: Object.entries(asObject(headers)).map(([name, header]) => {
-          return { name, description: text(resolve(document, header).description) }
-        }),
-        ...(content === undefined ? { schema: null, example: undefined } : readContent({ content })),
-      }
-    }),
-  }
-}
-
-function readParameter(document: JsonObject, value: Json): Parameter {
-  const { name, in: place, description, required, schema, example } = resolve(document, value)
-  if (place !== 'path' && place !== 'query' && place !== 'header') throw new Error(`${name} has the place ${place}.`)
-  return {
-    name: text(name),
-    place,
-    description: text(description),
-    required: required === true,
-    schema: resolve(document, schema),
-    example,
-  }
-}
-
-/** Reads the JSON content of a request or response. */
-function readContent({ content }: JsonObject) {
-  const { schema, example } = asObject(asObject(content)['application/json'])
-  return { schema: asObject(schema), example }
-}
-
 function list(value: Json | undefined): Json[] {
   return Array.isArray(value) ? value : []
 }
 
-function text(value: Json | undefined): string {
-  return typeof value === 'string' ? value : ''
+/** The texts of an object's members; empty for those that it lacks. */
+function textsOf<Name extends string>(value: Json | undefined, ...names: Name[]) {
+  const object = asObject(value)
+  return Object.fromEntries(names.map((name) => [name, String(object[name] ?? '')])) as Record<Name, string>
 }

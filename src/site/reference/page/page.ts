@@ -2,26 +2,19 @@ import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
 import { renderFields, renderParameters } from './fields.ts'
 import { type Guide, renderGuideLinks } from './guides.ts'
 import { type Content, type Html, highlight, html, renderHead } from './html.ts'
-import { renderCode, renderInline, renderMarkdown, type Section, slugOf, splitSections } from './markdown.ts'
-import { componentOf, listOperations, type Operation, type Response, readInfo, resolve } from './operations.ts'
+import { renderCode, renderInline, renderMarkdown, type Section, slugOf } from './markdown.ts'
+import { componentOf, type Operation, type Reference, type Response } from './operations.ts'
 import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
 
 /** Sections of the introduction before the operations; the others follow as conventions. */
 const FIRST_SECTIONS = ['Authentication']
 
-/**
- * Renders an OpenAPI document as complete HTML, to which `page.js` adds search, tabs and requests.
- *
- * @param guidePages to which it links
- */
-export function renderPage(document: JsonObject, guidePages: readonly Guide[] = []): string {
-  const { title, version, description } = readInfo(document)
-  const operations = listOperations(document)
-  const [summary, ...sections] = splitSections(description)
+/** Renders a reference as complete HTML, to which `page.js` adds search, tabs and requests, with links to the guides. */
+export function renderPage(reference: Reference, guides: readonly Guide[] = []): string {
+  const { title, version, summary, sections, tags, operations } = reference
   const first = sections.filter(({ title }) => FIRST_SECTIONS.includes(title))
   const conventions = sections.filter((section) => !first.includes(section))
-  const tags = listTags(document)
-  const objects = listObjects(document, operations)
+  const objects = listObjects(reference)
   const me = operations.find(({ method, path }) => method === 'GET' && path === '/me')
   // New users make this request first.
   const start = me ?? operations[0]
@@ -44,51 +37,43 @@ ${renderHead(`${title}: reference`, `Reference of the ${title}, with examples in
 <p id="found" role="status"></p>
 <div id="links">
 ${renderLinks('Getting started', [{ id: 'overview', title: 'Overview' }, ...first])}
-${tags.map(({ name }) => renderLinks(name, operations.filter(({ tag }) => tag === name).map(toLink)))}
+${tags.map(({ name, operations }) => renderLinks(name, operations.map(toLink)))}
 ${renderLinks('Conventions', conventions)}
 ${renderLinks(
   'Objects',
   objects.map(({ name }) => ({ id: `object-${name}`, title: name })),
 )}
-${renderGuideLinks(guidePages)}</div>
+${renderGuideLinks(guides)}</div>
 </nav>
 <main id="content">
-<section id="overview"><div class="text"><h1>${title}</h1>${renderMarkdown(summary?.text ?? '')}
+<section id="overview"><div class="text"><h1>${title}</h1>${renderMarkdown(summary)}
 <p>Also as <a href="api/v1/openapi.json">OpenAPI 3.1</a>, <a href="postman_collection.json" download>Postman collection</a> and <a href="llms.txt">llms.txt</a>.</p>
 </div><div class="code"><div class="panel"><h2>Base URL</h2>${renderCode(`${ORIGIN}/api/v1`, 'Base URL')}</div></div></section>
 ${first.map((section) => renderConvention(section, start && renderSamples(start)))}
-${tags.map((tag) => renderTag(tag, document, operations))}
+${tags.map((tag) => renderTag(tag, reference))}
 <h2 class="part" id="guides">Conventions</h2>
 ${conventions.map((section) => renderConvention(section))}
 <h2 class="part" id="objects">Objects</h2>
-${objects.map(({ name, schema }) => renderObject(name, schema, findExample(document, operations, name)))}
+${objects.map(({ name, schema }) => renderObject(name, schema, findExample(reference, name)))}
 </main>
 </body>
 </html>
 `.text.replaceAll(ORIGIN, `<span data-origin>${ORIGIN}</span>`)
 }
 
-interface Tag {
-  name: string
-  description: string
-}
-
-export function listTags(document: JsonObject): Tag[] {
-  const tags = Array.isArray(document.tags) ? document.tags.map(asObject) : []
-  return tags.map(({ name, description }) => ({ name: String(name), description: String(description) }))
-}
-
-/** Lists the named schemas, except those described as the body of an operation. */
-function listObjects(document: JsonObject, operations: Operation[]) {
+/** Lists the named schemas, except those that are only the body of an operation. */
+function listObjects({ schemas, operations }: Reference) {
   const bodies = operations.map(({ body }) => body && componentOf(body.schema))
-  return Object.entries(asObject(asObject(document.components).schemas))
-    .filter(([name]) => !bodies.includes(name) || isReferred(document, name))
+  const text = JSON.stringify(schemas)
+  return Object.entries(schemas)
+    .filter(([name]) => !bodies.includes(name) || text.includes(`"#/components/schemas/${name}"`))
     .map(([name, schema]) => ({ name, schema: asObject(schema) }))
 }
 
-/** Whether a schema refers to the component, so that a link to it is shown. */
-function isReferred(document: JsonObject, name: string): boolean {
-  return JSON.stringify(asObject(document.components).schemas).includes(`"#/components/schemas/${name}"`)
+/** The schema, or the named one that it refers to. */
+function resolve({ schemas }: Reference, schema: JsonObject): JsonObject {
+  const name = componentOf(schema)
+  return name === null ? schema : asObject(schemas[name])
 }
 
 function toLink({ id, summary, method }: Operation) {
@@ -112,17 +97,16 @@ function renderConvention({ id, title, text }: Section, code?: Content): Html {
   }</section>\n`
 }
 
-function renderTag({ name, description }: Tag, document: JsonObject, operations: Operation[]): Html {
-  const own = operations.filter(({ tag }) => tag === name)
-  const endpoints = own.map(
+function renderTag({ name, description, operations }: Reference['tags'][number], reference: Reference): Html {
+  const endpoints = operations.map(
     ({ id, method, path }) => html`<li><a href="#${id}">${renderMethod(method)} <code>${path}</code></a></li>`,
   )
   return html`<section id="tag-${slugOf(name)}" class="tag"><div class="text"><h2>${name}</h2>${renderMarkdown(description)}</div>
 <div class="code"><div class="panel"><h3>Endpoints</h3><ul class="endpoints">${endpoints}</ul></div></div></section>
-${own.map((operation) => renderOperation(document, operation))}`
+${operations.map((operation) => renderOperation(reference, operation))}`
 }
 
-function renderOperation(document: JsonObject, operation: Operation): Html {
+function renderOperation(reference: Reference, operation: Operation): Html {
   const { id, method, path, summary, description, parameters, body, responses } = operation
   const success = responses.filter(({ status }) => status < 400)
   const errors = responses.filter(({ status }) => status >= 400)
@@ -142,8 +126,8 @@ ${sections.map(([title, place]) => {
   const shown = parameters.filter((parameter) => parameter.place === place)
   return shown.length > 0 && html`<h4>${title}</h4>${renderParameters(shown)}`
 })}
-${body && html`<h4>Body</h4>${renderMarkdown(body.description)}${renderFields(resolve(document, body.schema))}`}
-${success.map((response) => renderResponse(document, response))}
+${body && html`<h4>Body</h4>${renderMarkdown(body.description)}${renderFields(resolve(reference, body.schema))}`}
+${success.map((response) => renderResponse(reference, response))}
 <details><summary>Errors <span class="codes">${errors.map(({ status }) => status).join(' ')}</span></summary>
 <dl class="fields">${errors.map((error) => html`<div><dt><code>${error.status}</code></dt><dd>${renderMarkdown(error.description)}</dd></div>`)}</dl></details>
 ${renderHeaders(operation)}
@@ -156,10 +140,10 @@ ${renderHeaders(operation)}
 `
 }
 
-function renderResponse(document: JsonObject, { status, description, schema }: Response): Content {
+function renderResponse(reference: Reference, { status, description, schema }: Response): Content {
   if (!schema) return html`<p><code>${status}</code> ${renderInline(description)}</p>`
   const name = componentOf(schema)
-  const fields = renderFields(resolve(document, schema))
+  const fields = renderFields(resolve(reference, schema))
   return html`<details><summary>Response <span class="codes">${status}${name && ` ${name}`}</span></summary>${renderMarkdown(description)}${fields}</details>`
 }
 
@@ -185,18 +169,18 @@ function renderObject(name: string, schema: JsonObject, example: Json | undefine
 }
 
 /** Finds an example of a component within the documented responses. */
-function findExample(document: JsonObject, operations: Operation[], name: string): Json | undefined {
+function findExample(reference: Reference, name: string): Json | undefined {
   const find = (schema: JsonObject, example: Json | undefined): Json | undefined => {
     if (example === undefined || example === null) return undefined
     if (componentOf(schema) === name) return example
-    const { properties = {}, items } = resolve(document, schema)
+    const { properties = {}, items } = resolve(reference, schema)
     if (Array.isArray(example)) return isObject(items) ? find(items, example[0]) : undefined
     if (!isObject(example)) return undefined
     return Object.entries(asObject(properties))
       .map(([key, property]) => find(asObject(property), example[key]))
       .find((found) => found !== undefined)
   }
-  return operations
+  return reference.operations
     .flatMap(({ responses }) => responses)
     .map(({ schema, example }) => schema && find(schema, example))
     .find((found) => found !== undefined && found !== null)

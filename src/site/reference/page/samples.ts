@@ -5,21 +5,7 @@ import type { Operation } from './operations.ts'
 export const ORIGIN = 'https://api.example.com'
 const BASE = `${ORIGIN}/api/v1`
 
-export interface Language {
-  id: string
-  label: string
-  write: (request: SampleRequest) => string
-}
-
-interface SampleRequest {
-  method: string
-  /** The URL without its query. */
-  url: string
-  query: [name: string, value: Json][]
-  body: Json | undefined
-  /** Members of the response, for code that destructures it. */
-  members: string[]
-}
+type SampleRequest = ReturnType<typeof sampleRequest>
 
 /** A language's notation of JSON values. */
 interface Dialect {
@@ -44,86 +30,78 @@ const PYTHON: Dialect = {
 }
 
 /** The languages of the request examples, in the order of their tabs. */
-export const LANGUAGES: readonly Language[] = [
-  {
-    id: 'curl',
-    label: 'curl',
-    write: (request) =>
-      [
-        `curl ${request.method === 'GET' ? '' : `-X ${request.method} `}${quoteShell(addressOf(request))}`,
-        '-H "Authorization: Bearer $API_TOKEN"',
-        ...(request.body === undefined
-          ? []
-          : [`-H 'Content-Type: application/json'`, `-d ${quoteShell(JSON.stringify(request.body, null, 2))}`]),
-      ].join(' \\\n  '),
-  },
-  {
-    id: 'typescript',
-    label: 'TypeScript',
-    write: (request) => {
-      const { method, body, members } = request
-      const lines = [
-        ...(method === 'GET' ? [] : [`method: '${method}',`]),
-        'headers: {',
-        `  Authorization: \`Bearer \${process.env.API_TOKEN}\`,`,
-        ...(body === undefined ? [] : [`  'Content-Type': 'application/json',`]),
-        '},',
-        ...(body === undefined ? [] : [`body: JSON.stringify(${writeValue(body, TYPESCRIPT, '  ')}),`]),
-      ]
-      return [
-        `const response = await fetch(${writeText(addressOf(request))}, {`,
-        ...lines.map((line) => `  ${line}`),
-        '})',
-        'if (!response.ok) throw new Error(await response.text())',
-        `const ${members.length > 0 && members.length < 4 ? `{ ${members.join(', ')} }` : 'result'} = await response.json()`,
-      ].join('\n')
-    },
-  },
-  {
-    id: 'python',
-    label: 'Python',
-    write: ({ method, url, query, body, members: [first, ...others] }) => {
-      const params: Json = Object.fromEntries(query)
-      return [
-        'import os',
-        'import requests',
-        '',
-        `response = requests.${method.toLowerCase()}(`,
-        `    ${writeText(url)},`,
-        `    headers={'Authorization': f'Bearer {os.environ["API_TOKEN"]}'},`,
-        ...(query.length === 0 ? [] : [`    params=${writeValue(params, PYTHON, '    ')},`]),
-        ...(body === undefined ? [] : [`    json=${writeValue(body, PYTHON, '    ')},`]),
-        ')',
-        'response.raise_for_status()',
-        first !== undefined && others.length === 0
-          ? `${snakeCase(first)} = response.json()['${first}']`
-          : 'result = response.json()',
-      ].join('\n')
-    },
-  },
-]
+export const LANGUAGES = [
+  { id: 'curl', label: 'curl', write: writeCurl },
+  { id: 'typescript', label: 'TypeScript', write: writeTypeScript },
+  { id: 'python', label: 'Python', write: writePython },
+] as const
 
 /** Builds a request from an operation's documented example. */
-export function sampleRequest({ method, path, parameters, body, responses }: Operation): SampleRequest {
+export function sampleRequest({ method, path, parameters, body, responses }: Operation) {
   const exampleOf = (name: string) => parameters.find((each) => each.name === name)?.example ?? name
   const example = responses.find(({ status }) => status < 300)?.example
+  const query = parameters.filter(({ place, example }) => place === 'query' && example !== undefined)
   return {
     method,
+    /** The URL without its query. */
     url: BASE + path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(exampleOf(name)))),
-    query: parameters.flatMap(({ name, place, example }) =>
-      place === 'query' && example !== undefined ? [[name, example] satisfies [string, Json]] : [],
-    ),
+    query: query.map(({ name, example }) => [name, example] as const),
     body: body?.example,
+    /** Members of the response, for code that destructures it. */
     members: isObject(example) ? Object.keys(example) : [],
   }
 }
 
 /** The whole URL of a request. */
 export function addressOf({ url, query }: Pick<SampleRequest, 'url' | 'query'>): string {
-  const text = query
-    .map(([name, value]) => `${name}=${encodeURIComponent(String(value)).replaceAll('%2C', ',')}`)
-    .join('&')
-  return text === '' ? url : `${url}?${text}`
+  const pairs = query.map(([name, value]) => `${name}=${encodeURIComponent(String(value)).replaceAll('%2C', ',')}`)
+  return pairs.length === 0 ? url : `${url}?${pairs.join('&')}`
+}
+
+function writeCurl(request: SampleRequest): string {
+  const { method, body } = request
+  return [
+    `curl ${method === 'GET' ? '' : `-X ${method} `}${quoteShell(addressOf(request))}`,
+    '-H "Authorization: Bearer $API_TOKEN"',
+    ...(body === undefined
+      ? []
+      : [`-H 'Content-Type: application/json'`, `-d ${quoteShell(JSON.stringify(body, null, 2))}`]),
+  ].join(' \\\n  ')
+}
+
+function writeTypeScript(request: SampleRequest): string {
+  const { method, body, members } = request
+  const hasBody = body !== undefined
+  return [
+    `const response = await fetch(${writeText(addressOf(request))}, {`,
+    ...(method === 'GET' ? [] : [`  method: '${method}',`]),
+    '  headers: {',
+    `    Authorization: \`Bearer \${process.env.API_TOKEN}\`,`,
+    ...(hasBody ? [`    'Content-Type': 'application/json',`] : []),
+    '  },',
+    ...(hasBody ? [`  body: JSON.stringify(${writeValue(body, TYPESCRIPT, '  ')}),`] : []),
+    '})',
+    'if (!response.ok) throw new Error(await response.text())',
+    `const ${members.length > 0 && members.length < 4 ? `{ ${members.join(', ')} }` : 'result'} = await response.json()`,
+  ].join('\n')
+}
+
+function writePython({ method, url, query, body, members: [first, ...others] }: SampleRequest): string {
+  return [
+    'import os',
+    'import requests',
+    '',
+    `response = requests.${method.toLowerCase()}(`,
+    `    ${writeText(url)},`,
+    `    headers={'Authorization': f'Bearer {os.environ["API_TOKEN"]}'},`,
+    ...(query.length === 0 ? [] : [`    params=${writeValue(Object.fromEntries(query), PYTHON, '    ')},`]),
+    ...(body === undefined ? [] : [`    json=${writeValue(body, PYTHON, '    ')},`]),
+    ')',
+    'response.raise_for_status()',
+    first !== undefined && others.length === 0
+      ? `${first.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)} = response.json()['${first}']`
+      : 'result = response.json()',
+  ].join('\n')
 }
 
 function quoteShell(text: string): string {
@@ -137,28 +115,16 @@ function writeText(text: string): string {
 }
 
 function writeValue(value: Json | undefined, dialect: Dialect, margin: string): string {
-  const inner = margin + dialect.indent
-  const block = (open: string, lines: string[], close: string) =>
-    lines.length === 0
-      ? open + close
-      : `${open}\n${lines.map((line) => `${inner}${line},\n`).join('')}${margin}${close}`
-  if (Array.isArray(value))
-    return block(
-      '[',
-      value.map((each) => writeValue(each, dialect, inner)),
-      ']',
-    )
-  if (isObject(value)) {
-    const lines = Object.entries(value).map(([key, member]) => {
-      return `${dialect.writeKey(key)}: ${writeValue(member, dialect, inner)}`
-    })
-    return block('{', lines, '}')
-  }
   if (typeof value === 'string') return writeText(value)
-  const json = JSON.stringify(value ?? null)
-  return dialect.constants[json] ?? json
-}
-
-function snakeCase(name: string): string {
-  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  if (!Array.isArray(value) && !isObject(value)) {
+    const json = JSON.stringify(value ?? null)
+    return dialect.constants[json] ?? json
+  }
+  const inner = margin + dialect.indent
+  const members = Object.entries(value).map(([key, member]) => {
+    const name = Array.isArray(value) ? '' : `${dialect.writeKey(key)}: `
+    return `${inner}${name}${writeValue(member, dialect, inner)},\n`
+  })
+  const [open, close] = Array.isArray(value) ? '[]' : '{}'
+  return members.length === 0 ? `${open}${close}` : `${open}\n${members.join('')}${margin}${close}`
 }

@@ -1,0 +1,144 @@
+import { showError } from './api.ts'
+import { type Attributes, button, type Child, el, type Look, newId, replace } from './dom.ts'
+
+/** The values of a choice with their labels. Values that are numbers come first, in their order. */
+export type Options = Readonly<Record<string, string>>
+
+/** A button, and the form in a dialog that it opens. */
+export interface Action {
+  label: string
+  look?: Look
+  /** The title of the dialog. Default: the label. */
+  title?: string
+  /** The label of the submit button. Default: the label. */
+  submit?: string
+  /** Explanations, of which texts become paragraphs, and fields. */
+  content(): readonly Child[]
+  /** Content passed to `reveal` replaces the form until the reader closes it; without it the dialog closes. */
+  send(data: FormData, reveal: (content: Child) => void): Promise<unknown>
+  /** Announced when the dialog is closed after a submission. */
+  done: string
+}
+
+/** Opens a modal dialog with a form. An error of `send` is shown in it, and the form can be sent again. */
+export function openForm({ label, look, title = label, submit = label, content, send }: Action, done: () => void) {
+  const titleId = newId()
+  const dialog = el('dialog', { 'aria-labelledby': titleId })
+  const errors = el('div')
+  const sender = el('button', { class: look === 'danger' ? look : 'primary' }, submit)
+  const buttons = el('div', { class: 'actions' }, sender, button('Cancel', close))
+  const paragraphs = content().map((part) => (typeof part === 'string' ? el('p', part) : part))
+  const form = el('form', { autocomplete: 'off' }, paragraphs, errors, buttons)
+  let isSent = false
+  let isRevealing = false
+
+  function close(): void {
+    dialog.close()
+  }
+
+  function reveal(content: Child): void {
+    isRevealing = true
+    replace(form, content, el('div', { class: 'actions' }, button('Done', close, 'primary')))
+    form.querySelector<HTMLElement>('button, input')?.focus()
+  }
+
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault()
+    sender.disabled = true
+    errors.replaceChildren()
+    try {
+      await send(new FormData(form), reveal)
+      isSent = true
+      if (!isRevealing) close()
+    } catch (error) {
+      errors.append(showError(error))
+      sender.disabled = false
+    }
+  })
+  // A secret is shown only once, so only its button closes the dialog.
+  dialog.addEventListener('cancel', (event) => {
+    if (isRevealing) event.preventDefault()
+  })
+  dialog.addEventListener('close', () => {
+    dialog.remove()
+    if (isSent) done()
+  })
+  dialog.append(el('h2', { id: titleId }, title), form)
+  document.body.append(dialog)
+  dialog.showModal()
+}
+
+/** A labelled input, with a hint below it. */
+export function field(label: string, input: HTMLInputElement | HTMLSelectElement, hint?: Child): HTMLElement {
+  const id = newId()
+  input.id = id
+  if (hint) input.setAttribute('aria-describedby', `${id}-hint`)
+  return el(
+    'div',
+    { class: 'field' },
+    el('label', { for: id }, label),
+    input,
+    hint && el('p', { class: 'hint', id: `${id}-hint` }, hint),
+  )
+}
+
+export function input(label: string, attributes: Attributes, hint?: Child): HTMLElement {
+  return field(label, el('input', attributes), hint)
+}
+
+/** Labelled inputs below a legend. */
+export function fieldset(legend: string, ...content: Child[]): HTMLElement {
+  return el('fieldset', el('legend', legend), content)
+}
+
+export function select(name: string, options: readonly (readonly [value: string, label: string])[], chosen?: string) {
+  const elements = options.map(([value, label]) => el('option', { value, selected: value === chosen }, label))
+  return el('select', { name }, elements)
+}
+
+/** A labelled choice. */
+export function choice(label: string, name: string, options: Options, chosen?: string, hint?: Child): HTMLElement {
+  return field(label, select(name, Object.entries(options), chosen), hint)
+}
+
+export function text(data: FormData, name: string): string {
+  return String(data.get(name))
+}
+
+export function checkbox(name: string, value: string, label: Child, checked = false): HTMLElement {
+  return el('label', { class: 'check' }, el('input', { type: 'checkbox', name, value, checked }), el('span', label))
+}
+
+/** Checkboxes for values such as `clients:read`, grouped by their first part. */
+export function checkboxes(name: string, values: readonly string[], chosen: readonly string[]): HTMLElement {
+  const groupOf = (value: string) => value.replace(/[.:].*/, '')
+  const columns = new Map(values.map((value) => [groupOf(value), el('div')]))
+  for (const value of values) {
+    columns.get(groupOf(value))?.append(checkbox(name, value, el('code', value), chosen.includes(value)))
+  }
+  return el('div', { class: 'grid' }, [...columns.values()])
+}
+
+/** @returns the values of `checkboxes` that are checked */
+export function checked<T extends string>(data: FormData, name: string, values: readonly T[]): T[] {
+  return values.filter((value) => data.getAll(name).includes(value))
+}
+
+/** A text that is shown only once, with a button that copies it. */
+export function secret(label: string, text: string): HTMLElement {
+  const id = newId()
+  const input = el('input', { id, class: 'secret', readonly: true, value: text, spellcheck: 'false' })
+  input.addEventListener('focus', () => input.select())
+  const status = el('span', { class: 'quiet', role: 'status' })
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text)
+      status.textContent = 'Copied.'
+    } catch {
+      input.focus()
+      status.textContent = 'Copy the selected text.'
+    }
+  }
+  const row = el('div', { class: 'row' }, input, button('Copy', copy))
+  return el('div', { class: 'field' }, el('label', { for: id }, label), row, status)
+}
