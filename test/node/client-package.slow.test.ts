@@ -38,7 +38,8 @@ declare const mailbox: { load(messageId?: string, attachmentId?: string, signal?
 declare function save(...values: unknown[]): Promise<void>
 declare function show(...values: unknown[]): void
 declare function loadState(): Promise<import('${PACKAGE}').PullState | undefined>
-declare function copyAnew(): Promise<void>
+declare const state: import('${PACKAGE}').PullState
+declare function copyAgain(): Promise<void>
 declare function mergeAndRetry(): Promise<void>
 `
 const RESULT = { id: 1, names: ['Oak'], status: 404, event: ['msg_1', 'client.created', 7] }
