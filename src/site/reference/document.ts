@@ -62,10 +62,7 @@ function writeOperation(operation: Operation, headers: readonly string[]): JsonO
     tags: [tag],
     summary,
     description,
-    parameters: [
-      ...parameters.map((parameter) => ({ ...parameter })),
-      ...headers.map((name) => ref('parameters', name)),
-    ],
+    parameters: [...parameters, ...headers.map((name) => ref('parameters', name))],
     ...(body && {
       requestBody: { description: body.description, required: true, content: json(body.schema, body.example) },
     }),

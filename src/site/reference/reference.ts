@@ -51,7 +51,7 @@ export interface Operation {
 }
 
 /** A parameter as OpenAPI has it. */
-export interface Parameter {
+export type Parameter = {
   name: string
   in: string
   description: string
