@@ -1,17 +1,18 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { loadPublished } from '../../src/site/reference/contracts.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
 import committed from '../../src/site/reference/openapi.json' with { type: 'json' }
 import { writeLlmsText, writePostman } from '../../src/site/reference/page/exports.ts'
 import { renderFields } from '../../src/site/reference/page/fields.ts'
 import { highlight, html } from '../../src/site/reference/page/html.ts'
 import { renderMarkdown, splitSections } from '../../src/site/reference/page/markdown.ts'
-import { type Operation, readReference } from '../../src/site/reference/page/operations.ts'
 import { renderPage } from '../../src/site/reference/page/page.ts'
 import { addressOf, LANGUAGES, ORIGIN, sampleRequest } from '../../src/site/reference/page/samples.ts'
+import { type Operation, readContracts } from '../../src/site/reference/reference.ts'
 
-const reference = readReference(committed)
+const reference = readContracts(await loadPublished('resources'), committed.info.description)
 const { operations } = reference
 
 /** What a reader sees of markup. */
@@ -102,11 +103,10 @@ describe('the examples of requests', () => {
     summary: 'Make a thing',
     description: '',
     parameters: [
-      { name: 'name', place: 'path', description: '', required: true, schema: {}, example: 'a b@c' },
-      { name: 'q', place: 'query', description: '', required: false, schema: {}, example: "it's & 100%" },
-      { name: 'unused', place: 'query', description: '', required: false, schema: {}, example: undefined },
+      { name: 'name', in: 'path', description: '', required: true, schema: {}, example: 'a b@c' },
+      { name: 'q', in: 'query', description: '', required: false, schema: {}, example: "it's & 100%" },
+      { name: 'unused', in: 'query', description: '', required: false, schema: {}, example: undefined },
     ],
-    genericHeaders: [],
     body: body === undefined ? null : { description: '', schema: {}, example: body },
     responses: [{ status: 200, description: '', headers: [], schema: {}, example: { thing: { id: 1 } } }],
   })
@@ -198,21 +198,25 @@ print(json.dumps(calls))
 
 describe('the page', () => {
   it('shows text of the description as text, never as markup', () => {
-    const document: JsonObject = structuredClone(committed)
     const text = '<img src=x onerror=alert(1)> "\'&'
-    asObject(document.info).title = text
-    asObject(asObject(asObject(document.paths)['/clients']).get).summary = text
-    asObject(asObject(asObject(document.components).schemas).Client).description = text
-    const page = renderPage(readReference(document))
+    const { api, tags, schemas } = reference
+    const renamed = tags.map((tag) => ({
+      ...tag,
+      operations: tag.operations.map((operation) => ({ ...operation, summary: text })),
+    }))
+    const page = renderPage({
+      ...reference,
+      api: { ...api, title: text },
+      tags: renamed,
+      schemas: { ...schemas, Client: { ...schemas.Client, description: text } },
+    })
     expect(page.includes('<img')).toBe(false)
     expect(page.match(/&lt;img src=x onerror=alert\(1\)&gt;/g)?.length).toBeGreaterThanOrEqual(5)
   })
 
   it('separates the headers of every operation from its own', () => {
-    for (const { genericHeaders, parameters } of operations) {
-      expect(genericHeaders.map(({ name }) => name)).toEqual(['X-Request-Id', 'X-Bookmark'])
-      expect(parameters.map(({ name }) => name)).not.toContain('X-Bookmark')
-    }
+    expect(Object.values(reference.api.headers).map(({ name }) => name)).toEqual(['X-Request-Id', 'X-Bookmark'])
+    for (const { parameters } of operations) expect(parameters.map(({ name }) => name)).not.toContain('X-Bookmark')
   })
 })
 

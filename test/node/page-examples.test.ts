@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
+import { loadPublished } from '../../src/site/reference/contracts.ts'
 import { isObject, type Json } from '../../src/site/reference/json.ts'
-import committed from '../../src/site/reference/openapi.json' with { type: 'json' }
-import { type Operation, readReference } from '../../src/site/reference/page/operations.ts'
 import { addressOf, ORIGIN, sampleRequest } from '../../src/site/reference/page/samples.ts'
+import { type Operation, readContracts } from '../../src/site/reference/reference.ts'
 import { freshState } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
 
@@ -44,7 +44,8 @@ function phaseOf({ id, method }: Operation): number {
 it('returns what is documented for every documented example', { timeout: 120_000 }, async () => {
   const dev = await serveState(await freshState())
   const authorization = `Bearer ${dev.token}`
-  const operations = readReference(committed).operations.sort((a, b) => phaseOf(a) - phaseOf(b))
+  const { operations } = readContracts(await loadPublished('resources'), '')
+  operations.sort((a, b) => phaseOf(a) - phaseOf(b))
   const seen: Record<string, unknown> = {}
   const documented: Record<string, unknown> = {}
   for (const operation of operations) {

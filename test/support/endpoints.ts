@@ -1,6 +1,6 @@
 /// <reference types="vite/types/importMeta.d.ts" />
 import type { Contract, Published } from '../../src/kernel/api/contract.ts'
-import { documentationFrom } from '../../src/site/reference/document.ts'
+import { documentationFrom } from '../../src/site/reference/reference.ts'
 
 type Modules = Record<string, Published | undefined>
 

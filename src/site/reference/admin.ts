@@ -1,8 +1,9 @@
 import type { Published } from '../../kernel/api/contract.ts'
-import { type Described, describeApi } from './document.ts'
+import { describeApi } from './document.ts'
 import { requestHeaders } from './headers.ts'
+import type { Api } from './reference.ts'
 
-const administrationApi: Partial<Described> = {
+const administrationApi: Api = {
   title: 'CRM administration API',
   server: '/admin/v1',
   tags: ['Session', 'Companies'],
@@ -20,7 +21,7 @@ const administrationApi: Partial<Described> = {
       description: 'The operator’s commands: the `ADMIN_TOKEN` of the deployment.',
     },
   },
-  parameters: { RequestId: requestHeaders.RequestId },
+  headers: { RequestId: requestHeaders.RequestId },
   errors: {
     unauthenticated: 'Nobody is signed in, or the token is expired, of another audience or not signed by its issuer.',
     forbidden: 'The caller’s role is too low, or a change was sent by a page of another origin.',
@@ -30,7 +31,7 @@ const administrationApi: Partial<Described> = {
     unavailable:
       'Too busy, or a service that is needed, such as the sign-in’s, does not respond. With `Retry-After` nothing was changed: retry after those seconds. Without it a part of the change may have been carried out.',
   },
-  webhooks: null,
+  describeWebhooks: null,
 }
 
 const INTRODUCTION = `Administers the companies of a deployment: members, tokens, integrations, webhooks and events.

@@ -6,12 +6,12 @@ import { describeRetryRules } from '../../client/retry-rules.ts'
 import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
 import { describeAdminApi } from './admin.ts'
 import { loadPublished } from './contracts.ts'
-import { describeApi } from './document.ts'
+import { writeDocument } from './document.ts'
 import { toJson } from './json.ts'
 import { writeLlmsText, writePostman } from './page/exports.ts'
 import { type Guide, guideIndex, renderGuidePage } from './page/guides.ts'
-import { readReference } from './page/operations.ts'
 import { renderPage } from './page/page.ts'
+import { readContracts } from './reference.ts'
 import { describeSeedFile } from './seed-schema.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
@@ -39,21 +39,22 @@ if (import.meta.main) {
     if (['deploy', 'versions upload'].includes(process.env.WRANGLER_COMMAND ?? '')) fail(NO_DEPLOYMENT)
     else await buildAssets()
   } else if (option === '--lint') {
-    for (const document of Object.values(await generateDocuments())) (await lintDocument(document)).forEach(fail)
+    const { integration, administration } = await generateDocuments()
+    for (const document of [integration, administration]) (await lintDocument(document)).forEach(fail)
   } else if (option === '' || option === '--check') await generateFiles(option === '--check')
   else fail(`Unknown option ${option}`)
 }
 
-/** The OpenAPI documents of both APIs, as JSON. */
+/** The reference of the integration API, and the OpenAPI documents of both APIs, as JSON. */
 async function generateDocuments() {
   const introduction = (await readFile(join(import.meta.dirname, 'introduction.md'), 'utf8'))
     .replace('{{requests}}', String(LIMIT))
     .replace('{{database_seconds}}', String(DATABASE_LIMIT_MS / 1000))
     .replace('{{company_seconds}}', String(COMPANY_LIMIT_MS / 1000))
     .replace('{{retry_rules}}', describeRetryRules())
-  const integration = describeApi(await loadPublished('resources'), introduction)
-  const administration = describeAdminApi(await loadPublished('operation/admin'))
-  return { integration: toJson(integration), administration: toJson(administration) }
+  const reference = readContracts(await loadPublished('resources'), introduction)
+  const administration = toJson(describeAdminApi(await loadPublished('operation/admin')))
+  return { reference, integration: toJson(writeDocument(reference)), administration }
 }
 
 /** The client's README, with the rules by which it retries. */
@@ -102,11 +103,10 @@ export async function lintDocument(source: string): Promise<string[]> {
 
 /** Replaces the files one by one, so that a running server never sees an empty folder. */
 async function buildAssets(): Promise<void> {
-  const { integration: text, administration } = await generateDocuments()
-  const reference = readReference(JSON.parse(text))
+  const { reference, integration, administration } = await generateDocuments()
   const guides = await readGuides()
   const assets: Record<string, string> = {
-    'openapi.json': text,
+    'openapi.json': integration,
     'admin-openapi.json': administration,
     'index.html': renderPage(reference, guides),
     'llms.txt': writeLlmsText(reference, guides),

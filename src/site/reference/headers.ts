@@ -88,12 +88,15 @@ export const responseHeaders = {
 
 export type HeaderName = keyof typeof responseHeaders
 
+/** The name of the header that a component describes. */
+export const headerNameOf = (name: HeaderName): string => name.replace(/--.*/, '')
+
 /** Headers of every error response but a 401. */
 export const ERROR_HEADERS: readonly HeaderName[] = ['X-Request-Id', 'RateLimit-Policy', 'RateLimit']
 /** Headers of every 200 and 304. */
 export const SUCCESS_HEADERS: readonly HeaderName[] = [...ERROR_HEADERS, 'X-Bookmark', 'Server-Timing']
 
-const requestHeader = (name: string, description: string, schema: JsonObject = { type: 'string' }): JsonObject => {
+const requestHeader = (name: string, description: string, schema: JsonObject = { type: 'string' }) => {
   return { name, in: 'header', description, schema }
 }
 

@@ -4,9 +4,10 @@ import * as z from 'zod/mini'
 import { type Contract, defineContract, id, idText } from '../../../src/kernel/api/contract.ts'
 import { ERRORS } from '../../../src/kernel/http/errors.ts'
 import { EXPANSIONS } from '../../../src/resources/orders/shapes.ts'
-import { describeApi, errorsOf } from '../../../src/site/reference/document.ts'
+import { describeApi } from '../../../src/site/reference/document.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
 import committed from '../../../src/site/reference/openapi.json'
+import { errorsOf } from '../../../src/site/reference/reference.ts'
 import { contracts, documentationOf, published } from '../../support/endpoints.ts'
 
 const document: JsonObject = committed

@@ -1,15 +1,17 @@
+import { VERSION } from '../document.ts'
 import { type Json, type JsonObject, toJson } from '../json.ts'
+import type { Operation, Reference } from '../reference.ts'
 import { type Guide, listGuides } from './guides.ts'
-import type { Operation, Reference } from './operations.ts'
+import { splitSections } from './markdown.ts'
 import { LANGUAGES, sampleRequest } from './samples.ts'
 
 /** A Postman collection (format 2.1.0) of the operations, with the variables `baseUrl` and `token`. */
-export function writePostman({ title, version, description, tags }: Reference): string {
+export function writePostman({ api, introduction, tags }: Reference): string {
   return toJson({
     info: {
-      name: title,
-      version,
-      description,
+      name: api.title,
+      version: VERSION,
+      description: introduction,
       schema: 'https://schema.getpostman.com/json/collection/v2.1.0/collection.json',
     },
     auth: { type: 'bearer', bearer: [{ key: 'token', value: '{{token}}', type: 'string' }] },
@@ -23,7 +25,7 @@ export function writePostman({ title, version, description, tags }: Reference): 
 
 function toPostmanItem({ summary, description, method, path, parameters, body, responses }: Operation): JsonObject {
   const segments = path.slice(1).replaceAll(/\{(\w+)\}/g, ':$1')
-  const query = parameters.filter(({ place }) => place === 'query')
+  const query = parameters.filter((each) => each.in === 'query')
   const sent = query.filter(({ example }) => example !== undefined)
   const search = sent.map(({ name, example }) => `${name}=${encodeURIComponent(String(example))}`).join('&')
   const value = (example: Json | undefined) => (example === undefined ? '' : String(example))
@@ -37,7 +39,7 @@ function toPostmanItem({ summary, description, method, path, parameters, body, r
       host: ['{{baseUrl}}'],
       path: segments.split('/'),
       variable: parameters
-        .filter(({ place }) => place === 'path')
+        .filter((each) => each.in === 'path')
         .map(({ name, description, example }) => ({ key: name, value: value(example), description })),
       query: query.map(({ name, description, example, required }) => ({
         key: name,
@@ -63,11 +65,12 @@ function toPostmanItem({ summary, description, method, path, parameters, body, r
 
 /** The whole reference as one Markdown text, in the form of llmstxt.org. */
 export function writeLlmsText(reference: Reference, guides: readonly Guide[] = []): string {
-  const { title, version, summary, sections, operations } = reference
+  const { api, introduction, operations } = reference
+  const [summary, ...sections] = splitSections(introduction)
   const links = operations.map(({ id, method, path, summary }) => `- [${summary}](/#${id}): \`${method} ${path}\``)
   const parts = [
-    `# ${title} ${version}`,
-    `> ${summary}`,
+    `# ${api.title} ${VERSION}`,
+    `> ${summary?.text}`,
     '## Documents',
     '- [OpenAPI 3.1](/api/v1/openapi.json): the schemas of every request and response\n' +
       '- [Postman collection](/postman_collection.json): every operation with its example\n' +
@@ -84,7 +87,7 @@ export function writeLlmsText(reference: Reference, guides: readonly Guide[] = [
 function describeOperation(operation: Operation): string[] {
   const { summary, method, path, description, parameters, responses } = operation
   const [curl] = LANGUAGES
-  const listed = parameters.map(({ name, place, required, description }) => {
+  const listed = parameters.map(({ name, in: place, required, description }) => {
     return `- \`${name}\` (${place}${required ? ', required' : ''}): ${description}`
   })
   const example = responses.find(({ status }) => status < 300)?.example

@@ -1,7 +1,7 @@
 import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
+import type { Parameter } from '../reference.ts'
 import { type Content, type Html, html } from './html.ts'
 import { renderMarkdown } from './markdown.ts'
-import { componentOf, type Parameter } from './operations.ts'
 
 /** Pairs of a lower and an upper bound, with the singular and plural of their unit. */
 const RANGES: [low: string, high: string, unit: string, units: string][] = [
@@ -13,7 +13,7 @@ const RANGES: [low: string, high: string, unit: string, units: string][] = [
 
 /** The parameters of an operation, described as the fields of an object are. */
 export function renderParameters(parameters: readonly Parameter[]): Html {
-  return html`<dl class="fields">${parameters.map(({ name, schema, description, required }) =>
+  return html`<dl class="fields">${parameters.map(({ name, schema, description, required = false }) =>
     renderField(name, { description, ...schema }, required),
   )}</dl>`
 }
@@ -107,4 +107,9 @@ function writeValue(value: Json): string {
 
 function link(name: string): Html {
   return html`<a href="#object-${name}">${name}</a>`
+}
+
+/** The component that a schema refers to, such as `Client`, or null. */
+export function componentOf({ $ref }: JsonObject): string | null {
+  return typeof $ref === 'string' ? ($ref.split('/').at(-1) ?? null) : null
 }

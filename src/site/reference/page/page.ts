@@ -1,9 +1,11 @@
+import { VERSION } from '../document.ts'
+import { headerNameOf, responseHeaders } from '../headers.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
-import { renderFields, renderParameters } from './fields.ts'
+import type { Operation, Reference, Response } from '../reference.ts'
+import { componentOf, renderFields, renderParameters } from './fields.ts'
 import { type Guide, renderGuideLinks } from './guides.ts'
 import { type Content, type Html, highlight, html, renderHead } from './html.ts'
-import { renderCode, renderInline, renderMarkdown, type Section, slugOf } from './markdown.ts'
-import { componentOf, type Operation, type Reference, type Response } from './operations.ts'
+import { renderCode, renderInline, renderMarkdown, type Section, slugOf, splitSections } from './markdown.ts'
 import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
 
 /** Sections of the introduction before the operations; the others follow as conventions. */
@@ -11,7 +13,9 @@ const FIRST_SECTIONS = ['Authentication']
 
 /** Renders a reference as complete HTML, to which `page.js` adds search, tabs and requests, with links to the guides. */
 export function renderPage(reference: Reference, guides: readonly Guide[] = []): string {
-  const { title, version, summary, sections, tags, operations } = reference
+  const { api, introduction, tags, operations } = reference
+  const { title } = api
+  const [summary, ...sections] = splitSections(introduction)
   const first = sections.filter(({ title }) => FIRST_SECTIONS.includes(title))
   const conventions = sections.filter((section) => !first.includes(section))
   const objects = listObjects(reference)
@@ -27,7 +31,7 @@ ${renderHead(`${title}: reference`, `Reference of the ${title}, with examples in
 <body>
 <a class="skip" href="#content">Skip to the content</a>
 <nav aria-label="Reference">
-<p class="brand"><a href="#overview">${title}</a> <span class="version">${version}</span></p>
+<p class="brand"><a href="#overview">${title}</a> <span class="version">${VERSION}</span></p>
 <form id="authorize" autocomplete="off"${me && html` data-check="/api/v1/me"`}>
 <label for="token">API token</label>
 <div class="row"><input id="token" type="password" placeholder="Paste a token" spellcheck="false"><button>Authorize</button></div>
@@ -46,7 +50,7 @@ ${renderLinks(
 ${renderGuideLinks(guides)}</div>
 </nav>
 <main id="content">
-<section id="overview"><div class="text"><h1>${title}</h1>${renderMarkdown(summary)}
+<section id="overview"><div class="text"><h1>${title}</h1>${renderMarkdown(summary?.text ?? '')}
 <p>Also as <a href="api/v1/openapi.json">OpenAPI 3.1</a>, <a href="postman_collection.json" download>Postman collection</a> and <a href="llms.txt">llms.txt</a>.</p>
 </div><div class="code"><div class="panel"><h2>Base URL</h2>${renderCode(`${ORIGIN}/api/v1`, 'Base URL')}</div></div></section>
 ${first.map((section) => renderConvention(section, start && renderSamples(start)))}
@@ -67,7 +71,7 @@ function listObjects({ schemas, operations }: Reference) {
   const text = JSON.stringify(schemas)
   return Object.entries(schemas)
     .filter(([name]) => !bodies.includes(name) || text.includes(`"#/components/schemas/${name}"`))
-    .map(([name, schema]) => ({ name, schema: asObject(schema) }))
+    .map(([name, schema]) => ({ name, schema }))
 }
 
 /** The schema, or the named one that it refers to. */
@@ -110,7 +114,12 @@ function renderOperation(reference: Reference, operation: Operation): Html {
   const { id, method, path, summary, description, parameters, body, responses } = operation
   const success = responses.filter(({ status }) => status < 400)
   const errors = responses.filter(({ status }) => status >= 400)
-  const inputs = parameters.map(({ name, place, required, example }) => ({ name, place, required, example }))
+  const inputs = parameters.map(({ name, in: place, required = false, example }) => ({
+    name,
+    place,
+    required,
+    example,
+  }))
   const sections: [title: string, place: string][] = [
     ['Path', 'path'],
     ['Query', 'query'],
@@ -123,14 +132,14 @@ function renderOperation(reference: Reference, operation: Operation): Html {
 <p class="address">${renderMethod(method)} <code>${path}</code></p>
 ${renderMarkdown(description)}
 ${sections.map(([title, place]) => {
-  const shown = parameters.filter((parameter) => parameter.place === place)
+  const shown = parameters.filter((parameter) => parameter.in === place)
   return shown.length > 0 && html`<h4>${title}</h4>${renderParameters(shown)}`
 })}
 ${body && html`<h4>Body</h4>${renderMarkdown(body.description)}${renderFields(resolve(reference, body.schema))}`}
 ${success.map((response) => renderResponse(reference, response))}
 <details><summary>Errors <span class="codes">${errors.map(({ status }) => status).join(' ')}</span></summary>
 <dl class="fields">${errors.map((error) => html`<div><dt><code>${error.status}</code></dt><dd>${renderMarkdown(error.description)}</dd></div>`)}</dl></details>
-${renderHeaders(operation)}
+${renderHeaders(reference, operation)}
 </div>
 <div class="code">${renderSamples(operation)}<div class="try"><button type="button">Try it</button></div>${success.map(
     ({ status, example }) =>
@@ -148,12 +157,12 @@ function renderResponse(reference: Reference, { status, description, schema }: R
 }
 
 /** Renders the headers of nearly every operation, folded. */
-function renderHeaders({ genericHeaders, responses }: Operation): Html {
-  const headers = responses[0]?.headers ?? []
+function renderHeaders({ api }: Reference, { responses }: Operation): Html {
   return html`<details><summary>Headers</summary>
-${genericHeaders.length > 0 && html`<h4>Of any request</h4>${renderParameters(genericHeaders)}`}
-<h4>Of the response</h4><dl class="fields">${headers.map(
-    ({ name, description }) => html`<div><dt><code>${name}</code></dt><dd>${renderMarkdown(description)}</dd></div>`,
+<h4>Of any request</h4>${renderParameters(Object.values(api.headers))}
+<h4>Of the response</h4><dl class="fields">${responses[0]?.headers.map(
+    (name) =>
+      html`<div><dt><code>${headerNameOf(name)}</code></dt><dd>${renderMarkdown(responseHeaders[name].description)}</dd></div>`,
   )}</dl></details>`
 }
 

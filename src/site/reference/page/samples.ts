@@ -1,5 +1,5 @@
 import { isObject, type Json } from '../json.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from '../reference.ts'
 
 /** A placeholder for the server's origin, which the page replaces by its own. */
 export const ORIGIN = 'https://api.example.com'
@@ -40,7 +40,7 @@ export const LANGUAGES = [
 export function sampleRequest({ method, path, parameters, body, responses }: Operation) {
   const exampleOf = (name: string) => parameters.find((each) => each.name === name)?.example ?? name
   const example = responses.find(({ status }) => status < 300)?.example
-  const query = parameters.filter(({ place, example }) => place === 'query' && example !== undefined)
+  const query = parameters.filter((each) => each.in === 'query' && each.example !== undefined)
   return {
     method,
     /** The URL without its query. */

@@ -1,0 +1,257 @@
+import * as z from 'zod'
+import { type Contract, type Documentation, type Published, takesKey } from '../../kernel/api/contract.ts'
+import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
+import { ApiError, ERRORS, type ErrorKind, errorBody } from '../../kernel/http/errors.ts'
+import { errorResponses, errorSchema } from './errors.ts'
+import { ERROR_HEADERS, type HeaderName, ownHeaders, requestHeaders, SUCCESS_HEADERS } from './headers.ts'
+import { asObject, isObject, type Json, type JsonObject } from './json.ts'
+import { SchemaWriter } from './schema.ts'
+import { describeWebhooks } from './webhooks.ts'
+
+/** The differences between the two APIs. */
+export interface Api {
+  title: string
+  /** The path of the API. */
+  server: string
+  /** The tags that come first, in their order. All others follow by name. */
+  tags: readonly string[]
+  security: JsonObject
+  /** The request headers of every operation, by component name. */
+  headers: Record<string, Parameter>
+  /** Overrides of error descriptions. */
+  errors?: Partial<Record<ErrorKind, string>>
+  describeWebhooks: ((schemas: SchemaWriter) => JsonObject) | null
+}
+
+/** What is published of an API, in every form: OpenAPI, the page, llms.txt and Postman. */
+export interface Reference {
+  api: Api
+  /** In Markdown. */
+  introduction: string
+  tags: { name: string; description: string; operations: Operation[] }[]
+  /** The operations of all tags. */
+  operations: Operation[]
+  webhooks: JsonObject | null
+  /** The named schemas. */
+  schemas: Record<string, JsonObject>
+}
+
+export interface Operation {
+  id: string
+  method: string
+  /** The path, with `{name}` for a parameter. */
+  path: string
+  tag: string
+  summary: string
+  description: string
+  /** Those of {@link Api.headers} are not among them. */
+  parameters: Parameter[]
+  body: { description: string; schema: JsonObject; example: Json | undefined } | null
+  responses: Response[]
+}
+
+/** A parameter as OpenAPI has it. */
+export type Parameter = {
+  name: string
+  in: string
+  description: string
+  required?: boolean
+  schema: JsonObject
+  example?: Json | undefined
+}
+
+export interface Response {
+  status: number
+  /** Of an error. */
+  kind?: ErrorKind
+  description: string
+  headers: readonly HeaderName[]
+  schema: JsonObject | null
+  example?: Json | undefined
+  mediaType?: string | undefined
+}
+
+/** Errors of every operation besides its own. 405 belongs to methods that are not described. */
+const COMMON_ERRORS = [
+  'invalid_request',
+  'unauthenticated',
+  'forbidden',
+  'rate_limited',
+  'internal_error',
+  'unavailable',
+] as const
+
+const integrationApi: Api = {
+  title: 'CRM integration API',
+  server: '/api/v1',
+  tags: ['Account', 'Clients', 'Orders', 'Changes', 'Products', 'Mail', 'Files', 'Batch'],
+  security: {
+    bearer: {
+      type: 'http',
+      scheme: 'bearer',
+      bearerFormat: '64 hexadecimal characters',
+      description: 'A token of the company, as shown once in the developer settings.',
+    },
+  },
+  headers: requestHeaders,
+  describeWebhooks,
+}
+
+/**
+ * Collects what the contracts of an API say; by default it is the integration API.
+ *
+ * @throws Error for an endpoint without documentation, an undescribed tag, a parameter without a description, and schemas that share an id
+ */
+export function readContracts(published: readonly Published[], introduction: string, api = integrationApi): Reference {
+  const schemas = new SchemaWriter()
+  const errorSchemas = new SchemaWriter()
+  const error = errorSchemas.write(errorSchema, 'output')
+  const all = published.flatMap(({ endpoints }) => endpoints)
+  const documentationOf = documentationFrom(published)
+  const names = new Set([...api.tags, ...all.map(({ tag }) => tag).sort()])
+  const tags = [...names].flatMap((name) => {
+    const contracts = all.filter(({ tag }) => tag === name)
+    if (contracts.length === 0) return []
+    const byPath = Object.values(Object.groupBy(contracts, ({ path }) => path)).flatMap((group = []) => group)
+    const own = published.find(({ tag, endpoints }) => tag !== null && endpoints.some((each) => each.tag === name))
+    if (!own?.tag) throw new Error(`The tag ${name} has no description.`)
+    const operations = byPath.map((contract) => {
+      const operation = describeOperation(contract, documentationOf(contract), schemas)
+      const errors = errorsOf(contract).map((kind) => describeError(kind, error, api.errors?.[kind]))
+      return { ...operation, responses: [...operation.responses, ...errors] }
+    })
+    return [{ name, description: own.tag, operations }]
+  })
+  const webhooks = api.describeWebhooks?.(schemas) ?? null
+  const sorted = [...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))
+  const described = [...errorSchemas.components].map(
+    ([name, schema]) => [name, asObject(describeFirst(schema))] as const,
+  )
+  return {
+    api,
+    introduction,
+    tags,
+    operations: tags.flatMap(({ operations }) => operations),
+    webhooks,
+    schemas: Object.fromEntries([...sorted, ...described]),
+  }
+}
+
+/** Finds an endpoint's documentation by its operation; throws an Error for one without. */
+export function documentationFrom(published: readonly Published[]) {
+  const all: Record<string, Documentation> = Object.assign({}, ...published.map(({ document }) => document()))
+  return ({ operationId }: Pick<Contract, 'operationId'>): Documentation => {
+    const found = all[operationId]
+    if (!found) throw new Error(`${operationId} has no documentation.`)
+    return found
+  }
+}
+
+/** The errors of an operation, by status. */
+export function errorsOf(contract: Contract): ErrorKind[] {
+  const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
+  if (contract.params) kinds.add(contract.invalidParams ?? 'not_found')
+  if (takesKey(contract)) kinds.add('conflict')
+  if (contract.body) kinds.add('too_large').add('unsupported_media_type')
+  return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
+}
+
+function describeOperation(contract: Contract, documentation: Documentation, schemas: SchemaWriter): Operation {
+  const { operationId: id, method, path, tag, body, response, bodyLimitBytes = BODY_LIMIT_BYTES, hasEtag } = contract
+  const { summary, description, example } = documentation
+  const limit = bodyLimitBytes === BODY_LIMIT_BYTES ? '' : ` The body may have up to ${bodyLimitBytes} bytes.`
+  const headers = successHeadersOf(contract)
+  const descriptionOf = (schema: z.core.$ZodType) => z.globalRegistry.get(schema)?.description
+  const notModified = 'Not modified since the `ETag` in `If-None-Match`. No body.'
+  return {
+    id,
+    method,
+    path,
+    tag,
+    summary,
+    description: `${description}${limit}\n\n${accessOf(contract)}`,
+    parameters: [
+      ...describeInput('params', contract, documentation, schemas),
+      ...describeInput('query', contract, documentation, schemas),
+      ...(hasEtag ? [ownHeaders.ifNoneMatch] : []),
+      ...(contract.errors.includes('precondition_failed') ? [ownHeaders.ifMatch] : []),
+      ...(contract.createsOnly ? [ownHeaders.ifNoneMatchAny] : []),
+      ...(takesKey(contract) ? [ownHeaders.idempotencyKey] : []),
+    ],
+    body: body
+      ? {
+          description: descriptionOf(body) ?? 'The body.',
+          schema: schemas.write(body, 'input'),
+          example: toExample(example.body),
+        }
+      : null,
+    responses: [
+      {
+        status: 200,
+        description: descriptionOf(response) ?? 'The operation succeeded.',
+        headers,
+        schema: schemas.write(response, 'output'),
+        example: toExample(example.response),
+        mediaType: contract.mediaType,
+      },
+      ...(hasEtag ? [{ status: 304, description: notModified, headers, schema: null }] : []),
+    ],
+  }
+}
+
+/** Describes the required access in a sentence. */
+function accessOf({ role, permission }: Contract): string {
+  if (role !== undefined) return role === 'member' ? 'Everyone who is signed in.' : `Role: \`${role}\`.`
+  return permission === null ? 'Any token.' : `Permission: \`${permission}\`.`
+}
+
+function successHeadersOf(contract: Contract): HeaderName[] {
+  if (contract.role !== undefined) return ['X-Request-Id']
+  return [
+    ...SUCCESS_HEADERS,
+    ...(contract.hasVersion ? (['ETag--version'] as const) : contract.hasEtag ? (['ETag', 'Vary'] as const) : []),
+    ...(takesKey(contract) ? (['Idempotency-Replayed'] as const) : []),
+    ...(contract.isPaged ? (['Link'] as const) : []),
+  ]
+}
+
+function describeInput(
+  part: 'params' | 'query',
+  contract: Contract,
+  { example }: Documentation,
+  schemas: SchemaWriter,
+): Parameter[] {
+  const input = contract[part]
+  if (!input) return []
+  const place = part === 'params' ? 'path' : 'query'
+  const { properties, required } = schemas.write(input, 'input')
+  return Object.entries(asObject(properties)).map(([name, property]) => {
+    const { description, ...schema } = asObject(property)
+    if (!description) throw new Error(`The ${place} parameter ${name} has no description.`)
+    const isRequired = place === 'path' || (Array.isArray(required) && required.includes(name))
+    const value = example[part]?.[name]
+    const shown = toExample(typeof value === 'string' && schema.type === 'integer' ? Number(value) : value)
+    return { name, in: place, description: String(description), required: isRequired, schema, example: shown }
+  })
+}
+
+function describeError(kind: ErrorKind, schema: JsonObject, worded?: string): Response {
+  const { description, headers = ERROR_HEADERS, example = new ApiError(kind) } = errorResponses[kind]
+  const body = toExample(errorBody(example, 'https://crm.example/api/v1'))
+  return { status: ERRORS[kind].status, kind, description: worded ?? description, headers, schema, example: body }
+}
+
+function toExample(value: unknown): Json | undefined {
+  return value === undefined ? undefined : JSON.parse(JSON.stringify(value))
+}
+
+/** Moves the type and description of objects and lists before their members, as readers expect. */
+function describeFirst(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(describeFirst)
+  if (!isObject(schema)) return schema
+  const { type, description, minItems, maxItems, ...rest } = schema
+  const isContainer = 'properties' in schema || 'items' in schema || 'anyOf' in schema
+  const ordered = isContainer ? { type, description, minItems, maxItems, ...rest } : { type, ...rest, description }
+  const present = Object.entries(ordered).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(present.map(([key, value]) => [key, describeFirst(value)]))
+}
