@@ -6,7 +6,7 @@ import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
 import { databaseMessage } from './failures.ts'
 import { FAILURES } from './guards.ts'
-import { checkQuota, countDeletion, quotaRefusal, uncount } from './quota.ts'
+import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
 
@@ -190,11 +190,10 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
   const named = writes.flatMap(({ statements }, index) =>
     Object.entries(statements).flatMap(([name, statement]) => (statement ? [{ index, name, statement }] : [])),
   )
-  const count = writes.every(({ isDeletion }) => isDeletion) ? countDeletion : checkQuota
-  const { companyId, tokenId, idempotencyKey } = writerOf(context)
-  const counted = count({ companyId, tokenId, now: at, idempotencyKey })
-  const statements = [...named.map(({ statement }) => statement), counted] as unknown as Statements
-  const results = (await run(statements)) as readonly { result: string | null }[][]
+  const own = named.map(({ statement }) => statement)
+  const isDeletion = writes.every((write) => write.isDeletion)
+  const statements = (isDeletion ? own : withinQuotas(context.companyId, own)) as unknown as Statements
+  const results = ((await run(statements)) as { result: string | null }[][]).slice(isDeletion ? 0 : 1)
   const rowsOf = (index: number, name: string) =>
     results[named.findIndex((each) => each.index === index && each.name === name)]
   const done = writes.map((write, index) => {
@@ -240,7 +239,7 @@ const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'i
   const { position, result, fingerprint, created_at } = idempotencyKeys
   const isExpired = sql`${isKey} AND created_at <= ${p.expiredAt}`
   return [
-    uncount(idempotencyKeys, isExpired),
+    uncountResults(isExpired),
     orm.delete(idempotencyKeys).where(isExpired),
     orm.select({ position, result, fingerprint, created_at }).from(idempotencyKeys).where(isKey),
   ]

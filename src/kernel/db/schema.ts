@@ -72,14 +72,14 @@ export const companies = sqliteTable(
     /** Stored bytes of email threads, counted by triggers, and their limit. */
     mail_bytes: integer().notNull().default(0),
     mail_quota_bytes: integer().notNull().default(2_147_483_648),
-    /** `mail_bytes` at the last check of the quota: a write that does not raise it is never refused. */
+    /** The bytes at the start of the last write, if above the quota; else 0. A write that does not raise them passes. */
     mail_bytes_checked: integer().notNull().default(0),
-    /** The same of all other rows but those of `changes`, see `quota.ts`; also counts changes where it was last checked. */
+    /** The same of all other rows but those of `changes` and `audit_log`: see `quota.ts`. */
     stored_bytes: integer().notNull().default(0),
     storage_quota_bytes: integer().notNull().default(2_147_483_648),
     stored_bytes_checked: integer().notNull().default(0),
-    /** The newest entry of the audit log that is counted in `stored_bytes`. */
-    audit_counted: integer().notNull().default(0),
+    /** The highest id of the audit log that has expired: ids are not assigned again. */
+    audit_expired: integer().notNull().default(0),
     /** When its rows were last recounted; null where they were never counted, and the quota does not apply yet. */
     recounted_at: integer().default(0),
     ...times(),
@@ -181,7 +181,6 @@ export const clients = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
     index('clients_email').on(t.company_id, t.email_key, t.deleted, t.id),
-    index('clients_live').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
     index('clients_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
     index('clients_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
     index('clients_deleted').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
@@ -218,12 +217,10 @@ export const orders = sqliteTable(
     belongsTo([t.company_id, t.client_id], [clients.company_id, clients.id]),
     belongsTo([t.company_id, t.order_status_id], [orderStatuses.company_id, orderStatuses.id]),
     index('orders_live').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_of_client').on(t.company_id, t.client_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_of_client_status')
-      .on(t.company_id, t.client_id, t.order_status_id, t.created_date, t.id)
+    index('orders_of_client')
+      .on(t.company_id, t.client_id, t.created_date, t.id, t.order_status_id)
       .where(sql`${t.deleted} = 0`),
     index('orders_of_status').on(t.company_id, t.order_status_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_live_id').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
     index('orders_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
     index('orders_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
     index('orders_deleted').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 1`),
@@ -515,7 +512,7 @@ export const accountingConnections = sqliteTable('accounting_connections', {
 export const accountingOutbox = sqliteTable(
   'accounting_outbox',
   {
-    id: integer().primaryKey({ autoIncrement: true }),
+    id: integer().primaryKey(),
     company_id: companyId(),
     order_id: integer().notNull(),
     /** The operation of the change; once sent, that of the request body. */
@@ -569,24 +566,20 @@ export const accountingLinks = sqliteTable(
   ],
 )
 
-/** Who changed what with which token, without values, for 90 days: at most one row a minute for the same change. */
+/** Who changed what with which token, without values, for 90 days. Repetitions within a minute are not recorded. */
 export const auditLog = sqliteTable(
   'audit_log',
   {
-    id: integer().primaryKey(),
     company_id: companyId(),
+    /** Ascends by 1 within the company. */
+    id: integer().notNull(),
     token_id: integer().notNull(),
     request_id: text().notNull(),
     action: text().notNull(),
     entity_id: text().notNull(),
     at: integer().notNull(),
-    stored_bytes: stored('audit_log'),
   },
-  (t) => [
-    index('audit_log_of_entity').on(t.company_id, t.entity_id, t.action, t.token_id, t.at),
-    index('audit_log_company').on(t.company_id, t.id),
-    index('audit_log_at').on(t.at),
-  ],
+  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
 )
 
 /** Who administers a company. */
@@ -659,7 +652,7 @@ export const changes = sqliteTable(
     old_status_id: integer(),
     new_status_id: integer(),
   },
-  (t) => [primaryKey({ columns: [t.company_id, t.sequence] }), index('changes_at').on(t.at)],
+  (t) => [primaryKey({ columns: [t.company_id, t.sequence] })],
 )
 
 /** The results of requests with an `Idempotency-Key`, for 24 hours; several of one request by position. */
@@ -677,10 +670,7 @@ export const idempotencyKeys = sqliteTable(
     created_at: integer().notNull(),
     ...counted('idempotency_keys'),
   },
-  (t) => [
-    primaryKey({ columns: [t.company_id, t.token_id, t.key, t.position] }),
-    index('idempotency_keys_created').on(t.created_at),
-  ],
+  (t) => [primaryKey({ columns: [t.company_id, t.token_id, t.key, t.position] })],
 )
 
 /** Where a company's changes are delivered. */
@@ -763,8 +753,6 @@ export const companyGuards = sqliteTable(
     /** Where the data is, or is copied to, and its slot there. */
     destination: text().notNull(),
     slot: integer().notNull(),
-    /** The highest id of the source's audit log that is copied into this database. */
-    audit_id: integer().notNull().default(0),
     read_only_at: integer(),
   },
   (t) => [check('company_guards_state', sql`${t.state} IN ('copying', 'read_only', 'moved', 'writable')`)],

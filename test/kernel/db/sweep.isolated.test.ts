@@ -37,8 +37,8 @@ describe('the removal of old rows', () => {
     const written = 10 * 5 * 300
     await sql(
       `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-       INSERT INTO audit_log (company_id, token_id, request_id, action, entity_id, at)
-       SELECT ?2, 1, 'r', 'x', i, ?3 + (i > ?1 - 10) FROM n`,
+       INSERT INTO audit_log (company_id, id, token_id, request_id, action, entity_id, at)
+       SELECT ?2, i, 1, 'r', 'x', i, ?3 + (i > ?1 - 10) FROM n`,
       written + 10,
       id,
       NOW - 90 * DAY_MS - 1,

@@ -57,7 +57,7 @@ async function prepare(company: TestCompany): Promise<TestCompany> {
   await insert('accounting_outbox', { ...event, state: 'pending' }, home)
   await insert(
     'audit_log',
-    { company_id: id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: old },
+    { company_id: id, id: 1, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: old },
     home,
   )
   await insert(
