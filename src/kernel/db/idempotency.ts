@@ -112,8 +112,8 @@ export async function runWrites<T, C extends WriteContext>(
     for (const [position, { build, needs = [], weight = 0 }] of plan.entries()) {
       if (done.has(position) || !needs.every((each) => done.has(each))) continue
       const item = { position, weight, build: (own: C) => build(own, outcomeOf) }
-      const error = errorOf(() => item.build(context))
-      if (error) refused.push({ position, at: 0, error })
+      const built = attempt(() => item.build(context))
+      if ('error' in built) refused.push({ position, at: 0, ...built })
       else ready.push(item)
     }
     const results = await runAll(context, ready, nextTime, context.idempotency)
@@ -133,12 +133,11 @@ export async function runWrites<T, C extends WriteContext>(
   })
 }
 
-function errorOf(work: () => unknown): ApiError | null {
+function attempt<T>(work: () => T): Result<T> {
   try {
-    work()
-    return null
+    return { value: work() }
   } catch (error) {
-    if (error instanceof ApiError) return error
+    if (error instanceof ApiError) return { error }
     throw error
   }
 }
@@ -165,10 +164,10 @@ async function runAll<T, C extends WriteContext>(
     if (key && (stored.size > 0 || hasReason(refusal, 'idempotency_key_in_use'))) {
       const open = items.filter(({ position }) => !stored.has(position))
       const repeated = items.flatMap(({ position, build }) => {
-        const { result, created_at: at } = stored.get(position) ?? {}
-        return at === undefined
-          ? []
-          : [{ position, at, isRepeated: true as const, ...readResult(build(context), result ?? null) }]
+        const found = stored.get(position)
+        if (!found) return []
+        const read = attempt(() => build(context).read(found.result))
+        return [{ position, at: found.created_at, isRepeated: true as const, ...read }]
       })
       return [...repeated, ...(await runAll(context, open, nextTime))]
     }
@@ -198,21 +197,12 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
     results[named.findIndex((each) => each.index === index && each.name === name)]
   const done = writes.map((write, index) => {
     const result = rowsOf(index, 'result')?.[0]?.result ?? null
-    return { position: items[index]?.position ?? 0, at, ...readResult(write, result) }
+    return { position: items[index]?.position ?? 0, at, ...attempt(() => write.read(result)) }
   })
   const hasEvent = writes.some((_, index) => (rowsOf(index, 'event') ?? []).length > 0)
   if (hasEvent) context.deliverAccounting()
   context.announceChange()
   return done
-}
-
-function readResult<T>(write: Write<T>, result: string | null): { value: T } | { error: ApiError } {
-  try {
-    return { value: write.read(result) }
-  } catch (error) {
-    if (error instanceof ApiError) return { error }
-    throw error
-  }
 }
 
 /** Maps a failed batch to the caller's error; null for a failure that is no refusal. */

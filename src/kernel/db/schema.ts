@@ -38,6 +38,9 @@ const version = () => integer().notNull().default(1)
 const stored = (table: keyof typeof STORED_BYTES) => integer().generatedAlwaysAs(sql.raw(STORED_BYTES[table]))
 const texts = (table: keyof typeof TEXT_BYTES) => integer().generatedAlwaysAs(sql.raw(TEXT_BYTES[table]))
 const counted = (table: keyof typeof TEXT_BYTES) => ({ text_bytes: texts(table), stored_bytes: stored(table) })
+/** Columns of text that may be null. */
+const nullable = <Name extends string>(...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, text()])) as Record<Name, ReturnType<typeof text>>
 const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
 
 export const companies = sqliteTable(
@@ -149,17 +152,10 @@ export const clients = sqliteTable(
   {
     ...companyKey(),
     company_name: text().notNull(),
-    first_name: text(),
-    last_name: text(),
-    email: text(),
-    website: text(),
-    phone: text(),
+    ...nullable('first_name', 'last_name', 'email', 'website', 'phone'),
     /** Folded fields for search and lookup (see `kernel/db/search.ts`): one each, so that a partial update sets its own. */
     company_name_key: text().notNull(),
-    first_name_key: text(),
-    last_name_key: text(),
-    email_key: text(),
-    phone_key: text(),
+    ...nullable('first_name_key', 'last_name_key', 'email_key', 'phone_key'),
     phone_digits: text().notNull().default(''),
     /** Separated by U+001F, which no folded text contains: a match never spans two fields. */
     search_text: text().generatedAlwaysAs(
@@ -181,12 +177,8 @@ export const clients = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
     index('clients_email').on(t.company_id, t.email_key, t.deleted, t.id),
-    index('clients_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
-    index('clients_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
     index('clients_deleted').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
-    index('clients_deleted_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
-    index('clients_deleted_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
-    uniqueIndex('clients_external_id').on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
+    ...byTime('clients', t),
   ],
 )
 
@@ -196,9 +188,7 @@ export const orders = sqliteTable(
     ...companyKey(),
     title: text().notNull(),
     client_id: integer().notNull(),
-    description: text(),
-    start_date: text(),
-    deadline: text(),
+    ...nullable('description', 'start_date', 'deadline'),
     order_status_id: integer(),
     client_notes: text(),
     created_date: text().notNull(),
@@ -221,13 +211,9 @@ export const orders = sqliteTable(
       .on(t.company_id, t.client_id, t.created_date, t.id, t.order_status_id)
       .where(sql`${t.deleted} = 0`),
     index('orders_of_status').on(t.company_id, t.order_status_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
     index('orders_deleted').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 1`),
     index('orders_deleted_id').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
-    index('orders_deleted_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
-    index('orders_deleted_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
-    uniqueIndex('orders_external_id').on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
+    ...byTime('orders', t),
   ],
 )
 
@@ -275,11 +261,7 @@ export const invoiceItems = sqliteTable(
     quantity: real().notNull(),
     unit_price_cents: integer().notNull(),
     taxable: bool().notNull().default(true),
-    supplier: text(),
-    style: text(),
-    color: text(),
-    size: text(),
-    sku: text(),
+    ...nullable('supplier', 'style', 'color', 'size', 'sku'),
     position: integer().notNull().default(0),
     deleted: flag(),
     search_text: text().notNull(),
@@ -298,9 +280,7 @@ export const payments = sqliteTable(
     ...companyKey(),
     invoice_id: integer().notNull(),
     amount_cents: integer().notNull(),
-    method: text(),
-    paid_at: text(),
-    note: text(),
+    ...nullable('method', 'paid_at', 'note'),
     stored_bytes: stored('payments'),
   },
   (t) => [
@@ -353,15 +333,8 @@ export const threadContexts = sqliteTable(
   {
     company_id: companyId(),
     thread_id: text().notNull(),
-    legacy_thread_id: text(),
-    sender_email: text(),
-    client_id: text(),
-    client_data: text(),
-    clients_data: text(),
-    orders_data: text(),
-    selected_order_id: text(),
-    participant_emails: text(),
-    participants_data: text(),
+    ...nullable('legacy_thread_id', 'sender_email', 'client_id', 'client_data', 'clients_data', 'orders_data'),
+    ...nullable('selected_order_id', 'participant_emails', 'participants_data'),
     fetched_at: integer().notNull(),
     updated_at: integer().notNull(),
     version: version(),
@@ -404,10 +377,7 @@ export const emailThreads = sqliteTable(
     company_id: companyId(),
     account_email: text().notNull(),
     legacy_thread_id: text().notNull(),
-    mail_thread_id: text(),
-    subject: text(),
-    snippet: text(),
-    mail_history_id: text(),
+    ...nullable('mail_thread_id', 'subject', 'snippet', 'mail_history_id'),
     /** Bytes of the four texts and of the content in this row. */
     text_bytes: integer().generatedAlwaysAs(
       sql`coalesce(octet_length(mail_thread_id), 0) + coalesce(octet_length(subject), 0) + coalesce(octet_length(snippet), 0) + coalesce(octet_length(mail_history_id), 0) + coalesce(octet_length(content), 0)`,
@@ -525,9 +495,7 @@ export const accountingOutbox = sqliteTable(
     stale_attempts: integer().notNull().default(0),
     next_attempt_at: integer().notNull(),
     /** The request id and body (JSON) as first sent: a retry repeats both exactly. Only of `sent` rows. */
-    request_id: text(),
-    request_body: text(),
-    last_error: text(),
+    ...nullable('request_id', 'request_body', 'last_error'),
     ...times(),
     /** Its id in the database from which it was moved, since ids are shared by all companies; else null. */
     source_id: integer(),
@@ -757,6 +725,20 @@ export const companyGuards = sqliteTable(
   },
   (t) => [check('company_guards_state', sql`${t.state} IN ('copying', 'read_only', 'moved', 'writable')`)],
 )
+
+type Listed = Record<'company_id' | 'id' | 'created_at' | 'updated_at' | 'deleted' | 'external_id', SQLiteColumn>
+
+/** The indexes of lists in an order of time, of live and of deleted rows, and by the caller's own id. */
+function byTime(table: 'clients' | 'orders', t: Listed) {
+  const isOf = { live: sql`${t.deleted} = 0`, deleted: sql`${t.deleted} = 1` }
+  return [
+    ...(['live', 'deleted'] as const).flatMap((kind) => [
+      index(`${table}_${kind}_created`).on(t.company_id, t.created_at, t.id).where(isOf[kind]),
+      index(`${table}_${kind}_updated`).on(t.company_id, t.updated_at, t.id).where(isOf[kind]),
+    ]),
+    uniqueIndex(`${table}_external_id`).on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
+  ]
+}
 
 /** A composite foreign key without `ON DELETE`: nothing is deleted by cascade. */
 function belongsTo(columns: [SQLiteColumn, SQLiteColumn], foreignColumns: [SQLiteColumn, SQLiteColumn]) {

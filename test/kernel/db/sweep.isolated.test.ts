@@ -47,6 +47,16 @@ describe('the removal of old rows', () => {
     expect(await sql('SELECT count(*) AS n FROM audit_log')).toEqual([{ n: 10 }])
   })
 
+  it('removes a company’s whole audit log without assigning its ids again', async () => {
+    const company = await mintCompany()
+    const entry = { company_id: company.id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 }
+    for (const id of [6, 7]) await insert('audit_log', { ...entry, id })
+    await removeExpiredRows(env.DB, NOW)
+    await company.call('POST', '/clients', { company_name: 'New' })
+    const left = await sql('SELECT id, action FROM audit_log WHERE company_id = ?', company.id)
+    expect(left).toEqual([{ id: 8, action: 'client.create' }])
+  })
+
   it('leaves accounting events that are not delivered, and those that were in the last 7 days', async () => {
     const { id } = await mintCompany()
     const key = { company_id: id, id: 1, created_at: 0, updated_at: 0 }
