@@ -125,7 +125,7 @@ describe('the sweep', () => {
     const { id: companyId } = shop.company
     await sql(
       `INSERT INTO audit_log (company_id, id, token_id, request_id, action, entity_id, at)
-       SELECT ?, 100 + value, 1, 'r', 'x', '1', CASE WHEN value < 2500 THEN ? ELSE ? END FROM json_each(?)`,
+       SELECT ?, value - 2599, 1, 'r', 'x', '1', CASE WHEN value < 2500 THEN ? ELSE ? END FROM json_each(?)`,
       companyId,
       now - 90 * DAY_MS - 1,
       now - 89 * DAY_MS,

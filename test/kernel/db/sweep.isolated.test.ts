@@ -44,7 +44,7 @@ describe('the removal of old rows', () => {
       NOW - 90 * DAY_MS - 1,
     )
     await removeExpiredRows(env.DB, NOW)
-    expect(await sql('SELECT count(*) AS n FROM audit_log')).toEqual([{ n: 10 }])
+    expect(await sql('SELECT count(*) AS n FROM audit_log WHERE company_id = ?', id)).toEqual([{ n: 10 }])
   })
 
   it('removes a company’s whole audit log without assigning its ids again', async () => {
