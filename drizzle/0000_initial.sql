@@ -23,7 +23,7 @@ CREATE TABLE `accounting_links` (
 ) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `accounting_outbox` (
-	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`id` integer PRIMARY KEY NOT NULL,
 	`company_id` integer NOT NULL,
 	`order_id` integer NOT NULL,
 	`operation` text NOT NULL,
@@ -97,20 +97,17 @@ CREATE TABLE `artworks` (
 --> statement-breakpoint
 CREATE INDEX `artworks_of_order` ON `artworks` (`company_id`,`project_id`,`id`);--> statement-breakpoint
 CREATE TABLE `audit_log` (
-	`id` integer PRIMARY KEY NOT NULL,
 	`company_id` integer NOT NULL,
+	`id` integer NOT NULL,
 	`token_id` integer NOT NULL,
 	`request_id` text NOT NULL,
 	`action` text NOT NULL,
 	`entity_id` text NOT NULL,
 	`at` integer NOT NULL,
-	`stored_bytes` integer GENERATED ALWAYS AS (75 + octet_length(request_id) * 13 / 12 + 2 * (coalesce(octet_length(action), 0) + coalesce(octet_length(entity_id), 0))) VIRTUAL,
+	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `audit_log_of_entity` ON `audit_log` (`company_id`,`entity_id`,`action`,`token_id`,`at`);--> statement-breakpoint
-CREATE INDEX `audit_log_company` ON `audit_log` (`company_id`,`id`);--> statement-breakpoint
-CREATE INDEX `audit_log_at` ON `audit_log` (`at`);--> statement-breakpoint
 CREATE TABLE `catalog_items` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -141,7 +138,6 @@ CREATE TABLE `changes` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `changes_at` ON `changes` (`at`);--> statement-breakpoint
 CREATE TABLE `clients` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -175,7 +171,6 @@ CREATE TABLE `clients` (
 ) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `clients_email` ON `clients` (`company_id`,`email_key`,`deleted`,`id`);--> statement-breakpoint
-CREATE INDEX `clients_live` ON `clients` (`company_id`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `clients_live_created` ON `clients` (`company_id`,`created_at`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `clients_live_updated` ON `clients` (`company_id`,`updated_at`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `clients_deleted` ON `clients` (`company_id`,`id`) WHERE "clients"."deleted" = 1;--> statement-breakpoint
@@ -207,7 +202,7 @@ CREATE TABLE `companies` (
 	`stored_bytes` integer DEFAULT 0 NOT NULL,
 	`storage_quota_bytes` integer DEFAULT 2147483648 NOT NULL,
 	`stored_bytes_checked` integer DEFAULT 0 NOT NULL,
-	`audit_counted` integer DEFAULT 0 NOT NULL,
+	`audit_expired` integer DEFAULT 0 NOT NULL,
 	`recounted_at` integer DEFAULT 0,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
@@ -221,7 +216,6 @@ CREATE TABLE `company_guards` (
 	`state` text NOT NULL,
 	`destination` text NOT NULL,
 	`slot` integer NOT NULL,
-	`audit_id` integer DEFAULT 0 NOT NULL,
 	`read_only_at` integer,
 	CONSTRAINT "company_guards_state" CHECK("company_guards"."state" IN ('copying', 'read_only', 'moved', 'writable'))
 );
@@ -286,7 +280,6 @@ CREATE TABLE `idempotency_keys` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
-CREATE INDEX `idempotency_keys_created` ON `idempotency_keys` (`created_at`);--> statement-breakpoint
 CREATE TABLE `imports` (
 	`company_id` integer NOT NULL,
 	`hash` text NOT NULL,
@@ -415,18 +408,16 @@ CREATE TABLE `orders` (
 	`title_key` text DEFAULT '' NOT NULL,
 	`number_key` text DEFAULT '' NOT NULL,
 	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(title), 0) + coalesce(octet_length(description), 0) + coalesce(octet_length(start_date), 0) + coalesce(octet_length(deadline), 0) + coalesce(octet_length(client_notes), 0) + coalesce(octet_length(created_date), 0) + coalesce(octet_length(external_id), 0) + coalesce(octet_length(title_key), 0) + coalesce(octet_length(number_key), 0)) VIRTUAL,
-	`stored_bytes` integer GENERATED ALWAYS AS (337 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + (coalesce(octet_length(external_id), 0)) * 5 / 4 + 17 * (length(title_key) + length(number_key)) / 2 + 5 * min(length(title_key) + length(number_key), 60) / 2) VIRTUAL,
+	`stored_bytes` integer GENERATED ALWAYS AS (225 + iif(text_bytes > 950, max(text_bytes, 4550), (text_bytes) * 9 / 8) + (coalesce(octet_length(external_id), 0)) * 5 / 4 + 17 * (length(title_key) + length(number_key)) / 2 + 5 * min(length(title_key) + length(number_key), 60) / 2) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`client_id`) REFERENCES `clients`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`order_status_id`) REFERENCES `order_statuses`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `orders_live` ON `orders` (`company_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
-CREATE INDEX `orders_of_client` ON `orders` (`company_id`,`client_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
-CREATE INDEX `orders_of_client_status` ON `orders` (`company_id`,`client_id`,`order_status_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
+CREATE INDEX `orders_of_client` ON `orders` (`company_id`,`client_id`,`created_date`,`id`,`order_status_id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `orders_of_status` ON `orders` (`company_id`,`order_status_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
-CREATE INDEX `orders_live_id` ON `orders` (`company_id`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `orders_live_created` ON `orders` (`company_id`,`created_at`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `orders_live_updated` ON `orders` (`company_id`,`updated_at`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `orders_deleted` ON `orders` (`company_id`,`created_date`,`id`) WHERE "orders"."deleted" = 1;--> statement-breakpoint
@@ -545,8 +536,17 @@ CREATE VIRTUAL TABLE orders_fts USING fts5(text, spaced, content='', contentless
 --> statement-breakpoint
 CREATE VIRTUAL TABLE client_names_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
 --> statement-breakpoint
+-- A changed text is one row written; a deletion and an insertion are two.
 CREATE TRIGGER clients_search AFTER UPDATE ON clients
-WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits OR old.deleted <> new.deleted BEGIN
+WHEN old.deleted = 0 AND new.deleted = 0 AND (old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits) BEGIN
+  UPDATE clients_fts SET text = new.search_text, digits = new.phone_digits, spaced = (
+      SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
+      FROM (SELECT new.search_text || char(31) || new.phone_digits AS text),
+        json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    WHERE rowid = (SELECT (slot << 53) | new.id FROM companies WHERE id = new.company_id);
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_search_deleted AFTER UPDATE OF deleted ON clients WHEN old.deleted <> new.deleted BEGIN
   DELETE FROM clients_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
   INSERT INTO clients_fts (rowid, text, digits, spaced)
     SELECT (slot << 53) | new.id, new.search_text, new.phone_digits, (
@@ -557,22 +557,19 @@ WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits 
 END;
 --> statement-breakpoint
 CREATE TRIGGER clients_name AFTER UPDATE OF company_name_key ON clients WHEN old.company_name_key <> new.company_name_key BEGIN
-  DELETE FROM client_names_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id);
-  INSERT INTO client_names_fts (rowid, text, spaced)
-    SELECT (slot << 53) | new.id, new.company_name_key, (
+  UPDATE client_names_fts SET text = new.company_name_key, spaced = (
       SELECT char(30) || group_concat(substr(new.company_name_key, key + 1, 1), char(30)) || char(30)
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.company_name_key))), '00', '0,'), ',') || ']'))
-    FROM companies WHERE id = new.company_id;
+    WHERE rowid = (SELECT (slot << 53) | new.id FROM companies WHERE id = new.company_id);
 END;
 --> statement-breakpoint
 CREATE TRIGGER orders_search AFTER UPDATE OF title_key, number_key ON orders
 WHEN old.title_key <> new.title_key OR old.number_key <> new.number_key BEGIN
-  DELETE FROM orders_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id);
-  INSERT INTO orders_fts (rowid, text, spaced)
-    SELECT (slot << 53) | new.id, text, (
+  UPDATE orders_fts SET text = new.title_key || char(31) || new.number_key, spaced = (
       SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
-      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
-    FROM (SELECT slot, new.title_key || char(31) || new.number_key AS text FROM companies WHERE id = new.company_id LIMIT 1);
+      FROM (SELECT new.title_key || char(31) || new.number_key AS text),
+        json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    WHERE rowid = (SELECT (slot << 53) | new.id FROM companies WHERE id = new.company_id);
 END;
 --> statement-breakpoint
 CREATE TRIGGER catalog_items_insert AFTER INSERT ON catalog_items BEGIN
@@ -601,12 +598,6 @@ END;
 CREATE TRIGGER email_threads_update AFTER UPDATE OF mail_thread_id, subject, snippet, mail_history_id, content ON email_threads
 WHEN new.text_bytes <> old.text_bytes BEGIN
   UPDATE companies SET mail_bytes = mail_bytes + new.text_bytes - old.text_bytes WHERE id = new.company_id;
-END;
---> statement-breakpoint
--- A write of email threads ends with this check, which undoes its whole batch.
-CREATE TRIGGER companies_mail_quota BEFORE UPDATE OF mail_bytes_checked ON companies
-WHEN new.mail_bytes > new.mail_quota_bytes AND new.mail_bytes > old.mail_bytes_checked BEGIN
-  SELECT RAISE(ABORT, 'mail quota exceeded');
 END;
 --> statement-breakpoint
 -- A sync that changes nothing but the time of the sync is no change.
@@ -809,6 +800,11 @@ END;
 --> statement-breakpoint
 CREATE TRIGGER accounting_links_stored_delete AFTER DELETE ON accounting_links BEGIN
   UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+END;
+--> statement-breakpoint
+-- Removed results are subtracted by the statement that removes them, all at once.
+CREATE TRIGGER idempotency_keys_insert AFTER INSERT ON idempotency_keys BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER webhook_deliveries_stored_insert AFTER INSERT ON webhook_deliveries BEGIN

@@ -157,7 +157,7 @@ const LEFT_OUT: Record<string, string[]> = {
   integrations: ['base_url', 'credentials'],
   companies: ['slot'],
   accounting_outbox: ['id'],
-  audit_log: ['id', 'token_id'],
+  audit_log: ['token_id'],
   // By the clock of the database.
   changes: ['at'],
 }

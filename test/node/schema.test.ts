@@ -8,6 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 /** WITHOUT ROWID, written into the migration by hand. */
 const CLUSTERED = [
   'accounting_links',
+  'audit_log',
   'changes',
   'clients',
   'imports',
@@ -15,6 +16,7 @@ const CLUSTERED = [
   'invoices',
   'members',
   'order_statuses',
+  'orders',
   'payments',
   'taxes',
   'thread_context_links',

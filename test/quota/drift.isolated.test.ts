@@ -49,7 +49,7 @@ describe('the stored bytes of a company', () => {
     await company.call('POST', '/clients', { company_name: 'New' })
     const before = await readStored(company.id)
     await sql('UPDATE companies SET recounted_at = 9e15')
-    await sql('UPDATE companies SET recounted_at = NULL, stored_bytes = 5, audit_counted = 0 WHERE id = ?', company.id)
+    await sql('UPDATE companies SET recounted_at = NULL, stored_bytes = 5 WHERE id = ?', company.id)
     await sql('UPDATE companies SET recounted_at = ?, stored_bytes = 5 WHERE id = ?', START_MS, other.id)
     await recountDaily(openDatabase(env.DB), START_MS + 86_000_000)
     expect(await readStored(company.id)).toEqual(before)

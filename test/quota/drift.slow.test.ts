@@ -1,9 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
-import { CHANGE_BYTES } from '../../src/kernel/db/stored-bytes.ts'
 import { migrate, sql } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
-import { mintPair, readStored } from './support.ts'
+import { mintPair, readRowBytes, readStored } from './support.ts'
 import { Work } from './work.ts'
 
 beforeAll(migrate)
@@ -35,8 +34,7 @@ it(`does not drift in ${WRITES.toLocaleString('en')} random writes of two compan
     for (const { companyId } of works) {
       const stored = await readStored(companyId)
       expect(stored.counted - stored.real, `drift after ${writes} writes`).toBe(0)
-      const [feed] = await sql<{ n: number }>('SELECT count(*) AS n FROM changes WHERE company_id = ?', companyId)
-      counted += stored.counted + CHANGE_BYTES * (feed?.n ?? 0)
+      counted += stored.counted + (await readRowBytes(companyId))
     }
     const real = (await sizeBytes()) - empty
     console.log(`${writes} writes: drift 0 bytes; ${counted} counted, ${real} of the database`)

@@ -2,14 +2,13 @@ import { applyD1Migrations } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
 import { runWrite, runWrites } from '../../src/kernel/db/idempotency.ts'
-import { CHANGE_BYTES } from '../../src/kernel/db/stored-bytes.ts'
 import { creationOf as createClient } from '../../src/resources/clients/queries.ts'
 import { replacementOf as putContext } from '../../src/resources/mail/context-queries.ts'
 import { creationOf as createOrder } from '../../src/resources/orders/creation-queries.ts'
 import { replacementOf as putLines } from '../../src/resources/orders/write-queries.ts'
-import { sql, type TestCompany } from '../support/app.ts'
+import type { TestCompany } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
-import { mintPair, readStored } from './support.ts'
+import { mintPair, readRowBytes, readStored } from './support.ts'
 import { contextOf, textOf } from './work.ts'
 
 /*
@@ -29,10 +28,9 @@ beforeAll(async () => {
 const sizeBytes = async () => (await env.DB.prepare('SELECT 1').run()).meta.size_after
 
 async function countedBytes(): Promise<number> {
-  const sums = [pair.other, pair.company].map(async ({ id }) => {
-    const [feed] = await sql<{ n: number }>('SELECT count(*) AS n FROM changes WHERE company_id = ?', id)
-    return (await readStored(id)).counted + CHANGE_BYTES * (feed?.n ?? 0)
-  })
+  const sums = [pair.other, pair.company].map(
+    async ({ id }) => (await readStored(id)).counted + (await readRowBytes(id)),
+  )
   return (await Promise.all(sums)).reduce((sum, bytes) => sum + bytes, 0)
 }
 

@@ -1,4 +1,4 @@
-import { STORED_BYTES } from '../../src/kernel/db/stored-bytes.ts'
+import { BYTES_A_ROW, STORED_BYTES } from '../../src/kernel/db/stored-bytes.ts'
 import { type Home, homeOf, mintCompany, sql, sqlIn, type TestCompany } from '../support/app.ts'
 
 /** A company that is not the first of its database, with a look-alike before it. */
@@ -10,8 +10,7 @@ export async function mintPair(): Promise<{ other: TestCompany; company: TestCom
 /** What the company's row says, and the same counted from the rows that it is the sum of. */
 export async function readStored(companyId: number, home: Home = homeOf(companyId)) {
   const sums = Object.keys(STORED_BYTES).map((table) => {
-    const isCounted = table === 'audit_log' ? 'AND id <= (SELECT audit_counted FROM companies WHERE id = ?1)' : ''
-    return `(SELECT coalesce(sum(stored_bytes), 0) FROM ${table} WHERE company_id = ?1 ${isCounted})`
+    return `(SELECT coalesce(sum(stored_bytes), 0) FROM ${table} WHERE company_id = ?1)`
   })
   const [row] = await sqlIn<{ counted: number; real: number }>(
     home,
@@ -19,6 +18,16 @@ export async function readStored(companyId: number, home: Home = homeOf(companyI
     companyId,
   )
   return row ?? { counted: -1, real: -2 }
+}
+
+/** The bytes of rows that are counted by their first and their last. */
+export async function readRowBytes(companyId: number): Promise<number> {
+  const [row] = await sql<Record<string, number>>(
+    `SELECT (SELECT count(*) FROM changes WHERE company_id = ?1) AS changes,
+      (SELECT count(*) FROM audit_log WHERE company_id = ?1) AS audit_log`,
+    companyId,
+  )
+  return Object.entries(BYTES_A_ROW).reduce((sum, [table, bytes]) => sum + bytes * (row?.[table] ?? 0), 0)
 }
 
 /** Makes the company's quota smaller than what it stores by now. */

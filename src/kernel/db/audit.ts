@@ -16,8 +16,8 @@ export interface Administrator {
   now: number
 }
 
-/** A change that a token repeats on the same entity within this time is recorded once. */
-const AUDIT_INTERVAL_MS = 60_000
+/** A change is not recorded if the same token made it on the same entity within this time, among the last entries. */
+const REPEATED = { withinMs: 60_000, entries: 20 }
 
 /** Names the token, the request and the time of a change. */
 export function actorOf({ companyId, token, requestId, now }: WriteContext) {
@@ -39,12 +39,15 @@ export function auditEntry(
   // D1 binds numbers as floating-point, whose text would end in `.0`.
   const entity = sql`(SELECT CASE typeof(value) WHEN 'real' THEN CAST(value AS INTEGER) ELSE value END AS id
     FROM (SELECT ${entityId} AS value)) AS entity`
-  const isRecorded = sql`EXISTS (SELECT 1 FROM audit_log WHERE company_id = ${companyId} AND entity_id = entity.id
-    AND action = ${action} AND token_id = ${tokenId} AND at > ${now} - ${sql.raw(String(AUDIT_INTERVAL_MS))})`
+  const ofCompany = sql`FROM audit_log WHERE company_id = ${companyId}`
+  const newest = sql`(SELECT * ${ofCompany} ORDER BY id DESC LIMIT ${sql.raw(String(REPEATED.entries))})`
+  const isRecorded = sql`EXISTS (SELECT 1 FROM ${newest} WHERE entity_id = entity.id
+    AND action = ${action} AND token_id = ${tokenId} AND at > ${now} - ${sql.raw(String(REPEATED.withinMs))})`
   return insertRow(
     auditLog,
     {
       company_id: companyId,
+      id: sql`1 + coalesce((SELECT max(id) ${ofCompany}), (SELECT audit_expired FROM companies WHERE id = ${companyId}))`,
       token_id: tokenId,
       request_id: requestId,
       action: sql`${action}`,

@@ -17,10 +17,7 @@ interface Prepared {
 
 type Value = string | number | boolean | null
 
-/**
- * Stands for the value `slot`, the company's in the full-text tables of its database: the database binds it, since a moved
- * company may have another one. No company has this slot.
- */
+/** Stands for the company's slot in the full-text tables of its database, which binds it: a moved company may have another. */
 export const OWN_SLOT = -1
 
 /** Placeholders for values that are bound later, by name. */
@@ -37,9 +34,9 @@ export interface Filled<Result> {
   readonly _?: { readonly result: Result }
 }
 
-type FilledBatch<T extends readonly Query[]> = { -readonly [K in keyof T]: Filled<T[K]['_']['result']> }
-
-type FilledNamed<T extends Record<string, Query>> = { -readonly [K in keyof T]: Filled<T[K]['_']['result']> }
+type AllFilled<T extends readonly Query[] | Record<string, Query>> = {
+  -readonly [K in keyof T]: T[K] extends Query ? Filled<T[K]['_']['result']> : never
+}
 
 type Statement = Query | Filled<unknown>
 export type Statements = readonly [Statement, ...Statement[]]
@@ -79,7 +76,7 @@ const MAX_TEXTS = 200
  */
 export function prepareNamed<P extends Placeholders<never>, const T extends Record<string, Query>>(
   build: (placeholders: P) => T,
-): (values: ValuesOf<P>) => FilledNamed<T> {
+): (values: ValuesOf<P>) => AllFilled<T> {
   const texts = new LruCache<string, [name: string, Prepared][]>({ maxWeight: MAX_TEXTS })
   return (values: Record<string, Value | undefined>) => {
     const names = Object.keys(values).filter((name) => values[name] !== undefined)
@@ -90,16 +87,16 @@ export function prepareNamed<P extends Placeholders<never>, const T extends Reco
       named = Object.entries(build(placeholders)).map(([name, query]) => [name, query.prepare()])
       texts.set(shape, named)
     }
-    return Object.fromEntries(named.map(([name, prepared]) => [name, { prepared, values }])) as FilledNamed<T>
+    return Object.fromEntries(named.map(([name, prepared]) => [name, { prepared, values }])) as AllFilled<T>
   }
 }
 
 /** {@link prepareNamed} of a batch whose statements have no names. */
 export function prepareBatch<P extends Placeholders<never>, const T extends readonly [Query, ...Query[]]>(
   build: (placeholders: P) => T,
-): (values: ValuesOf<P>) => FilledBatch<T> {
+): (values: ValuesOf<P>) => AllFilled<T> {
   const named = prepareNamed((placeholders: P) => ({ ...build(placeholders) }) as unknown as Record<string, Query>)
-  return (values) => Object.values(named(values)) as FilledBatch<T>
+  return (values) => Object.values(named(values)) as AllFilled<T>
 }
 
 /** {@link prepareBatch} of one statement. */
@@ -151,16 +148,8 @@ export interface DatabaseUse {
 }
 
 export function startUse(): DatabaseUse {
-  return {
-    rowsRead: 0,
-    rowsWritten: 0,
-    openWrites: 0,
-    durationMs: 0,
-    slow: 0,
-    sizeBytes: 0,
-    region: undefined,
-    isPrimary: undefined,
-  }
+  const none = { rowsRead: 0, rowsWritten: 0, openWrites: 0, durationMs: 0, slow: 0, sizeBytes: 0 }
+  return { ...none, region: undefined, isPrimary: undefined }
 }
 
 /** Ten times as long as the dearest request of the budgets takes; one database runs one statement at a time. */

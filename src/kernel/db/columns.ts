@@ -104,24 +104,18 @@ type RowValues<T extends SQLiteTable> = {
 }
 
 /**
- * The `SELECT` of an `INSERT … SELECT`, its values in the order of the table's columns; values that are no columns are
- * ignored.
+ * An `INSERT … SELECT` of at most one row. Values that are no columns are ignored.
  *
  * @param rest of the statement after the values, such as `WHERE …`
  */
-function selectRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL): SQL {
+export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL) {
   const named = new Map<string, unknown>(Object.entries(values))
   const columns = Object.entries<SQLiteColumn>(getTableColumns(table)).filter(([, column]) => !column.generated)
   const selected = columns.map(([name, column]) => {
     const value = named.get(name)
     return sql`${value === undefined ? sql.param(column.default ?? null, column) : value}`
   })
-  return sql`SELECT ${sql.join(selected, sql`, `)} ${rest}`
-}
-
-/** An `INSERT … SELECT` of at most one row: see {@link selectRow}. */
-export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL) {
-  return orm.insert(table).select(selectRow(table, values, rest))
+  return orm.insert(table).select(sql`SELECT ${sql.join(selected, sql`, `)} ${rest}`)
 }
 
 /**

@@ -6,7 +6,7 @@ import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
 import { databaseMessage } from './failures.ts'
 import { FAILURES } from './guards.ts'
-import { checkQuota, countDeletion, quotaRefusal, uncount } from './quota.ts'
+import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
 
@@ -112,8 +112,8 @@ export async function runWrites<T, C extends WriteContext>(
     for (const [position, { build, needs = [], weight = 0 }] of plan.entries()) {
       if (done.has(position) || !needs.every((each) => done.has(each))) continue
       const item = { position, weight, build: (own: C) => build(own, outcomeOf) }
-      const error = errorOf(() => item.build(context))
-      if (error) refused.push({ position, at: 0, error })
+      const built = attempt(() => item.build(context))
+      if ('error' in built) refused.push({ position, at: 0, ...built })
       else ready.push(item)
     }
     const results = await runAll(context, ready, nextTime, context.idempotency)
@@ -133,12 +133,11 @@ export async function runWrites<T, C extends WriteContext>(
   })
 }
 
-function errorOf(work: () => unknown): ApiError | null {
+function attempt<T>(work: () => T): Result<T> {
   try {
-    work()
-    return null
+    return { value: work() }
   } catch (error) {
-    if (error instanceof ApiError) return error
+    if (error instanceof ApiError) return { error }
     throw error
   }
 }
@@ -165,10 +164,10 @@ async function runAll<T, C extends WriteContext>(
     if (key && (stored.size > 0 || hasReason(refusal, 'idempotency_key_in_use'))) {
       const open = items.filter(({ position }) => !stored.has(position))
       const repeated = items.flatMap(({ position, build }) => {
-        const { result, created_at: at } = stored.get(position) ?? {}
-        return at === undefined
-          ? []
-          : [{ position, at, isRepeated: true as const, ...readResult(build(context), result ?? null) }]
+        const found = stored.get(position)
+        if (!found) return []
+        const read = attempt(() => build(context).read(found.result))
+        return [{ position, at: found.created_at, isRepeated: true as const, ...read }]
       })
       return [...repeated, ...(await runAll(context, open, nextTime))]
     }
@@ -190,30 +189,20 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
   const named = writes.flatMap(({ statements }, index) =>
     Object.entries(statements).flatMap(([name, statement]) => (statement ? [{ index, name, statement }] : [])),
   )
-  const count = writes.every(({ isDeletion }) => isDeletion) ? countDeletion : checkQuota
-  const { companyId, tokenId, idempotencyKey } = writerOf(context)
-  const counted = count({ companyId, tokenId, now: at, idempotencyKey })
-  const statements = [...named.map(({ statement }) => statement), counted] as unknown as Statements
-  const results = (await run(statements)) as readonly { result: string | null }[][]
+  const own = named.map(({ statement }) => statement)
+  const isDeletion = writes.every((write) => write.isDeletion)
+  const statements = (isDeletion ? own : withinQuotas(context.companyId, own)) as unknown as Statements
+  const results = ((await run(statements)) as { result: string | null }[][]).slice(isDeletion ? 0 : 1)
   const rowsOf = (index: number, name: string) =>
     results[named.findIndex((each) => each.index === index && each.name === name)]
   const done = writes.map((write, index) => {
     const result = rowsOf(index, 'result')?.[0]?.result ?? null
-    return { position: items[index]?.position ?? 0, at, ...readResult(write, result) }
+    return { position: items[index]?.position ?? 0, at, ...attempt(() => write.read(result)) }
   })
   const hasEvent = writes.some((_, index) => (rowsOf(index, 'event') ?? []).length > 0)
   if (hasEvent) context.deliverAccounting()
   context.announceChange()
   return done
-}
-
-function readResult<T>(write: Write<T>, result: string | null): { value: T } | { error: ApiError } {
-  try {
-    return { value: write.read(result) }
-  } catch (error) {
-    if (error instanceof ApiError) return { error }
-    throw error
-  }
 }
 
 /** Maps a failed batch to the caller's error; null for a failure that is no refusal. */
@@ -240,7 +229,7 @@ const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'i
   const { position, result, fingerprint, created_at } = idempotencyKeys
   const isExpired = sql`${isKey} AND created_at <= ${p.expiredAt}`
   return [
-    uncount(idempotencyKeys, isExpired),
+    uncountResults(isExpired),
     orm.delete(idempotencyKeys).where(isExpired),
     orm.select({ position, result, fingerprint, created_at }).from(idempotencyKeys).where(isKey),
   ]

@@ -1,72 +1,64 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { ApiError } from '../http/errors.ts'
 import { describeBytes } from '../http/messages.ts'
-import { type Database, orm, type Placeholders, prepare } from './client.ts'
+import { type Database, type Filled, orm, type Placeholders, prepareBatch } from './client.ts'
 import { databaseMessage } from './failures.ts'
 import { isHere } from './placement.ts'
-import { auditLog, companies, type idempotencyKeys } from './schema.ts'
-import { CHANGE_BYTES, STORED_BYTES } from './stored-bytes.ts'
+import { companies, idempotencyKeys } from './schema.ts'
+import { BYTES_A_ROW, STORED_BYTES } from './stored-bytes.ts'
 import { named } from './tables.ts'
 
-// The storage quota of a company. Triggers count most tables in the transaction of a change; a table whose rows no request
-// updates or deletes has no trigger for that. Entries of the audit log and idempotent results are counted by one statement
-// at the end of each batch of the API, which checks the quota as well.
+// The storage quotas of a company. Triggers count its rows in the transaction of a change; a table whose rows no request
+// updates or deletes has no trigger for that.
 
-const change = sql.raw(String(CHANGE_BYTES))
-
-/** The feed's bytes follow from its first and last sequence. */
-const feedBytes = sql`${change} * (companies.last_change - coalesce(
-  (SELECT min(sequence) - 1 FROM changes WHERE changes.company_id = companies.id), companies.last_change))`
-
-/** All that a company stores, but for its mail, in a statement on `companies`. */
-export const storedBytes = sql<number>`(companies.stored_bytes + ${feedBytes})`
-
-type Batch = Placeholders<'companyId' | 'tokenId' | 'now', 'idempotencyKey'>
-
-/** The error of SQLite names the quota. */
-const EXCEEDED = /storage_quota_exceeded (\d+)/
-
-/**
- * Counts what the batch has added to the audit log and to the idempotent results. `stored_bytes_checked` also has every
- * change of the feed: a batch that does not raise it is never refused.
- */
-function countBatch(p: Batch, kind: 'write' | 'deletion' | 'mail') {
-  const { companyId, tokenId, idempotencyKey: key, now } = p
-  const results = sql`UNION ALL SELECT 0, stored_bytes FROM idempotency_keys
-    WHERE company_id = ${companyId} AND token_id = ${tokenId} AND key = ${key} AND created_at = ${now}`
-  const added = sql`(SELECT coalesce(sum(bytes), 0) AS bytes, max(id) AS newest FROM (
-    SELECT audit_counted AS id, 0 AS bytes FROM companies WHERE id = ${companyId}
-    UNION ALL SELECT id, stored_bytes FROM audit_log INDEXED BY audit_log_company
-      WHERE company_id = ${companyId} AND id > (SELECT audit_counted FROM companies WHERE id = ${companyId})
-    ${key ? results : sql``})) AS added`
-  const counted = sql`companies.stored_bytes + added.bytes`
-  const measure = sql`(${counted} + ${change} * companies.last_change)`
-  const isOver = sql`companies.recounted_at IS NOT NULL AND ${measure} > companies.stored_bytes_checked
-    AND ${counted} + ${feedBytes} > companies.storage_quota_bytes`
-  const failure = sql`json_extract('{}', 'storage_quota_exceeded ' || companies.storage_quota_bytes)`
-  const isChanged = sql`companies.stored_bytes_checked <> ${measure}`
-  return orm
-    .update(companies)
-    .set({
-      stored_bytes: counted,
-      audit_counted: sql`added.newest`,
-      stored_bytes_checked: kind === 'deletion' ? measure : sql`iif(${isOver}, ${failure}, ${measure})`,
-      ...(kind === 'mail' && { mail_bytes_checked: sql`companies.mail_bytes` }),
-    })
-    .from(added)
-    .where(
-      sql`companies.id = ${companyId} AND (${isChanged}${kind === 'mail' ? sql` OR companies.mail_bytes_checked <> companies.mail_bytes` : sql``})`,
-    )
+const rowsIn = (table: keyof typeof BYTES_A_ROW, key: 'id' | 'sequence') => {
+  const end = (name: 'min' | 'max') =>
+    sql.raw(`(SELECT ${name}(${key}) FROM ${table} WHERE ${table}.company_id = companies.id)`)
+  return sql`${sql.raw(String(BYTES_A_ROW[table]))} * coalesce(1 + ${end('max')} - ${end('min')}, 0)`
 }
 
-/** The last statement of every batch of the API. It undoes a batch that raises what is stored above the quota. */
-export const checkQuota = prepare((p: Batch) => countBatch(p, 'write'))
-/** The same of a batch that deletes, which is never refused. */
-export const countDeletion = prepare((p: Batch) => countBatch(p, 'deletion'))
-/** {@link checkQuota} of a write of email threads: a trigger also undoes it when it raised `mail_bytes` above their quota. */
-export const checkMailQuotas = prepare((p: Batch) => countBatch(p, 'mail'))
+/** All that a company stores, but for its mail, in a statement on `companies`. */
+export const storedBytes = sql<number>`(companies.stored_bytes + ${rowsIn('changes', 'sequence')} + ${rowsIn('audit_log', 'id')})`
 
-/** 413 for a batch that {@link checkQuota} has undone; null for any other failure. */
+const isOverStorage = sql`(companies.recounted_at IS NOT NULL AND ${storedBytes} > companies.storage_quota_bytes)`
+const isOverMail = sql`(companies.mail_bytes > companies.mail_quota_bytes)`
+
+/** The errors of SQLite name the quota. */
+const EXCEEDED = /storage_quota_exceeded (\d+)/
+
+const quotaChecks = prepareBatch((p: Placeholders<'companyId'>) => {
+  const isCompany = sql`companies.id = ${p.companyId}`
+  const before = {
+    stored_bytes_checked: sql`iif(${isOverStorage}, ${storedBytes}, 0)`,
+    mail_bytes_checked: sql`iif(${isOverMail}, companies.mail_bytes, 0)`,
+  }
+  const isRaised = sql`${isOverStorage} AND ${storedBytes} > companies.stored_bytes_checked`
+  const isMailRaised = sql`${isOverMail} AND companies.mail_bytes > companies.mail_bytes_checked`
+  const failure = sql`json_extract('{}', iif(${isMailRaised}, 'mail quota exceeded',
+    'storage_quota_exceeded ' || companies.storage_quota_bytes))`
+  return [
+    orm
+      .update(companies)
+      .set(before)
+      .where(sql`${isCompany} AND (companies.stored_bytes_checked, companies.mail_bytes_checked)
+        <> (${before.stored_bytes_checked}, ${before.mail_bytes_checked})`),
+    orm
+      .select({ failure: sql`${failure}`.as('failure') })
+      .from(companies)
+      .where(sql`${isCompany} AND (${isRaised} OR ${isMailRaised})`),
+  ]
+})
+
+/**
+ * Puts the first and the last statement around those of a write: the write is undone if it raises what the company stores
+ * above a quota. They write no row unless the company is above one. A deletion is never refused, so it needs neither.
+ */
+export function withinQuotas<const T extends readonly Filled<unknown>[]>(companyId: number, statements: T) {
+  const [before, after] = quotaChecks({ companyId })
+  return [before, ...statements, after] as const
+}
+
+/** 413 for a batch undone by {@link withinQuotas}; null for any other failure. */
 export function quotaRefusal(error: unknown): ApiError | null {
   const [, quota] = EXCEEDED.exec(databaseMessage(error)) ?? []
   if (quota === undefined) return null
@@ -74,24 +66,15 @@ export function quotaRefusal(error: unknown): ApiError | null {
   return new ApiError('too_large', { message, details: { reason: 'storage_quota', limit_bytes: Number(quota) } })
 }
 
-/** Subtracts rows that the same batch removes next. */
-export function uncount(table: typeof auditLog | typeof idempotencyKeys, rows: SQL) {
-  const isCounted =
-    table === auditLog ? sql`id <= (SELECT audit_counted FROM companies AS c WHERE c.id = company_id)` : sql`true`
-  const removed = sql`(SELECT company_id, sum(stored_bytes) AS bytes FROM ${table}
-    WHERE ${rows} AND ${isCounted} GROUP BY company_id) AS removed`
-  const less = (name: 'stored_bytes' | 'stored_bytes_checked') => sql`companies.${named(name)} - removed.bytes`
+/** Subtracts idempotent results that the same batch removes next. */
+export function uncountResults(rows: SQL) {
   return orm
     .update(companies)
-    .set({ stored_bytes: less('stored_bytes'), stored_bytes_checked: less('stored_bytes_checked') })
-    .from(removed)
+    .set({ stored_bytes: sql`companies.stored_bytes - removed.bytes` })
+    .from(
+      sql`(SELECT company_id, sum(stored_bytes) AS bytes FROM ${idempotencyKeys} WHERE ${rows} GROUP BY company_id) AS removed`,
+    )
     .where(sql`companies.id = removed.company_id`)
-}
-
-/** An id of the audit log is given out again when the newest entries are removed: it would count as counted. */
-export function lowerAuditCounted() {
-  const newest = sql`coalesce((SELECT max(id) FROM audit_log WHERE company_id = companies.id), 0)`
-  return orm.update(companies).set({ audit_counted: newest }).where(sql`audit_counted > ${newest}`)
 }
 
 /** Recounts all rows of a company. */
@@ -102,13 +85,7 @@ export function recountOf(companyId: number, nowMs: number) {
   })
   return orm
     .update(companies)
-    .set({
-      stored_bytes: sql`counted.bytes`,
-      stored_bytes_checked: sql`counted.bytes + ${change} * companies.last_change`,
-      audit_counted: sql`coalesce((SELECT max(id) FROM audit_log WHERE company_id = ${companyId}), 0)`,
-      recounted_at: nowMs,
-    })
-    .from(sql`(SELECT ${sql.join(sums, sql` + `)} AS bytes) AS counted`)
+    .set({ stored_bytes: sql.join(sums, sql` + `), recounted_at: nowMs })
     .where(sql`companies.id = ${companyId}`)
 }
 

@@ -38,6 +38,9 @@ const version = () => integer().notNull().default(1)
 const stored = (table: keyof typeof STORED_BYTES) => integer().generatedAlwaysAs(sql.raw(STORED_BYTES[table]))
 const texts = (table: keyof typeof TEXT_BYTES) => integer().generatedAlwaysAs(sql.raw(TEXT_BYTES[table]))
 const counted = (table: keyof typeof TEXT_BYTES) => ({ text_bytes: texts(table), stored_bytes: stored(table) })
+/** Columns of text that may be null. */
+const nullable = <Name extends string>(...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, text()])) as Record<Name, ReturnType<typeof text>>
 const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
 
 export const companies = sqliteTable(
@@ -72,14 +75,14 @@ export const companies = sqliteTable(
     /** Stored bytes of email threads, counted by triggers, and their limit. */
     mail_bytes: integer().notNull().default(0),
     mail_quota_bytes: integer().notNull().default(2_147_483_648),
-    /** `mail_bytes` at the last check of the quota: a write that does not raise it is never refused. */
+    /** The bytes at the start of the last write, if above the quota; else 0. A write that does not raise them passes. */
     mail_bytes_checked: integer().notNull().default(0),
-    /** The same of all other rows but those of `changes`, see `quota.ts`; also counts changes where it was last checked. */
+    /** The same of all other rows but those of `changes` and `audit_log`: see `quota.ts`. */
     stored_bytes: integer().notNull().default(0),
     storage_quota_bytes: integer().notNull().default(2_147_483_648),
     stored_bytes_checked: integer().notNull().default(0),
-    /** The newest entry of the audit log that is counted in `stored_bytes`. */
-    audit_counted: integer().notNull().default(0),
+    /** The highest id of the audit log that has expired: ids are not assigned again. */
+    audit_expired: integer().notNull().default(0),
     /** When its rows were last recounted; null where they were never counted, and the quota does not apply yet. */
     recounted_at: integer().default(0),
     ...times(),
@@ -149,17 +152,10 @@ export const clients = sqliteTable(
   {
     ...companyKey(),
     company_name: text().notNull(),
-    first_name: text(),
-    last_name: text(),
-    email: text(),
-    website: text(),
-    phone: text(),
+    ...nullable('first_name', 'last_name', 'email', 'website', 'phone'),
     /** Folded fields for search and lookup (see `kernel/db/search.ts`): one each, so that a partial update sets its own. */
     company_name_key: text().notNull(),
-    first_name_key: text(),
-    last_name_key: text(),
-    email_key: text(),
-    phone_key: text(),
+    ...nullable('first_name_key', 'last_name_key', 'email_key', 'phone_key'),
     phone_digits: text().notNull().default(''),
     /** Separated by U+001F, which no folded text contains: a match never spans two fields. */
     search_text: text().generatedAlwaysAs(
@@ -181,13 +177,8 @@ export const clients = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
     index('clients_email').on(t.company_id, t.email_key, t.deleted, t.id),
-    index('clients_live').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
-    index('clients_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
-    index('clients_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
     index('clients_deleted').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
-    index('clients_deleted_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
-    index('clients_deleted_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
-    uniqueIndex('clients_external_id').on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
+    ...byTime('clients', t),
   ],
 )
 
@@ -197,9 +188,7 @@ export const orders = sqliteTable(
     ...companyKey(),
     title: text().notNull(),
     client_id: integer().notNull(),
-    description: text(),
-    start_date: text(),
-    deadline: text(),
+    ...nullable('description', 'start_date', 'deadline'),
     order_status_id: integer(),
     client_notes: text(),
     created_date: text().notNull(),
@@ -218,19 +207,13 @@ export const orders = sqliteTable(
     belongsTo([t.company_id, t.client_id], [clients.company_id, clients.id]),
     belongsTo([t.company_id, t.order_status_id], [orderStatuses.company_id, orderStatuses.id]),
     index('orders_live').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_of_client').on(t.company_id, t.client_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_of_client_status')
-      .on(t.company_id, t.client_id, t.order_status_id, t.created_date, t.id)
+    index('orders_of_client')
+      .on(t.company_id, t.client_id, t.created_date, t.id, t.order_status_id)
       .where(sql`${t.deleted} = 0`),
     index('orders_of_status').on(t.company_id, t.order_status_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_live_id').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
     index('orders_deleted').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 1`),
     index('orders_deleted_id').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
-    index('orders_deleted_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
-    index('orders_deleted_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
-    uniqueIndex('orders_external_id').on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
+    ...byTime('orders', t),
   ],
 )
 
@@ -278,11 +261,7 @@ export const invoiceItems = sqliteTable(
     quantity: real().notNull(),
     unit_price_cents: integer().notNull(),
     taxable: bool().notNull().default(true),
-    supplier: text(),
-    style: text(),
-    color: text(),
-    size: text(),
-    sku: text(),
+    ...nullable('supplier', 'style', 'color', 'size', 'sku'),
     position: integer().notNull().default(0),
     deleted: flag(),
     search_text: text().notNull(),
@@ -301,9 +280,7 @@ export const payments = sqliteTable(
     ...companyKey(),
     invoice_id: integer().notNull(),
     amount_cents: integer().notNull(),
-    method: text(),
-    paid_at: text(),
-    note: text(),
+    ...nullable('method', 'paid_at', 'note'),
     stored_bytes: stored('payments'),
   },
   (t) => [
@@ -356,15 +333,8 @@ export const threadContexts = sqliteTable(
   {
     company_id: companyId(),
     thread_id: text().notNull(),
-    legacy_thread_id: text(),
-    sender_email: text(),
-    client_id: text(),
-    client_data: text(),
-    clients_data: text(),
-    orders_data: text(),
-    selected_order_id: text(),
-    participant_emails: text(),
-    participants_data: text(),
+    ...nullable('legacy_thread_id', 'sender_email', 'client_id', 'client_data', 'clients_data', 'orders_data'),
+    ...nullable('selected_order_id', 'participant_emails', 'participants_data'),
     fetched_at: integer().notNull(),
     updated_at: integer().notNull(),
     version: version(),
@@ -407,10 +377,7 @@ export const emailThreads = sqliteTable(
     company_id: companyId(),
     account_email: text().notNull(),
     legacy_thread_id: text().notNull(),
-    mail_thread_id: text(),
-    subject: text(),
-    snippet: text(),
-    mail_history_id: text(),
+    ...nullable('mail_thread_id', 'subject', 'snippet', 'mail_history_id'),
     /** Bytes of the four texts and of the content in this row. */
     text_bytes: integer().generatedAlwaysAs(
       sql`coalesce(octet_length(mail_thread_id), 0) + coalesce(octet_length(subject), 0) + coalesce(octet_length(snippet), 0) + coalesce(octet_length(mail_history_id), 0) + coalesce(octet_length(content), 0)`,
@@ -515,7 +482,7 @@ export const accountingConnections = sqliteTable('accounting_connections', {
 export const accountingOutbox = sqliteTable(
   'accounting_outbox',
   {
-    id: integer().primaryKey({ autoIncrement: true }),
+    id: integer().primaryKey(),
     company_id: companyId(),
     order_id: integer().notNull(),
     /** The operation of the change; once sent, that of the request body. */
@@ -528,9 +495,7 @@ export const accountingOutbox = sqliteTable(
     stale_attempts: integer().notNull().default(0),
     next_attempt_at: integer().notNull(),
     /** The request id and body (JSON) as first sent: a retry repeats both exactly. Only of `sent` rows. */
-    request_id: text(),
-    request_body: text(),
-    last_error: text(),
+    ...nullable('request_id', 'request_body', 'last_error'),
     ...times(),
     /** Its id in the database from which it was moved, since ids are shared by all companies; else null. */
     source_id: integer(),
@@ -569,24 +534,20 @@ export const accountingLinks = sqliteTable(
   ],
 )
 
-/** Who changed what with which token, without values, for 90 days: at most one row a minute for the same change. */
+/** Who changed what with which token, without values, for 90 days. Repetitions within a minute are not recorded. */
 export const auditLog = sqliteTable(
   'audit_log',
   {
-    id: integer().primaryKey(),
     company_id: companyId(),
+    /** Ascends by 1 within the company. */
+    id: integer().notNull(),
     token_id: integer().notNull(),
     request_id: text().notNull(),
     action: text().notNull(),
     entity_id: text().notNull(),
     at: integer().notNull(),
-    stored_bytes: stored('audit_log'),
   },
-  (t) => [
-    index('audit_log_of_entity').on(t.company_id, t.entity_id, t.action, t.token_id, t.at),
-    index('audit_log_company').on(t.company_id, t.id),
-    index('audit_log_at').on(t.at),
-  ],
+  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
 )
 
 /** Who administers a company. */
@@ -659,7 +620,7 @@ export const changes = sqliteTable(
     old_status_id: integer(),
     new_status_id: integer(),
   },
-  (t) => [primaryKey({ columns: [t.company_id, t.sequence] }), index('changes_at').on(t.at)],
+  (t) => [primaryKey({ columns: [t.company_id, t.sequence] })],
 )
 
 /** The results of requests with an `Idempotency-Key`, for 24 hours; several of one request by position. */
@@ -677,10 +638,7 @@ export const idempotencyKeys = sqliteTable(
     created_at: integer().notNull(),
     ...counted('idempotency_keys'),
   },
-  (t) => [
-    primaryKey({ columns: [t.company_id, t.token_id, t.key, t.position] }),
-    index('idempotency_keys_created').on(t.created_at),
-  ],
+  (t) => [primaryKey({ columns: [t.company_id, t.token_id, t.key, t.position] })],
 )
 
 /** Where a company's changes are delivered. */
@@ -763,12 +721,24 @@ export const companyGuards = sqliteTable(
     /** Where the data is, or is copied to, and its slot there. */
     destination: text().notNull(),
     slot: integer().notNull(),
-    /** The highest id of the source's audit log that is copied into this database. */
-    audit_id: integer().notNull().default(0),
     read_only_at: integer(),
   },
   (t) => [check('company_guards_state', sql`${t.state} IN ('copying', 'read_only', 'moved', 'writable')`)],
 )
+
+type Listed = Record<'company_id' | 'id' | 'created_at' | 'updated_at' | 'deleted' | 'external_id', SQLiteColumn>
+
+/** The indexes of lists in an order of time, of live and of deleted rows, and by the caller's own id. */
+function byTime(table: 'clients' | 'orders', t: Listed) {
+  const isOf = { live: sql`${t.deleted} = 0`, deleted: sql`${t.deleted} = 1` }
+  return [
+    ...(['live', 'deleted'] as const).flatMap((kind) => [
+      index(`${table}_${kind}_created`).on(t.company_id, t.created_at, t.id).where(isOf[kind]),
+      index(`${table}_${kind}_updated`).on(t.company_id, t.updated_at, t.id).where(isOf[kind]),
+    ]),
+    uniqueIndex(`${table}_external_id`).on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
+  ]
+}
 
 /** A composite foreign key without `ON DELETE`: nothing is deleted by cascade. */
 function belongsTo(columns: [SQLiteColumn, SQLiteColumn], foreignColumns: [SQLiteColumn, SQLiteColumn]) {

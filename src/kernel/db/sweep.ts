@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { type Database, openDatabase, orm, startUse } from './client.ts'
 import { isHere, isSettled } from './placement.ts'
-import { lowerAuditCounted, storedBytes, uncount } from './quota.ts'
+import { storedBytes, uncountResults } from './quota.ts'
 import {
   accountingOutbox,
   adminLog,
@@ -17,7 +17,7 @@ import {
 // The work of the cron trigger: no other code reads a whole database, across companies.
 
 const DAY_MS = 86_400_000
-const CHANGES_TTL_MS = 31 * DAY_MS
+const DAYS = { admin_log: 400, audit_log: 90, changes: 31, accounting_outbox: 7 }
 
 /** How long a response can be repeated. */
 export const IDEMPOTENCY_TTL_MS = DAY_MS
@@ -117,31 +117,54 @@ export async function readGauges(binding: D1Database, nowMs: number) {
 }
 
 /**
+ * Selects each company's oldest rows of a table whose `key` ascends without gaps: no index by time is needed. It reads
+ * one row more than it selects of each company.
+ */
+function oldestBefore(table: 'audit_log' | 'changes', key: 'id' | 'sequence', nowMs: number) {
+  const [name, column] = [sql.raw(table), sql.raw(key)]
+  const isOld = sql`r.at < ${nowMs - DAYS[table] * DAY_MS}`
+  return sql`WITH RECURSIVE old(company_id, key) AS (
+    SELECT c.id, r.${column} FROM companies AS c JOIN ${name} AS r ON r.company_id = c.id
+        AND r.${column} = (SELECT min(${column}) FROM ${name} WHERE company_id = c.id)
+      WHERE ${isOld} AND ${isSettled(sql`c.id`)}
+    UNION ALL SELECT r.company_id, r.${column} FROM old JOIN ${name} AS r
+      ON r.company_id = old.company_id AND r.${column} = old.key + 1 WHERE ${isOld}
+    LIMIT ${CHUNK_ROWS}) SELECT company_id, key FROM old`
+}
+
+/**
  * Removes entries of administrators after 400 days, audit rows after 90, changes after 31, delivered accounting events
  * after 7, and results of idempotent requests after one.
  */
 export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
   const orm = drizzle(binding)
-  const ofSettled = isSettled(sql`company_id`)
-  const audit = sql`id IN (SELECT id FROM audit_log
-    WHERE at < ${nowMs - 90 * DAY_MS} AND ${ofSettled} ORDER BY at LIMIT ${CHUNK_ROWS})`
-  const delivered = sql`id IN (SELECT id FROM accounting_outbox
-    WHERE state = 'done' AND updated_at < ${nowMs - 7 * DAY_MS} AND ${ofSettled} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`
-  const old = sql`(company_id, sequence) IN (SELECT company_id, sequence FROM changes
-    WHERE at < ${nowMs - CHANGES_TTL_MS} AND ${ofSettled} ORDER BY at LIMIT ${CHUNK_ROWS})`
-  const keys = sql`rowid IN (SELECT rowid FROM idempotency_keys
-    WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS} AND ${ofSettled} ORDER BY created_at LIMIT ${CHUNK_ROWS})`
-  const entries = sql`id IN (SELECT id FROM admin_log WHERE at < ${nowMs - 400 * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
-  await removeInChunks(() => orm.delete(adminLog).where(entries), CHUNK_ROWS)
   const db = openDatabase(binding)
+  const ofSettled = isSettled(sql`company_id`)
+  const delivered = sql`id IN (SELECT id FROM accounting_outbox WHERE state = 'done'
+    AND updated_at < ${nowMs - DAYS.accounting_outbox * DAY_MS} AND ${ofSettled} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`
+  // Rows are in the order of their creation, but for those that were moved here.
+  const keys = sql`rowid IN (SELECT rowid FROM (SELECT rowid, company_id, created_at FROM idempotency_keys ORDER BY rowid LIMIT ${CHUNK_ROWS})
+    WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS} AND ${ofSettled})`
+  const entries = sql`id IN (SELECT id FROM admin_log
+    WHERE at < ${nowMs - DAYS.admin_log * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
+  await removeInChunks(() => orm.delete(adminLog).where(entries), CHUNK_ROWS)
+  const oldEntries = oldestBefore('audit_log', 'id', nowMs)
   const removeAudit = async () => {
-    const remove = orm.delete(auditLog).where(audit)
-    return (await db.writeIdempotent([uncount(auditLog, audit), remove, lowerAuditCounted()]))[1]
+    const [, removed] = await db.writeIdempotent([
+      orm
+        .update(companies)
+        .set({ audit_expired: sql`expired.last` })
+        .from(sql`(SELECT company_id, max(key) AS last FROM (${oldEntries}) GROUP BY company_id) AS expired`)
+        .where(sql`companies.id = expired.company_id`),
+      orm.delete(auditLog).where(sql`(company_id, id) IN (${oldEntries})`),
+    ])
+    return removed
   }
   await removeInChunks(removeAudit, CHUNK_ROWS)
-  await removeInChunks(() => orm.delete(changes).where(old), CHUNK_ROWS)
+  const oldChanges = sql`(company_id, sequence) IN (${oldestBefore('changes', 'sequence', nowMs)})`
+  await removeInChunks(() => orm.delete(changes).where(oldChanges), CHUNK_ROWS)
   const removeKeys = async () =>
-    (await db.writeIdempotent([uncount(idempotencyKeys, keys), orm.delete(idempotencyKeys).where(keys)]))[1]
+    (await db.writeIdempotent([uncountResults(keys), orm.delete(idempotencyKeys).where(keys)]))[1]
   await removeInChunks(removeKeys, CHUNK_ROWS)
   await removeInChunks(() => orm.delete(accountingOutbox).where(delivered), CHUNK_ROWS)
 }

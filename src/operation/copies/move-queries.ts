@@ -153,24 +153,6 @@ function clearUnique(companyId: number, { table, unique }: Copied, rows: readonl
   return [statement(text, companyId, JSON.stringify(taken))]
 }
 
-/** Copies entries of the audit log after the last copied one; they get new ids. */
-export async function appendAudit(context: CompanyContext, rows: readonly Row[]): Promise<void> {
-  const { companyId } = context
-  const last = rows.at(-1)
-  if (!last) return
-  const names = ['token_id', 'request_id', 'action', 'entity_id', 'at']
-  const read = names.map((name) => `e.value ->> '$.${name}'`).join(', ')
-  await writeMoved(context, [
-    statement(
-      `INSERT INTO audit_log (company_id, ${names.join(', ')}) SELECT ?2, ${read} FROM json_each(?1) AS e
-        WHERE e.value ->> '$.id' > (SELECT audit_id FROM company_guards WHERE company_id = ?2) ORDER BY e.key`,
-      JSON.stringify(rows),
-      companyId,
-    ),
-    statement('UPDATE company_guards SET audit_id = ?1 WHERE company_id = ?2', Number(last.id), companyId),
-  ])
-}
-
 /** Removes the rows with these keys from the destination. */
 export async function removeKeys(context: CompanyContext, plan: Copied, keys: readonly Key[]): Promise<void> {
   if (keys.length === 0) return
@@ -178,11 +160,8 @@ export async function removeKeys(context: CompanyContext, plan: Copied, keys: re
 }
 
 /** Finds the last copied row of a table with appended rows. */
-export async function findLastCopied({ companyId, db }: CompanyContext, { table }: Copied): Promise<number> {
-  const last =
-    table === 'changes'
-      ? 'SELECT max(sequence) AS last FROM changes WHERE company_id = ?'
-      : 'SELECT audit_id AS last FROM company_guards WHERE company_id = ?'
+export async function findLastCopied({ companyId, db }: CompanyContext, { table, key }: Copied): Promise<number> {
+  const last = `SELECT max(${key}) AS last FROM ${table} WHERE company_id = ?`
   const [[row]] = await db.read([statement<{ last: number | null }>(last, companyId)])
   return row?.last ?? 0
 }

@@ -3,7 +3,6 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'
 import type { Line, Row, Value } from './format.ts'
 import {
-  appendAudit,
   type Copied,
   findLastCopied,
   isAmong,
@@ -50,8 +49,7 @@ const atDestination = (plan: TablePlan): TablePlan =>
 export async function copyPage({ from, to }: Ends, plan: TablePlan, after: Key | null) {
   const { lines, next } = await readTable(from, plan, after)
   const rows = lines.map(({ row }) => row)
-  if (plan.table === 'audit_log') await appendAudit(to, rows)
-  else await putRows(to, plan, rows)
+  await putRows(to, plan, rows)
   let count = rows.length
   for (const part of plan.feed?.parts ?? []) {
     for await (const lines of readParts(from, plan, part, idsOf(rows))) {

@@ -42,7 +42,7 @@ export async function setGuard(
   { companyId, db }: CompanyContext,
   guard: { state: 'copying' | 'moved'; destination: string; slot: number },
 ): Promise<void> {
-  const row = { ...guard, company_id: companyId, audit_id: 0, read_only_at: null }
+  const row = { ...guard, company_id: companyId, read_only_at: null }
   const insert = orm.insert(companyGuards).values(row)
   await db.writeIdempotent([insert.onConflictDoUpdate({ target: companyGuards.company_id, set: row })])
 }
@@ -72,7 +72,7 @@ export async function prepareDestination(
   const times = { created_at: Number(company.created_at), updated_at: Number(company.updated_at) }
   const values = { id: companyId, name: String(company.name), suspended: true, deliveries_paused: true, ...times }
   const set = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, last_change: COPY_CHANGES }
-  const place = { ...set, stored_bytes: 0, audit_counted: 0, recounted_at: 0, slot: freeSlot(slot) }
+  const place = { ...set, stored_bytes: 0, recounted_at: 0, slot: freeSlot(slot) }
   const isCompany = sql`id = ${companyId}`
   const [, , [row]] = await db.writeIdempotent([
     orm
@@ -131,7 +131,7 @@ export async function readEnds({ companyId, db }: CompanyContext, nowMs: number)
 }
 
 /** Columns of `companies` with values of one database. */
-const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot', 'mail_quota_bytes', 'audit_counted']
+const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot']
 
 /** Completes the company's row in its new database, which accepts writes from now on. Nothing refers to it yet. */
 export async function openDestination({ companyId, db }: CompanyContext, company: Row): Promise<void> {
@@ -140,14 +140,7 @@ export async function openDestination({ companyId, db }: CompanyContext, company
   const values = names.map((name) => company[name] ?? null)
   await db.writeIdempotent([
     statement("UPDATE company_guards SET state = 'writable' WHERE company_id = ?", companyId),
-    // Rows already stored must pass the quota.
-    statement(`UPDATE companies SET mail_quota_bytes = ${2 ** 50} WHERE id = ?`, companyId),
     statement(`UPDATE companies SET ${set.join(', ')} WHERE id = ?`, ...values, companyId),
-    statement(
-      `UPDATE companies SET mail_quota_bytes = ?2,
-          audit_counted = coalesce((SELECT max(id) FROM audit_log WHERE company_id = ?1), 0) WHERE id = ?1`,
-      ...[companyId, company.mail_quota_bytes ?? null],
-    ),
   ])
 }
 

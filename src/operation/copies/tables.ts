@@ -133,7 +133,7 @@ export const TABLES: readonly TablePlan[] = [
   { ...whole('catalog_items', 'id'), stamp: 'version' },
   whole('webhook_endpoints', 'id'),
   whole('imports', 'hash'),
-  { name: 'audit_log', table: 'audit_log', key: ['id'], rows: 'appended', sharedId: 'new' },
+  { name: 'audit_log', table: 'audit_log', key: ['id'], rows: 'appended' },
   { name: 'admin_log', table: 'admin_log', key: ['id'], rows: 'appended', sharedId: 'new' },
 ]
 

@@ -5,7 +5,7 @@ import { orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/c
 import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'
-import { checkMailQuotas, quotaRefusal } from '../../kernel/db/quota.ts'
+import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { companies, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { ApiError } from '../../kernel/http/errors.ts'
@@ -64,8 +64,8 @@ const touch = prepare((p: Write) =>
 export async function touchThread(context: RequestContext, values: ThreadWrite) {
   const known = knownHashes.get(`${values.companyId}/${values.legacyThreadId}`)?.get(values.accountEmail)
   if (known !== values.content_hash) return undefined
-  const [[row]] = await context.db
-    .writeIdempotent([touch(values), checkMailQuotas(batchOf(values))])
+  const [, [row]] = await context.db
+    .writeIdempotent(withinQuotas(values.companyId, [touch(values)]))
     .catch(refuse(context))
   if (row) context.announceChange()
   return row
@@ -111,12 +111,13 @@ const written = (p: Placeholders<Key>) =>
  * @throws ApiError 413 when the company would exceed a quota, 503 when the object is lost; nothing is changed then
  */
 export async function writeThread(context: RequestContext, values: ThreadWrite, stored: string | StoredObject) {
-  const [, [row]] = await context.db
-    .writeIdempotent([
-      ...replaceThread(typeof stored === 'string' ? { ...values, content: stored } : values),
-      ...(typeof stored === 'string' ? [] : nameWritten(values)),
-      checkMailQuotas(batchOf(values)),
-    ])
+  const [, , [row]] = await context.db
+    .writeIdempotent(
+      withinQuotas(values.companyId, [
+        ...replaceThread(typeof stored === 'string' ? { ...values, content: stored } : values),
+        ...(typeof stored === 'string' ? [] : nameWritten(values)),
+      ]),
+    )
     .catch(refuse(context))
   if (!row) throw new Error('An upsert returned no row.')
   rememberHash(row)
@@ -176,7 +177,6 @@ function refuse({ db, companyId }: RequestContext) {
 }
 
 /** Identifies the batch for the check of quotas. */
-const batchOf = ({ companyId, tokenId, now }: ThreadWrite) => ({ companyId, tokenId, now })
 
 /** The sent columns, and those that every write sets. */
 function sentColumns(p: Write) {

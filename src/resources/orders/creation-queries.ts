@@ -61,10 +61,8 @@ function invoiceValues(p: Placeholders<'companyId', Column>) {
 function insertions(p: Creation, external_id: Placeholder | undefined, isAbsent: SQL, isNew: SQL) {
   const { companyId } = p
   const fromCounters = (when: SQL) => sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${when}`
-  const numbered = { last_invoice_number: sql`${companies.last_invoice_number} + 1` }
-  const number = sql`CAST(last_invoice_number AS TEXT)`
-  const number_key = sql`CAST(last_invoice_number + 1 AS TEXT)`
-  const values = { ...p, number_key, company_id: companyId, created_at: p.now, updated_at: p.now }
+  const number = sql`CAST(last_invoice_number + 1 AS TEXT)`
+  const values = { ...p, number_key: number, company_id: companyId, created_at: p.now, updated_at: p.now }
   const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
     WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
   const order = { order_status_id: defaultStatus, ...values, external_id, id: sql`last_order_id + 1` }
@@ -77,7 +75,6 @@ function insertions(p: Creation, external_id: Placeholder | undefined, isAbsent:
   }
   return {
     order: insertRow(orders, order, fromCounters(isAbsent)),
-    numbers: orm.update(companies).set(numbered).where(sql`${companies.id} = ${companyId} AND ${isNew}`),
     invoice: insertRow(invoices, invoice, fromCounters(isNew)),
   }
 }
@@ -140,7 +137,7 @@ const replacement = prepareNamed((p: Creation & Record<'externalId', Placeholder
   const changes = { ...sent, updated_at: p.now, deleted: sql`0` }
   // An order that was there has a higher version by then.
   const isNew = sql`${isValid} AND EXISTS (SELECT 1 FROM orders WHERE ${isExternal} AND version = 1)`
-  const { order, numbers, invoice } = insertions(
+  const { order, invoice } = insertions(
     p,
     p.externalId,
     sql`${isValid} AND NOT EXISTS (SELECT 1 FROM orders WHERE ${isExternal})`,
@@ -158,7 +155,7 @@ const replacement = prepareNamed((p: Creation & Record<'externalId', Placeholder
       .update(orders)
       .set(assignments(orders, { ...changes, version: NEXT_VERSION }))
       .where(sql`${isExternal} AND ${isValid}`),
-    ...{ order, numbers, invoice },
+    ...{ order, invoice },
     ...(p.items && lineStatements(owner, linesByOrder(p.items, owner), isValid)),
     ...(p.payments && paymentStatements(owner, p.payments, isValid)),
     // The delivery creates what the accounting system does not have.

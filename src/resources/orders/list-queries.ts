@@ -83,6 +83,9 @@ const statements = perVariant((variant: Variant) => ({
   }),
 }))
 
+/** The name of the primary key. */
+const BY_ID = 'sqlite_autoindex_orders_1'
+
 function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): List {
   const order = orderOf(sort)
   const isNewestFirst = order.column === 'created_date'
@@ -92,8 +95,10 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
   const hasStatus = statusCondition(p, isTotal)
   const search = p.text && { hits: (limit: SQL) => hitsOf(p, limit), condition: hasText(p.text) }
   const isOfClient = (flag: Flag) => flag === 0 && p.client_id
-  const indexOf = (flag: Flag, column: Sort['column']) =>
-    `orders_${flag ? 'deleted' : 'live'}${column === 'created_date' ? '' : `_${column.replace('_at', '')}`}`
+  const indexOf = (flag: Flag, column: Sort['column']) => {
+    if (column === 'id' && flag === 0) return BY_ID
+    return `orders_${flag ? 'deleted' : 'live'}${column === 'created_date' ? '' : `_${column.replace('_at', '')}`}`
+  }
   return {
     table: 'orders',
     sort: order,
@@ -107,10 +112,10 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
     ],
     search,
     index: (flag) => {
-      if (isOfClient(flag)) return hasStatus && isNewestFirst ? 'orders_of_client_status' : 'orders_of_client'
+      if (isOfClient(flag)) return 'orders_of_client'
       return flag === 0 && hasStatus && isNewestFirst ? 'orders_of_status' : indexOf(flag, order.column)
     },
-    idIndex: 'orders_live_id',
+    idIndex: BY_ID,
     source: (flag) => {
       if (hasExternalId) return { index: 'orders_external_id', condition: hasExternalId }
       // A client's orders are few, and no index has deleted ones by client, status or text.
@@ -126,7 +131,7 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
         : undefined
     },
     walk:
-      p.statuses && isNewestFirst && !isFar
+      p.statuses && !p.client_id && isNewestFirst && !isFar
         ? (flag, ...walked) => (flag === 0 ? walkStatuses(p, ...walked) : undefined)
         : undefined,
     p,
@@ -148,10 +153,9 @@ function inDays({ from, to }: Values): SQL[] {
 
 /** The newest orders of several statuses: of each status the newest, merged. */
 function walkStatuses(p: Values, conditions: SQL, end: SQL, limit: SQL): SQL {
-  const index = sql.raw(p.client_id ? 'orders_of_client_status' : 'orders_of_status')
   return sql`SELECT orders.id AS page_id, orders.created_date AS sort_value
     FROM json_each(${p.statuses}) AS wanted CROSS JOIN orders
-    WHERE orders.rowid IN (SELECT orders.rowid FROM orders INDEXED BY ${index}
+    WHERE orders.company_id = ${p.companyId} AND orders.id IN (SELECT orders.id FROM orders INDEXED BY orders_of_status
       WHERE ${conditions} AND orders.order_status_id = wanted.value
       ORDER BY orders.created_date DESC, orders.id DESC LIMIT ${end})
     ORDER BY sort_value DESC, page_id DESC ${limit}`

@@ -124,8 +124,8 @@ describe('the sweep', () => {
     const now = Date.now()
     const { id: companyId } = shop.company
     await sql(
-      `INSERT INTO audit_log (company_id, token_id, request_id, action, entity_id, at)
-       SELECT ?, 1, 'r', 'x', '1', CASE WHEN value < 2500 THEN ? ELSE ? END FROM json_each(?)`,
+      `INSERT INTO audit_log (company_id, id, token_id, request_id, action, entity_id, at)
+       SELECT ?, value - 2599, 1, 'r', 'x', '1', CASE WHEN value < 2500 THEN ? ELSE ? END FROM json_each(?)`,
       companyId,
       now - 90 * DAY_MS - 1,
       now - 89 * DAY_MS,

@@ -37,14 +37,24 @@ describe('the removal of old rows', () => {
     const written = 10 * 5 * 300
     await sql(
       `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-       INSERT INTO audit_log (company_id, token_id, request_id, action, entity_id, at)
-       SELECT ?2, 1, 'r', 'x', i, ?3 + (i > ?1 - 10) FROM n`,
+       INSERT INTO audit_log (company_id, id, token_id, request_id, action, entity_id, at)
+       SELECT ?2, i, 1, 'r', 'x', i, ?3 + (i > ?1 - 10) FROM n`,
       written + 10,
       id,
       NOW - 90 * DAY_MS - 1,
     )
     await removeExpiredRows(env.DB, NOW)
-    expect(await sql('SELECT count(*) AS n FROM audit_log')).toEqual([{ n: 10 }])
+    expect(await sql('SELECT count(*) AS n FROM audit_log WHERE company_id = ?', id)).toEqual([{ n: 10 }])
+  })
+
+  it('removes a company’s whole audit log without assigning its ids again', async () => {
+    const company = await mintCompany()
+    const entry = { company_id: company.id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 }
+    for (const id of [6, 7]) await insert('audit_log', { ...entry, id })
+    await removeExpiredRows(env.DB, NOW)
+    await company.call('POST', '/clients', { company_name: 'New' })
+    const left = await sql('SELECT id, action FROM audit_log WHERE company_id = ?', company.id)
+    expect(left).toEqual([{ id: 8, action: 'client.create' }])
   })
 
   it('leaves accounting events that are not delivered, and those that were in the last 7 days', async () => {

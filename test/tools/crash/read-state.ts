@@ -82,5 +82,5 @@ function readEvents(db: DatabaseSync): EventRow[] {
 
 /** The audited writes in their order. */
 export function readAudit(db: DatabaseSync): AuditRow[] {
-  return select(db, 'SELECT request_id, action, entity_id, at FROM audit_log ORDER BY id')
+  return select(db, 'SELECT request_id, action, entity_id, at FROM audit_log ORDER BY company_id, id')
 }

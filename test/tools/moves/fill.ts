@@ -60,7 +60,7 @@ const TABLES: [table: string, share: number, columns: string][] = [
   [
     'audit_log',
     1,
-    "token_id, request_id, action, entity_id, at) SELECT ?1, 1, 'filled', 'order.update', i, unixepoch() * 1000",
+    "id, token_id, request_id, action, entity_id, at) SELECT ?1, i, 1, 'filled', 'order.update', i, unixepoch() * 1000",
   ],
   [
     'idempotency_keys',

@@ -92,10 +92,9 @@ async function contents(home: Home) {
       `SELECT * FROM ${name} WHERE company_id = ? AND ${where} ORDER BY 1, 2, 3`,
       company.id,
     )
-    rows[name] = /^(accounting_outbox|audit_log)$/.test(name) ? found.map(({ id, source_id, ...row }) => row) : found
+    rows[name] = name === 'accounting_outbox' ? found.map(({ id, source_id, ...row }) => row) : found
   }
-  // The ids of the audit log are those of one database.
-  const [{ slot, database, database_slot, audit_counted, ...row } = {}] = await sqlIn(
+  const [{ slot, database, database_slot, ...row } = {}] = await sqlIn(
     home,
     'SELECT * FROM companies WHERE id = ?',
     company.id,

@@ -57,12 +57,12 @@ async function prepare(company: TestCompany): Promise<TestCompany> {
   await insert('accounting_outbox', { ...event, state: 'pending' }, home)
   await insert(
     'audit_log',
-    { company_id: id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: old },
+    { company_id: id, id: 0, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: old },
     home,
   )
   await insert(
     'changes',
-    { company_id: id, sequence: 900, type: 'clients', entity_id: '1', operation: 'update', version: 1, at: old },
+    { company_id: id, sequence: 0, type: 'clients', entity_id: '1', operation: 'update', version: 1, at: old },
     home,
   )
   const integration = { kind: 'accounting_sync', enabled: 1, base_url: 'http://127.0.0.1:9', credentials: 'unreadable' }
@@ -121,7 +121,7 @@ async function leftOf({ id, home }: TestCompany) {
     keys: await count('idempotency_keys WHERE company_id = ?'),
     events: await count("accounting_outbox WHERE company_id = ? AND state = 'done'"),
     audit: await count("audit_log WHERE company_id = ? AND request_id = 'r'"),
-    changes: await count('changes WHERE company_id = ? AND sequence = 900'),
+    changes: await count('changes WHERE company_id = ? AND sequence = 0'),
     contents: await count('email_threads WHERE company_id = ? AND content IS NOT NULL'),
     object: (await env.FILES.head(keyOf(id))) !== null,
   }
