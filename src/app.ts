@@ -4,8 +4,9 @@ import { Hono } from 'hono/tiny'
 import { startDelivery } from './delivery/accounting/delivery.ts'
 import { startWebhooks } from './delivery/webhooks/delivery.ts'
 import type { AppEnv } from './kernel/api/context.ts'
-import { NO_QUERY, type Route, validate } from './kernel/api/endpoint.ts'
+import type { Route } from './kernel/api/endpoint.ts'
 import { toResponse } from './kernel/api/failures.ts'
+import { readQuery } from './kernel/api/input.ts'
 import { mount, refuseMethod, serveAsset, serveDescription } from './kernel/api/mount.ts'
 import { addCommonHeaders, OWN_ORIGIN } from './kernel/api/response-headers.ts'
 import { startUse } from './kernel/db/client.ts'
@@ -38,15 +39,14 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   const app = new Hono<AppEnv>({ strict: false })
   // The router of `hono/tiny` tests the patterns of all routes, one after the other.
   app.router = new TrieRouter()
-  app.use(addHeaders, refuseForeignHost, respondToPreflight, catchErrors)
+  app.use(serve)
   // Hono passes Errors to its own handler before the middleware sees them.
   app.onError((error, c) => respondTo(error, c))
   app.notFound(serveAsset)
 
   const api = new Hono<AppEnv>({ strict: false })
   serveDescription(api, 'openapi.json')
-  // Errors are caught again behind the gate, so that their responses have the headers of the limits too.
-  api.use(admit, openContext, catchErrors)
+  api.use(admit, openContext)
   mount(api, routes)
   app.route('/api/v1', api)
 
@@ -56,7 +56,8 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   app.route('/admin/v1', admin)
 
   for (const { contract, respond } of health) {
-    app.get(contract.path, validate('query', NO_QUERY), async (c) => {
+    app.get(contract.path, async (c) => {
+      readQuery(c)
       c.set('operation', contract.operationId)
       return respond(c.env)
     })
@@ -66,8 +67,8 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   return app
 }
 
-/** Adds the headers that every response has, and logs the request. */
-const addHeaders: Middleware = async (c, next) => {
+/** Runs the request within the rules of every response: its id, its headers, its line in the log. */
+const serve: Middleware = async (c, next) => {
   const receivedAt = Date.now()
   const use = startUse()
   c.set('receivedAt', receivedAt)
@@ -75,9 +76,12 @@ const addHeaders: Middleware = async (c, next) => {
   const given = c.req.header('x-request-id')
   const requestId = given && REQUEST_ID.test(given) ? given : crypto.randomUUID()
   c.set('requestId', requestId)
-  await next()
+  const early = refuseForeignHost(c) ?? respondToPreflight(c)
+  if (early) c.res = early
+  else await catchErrors(c, next)
   addCommonHeaders(c)
   const [token, actor] = [c.get('token'), c.get('actor')]
+  // Fields that are undefined are left out.
   log('request', {
     request_id: requestId,
     method: c.req.method,
@@ -86,7 +90,8 @@ const addHeaders: Middleware = async (c, next) => {
     duration_ms: Date.now() - receivedAt,
     company_id: token?.companyId ?? c.get('companyId'),
     token_id: token?.id,
-    ...(actor !== undefined && { actor, address: c.req.header('cf-connecting-ip') }),
+    actor,
+    address: actor && c.req.header('cf-connecting-ip'),
     rows_read: use.rowsRead,
     rows_written: use.rowsWritten,
     database_ms: Math.round(use.durationMs * 100) / 100,
@@ -102,18 +107,18 @@ const addHeaders: Middleware = async (c, next) => {
  * In development everyone on this machine is signed in, and the commands' token is public: a page of another site whose
  * name leads to a loopback address must not use them (DNS rebinding).
  */
-const refuseForeignHost: Middleware = async (c, next) => {
-  if (!c.env.ADMIN_DEVELOPMENT) return next()
+function refuseForeignHost(c: Context<AppEnv>): Response | undefined {
+  if (!c.env.ADMIN_DEVELOPMENT) return
   const { host, hostname } = new URL(c.req.url)
   const named = URL.parse(`http://${c.req.header('host') ?? host}`)?.hostname ?? ''
-  if (isLoopback(hostname) && isLoopback(named)) return next()
+  if (isLoopback(hostname) && isLoopback(named)) return
   const message = 'In development the service has loopback addresses only: use 127.0.0.1 or localhost'
   return errorResponse(new ApiError('forbidden', { message }), c.req.url)
 }
 
 /** CORS: every origin may send every request. What protects is the token, which no browser sends by itself. */
-const respondToPreflight: Middleware = async (c, next) => {
-  if (c.req.method !== 'OPTIONS') return next()
+function respondToPreflight(c: Context<AppEnv>): Response | undefined {
+  if (c.req.method !== 'OPTIONS') return
   if (OWN_ORIGIN.test(c.req.path)) return new Response(null, { status: 204 })
   return new Response(null, {
     status: 204,
@@ -127,7 +132,7 @@ const respondToPreflight: Middleware = async (c, next) => {
 }
 
 /** Hono handles only Errors; anything else that is thrown must not become a bare 500. */
-const catchErrors: Middleware = async (c, next) => {
+async function catchErrors(c: Context<AppEnv>, next: () => Promise<void>): Promise<void> {
   try {
     await next()
   } catch (thrown) {
@@ -141,26 +146,30 @@ const respondTo = (thrown: unknown, c: Context<AppEnv>) =>
 /** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `admit`. */
 const openContext: Middleware = async (c, next) => {
   const { env } = c
-  const now = c.get('receivedAt')
+  const { url } = c.req
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   const usage = c.get('usage')
   const { token } = usage
   const { companyId } = token
-  const use = c.get('databaseUse')
-  const db = usage.openDatabase(env, c.req.header('x-bookmark'), use)
+  const db = usage.openDatabase()
   c.set('context', {
     requestId: c.get('requestId'),
-    now,
+    now: c.get('receivedAt'),
     token,
     companyId,
     db,
-    openDirectory: () => directoryFor(env, { meter: usage, use }),
-    deploymentStorage: deploymentStorage(env, c.req.url),
+    openDirectory: () => directoryFor(env, { meter: usage, use: c.get('databaseUse') }),
+    // Few requests need these two.
+    get deploymentStorage() {
+      return deploymentStorage(env, url)
+    },
+    get addresses() {
+      return addressPolicy(env)
+    },
     mailContents: env.FILES,
     cache: env.CACHE,
     credentialsKey: env.CREDENTIALS_KEY,
-    addresses: addressPolicy(env),
-    url: c.req.url,
+    url,
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,
@@ -171,7 +180,8 @@ const openContext: Middleware = async (c, next) => {
     rememberFreshness: () => usage.remember(),
     waitUntil,
   })
-  return next()
+  // Errors are caught behind the gate, so that their responses have the headers of the limits too.
+  await catchErrors(c, next)
 }
 
 export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]

@@ -287,7 +287,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     imports(
       /^(hono|@hono)(\/|$)/,
       allowed(
-        /^(app|kernel\/(http\/\w+|api\/(context|endpoint|failures|mount|response-headers)|gate\/(admit|token-request))|resources\/files\/relay|operation\/admin\/endpoint)\.ts$/,
+        /^(app|kernel\/(http\/\w+|api\/(context|endpoint|failures|input|mount|response-headers)|gate\/(admit|token-state))|resources\/files\/relay|operation\/admin\/endpoint)\.ts$/,
       ),
     ),
     { 'resources/clients/routes.ts': "import { Hono } from 'hono'" },

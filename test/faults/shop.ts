@@ -44,13 +44,13 @@ export const BINDINGS: Env = {
       admit: async (hash: string, { isWrite }: AdmitRequest): Promise<Admission> => {
         const { token, applied } = await findToken(env.DB, hash)
         if (!token) return { kind: 'unknown' }
-        const known = { token, applied, ageMs: 0, isTouchDue: true }
+        const known = { token, applied, ageMs: 0 }
         return {
           kind: 'admitted',
           ...known,
           decision: { ...rest(), allowed: true },
           constraint: null,
-          ...(isWrite && { receipt: { writes: [1] } }),
+          ...(isWrite && { receipt: { write: 1 } }),
         }
       },
       take: async () => ({ ...rest(), allowed: true }),

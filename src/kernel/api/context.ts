@@ -1,10 +1,8 @@
-import type { Env } from '../../env.ts'
-import type { Database, DatabaseUse } from '../db/client.ts'
+import type { Database } from '../db/client.ts'
 import type { WriteContext } from '../db/context.ts'
-import type { RequestUsage } from '../gate/request-usage.ts'
+import type { GateEnv } from '../gate/admit.ts'
 import type { Token } from '../gate/tokens.ts'
 import type { AddressPolicy } from '../http/address.ts'
-import type { Lease } from '../http/memory.ts'
 
 /** The deployment's own storage: account-level S3 keys to its bucket, since a binding cannot presign. */
 export interface DeploymentStorage {
@@ -21,7 +19,6 @@ export interface DeploymentStorage {
 /** A handler's context of its request. The company is always the token's. */
 export interface RequestContext extends WriteContext {
   token: Token
-  /** The address of the request. */
   url: string
   /** Opens the database with the token's own row. */
   openDirectory: () => Database
@@ -31,9 +28,7 @@ export interface RequestContext extends WriteContext {
   mailContents: R2Bucket
   /** KV for data that may be stale: suppliers' responses. */
   cache: KVNamespace
-  /** Decrypts the credentials of integrations. */
   credentialsKey: string
-  /** The policy for addresses of integrations. */
   addresses: AddressPolicy
   /** The request's `If-None-Match` and `If-Match`. */
   ifNoneMatch: string | null
@@ -46,21 +41,9 @@ export interface RequestContext extends WriteContext {
 
 /** Hono's types of this application. */
 export interface AppEnv {
-  Bindings: Env
-  Variables: {
-    requestId: string
-    /** The arrival of the request, in milliseconds since the epoch. */
-    receivedAt: number
-    databaseUse: DatabaseUse
-    token?: Token | undefined
+  Bindings: GateEnv['Bindings']
+  Variables: GateEnv['Variables'] & {
     context: RequestContext
-    usage: RequestUsage
-    /** The request's memory for large bodies. */
-    lease: Lease
-    /** Settles with the endpoint's `prefetch`. */
-    prefetched: Promise<void> | undefined
-    /** SHA-256 of the body of a request with an `Idempotency-Key`. */
-    bodyHash: string | undefined
     /** The matched contract's operation, for the log. */
     operation?: string
     /** The administration API's caller and company, for the log. */

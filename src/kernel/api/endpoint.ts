@@ -1,25 +1,17 @@
 import { hash } from 'node:crypto'
-import { zValidator } from '@hono/zod-validator'
-import type { Context, Hono, MiddlewareHandler } from 'hono'
-import * as z from 'zod/mini'
+import type { Context, Hono } from 'hono'
 import { runWrite, type Write } from '../db/idempotency.ts'
 import type { Permission } from '../gate/permissions.ts'
 import { refuseToken } from '../gate/refusals.ts'
-import { BODY_LIMIT_BYTES, readJsonBytes } from '../http/body.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { ApiError, conflict, type Issue, invalid, MAX_ISSUES, notFound } from '../http/errors.ts'
+import { invalid, unusable } from '../http/errors.ts'
 import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../http/etag.ts'
 import { isolateMemory, type Lease } from '../http/memory.ts'
-import { describeSyntax, isFartherBound } from '../http/messages.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
+import { readInput } from './input.ts'
 import { commonHeaders, linkNext } from './response-headers.ts'
-
-const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
-
-/** The query of a contract without query parameters. */
-export const NO_QUERY = z.strictObject({})
 
 /** A contract, and what adds it to Hono with its handler. */
 export interface Route {
@@ -53,42 +45,51 @@ type Prefetch<C extends Contract> = (
 ) => Promise<void> | undefined
 
 /**
- * Mounts a contract behind the rate limit: permission, path, query, body, handler. The handler's value is sent as JSON.
+ * A contract behind the gate: permission, path, query, body, key, handler. The handler's value is sent as JSON, a
+ * `Response` unchanged.
  */
 export function route<C extends Contract>(contract: C, handle: Handler<C>, prefetch?: Prefetch<C>): Route {
-  const mount = (app: Hono<AppEnv>) => {
-    const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
-    if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
-    if (prefetch) steps.push(beginPrefetch(prefetch))
-    const { countRequests } = contract
-    steps.push(validate('query', contract.query ?? NO_QUERY))
-    if (contract.body) steps.push(refuseCoding, readBody(contract, contract.body))
-    if (countRequests) steps.push((c, next) => takeRequests(c, next, countRequests(validated<C>(c).body)))
-    if (takesKey(contract)) steps.push(runOnce)
-    app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
-      const context = c.get('context')
-      const extras: Extras = {
-        lease: c.get('lease'),
-        prefetched: c.get('prefetched'),
-      }
-      const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
-      const response = result instanceof Response ? result : respond(c, contract, result, extras)
-      if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
-      if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
-      return response
+  async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
+    const announced = c.req.header('content-length')
+    const { input, bodyHash } = await readInput(c, contract, extras.lease, (params) => {
+      extras.prefetched = prefetch?.(params, context, announced === undefined ? undefined : Number(announced))
     })
+    if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
+    const work = () => withDeadline(handle(input, context, extras), BUDGET_MS.handler)
+    const result = await (takesKey(contract) ? runOnce(c, context, bodyHash, work) : work())
+    const response = result instanceof Response ? result : toJson(c, contract, result, extras)
+    if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
+    if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
+    return response
   }
-  return { contract, mount }
+
+  async function respond(c: Context<AppEnv>): Promise<Response> {
+    c.set('operation', contract.operationId)
+    const context = c.get('context')
+    if (contract.permission !== null) requirePermission(context, contract.permission)
+    const lease = isolateMemory.open()
+    const isHead = c.req.method === 'HEAD'
+    try {
+      const response = await run(c, context, { lease, prefetched: undefined })
+      // Nothing else ends the body of a response to HEAD.
+      if (isHead && lease.isStreaming) await response.body?.cancel()
+      return response
+    } finally {
+      if (isHead || !lease.isStreaming) lease.release()
+    }
+  }
+  return { contract, mount: (app) => app.on(contract.method, [honoPath(contract)], respond) }
 }
 
 /** A value as JSON, with the tag of its version. */
-function respond(c: Context<AppEnv>, contract: Contract, body: unknown, { version }: Extras): Response {
-  const { ifNoneMatch } = c.get('context')
+function toJson(c: Context<AppEnv>, contract: Contract, body: unknown, { version }: Extras): Response {
+  const isVersioned = contract.hasVersion && version !== undefined
   const headers = {
     ...commonHeaders(c),
-    ...JSON_HEADERS,
-    ...(contract.hasVersion && version !== undefined && { ...UNCOMPRESSED, ETag: versionTag(version) }),
+    'Cache-Control': 'private, no-store',
+    ...(isVersioned && { ...UNCOMPRESSED, ETag: versionTag(version) }),
   }
+  const { ifNoneMatch } = c.get('context')
   if (contract.hasEtag && version !== undefined) return taggedResponse(body, version, { headers, ifNoneMatch })
   // Hono's own `json()` sets headers one by one, each by a call out of the isolate's memory.
   return Response.json(body, { headers })
@@ -141,36 +142,27 @@ const KEY = /^[\x21-\x7e]{1,255}$/
 const running = new LruCache<string, true>({ maxWeight: 10_000, ttlMs: BUDGET_MS.database })
 
 /**
- * Prepares the request's `Idempotency-Key` for its write.
+ * Runs the handler with the request's `Idempotency-Key`, if it has one.
  *
  * @throws ApiError 400 for an invalid key, 409 for a running one
  */
-const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
+async function runOnce<T>(c: Context<AppEnv>, context: RequestContext, bodyHash: string, work: () => Promise<T>) {
   const key = c.req.header('idempotency-key')
-  if (key === undefined) return next()
+  if (key === undefined) return work()
   if (!KEY.test(key)) {
     throw invalid([{ path: 'Idempotency-Key', message: 'must have 1 to 255 visible ASCII characters' }])
   }
-  const context = c.get('context')
   const { pathname, search } = new URL(c.req.url)
-  const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${c.get('bodyHash') ?? ''}`)
+  const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${bodyHash}`)
   const name = `${context.token.id}/${key}`
-  if (running.get(name)) throw conflict('idempotency_key_in_use', 1)
+  if (running.get(name)) throw unusable('idempotency_key_in_use', { retryAfter: 1 })
   running.set(name, true)
-  const idempotency = { key, fingerprint, position: 0, isReplayed: false }
-  context.idempotency = idempotency
+  context.idempotency = { key, fingerprint, position: 0, isReplayed: false }
   try {
-    await next()
-    // This includes errors, which Hono has already made into a response.
-    if (idempotency.isReplayed) c.res.headers.set('Idempotency-Replayed', 'true')
+    return await work()
   } finally {
     running.delete(name)
   }
-}
-
-async function takeRequests(c: Context<AppEnv>, next: () => Promise<void>, requests: number): Promise<void> {
-  await c.get('usage').take(requests)
-  await next()
 }
 
 /** Writes `/clients/{id}` in Hono's syntax. */
@@ -182,114 +174,4 @@ export function honoPath(contract: Contract): string {
 export function requirePermission({ token }: RequestContext, permission: Permission): void {
   const refusal = refuseToken(token, permission)
   if (refusal) throw refusal
-}
-
-function permit({ operationId, permission }: Contract): MiddlewareHandler<AppEnv> {
-  return async (c, next) => {
-    c.set('operation', operationId)
-    if (permission !== null) requirePermission(c.get('context'), permission)
-    await next()
-  }
-}
-
-const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const lease = isolateMemory.open()
-  c.set('lease', lease)
-  try {
-    await next()
-  } finally {
-    const isSent = lease.isStreaming && c.req.method !== 'HEAD'
-    if (!isSent) {
-      lease.release()
-      // Nothing else ends the body of a response to HEAD.
-      if (lease.isStreaming) await c.res.body?.cancel()
-    }
-  }
-}
-
-function beginPrefetch<C extends Contract>(prefetch: Prefetch<C>): MiddlewareHandler<AppEnv> {
-  return async (c, next) => {
-    const announced = c.req.header('content-length')
-    const announcedBytes = announced === undefined ? undefined : Number(announced)
-    c.set('prefetched', prefetch(validated<C>(c).params, c.get('context'), announcedBytes))
-    await next()
-  }
-}
-
-/** RFC 9110, 15.5.16: refuses a request in an unsupported coding. */
-export const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const codings = (c.req.header('content-encoding') ?? '').split(',').map((coding) => coding.trim().toLowerCase())
-  if (codings.some((coding) => coding !== '' && coding !== 'identity')) {
-    throw new ApiError('unsupported_media_type', {
-      message: 'The body must not be compressed: send it without Content-Encoding',
-      headers: { 'Accept-Encoding': 'identity' },
-    })
-  }
-  await next()
-}
-
-export function readBody(contract: Contract, schema: z.ZodMiniType): MiddlewareHandler<AppEnv> {
-  const { bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody } = contract
-  return async (c, next) => {
-    const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, c.get('lease'))
-    if (takesKey(contract) && c.req.header('idempotency-key') !== undefined) c.set('bodyHash', hash('sha256', bytes))
-    c.req.addValidatedData('json', hasRawBody ? bytes : parseBody(bytes, schema))
-    await next()
-  }
-}
-
-function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): object {
-  if (bytes.length === 0) throw invalid([{ path: '', message: 'is required' }])
-  let value: unknown
-  try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
-  } catch (error) {
-    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '') }])
-  }
-  const result = schema.safeParse(value)
-  if (!result.success) throw invalidInput('body', result.error.issues)
-  return result.data as object
-}
-
-export function validate(
-  target: 'param' | 'query',
-  schema: z.ZodMiniType,
-  refusal: 'invalid_request' | 'not_found' = 'invalid_request',
-): MiddlewareHandler<AppEnv> {
-  return zValidator(target, schema, (result) => {
-    if (result.success) return
-    if (refusal === 'not_found') throw notFound()
-    throw invalidInput(target, result.error.issues)
-  })
-}
-
-/**
- * Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. Paths and queries are
- * flat, so an issue within a parameter is reported once, on the parameter.
- */
-export function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
-  const issues = new Map<string, Issue>()
-  let count = 0
-  for (const issue of found.filter((each, index) => !isFartherBound(each, found[index + 1]))) {
-    const path = target === 'body' ? issue.path : issue.path.slice(0, 1)
-    const isRepeated = target === 'query' && issue.code === 'invalid_type' && issue.message.endsWith('not an array')
-    const worded =
-      target === 'query' ? issue.message.replaceAll('is not a known field', 'is not a known parameter') : issue.message
-    const messages = isRepeated ? ['must be sent only once'] : worded.split('\n')
-    const keys: readonly PropertyKey[][] = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [key]) : [[]]
-    count += keys.length
-    for (const [index, key] of keys.slice(0, MAX_ISSUES).entries()) {
-      const one = { path: [...path, ...key].join('.'), message: messages[index] ?? '' }
-      const id = JSON.stringify(one)
-      if (issues.has(id)) count--
-      issues.set(id, one)
-    }
-  }
-  return invalid([...issues.values()], count)
-}
-
-export function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {
-  // The steps above have validated each part with the contract's own schema; Hono cannot express that here.
-  const part = (target: string) => c.req.valid(target as never)
-  return { params: part('param'), query: part('query'), body: part('json') } as Input<C>
 }

@@ -5,12 +5,19 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
 import { joinOr } from '../http/messages.ts'
 import type { AppEnv } from './context.ts'
-import { honoPath, NO_QUERY, type Route, validate } from './endpoint.ts'
+import { honoPath, type Route } from './endpoint.ts'
+import { readQuery } from './input.ts'
 
-/** Mounts the routes of an API, and refuses every other method of their paths. */
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
+
+/** Mounts the routes of an API, and refuses every other method of their paths. HEAD is allowed wherever GET is. */
 export function mount(api: Hono<AppEnv>, routes: readonly Route[]): void {
   for (const { mount } of routes) mount(api)
-  for (const [path, methods] of methodsByPath(routes)) api.all(path, refuseMethod(methods))
+  for (const [path, ofPath] of Map.groupBy(routes, ({ contract }) => honoPath(contract))) {
+    const methods: string[] = ofPath.map(({ contract }) => contract.method)
+    const allowed = METHODS.filter((each) => methods.includes(each === 'HEAD' ? 'GET' : each))
+    api.all(path, refuseMethod(allowed))
+  }
 }
 
 export function refuseMethod(allowed: readonly string[]): MiddlewareHandler<AppEnv> {
@@ -20,26 +27,10 @@ export function refuseMethod(allowed: readonly string[]): MiddlewareHandler<AppE
   }
 }
 
-const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
-
-/** The methods of each path; HEAD wherever GET is. */
-function methodsByPath(routes: readonly Route[]): Map<string, string[]> {
-  const paths = new Map<string, string[]>()
-  for (const { contract } of routes) {
-    const path = honoPath(contract)
-    const methods = contract.method === 'GET' ? ['GET', 'HEAD'] : [contract.method]
-    const all = [...(paths.get(path) ?? []), ...methods]
-    paths.set(
-      path,
-      METHODS.filter((each) => all.includes(each)),
-    )
-  }
-  return paths
-}
-
 /** The published description is a static asset; it needs no token. */
 export function serveDescription(api: Hono<AppEnv>, asset: string): void {
-  api.get('/openapi.json', validate('query', NO_QUERY), async (c) => {
+  api.get('/openapi.json', async (c) => {
+    readQuery(c)
     c.set('operation', 'openapi')
     return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
   })

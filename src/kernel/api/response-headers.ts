@@ -13,7 +13,8 @@ export const OWN_ORIGIN = /^\/(admin|settings)(\/|$)/
  * out of the isolate.
  */
 export function commonHeaders(c: Context<AppEnv>): Record<string, string> {
-  const db = c.get('context')?.db
+  const context = c.get('context')
+  const db = context?.db
   const bookmark = db?.bookmark()
   return {
     'X-Request-Id': c.get('requestId'),
@@ -23,6 +24,7 @@ export function commonHeaders(c: Context<AppEnv>): Record<string, string> {
       'Access-Control-Expose-Headers': EXPOSED,
     }),
     ...c.get('usage')?.headers(),
+    ...(context?.idempotency?.isReplayed && { 'Idempotency-Replayed': 'true' }),
     ...(bookmark && { 'X-Bookmark': bookmark }),
     ...(db && { 'Server-Timing': `db;dur=${db.waitedMs()}` }),
   }

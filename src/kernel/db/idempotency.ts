@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { ApiError, conflict, type Reason, unusable } from '../http/errors.ts'
+import { ApiError, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
 import { type Filled, orm, type Placeholders, prepare, prepareBatch, type Statements } from './client.ts'
 import { insertRow } from './columns.ts'
@@ -216,7 +216,7 @@ function refusalOf(error: unknown): ApiError | null {
     return unusable('external_id_taken')
   }
   if (!message.includes('UNIQUE constraint failed: idempotency_keys')) return null
-  return conflict('idempotency_key_in_use', 1)
+  return unusable('idempotency_key_in_use', { retryAfter: 1 })
 }
 
 const hasReason = ({ details }: ApiError, reason: Reason) => details && 'reason' in details && details.reason === reason

@@ -26,9 +26,13 @@ let loggedAt = 0
  * @throws ApiError 503 where the schema is older than the code
  */
 export function verifySchema(applied: string | null): void {
-  if (isVerified) return
-  if (!isCurrent(applied)) throw outdated(applied)
-  isVerified = true
+  if (!acceptsSchema(applied)) throw outdated(applied)
+}
+
+/** As {@link verifySchema}, without an error. */
+export function acceptsSchema(applied: string | null): boolean {
+  isVerified ||= isCurrent(applied)
+  return isVerified
 }
 
 /** How a schema differs from what the code needs: with missing migrations it is older, with unknown ones newer. */

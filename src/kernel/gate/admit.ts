@@ -1,13 +1,27 @@
 import type { MiddlewareHandler } from 'hono'
+import type { Env } from '../../env.ts'
+import type { DatabaseUse } from '../db/client.ts'
 import { networksOf } from '../http/address.ts'
 import { LruCache } from '../http/cache.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
 import { refusalOf, refuseToken } from './refusals.ts'
-import { type GateEnv, RequestUsage } from './request-usage.ts'
-import { TokenClient } from './token-request.ts'
+import { RequestUsage } from './request-usage.ts'
 import { TokenState } from './token-state.ts'
-import { hashToken, touchToken } from './tokens.ts'
+import { hashToken, type Token } from './tokens.ts'
 import { delayLookup, refuseUnknown, tooManyUnknown } from './unknown-tokens.ts'
+
+/** Hono's types of what the gate reads and sets. */
+export interface GateEnv {
+  Bindings: Env
+  Variables: {
+    requestId: string
+    /** Milliseconds since the epoch. */
+    receivedAt: number
+    databaseUse: DatabaseUse
+    token?: Token | undefined
+    usage: RequestUsage
+  }
+}
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
 
@@ -22,8 +36,8 @@ const REFUSALS = {
 const states = new LruCache<string, TokenState>({ maxWeight: 10_000 })
 
 /**
- * Refuses a request with 401, 429 or 403, or runs it: by one call to its token's Durable Object. The token's last use and
- * the request's own use are written after the response.
+ * Refuses a request with 401, 429 or 403, or runs it: by one call to its token's Durable Object. The request's own use is
+ * reported after the response.
  */
 export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   const now = c.get('receivedAt')
@@ -37,26 +51,21 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
 
   states.set(secret, state)
   const isWrite = !['GET', 'HEAD'].includes(c.req.method)
-  const client = new TokenClient(c, state)
-  const admission = await client.admit(isWrite)
+  const admission = await state.admit(c, isWrite)
   if (admission.kind === 'unknown') {
     // Random tokens must not displace the others.
     states.delete(secret)
     throw (await refuseUnknown(c.env, networks(), c.get('requestId'), now)) ?? unauthenticated('invalid_token')
   }
   if (admission.kind === 'ended') throw unauthenticated('invalid_token')
-  const { token, decision, isTouchDue } = admission
-  const usage = new RequestUsage(client, admission, isWrite)
+  const { token, decision } = admission
+  const usage = new RequestUsage(c, state, admission, isWrite)
   c.set('token', token)
   c.set('usage', usage)
   const refusal = decision.allowed ? refuseToken(token) : refusalOf(decision, Date.now())
   if (refusal) c.res = errorResponse(refusal, c.req.url)
   else await next()
-
   usage.end(c.res.status)
-  if (!isTouchDue) return
-  const touched = touchToken(c.env.DB, token, now).then((databaseMs) => usage.charge(databaseMs))
-  client.waitUntil(touched.catch(() => undefined))
 }
 
 function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {

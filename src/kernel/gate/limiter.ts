@@ -1,10 +1,10 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
-import { isCurrent } from '../db/migrations.ts'
+import { acceptsSchema } from '../db/migrations.ts'
 import { log, nameOf } from '../http/log.ts'
 import { type CompanyLimiter, CompanyShare } from './company-limiter.ts'
 import { ReadAfterWrite, type ReadConstraint, type Receipt, type Seen, type StoredWrites } from './read-after-write.ts'
-import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, usable } from './tokens.ts'
+import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, touchToken, usable } from './tokens.ts'
 import { addUsage, type Cost, count, type Decision, type HourOfUsage, type Usage, type Window } from './window.ts'
 
 /** From this age on a token is looked up again behind the requests that still use it. */
@@ -18,11 +18,11 @@ const LARGE_MS = 1_500
 /** The exact state is stored after this time without a call: sooner than an idle object is evicted. */
 const IDLE_MS = 5_000
 
-/** The usage that an isolate reports, and the newest version that its requests have seen. */
+/** What an isolate reports with a call. */
 export interface Report extends Usage {
-  seen?: Seen
-  /** The number of a write that begins only now, long after it was admitted. */
-  begun?: number
+  seen?: Seen | undefined
+  /** A write that is not known here, or was admitted long ago, may commit. */
+  mayCommit?: boolean
 }
 
 export interface AdmitRequest extends Report {
@@ -42,8 +42,6 @@ export interface Admitted {
   constraint: ReadConstraint
   /** Goes with the report of a write, or of a read whose bookmark settles a lost write. */
   receipt?: Receipt | undefined
-  /** Whether the last use of the token is to be written. */
-  isTouchDue: boolean
 }
 
 /** `outdated` means that the schema is older than the object's code, `ended` that the token is revoked or expired. */
@@ -67,8 +65,10 @@ export class RateLimiter extends DurableObject<Env> {
   private identity: Identity | undefined = this.stored?.identity
   private readonly writes = new ReadAfterWrite(Date.now(), this.stored && (this.stored.freshness ?? NOT_STORED))
   private readonly company = new CompanyShare(this.env.COMPANY_LIMITER)
-  private lookUp: Promise<void> | null = null
+  private lookUp: Promise<Identity> | null = null
   private nextLookUpAt = 0
+  /** Changes of the token, which a look-up under way may have missed. */
+  private changes = 0
   private hasChanged = false
   private isFirst = true
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -77,27 +77,29 @@ export class RateLimiter extends DurableObject<Env> {
   async admit(hash: string, { isWrite, ...report }: AdmitRequest): Promise<Admission> {
     const identity = await this.identify(hash)
     const now = Date.now()
-    if (!identity) return { kind: 'outdated' }
-    if (identity.token === undefined) return { kind: 'unknown' }
     const { applied, lastUsedAt, at } = identity
+    if (!acceptsSchema(applied)) return { kind: 'outdated' }
+    if (identity.token === undefined) return { kind: 'unknown' }
     const ageMs = now - at
     const token = usable(identity.token, now)
     if (!token) return { kind: 'ended', ageMs }
 
     this.writes.follow(token.database, now)
     const decision = this.count({ ...report, requests: 1 }, now)
-    const isTouchDue = decision.allowed && now - lastUsedAt >= LAST_USED_EVERY_MS
-    if (isTouchDue) identity.lastUsedAt = now
     const constraint = isWrite ? 'primary' : this.writes.constraint()
     const receipt = decision.allowed ? this.writes.begin(now, isWrite) : undefined
     this.keep()
-    return { kind: 'admitted', token, ageMs, applied, decision, constraint, receipt, isTouchDue }
+    if (decision.allowed && now - lastUsedAt >= LAST_USED_EVERY_MS) {
+      identity.lastUsedAt = now
+      const touched = touchToken(this.env.DB, token, now).then((databaseMs) => this.report({ databaseMs }))
+      this.ctx.waitUntil(touched.catch(() => undefined))
+    }
+    return { kind: 'admitted', token, ageMs, applied, decision, constraint, receipt }
   }
 
   /** Counts the further requests of an admitted request. */
   take(cost: Cost & Report): Decision {
-    const now = Date.now()
-    const decision = this.count(cost, now)
+    const decision = this.count(cost, Date.now())
     this.keep()
     return decision
   }
@@ -108,8 +110,8 @@ export class RateLimiter extends DurableObject<Env> {
 
   /** The token was changed: the next request looks it up again. */
   forget(): void {
+    this.changes++
     this.identity = undefined
-    this.lookUp = null
     if (this.stored?.identity) this.store(1, false)
   }
 
@@ -121,53 +123,48 @@ export class RateLimiter extends DurableObject<Env> {
   /** For the health check. */
   ping(): void {}
 
-  /** Null where the schema is older than the code. */
-  private async identify(hash: string): Promise<Identity | null> {
+  private async identify(hash: string): Promise<Identity> {
     const now = Date.now()
     const { identity } = this
     // An unknown token may be created at any time.
-    const isKnown = identity?.token !== undefined && isCurrent(identity.applied)
-    if (isKnown && now < identity.at + TOKEN_MS) {
-      const isDue = now >= Math.max(identity.at + REFRESH_AFTER_MS, this.nextLookUpAt)
-      if (isDue) this.ctx.waitUntil(this.startLookUp(hash).catch(() => undefined))
-      return identity
-    }
-    await this.startLookUp(hash)
-    const found = this.identity
-    // The token was changed during the look-up.
-    if (!found) return this.identify(hash)
-    return isCurrent(found.applied) ? found : null
+    const isKnown = identity?.token !== undefined && acceptsSchema(identity.applied)
+    if (!isKnown || now >= identity.at + TOKEN_MS) return this.startLookUp(hash)
+    const isDue = now >= Math.max(identity.at + REFRESH_AFTER_MS, this.nextLookUpAt)
+    if (isDue) this.ctx.waitUntil(this.startLookUp(hash).catch(() => undefined))
+    return identity
   }
 
-  private startLookUp(hash: string): Promise<void> {
-    if (this.lookUp) return this.lookUp
+  private startLookUp(hash: string): Promise<Identity> {
+    this.lookUp ??= this.findIdentity(hash).finally(() => {
+      this.lookUp = null
+    })
+    return this.lookUp
+  }
+
+  private async findIdentity(hash: string): Promise<Identity> {
     const at = Date.now()
+    const { changes } = this
     this.nextLookUpAt = at + RETRY_MS
-    const lookUp = findToken(this.env.DB, hash)
-      .then((found) => {
-        if (this.lookUp !== lookUp) return
-        const lastUsedAt = Math.max(found.lastUsedAt, this.identity?.lastUsedAt ?? 0)
-        this.identity = { ...found, lastUsedAt, at }
-      })
-      .catch((error: unknown) => {
-        log('token_lookup_failed', { reason: nameOf(error) }, 'error')
-        throw error
-      })
-      .finally(() => {
-        if (this.lookUp === lookUp) this.lookUp = null
-      })
-    this.lookUp = lookUp
-    return lookUp
+    try {
+      const found = await findToken(this.env.DB, hash)
+      if (changes !== this.changes) return this.findIdentity(hash)
+      const lastUsedAt = Math.max(found.lastUsedAt, this.identity?.lastUsedAt ?? 0)
+      this.identity = { ...found, lastUsedAt, at }
+      return this.identity
+    } catch (error) {
+      log('token_lookup_failed', { reason: nameOf(error) }, 'error')
+      throw error
+    }
   }
 
-  private count({ seen, begun, ...cost }: Cost & Report, now: number): Decision {
-    if (seen) this.writes.report(seen, now)
-    if (begun !== undefined) this.writes.beginWrite(now, begun)
+  private count({ seen, mayCommit, ...cost }: Cost & Report, now: number): Decision {
+    if (seen) this.writes.report(seen)
+    if (mayCommit) this.writes.beginUnknown(now)
     // While the company has no database time, requests are refused and not counted.
     const isClosed = this.company.isClosed(now)
     const { window, decision } = count(this.window, now, isClosed ? { ...cost, requests: 0 } : cost)
     if (isClosed) decision.allowed = false
-    if (this.company.remaining) decision.company = this.company.remaining
+    decision.company = this.company.remaining
     this.company.add(this.identity?.token?.companyId, cost.databaseMs, now)
     const { allowed } = decision
     const used = {
@@ -187,12 +184,11 @@ export class RateLimiter extends DurableObject<Env> {
     const { window, stored, isFirst } = this
     this.isFirst = false
     if (!window) return
-    const isOther = window.startedAt !== stored?.startedAt
-    const isMore = window.count > (isOther ? 0 : stored.count)
-    const isLarge = window.databaseMs - (isOther ? 0 : stored.databaseMs) >= LARGE_MS
+    const known = window.startedAt === stored?.startedAt ? stored : { count: 0, databaseMs: 0 }
+    const isMore = window.count > known.count || window.databaseMs - known.databaseMs >= LARGE_MS
     const isUncovered = this.writes.toStored(false).isUnsettled && !stored?.freshness?.isUnsettled
     // The first row is exact: a seldom used token loses nothing by the eviction of its object.
-    if (isMore || isLarge || isUncovered) this.store(isFirst ? 1 : BLOCK, false)
+    if (isMore || isUncovered) this.store(isFirst ? 1 : BLOCK, false)
     clearTimeout(this.timer)
     if (this.hasChanged) this.timer = setTimeout(() => this.store(1, true), IDLE_MS)
   }

@@ -1,10 +1,10 @@
 import type { Version } from '../db/placement.ts'
 
-/** A write without a report has ended after this time: a slow body is announced again, see `RateLimiter.report`. */
+/** A write without a report has ended after this time: one with a slow body is announced again before its batch. */
 const LOST_AFTER_MS = 60_000
 /** More unsettled writes than this are followed as one. */
 const MAX_UNSETTLED = 1_000
-/** The number of writes that this instance does not know one by one. */
+/** The number of writes that are not known one by one. */
 const UNKNOWN = 0
 
 /** The part that survives the eviction of the object. */
@@ -18,8 +18,8 @@ export interface StoredWrites {
 
 /** The part of a report that the object prescribes with its admission. */
 export interface Receipt {
-  /** The numbers of writes that the reported version contains. */
-  writes?: number[]
+  /** The number of the write that the reported version contains. */
+  write?: number
   /** When this read of the primary began: its version contains the writes lost 60 s before. */
   settledAt?: number
 }
@@ -28,16 +28,6 @@ export interface Receipt {
 export interface Seen extends Receipt {
   database: string
   bookmark: string | null
-  /** Whether a write of which the object does not know failed, and may still commit. */
-  mayCommit?: boolean
-}
-
-/** Joins two reports into one with the newer bookmark. */
-export function merge(before: Seen | undefined, seen: Seen): Seen {
-  const mayCommit = before?.mayCommit === true || seen.mayCommit === true
-  if (before?.database !== seen.database) return { ...seen, mayCommit }
-  const bookmark = (before.bookmark ?? '') > (seen.bookmark ?? '') ? before.bookmark : seen.bookmark
-  return { ...seen, bookmark, writes: [...(before.writes ?? []), ...(seen.writes ?? [])], mayCommit }
 }
 
 /** Where a read may run: at the primary, at a replica at least as fresh as a bookmark, or with null at any replica. */
@@ -66,7 +56,7 @@ export class ReadAfterWrite {
   constructor(now: number, stored?: StoredWrites) {
     this.database = stored?.database ?? null
     this.bookmark = stored?.bookmark ?? null
-    if (stored?.isUnsettled) this.unsettled.set(UNKNOWN, now)
+    if (stored?.isUnsettled) this.beginUnknown(now)
     // Higher than every number of an earlier instance.
     this.nextNumber = now * 1_000
   }
@@ -75,32 +65,38 @@ export class ReadAfterWrite {
   follow(database: string, now: number): void {
     if (this.database !== null && this.database !== database) {
       this.bookmark = null
-      this.forgetNumbers(now)
+      this.unsettled.clear()
+      this.beginUnknown(now)
     }
     this.database = database
   }
 
   /** @returns the part of its report that settles a write: this one, or lost ones that this read of the primary contains */
   begin(now: number, isWrite: boolean): Receipt | undefined {
-    if (isWrite) return { writes: [this.beginWrite(now)] }
-    const hasLost = this.unsettled.values().some((at) => at <= now - LOST_AFTER_MS)
-    return hasLost ? { settledAt: now } : undefined
-  }
-
-  /** @param number of a write that was announced before */
-  beginWrite(now: number, number = this.nextNumber++): number {
+    if (!isWrite) {
+      const hasLost = this.unsettled.values().some((at) => at <= now - LOST_AFTER_MS)
+      return hasLost ? { settledAt: now } : undefined
+    }
     this.isWriting = true
-    if (this.unsettled.size >= MAX_UNSETTLED) this.forgetNumbers(now)
-    this.unsettled.set(number, now)
-    return number
+    if (this.unsettled.size >= MAX_UNSETTLED) {
+      this.unsettled.clear()
+      this.beginUnknown(now)
+    }
+    const write = this.nextNumber++
+    this.unsettled.set(write, now)
+    return { write }
   }
 
-  report({ database, bookmark, writes = [], settledAt, mayCommit }: Seen, now: number): void {
+  /** A write that was not admitted here, or long ago, may commit from now on. */
+  beginUnknown(now: number): void {
+    this.unsettled.set(UNKNOWN, now)
+  }
+
+  report({ database, bookmark, write, settledAt }: Seen): void {
     this.database ??= database
     if (database !== this.database) return
     if (bookmark !== null && bookmark > (this.bookmark ?? '')) this.bookmark = bookmark
-    if (mayCommit) this.unsettled.set(UNKNOWN, now)
-    for (const number of writes) this.unsettled.delete(number)
+    if (write !== undefined) this.unsettled.delete(write)
     if (settledAt === undefined || bookmark === null) return
     for (const [number, at] of this.unsettled) if (at <= settledAt - LOST_AFTER_MS) this.unsettled.delete(number)
   }
@@ -113,10 +109,5 @@ export class ReadAfterWrite {
   toStored(isIdle: boolean): StoredWrites {
     if (isIdle) this.isWriting = false
     return { database: this.database, bookmark: this.bookmark, isUnsettled: this.isWriting || this.unsettled.size > 0 }
-  }
-
-  private forgetNumbers(now: number): void {
-    this.unsettled.clear()
-    this.unsettled.set(UNKNOWN, now)
   }
 }

@@ -6,9 +6,7 @@ import {
   COMPANY_LIMIT_MS,
   companyRemainingAt,
   DATABASE_LIMIT_MS,
-  type Decision,
   databaseResetAt,
-  isClosed,
   LIMIT,
   type Remaining,
   type RemainingTime,
@@ -27,34 +25,36 @@ export const POLICY = [
   timePolicy('company', COMPANY_LIMIT_MS),
 ].join(', ')
 
+/** Each limit: what is left, and the seconds until there is more. */
+function limitsOf({ remaining, company, ...time }: Remaining, now: number) {
+  const ofTime = (name: string, { databaseMs, resetAt }: RemainingTime, limitMs: number, whose: string) => {
+    const at = databaseResetAt({ databaseMs, resetAt }, limitMs)
+    const problem = `${whose} may use ${limitMs / 1_000} seconds of database time a minute`
+    return { name, left: databaseMs, seconds: secondsUntil(at, now, at - resetAt + WINDOW_MS), problem }
+  }
+  const requests = { name: 'default', left: remaining, seconds: secondsUntil(time.resetAt, now), problem: undefined }
+  return [
+    requests,
+    ofTime('database', time, DATABASE_LIMIT_MS, 'The token'),
+    ofTime('company', companyRemainingAt(company, now), COMPANY_LIMIT_MS, 'All tokens of the company'),
+  ] as const
+}
+
 /** `RateLimit` of the same draft. */
 export function describeLimits(limits: Remaining, now: number): string {
-  const describeTime = (name: string, each: RemainingTime, limitMs: number) => {
-    const milliseconds = Math.max(0, Math.floor(each.databaseMs))
-    return `"${name}";r=${milliseconds};t=${secondsUntilTime(each, now, limitMs)}`
-  }
-  return [
-    `"default";r=${limits.remaining};t=${secondsUntil(limits.resetAt, now)}`,
-    describeTime('database', limits, DATABASE_LIMIT_MS),
-    describeTime('company', companyRemainingAt(limits.company, now), COMPANY_LIMIT_MS),
-  ].join(', ')
+  const describe = ({ name, left, seconds }: ReturnType<typeof limitsOf>[number]) =>
+    `"${name}";r=${Math.max(0, Math.floor(left))};t=${seconds}`
+  return limitsOf(limits, now).map(describe).join(', ')
 }
 
 /** The 429 of a refusal, by the limit that refuses for longest. */
-export function refusalOf(decision: Decision, now: number): ApiError {
-  const { company, remaining, resetAt, databaseMs } = decision
-  const refusals: [seconds: number, problem?: string][] = []
-  if (databaseMs <= 0) {
-    const problem = `The token may use ${DATABASE_LIMIT_MS / 1_000} seconds of database time a minute`
-    refusals.push([secondsUntilTime(decision, now, DATABASE_LIMIT_MS), problem])
-  }
-  if (company && isClosed(company, now, COMPANY_LIMIT_MS)) {
-    const problem = `All tokens of the company may use ${COMPANY_LIMIT_MS / 1_000} seconds of database time a minute`
-    refusals.push([secondsUntilTime(company, now, COMPANY_LIMIT_MS), problem])
-  }
-  if (remaining <= 0 || refusals.length === 0) refusals.push([secondsUntil(resetAt, now)])
-  const longest = refusals.reduce((one, other) => (other[0] > one[0] ? other : one))
-  return rateLimited(...longest)
+export function refusalOf(limits: Remaining, now: number): ApiError {
+  const [requests, ...times] = limitsOf(limits, now)
+  // A request that counts as several may be refused although some are left.
+  const refusing = [requests, ...times].filter(({ left }) => left <= 0)
+  const [first = requests, ...others] = refusing
+  const { seconds, problem } = others.reduce((one, other) => (other.seconds < one.seconds ? one : other), first)
+  return rateLimited(seconds, problem)
 }
 
 /** @param seconds after which the same request succeeds */
@@ -64,11 +64,6 @@ export function rateLimited(seconds: number, problem = `The token may send ${LIM
     details: { retry_after: seconds },
     headers: { 'Retry-After': String(seconds) },
   })
-}
-
-function secondsUntilTime(time: RemainingTime, now: number, limitMs: number): number {
-  const at = databaseResetAt(time, limitMs)
-  return secondsUntil(at, now, at - time.resetAt + WINDOW_MS)
 }
 
 /** The 403 of a token that may not send a request, whatever else is wrong with that. */

@@ -1,20 +1,13 @@
-import type { Env } from '../../env.ts'
 import { type BatchSemaphore, type Permit, semaphoreOf } from '../db/batch-semaphore.ts'
-import type { BatchResult, Database, DatabaseUse, Meter } from '../db/client.ts'
+import type { BatchResult, Database, Meter } from '../db/client.ts'
 import { databaseFor, parseBookmark } from '../db/placement.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import type { Admitted } from './limiter.ts'
-import { type ReadConstraint, type Receipt, tighten } from './read-after-write.ts'
+import { tighten } from './read-after-write.ts'
 import { describeLimits, POLICY, rateLimited, refusalOf } from './refusals.ts'
-import type { TokenClient, TokenEnv } from './token-request.ts'
+import type { TokenContext, TokenState } from './token-state.ts'
 import type { Token } from './tokens.ts'
-import { type Decision, isOutOfTime } from './window.ts'
-
-/** Hono's types of what the gate reads and sets. */
-export interface GateEnv {
-  Bindings: Env
-  Variables: TokenEnv['Variables'] & { receivedAt: number; token?: Token | undefined; usage: RequestUsage }
-}
+import { isOutOfTime } from './window.ts'
 
 /** A write admitted longer ago is announced again before its batch: after a minute its object takes it for lost. */
 const ANNOUNCED_MS = 20_000
@@ -26,46 +19,52 @@ const CROWDED_SECONDS = 5
 /** An admitted request's use of its token's limits and of its company's database. */
 export class RequestUsage implements Meter {
   readonly token: Token
-  private readonly client: TokenClient
+  private readonly c: TokenContext
+  private readonly state: TokenState
+  /** Without a receipt for a write of which the object does not know. */
+  private readonly admitted: Admitted
   private readonly isWrite: boolean
-  /** Undefined for a write of which the object does not know. */
-  private receipt: Receipt | undefined
   private announcedAt = Date.now()
-  private decision: Decision
-  private constraint: ReadConstraint
   private bookmark: () => string | null = () => null
   private hasEnded = false
 
-  constructor(client: TokenClient, { token, decision, constraint, receipt }: Admitted, isWrite: boolean) {
-    this.client = client
-    this.token = token
-    this.decision = decision
-    this.constraint = constraint
-    this.receipt = receipt
+  constructor(c: TokenContext, state: TokenState, admitted: Admitted, isWrite: boolean) {
+    this.c = c
+    this.state = state
+    this.token = admitted.token
+    this.admitted = admitted
     this.isWrite = isWrite
   }
 
   /** Takes the requests as which this one counts. @throws ApiError 429 where not all are left */
   async take(requests: number): Promise<void> {
     if (requests <= 1) return
-    this.decision = await this.client.take(requests, this.decision)
-    if (!this.decision.allowed) throw refusalOf(this.decision, Date.now())
+    const decision = await this.state.take(this.c, requests, this.admitted.decision)
+    this.admitted.decision = decision
+    if (!decision.allowed) throw refusalOf(decision, Date.now())
   }
 
   /** The company's database, whose reads contain the writes of the token and the version that the caller sent. */
-  openDatabase(env: Env, sent: string | undefined, use: DatabaseUse): Database {
-    const { companyId, database, companySlot: slot } = this.token
-    this.constraint = tighten(this.constraint, database, parseBookmark(sent))
-    const bookmark = this.constraint === 'primary' ? undefined : this.constraint
-    const onMoved = () => this.client.forget()
-    const db = databaseFor(env, { companyId, database, slot }, { bookmark, meter: this, use, onMoved })
+  openDatabase(): Database {
+    const { c, token, admitted } = this
+    const { companyId, database, companySlot: slot } = token
+    const constraint = tighten(admitted.constraint, database, parseBookmark(c.req.header('x-bookmark')))
+    admitted.constraint = constraint
+    const bookmark = constraint === 'primary' ? undefined : constraint
+    const onMoved = () => this.state.forget(c)
+    const options = { bookmark, meter: this, use: c.get('databaseUse'), onMoved }
+    const db = databaseFor(c.env, { companyId, database, slot }, options)
     this.bookmark = db.bookmark
     return db
   }
 
   /** Runs a batch once the company's earlier ones leave room for it, and charges its time. @throws ApiError 429 */
   async run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
-    if (Date.now() >= this.announcedAt + ANNOUNCED_MS) await this.announceAgain()
+    if (this.isWrite && Date.now() >= this.announcedAt + ANNOUNCED_MS) {
+      this.announcedAt = Date.now()
+      this.state.keepWrite()
+      await this.state.report(this.c)
+    }
     const batches = semaphoreOf(this.token.companyId)
     const permit = batches.tryAcquire() ?? (await this.queue(batches))
     const startedAt = Date.now()
@@ -79,58 +78,54 @@ export class RequestUsage implements Meter {
       () => end(Math.min(Date.now() - startedAt, FAILED_BATCH_MS)),
     )
     // Past its deadline, the batch still counts when it ends.
-    this.client.waitUntil(ended)
+    this.c.executionCtx.waitUntil(ended)
     await ended
     return work
   }
 
-  charge(databaseMs: number): void {
-    this.client.state.charge(databaseMs)
-    if (this.hasEnded) this.client.reportLater()
+  private async queue(batches: BatchSemaphore): Promise<Permit> {
+    const acquired = batches.acquire().catch(() => null)
+    this.c.executionCtx.waitUntil(acquired)
+    const permit = await acquired
+    if (!permit) throw rateLimited(CROWDED_SECONDS, 'Too many concurrent requests of this company')
+    // The earlier batches may have used up the time.
+    const { remaining } = this.state
+    if (!isOutOfTime(remaining, Date.now())) return permit
+    batches.release(permit, 0)
+    throw refusalOf(remaining, Date.now())
+  }
+
+  private charge(databaseMs: number): void {
+    this.state.charge(databaseMs)
+    if (this.hasEnded && this.state.isReportDue()) this.c.executionCtx.waitUntil(this.state.report(this.c))
   }
 
   /** Makes later reads of the token at least as fresh as this one: the response names what its caller reads next. */
   async remember(): Promise<void> {
     const version = parseBookmark(this.bookmark())
-    if (!version || version.bookmark === this.constraint) return
-    await withDeadline(this.client.report(version), BUDGET_MS.limiter).catch(() => this.client.keep(version))
+    if (!version || version.bookmark === this.admitted.constraint) return
+    const isKnown = withDeadline(this.state.report(this.c, { seen: version }), BUDGET_MS.limiter)
+    if (!(await isKnown.catch(() => false))) this.state.keepWrite()
   }
 
   /** The headers of the limits. */
   headers(): Record<string, string> {
-    const { remaining, resetAt } = this.decision
-    const limits = describeLimits({ ...this.client.state.remaining, remaining, resetAt }, Date.now())
+    const { remaining, resetAt } = this.admitted.decision
+    const limits = describeLimits({ ...this.state.remaining, remaining, resetAt }, Date.now())
     return { 'RateLimit-Policy': POLICY, RateLimit: limits }
   }
 
   /** Reports the write and the usage of a request with this status; later charges are reported at once. */
   end(status: number): void {
     this.hasEnded = true
-    const { receipt, isWrite } = this
+    const { admitted, isWrite, state, c } = this
+    const { receipt } = admitted
     const isFailed = status >= 500
-    const version = parseBookmark(this.bookmark()) ?? { database: this.token.database, bookmark: null }
-    const hasSeen = version.bookmark !== null
-    if (isWrite && !receipt && (hasSeen || isFailed)) this.client.keep({ ...version, mayCommit: isFailed })
+    const version = parseBookmark(this.bookmark())
+    if (isWrite && !receipt && (version || isFailed)) state.keepWrite()
     // A write that failed may still commit: it stays unsettled.
-    const isSettled = receipt && !isFailed && (isWrite || hasSeen)
-    this.client.reportLater(isSettled ? { ...version, ...receipt } : undefined)
-  }
-
-  private async announceAgain(): Promise<void> {
-    const [begun] = this.receipt?.writes ?? []
-    this.announcedAt = Date.now()
-    if (begun !== undefined && !(await this.client.send({ begun }))) this.receipt = undefined
-  }
-
-  private async queue(batches: BatchSemaphore): Promise<Permit> {
-    const acquired = batches.acquire().catch(() => null)
-    this.client.waitUntil(acquired)
-    const permit = await acquired
-    if (!permit) throw rateLimited(CROWDED_SECONDS, 'Too many concurrent requests of this company')
-    // The earlier batches may have used up the time.
-    const { remaining } = this.client.state
-    if (!isOutOfTime(remaining, Date.now())) return permit
-    batches.release(permit, 0)
-    throw refusalOf({ ...remaining, allowed: false }, Date.now())
+    const isSettled = receipt && !isFailed && (isWrite || version)
+    const seen = isSettled ? { database: this.token.database, bookmark: null, ...version, ...receipt } : undefined
+    if (seen || state.isReportDue()) c.executionCtx.waitUntil(state.report(c, seen && { seen }))
   }
 }

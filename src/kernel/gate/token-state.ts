@@ -1,33 +1,49 @@
-import type { Admission } from './limiter.ts'
-import type { Seen } from './read-after-write.ts'
-import { TOKEN_MS, type Token, usable } from './tokens.ts'
+import type { Context } from 'hono'
+import type { Env } from '../../env.ts'
+import type { DatabaseUse } from '../db/client.ts'
+import { acceptsSchema, verifySchema } from '../db/migrations.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { locationHint } from '../http/location-hint.ts'
+import { log, nameOf } from '../http/log.ts'
+import type { Admission, Admitted, RateLimiter, Report } from './limiter.ts'
+import { findToken, TOKEN_MS, type Token, usable } from './tokens.ts'
 import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Remaining, WINDOW_MS } from './window.ts'
 
-/** A token for use until then; null for one that has ended. */
-type CachedToken = { token: Token | null; until: number }
+/** The part of a request that its token's calls need. */
+export type TokenContext = Pick<
+  Context<{ Bindings: Env; Variables: { requestId: string; databaseUse: DatabaseUse } }>,
+  'env' | 'req' | 'get' | 'executionCtx'
+>
 
-const NO_USAGE = { databaseMs: 0, refused: 0, uncounted: 0 }
-
+/** An object that failed is called again after this time, by one request. */
+const RETRY_MS = 5_000
 /** Database time waits for the next call; this much, or any when nearly all is used, deserves a call of its own. */
 const REPORT_MS = 50
 const NEARLY_USED_MS = 500
 
-/** One token in this isolate: a refusal until its reset, the allowance while its object fails, and unreported usage. */
+type Answer = Exclude<Admission, { kind: 'outdated' }>
+type Send<T> = (object: DurableObjectStub<RateLimiter>, report: Report) => Promise<T>
+
+const NO_USAGE = { databaseMs: 0, refused: 0, uncounted: 0, mayCommit: false }
+const ENDED: Answer = { kind: 'ended', ageMs: 0 }
+
+/**
+ * One token in this isolate, whose object decides. The isolate keeps a refusal until its reset, the allowance for an
+ * object that fails or is silent, and what the next call reports.
+ */
 export class TokenState {
   /** SHA-256 of the token, lower-case hex: the name of its object. */
   readonly hash: string
-  /** The id of its object, once that has responded. */
-  objectId: DurableObjectId | undefined
-  cached: CachedToken | null = null
   /** By the last answer, less the unreported usage. */
   remaining: Remaining = { remaining: LIMIT, resetAt: 0, databaseMs: DATABASE_LIMIT_MS }
-  unreported = NO_USAGE
-  unsent: Seen | undefined
+  private objectId: DurableObjectId | undefined
+  /** For use until then; a null token has ended. */
+  private cached: { token: Token | null; until: number } | null = null
+  private unreported = NO_USAGE
   /** Requests whose calls are under way: the object may allow each. */
-  pending = 0
-  answeredAt = 0
-  /** When an object that fails is called again. */
-  retryAt: number | null = null
+  private pending = 0
+  /** When an object that fails is called again; 0 for one that works. */
+  private retryAt = 0
 
   constructor(hash: string) {
     this.hash = hash
@@ -38,79 +54,178 @@ export class TokenState {
     return this.cached && usable(this.cached.token, now)
   }
 
+  /** @throws ApiError where neither the object nor the directory responds */
+  async admit(c: TokenContext, isWrite: boolean): Promise<Answer> {
+    const now = Date.now()
+    if (this.cached && now < this.cached.until && !this.lastToken(now)) return ENDED
+    const isRetry = this.retryAt > 0 && now >= this.retryAt
+    const refusal = isRetry ? null : this.refuse(now)
+    if (refusal) return refusal
+    const answer = await this.call(c, async (object, report) => object.admit(this.hash, { ...report, isWrite }), 1)
+    if (answer?.kind === 'ended' || answer?.kind === 'unknown') return answer
+    // During a deployment the isolate and the object may need different schemas.
+    if (answer?.kind === 'admitted' && acceptsSchema(answer.applied)) return answer
+    return this.refuse(Date.now()) ?? this.admitAlone(c)
+  }
+
+  /** Counts the further requests of an admitted request. */
+  async take(c: TokenContext, requests: number, { resetAt }: Decision): Promise<Decision> {
+    const cost = { requests, counted: { requests: 1, resetAt } }
+    const decision = await this.call(c, async (object, report) => object.take({ ...report, ...cost }), requests - 1)
+    if (!decision) return this.allow(requests - 1, Date.now())
+    // A refusal returns the first request, too.
+    this.remaining.remaining = decision.remaining
+    return decision
+  }
+
+  /** Reports what the isolate has kept, and the request's own part. @returns whether the object got it */
+  async report(c: TokenContext, own?: Pick<Report, 'seen'>): Promise<boolean> {
+    return (await this.call(c, async (object, report) => object.report({ ...report, ...own }))) !== null
+  }
+
+  /** Whether what is unreported deserves a call of its own. */
+  isReportDue(): boolean {
+    const { databaseMs, mayCommit } = this.unreported
+    const isNearlyUsed = databaseMs > 0 && this.remaining.databaseMs < NEARLY_USED_MS
+    return mayCommit || databaseMs >= REPORT_MS || isNearlyUsed
+  }
+
+  charge(databaseMs: number): void {
+    this.add({ databaseMs })
+    this.remaining.databaseMs -= databaseMs
+  }
+
+  /** With the next call the object learns of a write that it does not know. */
+  keepWrite(): void {
+    this.add({ mayCommit: true })
+  }
+
+  /** The company has moved: the object looks the token up again. */
+  forget(c: TokenContext): void {
+    const sent = (async () => this.open(c).forget())()
+    c.executionCtx.waitUntil(sent.catch((error: unknown) => this.fail(c, error)))
+  }
+
+  /** A new stub for each call: one that has failed is of no further use. */
+  private open({ env, req }: TokenContext): DurableObjectStub<RateLimiter> {
+    if (this.objectId) return env.RATE_LIMITER.get(this.objectId)
+    this.objectId = env.RATE_LIMITER.idFromName(this.hash)
+    // The hint only matters for the call that creates the object.
+    const hint = locationHint(req.raw.cf)
+    return env.RATE_LIMITER.get(this.objectId, hint && { locationHint: hint })
+  }
+
+  /** Null while the object fails or is silent. @param requests that it may allow */
+  private call<T extends Admission | Decision>(c: TokenContext, send: Send<T>, requests = 0): Promise<T | null> {
+    const askedAt = Date.now()
+    if (askedAt < this.retryAt) return Promise.resolve(null)
+    const isRetry = this.retryAt > 0
+    if (isRetry) this.retryAt = askedAt + RETRY_MS
+    const usage = this.unreported
+    this.unreported = NO_USAGE
+    this.pending += requests
+    const work = async () => {
+      try {
+        const answer = await withDeadline(send(this.open(c), usage), isRetry ? BUDGET_MS.limiter : BUDGET_MS.silence)
+        this.receive(answer, askedAt)
+        return answer
+      } catch (error) {
+        this.add(usage)
+        this.fail(c, error)
+        return null
+      } finally {
+        this.pending -= requests
+      }
+    }
+    const ended = work()
+    // It outlives an aborted request.
+    c.executionCtx.waitUntil(ended)
+    return ended
+  }
+
+  private fail(c: TokenContext, error: unknown): void {
+    const now = Date.now()
+    // Calls that fail together are one failure.
+    if (now >= this.retryAt) log('limiter_failed', { request_id: c.get('requestId'), reason: nameOf(error) })
+    this.retryAt = now + RETRY_MS
+  }
+
+  /** Takes an answer, which may arrive in another order than its call was sent. */
+  private receive(answer: Admission | Decision, askedAt: number): void {
+    if ('allowed' in answer) this.update(answer)
+    else if (answer.kind === 'unknown') this.cached = null
+    else if (answer.kind !== 'outdated') {
+      if (answer.kind === 'admitted') this.update(answer.decision)
+      const token = answer.kind === 'admitted' ? answer.token : null
+      this.cached = { token, until: askedAt + TOKEN_MS - answer.ageMs }
+    }
+    this.retryAt = 0
+  }
+
+  private update({ company, ...answer }: Remaining): void {
+    const { remaining: known, unreported } = this
+    const remaining = answer.remaining - unreported.uncounted
+    const databaseMs = answer.databaseMs - unreported.databaseMs
+    if (answer.resetAt === known.resetAt) {
+      known.remaining = Math.min(known.remaining, remaining)
+      known.databaseMs = Math.min(known.databaseMs, databaseMs)
+    } else if (answer.resetAt > known.resetAt || (this.retryAt > 0 && answer.resetAt > Date.now())) {
+      // While the object failed, the known window may be this isolate's own.
+      this.remaining = { ...known, remaining, databaseMs, resetAt: answer.resetAt }
+    }
+    this.remaining.company = company ?? known.company
+  }
+
+  private add({ databaseMs = 0, refused = 0, uncounted = 0, mayCommit = false }: Partial<typeof NO_USAGE>): void {
+    const { unreported } = this
+    this.unreported = {
+      databaseMs: databaseMs + unreported.databaseMs,
+      refused: refused + unreported.refused,
+      uncounted: uncounted + unreported.uncounted,
+      mayCommit: mayCommit || unreported.mayCommit,
+    }
+  }
+
   /** The refusal of every request until the reset; null while something is left. */
-  refuse(now: number): Decision | null {
+  private refuse(now: number): Admitted | null {
     const { remaining } = this
+    const token = this.cached?.token
     const isRefused = isOutOfTime(remaining, now) || (remaining.remaining <= 0 && now < remaining.resetAt)
-    if (isRefused) this.add({ ...NO_USAGE, refused: 1 })
-    return isRefused ? { ...remaining, allowed: false } : null
+    if (!token || !isRefused) return null
+    this.add({ refused: 1 })
+    return admitted(token, { ...remaining, allowed: false })
   }
 
   /** Allows requests without the object: the rest of its window, or else one whole allowance. */
-  allow(requests: number, now: number): Decision {
+  private allow(requests: number, now: number): Decision {
     if (now >= this.remaining.resetAt) {
       const whole = { remaining: LIMIT, resetAt: now + WINDOW_MS, databaseMs: DATABASE_LIMIT_MS }
       this.remaining = { ...this.remaining, ...whole }
-      this.unreported = NO_USAGE
+      this.unreported = { ...NO_USAGE, mayCommit: this.unreported.mayCommit }
     }
     const { remaining } = this
     const allowed = !isOutOfTime(remaining, now) && requests <= remaining.remaining - this.pending
     if (allowed) {
       remaining.remaining -= requests
-      this.add({ ...NO_USAGE, uncounted: requests })
+      this.add({ uncounted: requests })
     }
     return { ...remaining, allowed }
   }
 
-  charge(databaseMs: number): void {
-    this.add({ ...NO_USAGE, databaseMs })
-    this.remaining.databaseMs -= databaseMs
-  }
-
-  isReportDue(): boolean {
-    const { databaseMs } = this.unreported
-    return databaseMs >= REPORT_MS || (databaseMs > 0 && this.remaining.databaseMs < NEARLY_USED_MS)
-  }
-
-  /** The usage for one call, which {@link TokenState.add} returns when the call fails. */
-  takeUsage(): typeof NO_USAGE {
-    const usage = this.unreported
-    this.unreported = NO_USAGE
-    return usage
-  }
-
-  add(usage: typeof NO_USAGE): void {
-    const { databaseMs, refused, uncounted } = this.unreported
-    this.unreported = {
-      databaseMs: databaseMs + usage.databaseMs,
-      refused: refused + usage.refused,
-      uncounted: uncounted + usage.uncounted,
+  /** Admits without the object, by the cached token or the directory. */
+  private async admitAlone(c: TokenContext): Promise<Answer> {
+    const now = Date.now()
+    if (!this.cached || now >= this.cached.until) {
+      const { token, applied } = await findToken(c.env.DB, this.hash, c.get('databaseUse'))
+      verifySchema(applied)
+      this.cached = token === undefined ? null : { token, until: now + TOKEN_MS }
     }
+    if (!this.cached) return { kind: 'unknown' }
+    const token = this.lastToken(now)
+    return token ? admitted(token, this.allow(1, now)) : ENDED
   }
+}
 
-  /** Takes an answer, which may arrive in another order than its call was sent. */
-  receive(answer: Admission | Decision, askedAt: number): void {
-    this.answeredAt = Date.now()
-    if ('allowed' in answer) this.update(answer)
-    else if (answer.kind === 'admitted') this.update(answer.decision)
-    this.retryAt = null
-    if ('allowed' in answer || answer.kind === 'outdated') return
-    const token = answer.kind === 'admitted' ? answer.token : null
-    this.cached = answer.kind === 'unknown' ? null : { token, until: askedAt + TOKEN_MS - answer.ageMs }
-  }
-
-  private update(answer: Remaining): void {
-    const { remaining: known, unreported, retryAt } = this
-    const { resetAt, company = known.company } = answer
-    const remaining = answer.remaining - unreported.uncounted
-    const databaseMs = answer.databaseMs - unreported.databaseMs
-    if (resetAt === known.resetAt) {
-      known.remaining = Math.min(known.remaining, remaining)
-      known.databaseMs = Math.min(known.databaseMs, databaseMs)
-    } else if (resetAt > known.resetAt || (retryAt !== null && resetAt > Date.now())) {
-      // While the object failed, the known window may be this isolate's own.
-      this.remaining = { remaining, databaseMs, resetAt }
-    }
-    if (company) this.remaining.company = company
-  }
+function admitted(token: Token, decision: Decision): Admitted {
+  return { kind: 'admitted', token, decision, ageMs: 0, applied: null, constraint: 'primary' }
 }

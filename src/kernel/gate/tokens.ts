@@ -66,17 +66,15 @@ export async function findToken(binding: D1Database, hash: string, use: Database
     .from(apiTokens)
     .innerJoin(companies, eq(companies.id, apiTokens.company_id))
     .where(eq(apiTokens.token_hash, hash))
-  try {
-    const { values } = await runQuery(() => runBatch(binding, [query], use), true)
-    const [[row]] = values
-    if (!row) return { token: undefined, lastUsedAt: 0, applied: await readApplied(binding) }
-    const { appliedMigrations: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
-    const token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) }
-    return { token: revokedAt === null ? token : null, lastUsedAt: lastUsedAt ?? 0, applied }
-  } catch (error) {
-    if (isMissing(error)) return { token: undefined, lastUsedAt: 0, applied: await readApplied(binding) }
+  const { values } = await runQuery(() => runBatch(binding, [query], use), true).catch((error: unknown) => {
+    if (isMissing(error)) return { values: [[]] as const }
     throw describeOutage(error)
-  }
+  })
+  const [[row]] = values
+  if (!row) return { token: undefined, lastUsedAt: 0, applied: await readApplied(binding) }
+  const { appliedMigrations: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
+  const token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) }
+  return { token: revokedAt === null ? token : null, lastUsedAt: lastUsedAt ?? 0, applied }
 }
 
 /** Writes the last use, unless it was written within a minute. Returns the database time in milliseconds. */

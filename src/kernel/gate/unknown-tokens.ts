@@ -60,14 +60,13 @@ export async function countFailure(
   networks: readonly string[],
   requestId: string,
 ): Promise<string[]> {
-  const counts = networks.map(async (key, index) => {
-    try {
-      const failures = index === 0 ? AUTH_FAILURES : AUTH_FAILURES_WIDE
-      return (await withDeadline(failures.limit({ key }), BUDGET_MS.limiter)).success ? [] : [key]
-    } catch (error) {
+  const count = async (key: string, index: number) => (index === 0 ? AUTH_FAILURES : AUTH_FAILURES_WIDE).limit({ key })
+  const counts = networks.map(async (network, index) => {
+    const { success } = await withDeadline(count(network, index), BUDGET_MS.limiter).catch((error: unknown) => {
       log('auth_limiter_failed', { request_id: requestId, reason: nameOf(error) })
-      return []
-    }
+      return { success: true }
+    })
+    return success ? [] : [network]
   })
   return (await Promise.all(counts)).flat()
 }

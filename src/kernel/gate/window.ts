@@ -35,7 +35,7 @@ export interface Remaining extends RemainingTime {
   /** Requests. */
   remaining: number
   /** Remaining time of the token's company; absent while unknown. */
-  company?: RemainingTime
+  company?: RemainingTime | undefined
 }
 
 /** Whether a request is allowed, and what is left after it. */
@@ -115,16 +115,15 @@ export type HourOfUsage = { at: number; requests: number; refused: number; datab
 
 /** Adds the use of a call to the hours, which are in ascending order. */
 export function addUsage(hours: readonly HourOfUsage[], now: number, used: Omit<HourOfUsage, 'at'>): HourOfUsage[] {
-  const at = now - (now % HOUR_MS)
   const last = hours.at(-1)
-  const isLast = last !== undefined && last.at >= at
-  const hour = isLast ? last : { at, requests: 0, refused: 0, databaseMs: 0 }
+  // A clock that went backwards counts for the last hour.
+  const at = Math.max(now - (now % HOUR_MS), last?.at ?? 0)
+  const { requests, refused, databaseMs } = last?.at === at ? last : { requests: 0, refused: 0, databaseMs: 0 }
   const sum = {
-    at: hour.at,
-    requests: hour.requests + used.requests,
-    refused: hour.refused + used.refused,
-    databaseMs: hour.databaseMs + used.databaseMs,
+    at,
+    requests: requests + used.requests,
+    refused: refused + used.refused,
+    databaseMs: databaseMs + used.databaseMs,
   }
-  const earlier = isLast ? hours.slice(0, -1) : hours
-  return [...earlier.filter((each) => each.at > at - HOURS * HOUR_MS), sum]
+  return [...hours.filter((each) => each.at < at && each.at > at - HOURS * HOUR_MS), sum]
 }

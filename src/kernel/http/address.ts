@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js'
 import * as z from 'zod/mini'
 import { LruCache } from './cache.ts'
-import { callOutside, OutboundError, type OutboundRequest, type OutboundResponse } from './outbound.ts'
+import { callOutside, OutboundError, type OutboundRequest, type OutboundResponse, type Read } from './outbound.ts'
 
 /** The JSON API of a DNS over HTTPS resolver. */
 const DEFAULT_RESOLVER = 'https://cloudflare-dns.com/dns-query'
@@ -19,18 +19,8 @@ export interface AddressPolicy {
 }
 
 /** Reads the policy of the deployment's settings. */
-export function addressPolicy({ WEBHOOK_RESOLVER, WEBHOOK_LOOPBACK }: AddressSettings): AddressPolicy {
-  return { resolver: WEBHOOK_RESOLVER, allowsLoopback: WEBHOOK_LOOPBACK === 'development' }
-}
-
-interface AddressSettings {
-  WEBHOOK_RESOLVER?: string
-  WEBHOOK_LOOPBACK?: string
-}
-
-/** The resolver did not respond, so the address could not be checked. */
-export class ResolverError extends Error {
-  override readonly name = 'ResolverError'
+export function addressPolicy(settings: { WEBHOOK_RESOLVER?: string; WEBHOOK_LOOPBACK?: string }): AddressPolicy {
+  return { resolver: settings.WEBHOOK_RESOLVER, allowsLoopback: settings.WEBHOOK_LOOPBACK === 'development' }
 }
 
 /** The metadata and DNS address of a cloud, although in a public range. */
@@ -91,17 +81,15 @@ const NOT_PUBLIC = 'must resolve to public addresses only'
 /**
  * Checks an address before each use: as {@link findFormProblem}, and by the current DNS records of its host.
  *
- * @throws ResolverError when the resolver does not respond
+ * @throws OutboundError `resolver` when the resolver does not respond as expected
  */
-export async function findProblem(
-  address: string,
-  { resolver, allowsLoopback }: AddressPolicy,
-): Promise<string | null> {
+export async function findProblem(address: string, policy: AddressPolicy): Promise<string | null> {
+  const { resolver = DEFAULT_RESOLVER, allowsLoopback } = policy
   const problem = findFormProblem(address, allowsLoopback)
   if (problem !== null) return problem
   const { hostname } = new URL(address)
   if (literalOf(hostname) !== null || (allowsLoopback && isLoopback(hostname))) return null
-  const addresses = await resolve(hostname, resolver ?? DEFAULT_RESOLVER)
+  const addresses = await resolve(hostname, resolver)
   if (addresses.length === 0) return 'has a host that does not resolve to an address'
   return addresses.every(isPublicAddress) ? null : NOT_PUBLIC
 }
@@ -110,20 +98,17 @@ export async function findProblem(
  * Calls a host chosen by a company after a fresh check: stored addresses may be older than the rules, and a name may
  * resolve elsewhere by now.
  *
- * @throws OutboundError `address` for a forbidden one, `resolver` if the check failed, and the errors of {@link
- *   callOutside}
+ * @throws OutboundError `address` for a forbidden one, and the errors of {@link findProblem} and {@link callOutside}
  */
 export async function callChecked<T>(
   policy: AddressPolicy,
   request: OutboundRequest,
   timeoutMs: number,
-  read: (response: OutboundResponse) => Promise<T>,
-): Promise<T> {
+  read: Read<T>,
+) {
   const startMs = Date.now()
   // Only the origin is checked: path and query are ours, and may exceed the limit of a configured address.
-  const problem = await findProblem(URL.parse(request.url)?.origin ?? '', policy).catch((error: unknown) => {
-    throw error instanceof ResolverError ? new OutboundError('resolver') : error
-  })
+  const problem = await findProblem(URL.parse(request.url)?.origin ?? '', policy)
   if (problem !== null) throw new OutboundError('address', problem)
   return callOutside(request, timeoutMs - (Date.now() - startMs), read)
 }
@@ -141,35 +126,25 @@ async function resolve(host: string, resolver: string): Promise<string[]> {
   return addresses
 }
 
-/**
- * Record type 1 is A, 28 is AAAA; others, such as CNAME, lead to them. A missing `Answer` means that the name does not
- * exist.
- */
-const answer = z.object({
-  Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))),
-})
+/** A missing `Answer` means that the name does not exist. */
+const answer = z.object({ Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))) })
+/** A and AAAA; other records, such as CNAME, lead to them. */
+const ADDRESS_TYPES = [1, 28]
 
 async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA'): Promise<string[]> {
   const url = new URL(resolver)
   url.searchParams.set('name', name)
   url.searchParams.set('type', type)
-  const headers = { accept: 'application/dns-json' }
-  try {
-    const { Answer = [] } = await callOutside(
-      { url: url.href, method: 'GET', headers },
-      RESOLVER_TIMEOUT_MS,
-      async (response) => {
-        if (response.status === 400) return {}
-        if (response.status !== 200) throw new ResolverError(`The resolver responded with HTTP ${response.status}.`)
-        return answer.parse(JSON.parse(await response.readText(MAX_ANSWER_BYTES)))
-      },
-    )
-    return Answer.filter((record) => record.type === 1 || record.type === 28).map((record) => record.data)
-  } catch (error) {
-    if (error instanceof ResolverError) throw error
-    const failure = error instanceof OutboundError ? error.failure : 'malformed'
-    throw new ResolverError(`The resolver did not respond: ${failure}.`)
+  const request = { url: url.href, method: 'GET', headers: { accept: 'application/dns-json' } } as const
+  const read = async ({ status, readText }: OutboundResponse) => {
+    if (status === 400) return []
+    if (status !== 200) throw new OutboundError('resolver')
+    return answer.parse(JSON.parse(await readText(MAX_ANSWER_BYTES))).Answer ?? []
   }
+  const records = await callOutside(request, RESOLVER_TIMEOUT_MS, read).catch(() => {
+    throw new OutboundError('resolver')
+  })
+  return records.filter((record) => ADDRESS_TYPES.includes(record.type)).map((record) => record.data)
 }
 
 /**

@@ -26,11 +26,7 @@ const DISCARDED_MS = 5_000
  * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8 or arrive too
  *   slowly, 503 when there is no memory for a large body
  */
-export async function readJsonBytes(
-  request: Request,
-  limitBytes: number,
-  lease: Lease,
-): Promise<Uint8Array<ArrayBuffer>> {
+export async function readJsonBytes(request: Request, limitBytes: number, lease: Lease) {
   if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) throw new ApiError('unsupported_media_type')
   const announced = Number(request.headers.get('content-length') ?? 0)
   if (announced > limitBytes) {

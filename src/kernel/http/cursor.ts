@@ -38,13 +38,9 @@ export function writeCursor(scope: CursorScope, position: CursorPosition): strin
 export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TTL_MS): CursorPosition {
   const bytes = Buffer.from(cursor, 'base64url')
   const [signature, payload] = [bytes.subarray(0, MAC_BYTES), bytes.subarray(MAC_BYTES)]
-  const isSigned = scope.credentialsKey.split(',').some((key) => {
-    return signature.length === MAC_BYTES && timingSafeEqual(sign(scope, key, payload), signature)
-  })
-  if (!isSigned)
-    throw refusal(
-      'belongs to another query or company: send it with the filters and the order of the request that returned it, or begin again without it',
-    )
+  const isOf = (key: string) => timingSafeEqual(sign(scope, key, payload), signature)
+  const isSigned = signature.length === MAC_BYTES && scope.credentialsKey.split(',').some(isOf)
+  if (!isSigned) throw refusal(FOREIGN)
   const [position, writtenAt]: [CursorPosition, number] = JSON.parse(payload.toString())
   if (scope.now - writtenAt * 1_000 > ttlMs)
     throw refusal(`has expired, ${Math.round(ttlMs / 86_400_000)} days after it was written: begin again without it`)
@@ -52,6 +48,8 @@ export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TT
 }
 
 const MAC_BYTES = 16
+const FOREIGN =
+  'belongs to another query or company: send it with the filters and the order of the request that returned it, or begin again without it'
 
 function refusal(message: string): ApiError {
   return invalid([{ path: 'cursor', message }])
@@ -63,8 +61,7 @@ function sign({ companyId, query }: CursorScope, credentialsKey: string, payload
   const key = keys.get(credentialsKey) ?? Buffer.from(hkdfSync('sha256', credentialsKey, '', 'cursor', 32))
   keys.set(credentialsKey, key)
   const mac = createHmac('sha256', key)
-    .update(JSON.stringify([companyId, query]))
-    .update('\0')
+    .update(`${JSON.stringify([companyId, query])}\0`)
     .update(payload)
   return mac.digest().subarray(0, MAC_BYTES)
 }

@@ -7,7 +7,7 @@ export const BUDGET_MS = {
   database: 10_000,
   /** After it the request continues without the limiter. */
   limiter: 2_000,
-  /** Silence of a token's object, since its last response to any call: half of the time that callers commonly wait. */
+  /** A token's object: half of the time that callers commonly wait. */
   silence: 15_000,
   /** After it the request continues without the cache. */
   cache: 1_000,
@@ -56,26 +56,6 @@ export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   })
   // Continuations of `work` run in the request that started it, which must not clear another request's timer.
   return outcome.finally(() => clearTimeout(timer))
-}
-
-/** In a busy isolate a timer may fire before a response that has already arrived. */
-const BUSY_MS = 200
-
-/**
- * Settles with the work, or rejects with a {@link DeadlineError} once its peer was silent for `ms` milliseconds. By
- * `heardAt`, responses to other work count too.
- */
-export async function withSilenceLimit<T>(work: Promise<T>, heardAt: () => number, ms: number): Promise<T> {
-  const startedAt = Date.now()
-  // The platform ends work 30 seconds after the response.
-  const endsAt = () => Math.min(Math.max(startedAt, heardAt()) + ms, startedAt + 2 * BUDGET_MS.silence)
-  for (;;) {
-    try {
-      return await withDeadline(work, Math.max(BUSY_MS, endsAt() - Date.now()))
-    } catch (error) {
-      if (!(error instanceof DeadlineError) || Date.now() >= endsAt() + BUSY_MS) throw error
-    }
-  }
 }
 
 const LONGEST_POLL_MS = 16

@@ -143,21 +143,15 @@ export function notFound(resource = 'Resource'): ApiError {
   return new ApiError('not_found', { message: `${resource} not found` })
 }
 
-/** Builds the error of a {@link REASONS reason}; `message` replaces its text. */
+/** Builds the error of a {@link REASONS reason}. `message` replaces its text, `retryAfter` is in seconds. */
 export function unusable(
   reason: Reason,
-  { message = REASONS[reason].message, storage_code, cause }: UnusableOptions = {},
+  options: { message?: string; storage_code?: string | null; cause?: string | undefined; retryAfter?: number } = {},
 ): ApiError {
+  const { message = REASONS[reason].message, storage_code, cause, retryAfter } = options
   const details = { reason, ...(storage_code != null && { storage_code }) }
-  return new ApiError(REASONS[reason].kind, { message, details, ...(cause !== undefined && { cause }) })
-}
-
-type UnusableOptions = { message?: string; storage_code?: string | null; cause?: string | undefined }
-
-/** Builds the error of a temporary {@link REASONS reason}. @param seconds after which to retry */
-export function conflict(reason: Reason, seconds: number): ApiError {
-  const { kind, message } = REASONS[reason]
-  return new ApiError(kind, { message, details: { reason }, headers: { 'Retry-After': String(seconds) } })
+  const headers = retryAfter === undefined ? {} : { 'Retry-After': String(retryAfter) }
+  return new ApiError(REASONS[reason].kind, { message, details, headers, ...(cause !== undefined && { cause }) })
 }
 
 /** The parts of the reference about kinds of errors that the operation does not explain. */

@@ -35,17 +35,16 @@ export interface OutboundResponse {
   readText: (maxBytes: number) => Promise<string>
 }
 
+/** Reads what a call needs of its response. */
+export type Read<T> = (response: OutboundResponse) => Promise<T>
+
 /**
  * Makes one uncached call to an outside system; the deadline covers `read` and so the body. Redirects are not followed,
  * since they would carry credentials to another host; responses are not cached, since they belong to one company.
  *
  * @throws OutboundError, or an error of `read`
  */
-export async function callOutside<T>(
-  request: OutboundRequest,
-  timeoutMs: number,
-  read: (response: OutboundResponse) => Promise<T>,
-): Promise<T> {
+export async function callOutside<T>(request: OutboundRequest, timeoutMs: number, read: Read<T>): Promise<T> {
   // AbortSignal.timeout would outlive the call and keep a Durable Object in memory.
   const call = new AbortController()
   try {
@@ -57,11 +56,7 @@ export async function callOutside<T>(
   }
 }
 
-async function send<T>(
-  { url, ...init }: OutboundRequest,
-  signal: AbortSignal,
-  read: (response: OutboundResponse) => Promise<T>,
-): Promise<T> {
+async function send<T>({ url, ...init }: OutboundRequest, signal: AbortSignal, read: Read<T>): Promise<T> {
   const response = await fetch(url, { ...init, redirect: 'manual', cache: 'no-store', signal }).catch(() => {
     throw new OutboundError('network')
   })
@@ -74,11 +69,9 @@ async function send<T>(
   return read({ status, headers, readText: (maxBytes) => readText(reader, headers.get('content-type'), maxBytes) })
 }
 
-async function readText(
-  reader: ReadableStreamDefaultReader<Uint8Array> | undefined,
-  contentType: string | null,
-  maxBytes: number,
-): Promise<string> {
+type Reader = ReadableStreamDefaultReader<Uint8Array> | undefined
+
+async function readText(reader: Reader, contentType: string | null, maxBytes: number): Promise<string> {
   if (!reader) return ''
   const chunks: Uint8Array[] = []
   for (let sizeBytes = 0; ; ) {

@@ -1,15 +1,8 @@
 import type { Hono, MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
-import {
-  honoPath,
-  NO_QUERY,
-  type Route,
-  readBody,
-  refuseCoding,
-  validate,
-  validated,
-} from '../../kernel/api/endpoint.ts'
+import { honoPath, type Route } from '../../kernel/api/endpoint.ts'
+import { readInput } from '../../kernel/api/input.ts'
 import { collectAdminEntries } from '../../kernel/db/audit.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
 import { DIRECTORY, databaseFor, directoryFor } from '../../kernel/db/placement.ts'
@@ -30,13 +23,15 @@ const HEADERS = { 'Cache-Control': 'private, no-store' }
  */
 export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const mount = (app: Hono<AppEnv>) => {
-    const steps: MiddlewareHandler<AppEnv>[] = [openAdmin(contract)]
-    if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
-    steps.push(validate('query', contract.query ?? NO_QUERY))
-    if (contract.body) steps.push(leaseBody, refuseCoding, readBody(contract, contract.body))
-    app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
-      const result = await withDeadline(handle(validated<C>(c), c.get('admin')), BUDGET_MS.handler)
-      return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
+    app.on(contract.method, [honoPath(contract)], openAdmin(contract), async (c) => {
+      const lease = isolateMemory.open()
+      try {
+        const { input } = await readInput(c, contract, lease)
+        const result = await withDeadline(handle(input, c.get('admin')), BUDGET_MS.handler)
+        return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
+      } finally {
+        lease.release()
+      }
     })
   }
   return { contract, mount }
@@ -81,15 +76,5 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
     await collectAdminEntries(env, database).catch((error: unknown) => {
       log('admin_log_late', { database, error: nameOf(error) }, 'error')
     })
-  }
-}
-
-const leaseBody: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const lease = isolateMemory.open()
-  c.set('lease', lease)
-  try {
-    await next()
-  } finally {
-    lease.release()
   }
 }

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { invalidInput, type Operation, requirePermission, route } from '../../kernel/api/endpoint.ts'
+import { type Operation, requirePermission, route } from '../../kernel/api/endpoint.ts'
+import { invalidInput } from '../../kernel/api/input.ts'
 import { type Outcome, type Planned, runWrites } from '../../kernel/db/idempotency.ts'
 import { tooLarge } from '../../kernel/http/body.ts'
 import { ERRORS, errorBody, invalid, notFound } from '../../kernel/http/errors.ts'

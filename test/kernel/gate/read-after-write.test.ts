@@ -21,15 +21,15 @@ describe('the reads of a token that writes', () => {
   it('keeps the newest bookmark, in whichever order the reports come', () => {
     const writer = open()
     const [one, two] = [writer.begin(START, true), writer.begin(START, true)]
-    writer.report({ database: 'DB', bookmark: bookmarkOf(2), ...two }, START)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(2), ...two })
     expect(writer.constraint()).toBe('primary')
-    writer.report({ database: 'DB', bookmark: bookmarkOf(1), ...one }, START)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(1), ...one })
     expect(writer.constraint()).toBe(bookmarkOf(2))
   })
 
   it('are where they were behind a write that reports no bookmark', () => {
     const writer = open()
-    writer.report({ database: 'DB', bookmark: null, ...writer.begin(START, true) }, START)
+    writer.report({ database: 'DB', bookmark: null, ...writer.begin(START, true) })
     expect(writer.constraint()).toBeNull()
   })
 
@@ -38,12 +38,12 @@ describe('the reads of a token that writes', () => {
     writer.begin(START, true)
     const early = START + 59 * SECOND
     expect(receiptOfRead(writer, early)).toBeUndefined()
-    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: early }, START)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: early })
     expect(writer.constraint()).toBe('primary')
     const late = START + 60 * SECOND
     const receipt = receiptOfRead(writer, late)
     expect(receipt).toEqual({ settledAt: late })
-    writer.report({ database: 'DB', bookmark: bookmarkOf(2), ...receipt }, START)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(2), ...receipt })
     expect(writer.constraint()).toBe(bookmarkOf(2))
   })
 
@@ -51,24 +51,24 @@ describe('the reads of a token that writes', () => {
     const writer = open()
     writer.begin(START, true)
     writer.begin(START + 30 * SECOND, true)
-    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND }, START)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND })
     expect(writer.constraint()).toBe('primary')
   })
 
   it('forgets the bookmarks of a database that the company has left, and reads the primary of the other for a minute', () => {
     const writer = open()
-    writer.report({ database: 'DB', bookmark: bookmarkOf(9) }, START)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(9) })
     writer.follow('DB_EU', START)
     expect(writer.constraint()).toBe('primary')
-    writer.report({ database: 'DB', bookmark: bookmarkOf(10) }, START)
-    writer.report({ database: 'DB_EU', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND }, START)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(10) })
+    writer.report({ database: 'DB_EU', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND })
     expect(writer.constraint()).toBe(bookmarkOf(1))
   })
 
   it('does not grow with writes whose reports are lost', () => {
     const writer = open()
     for (let i = 0; i < 5_000; i++) writer.begin(START, true)
-    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND }, START)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND })
     expect(writer.constraint()).toBe(bookmarkOf(1))
   })
 
@@ -119,8 +119,7 @@ describe('the reads of a token that writes', () => {
           }
           if (step.kind === 'report') {
             const done = writes.find((write) => write.version !== null)
-            if (done?.version)
-              writer.report({ database: 'DB', bookmark: bookmarkOf(done.version), ...done.receipt }, START)
+            if (done?.version) writer.report({ database: 'DB', bookmark: bookmarkOf(done.version), ...done.receipt })
             writes = writes.filter((write) => write !== done)
           }
           if (step.kind === 'read') {
@@ -129,8 +128,7 @@ describe('the reads of a token that writes', () => {
             const seen = constraint === 'primary' ? version : Number(constraint ?? 0)
             expect(seen).toBeGreaterThanOrEqual(answered)
             const receipt = receiptOfRead(writer, now)
-            if (receipt && step.reports)
-              writer.report({ database: 'DB', bookmark: bookmarkOf(version), ...receipt }, START)
+            if (receipt && step.reports) writer.report({ database: 'DB', bookmark: bookmarkOf(version), ...receipt })
           }
           if (step.kind === 'evict') stored = writer.toStored(true)
           if (step.kind === 'crash' || step.kind === 'evict') writer = open(stored, now)

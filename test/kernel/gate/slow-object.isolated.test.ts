@@ -46,7 +46,7 @@ async function open(way: Way) {
   const stub = {
     admit: async (_: string, request: AdmitRequest) => {
       const decision = await decide({ ...request, requests: 1 })
-      return { kind: 'admitted', token: known, ageMs: 0, applied, decision, constraint: null, isTouchDue: false }
+      return { kind: 'admitted', token: known, ageMs: 0, applied, decision, constraint: null }
     },
     report: (report: Report) => decide({ ...report, requests: 0 }),
   }

@@ -18,7 +18,7 @@ export function withLimiter(decide: (name: string, cost: Cost) => Promise<Decisi
     const { token, applied } = await findToken(env.DB, hash)
     if (token === undefined) return { kind: 'unknown' }
     if (token === null) return { kind: 'ended', ageMs: 0 }
-    return { kind: 'admitted', token, ageMs: 0, applied, decision, constraint: null, isTouchDue: false }
+    return { kind: 'admitted', token, ageMs: 0, applied, decision, constraint: null }
   }
   const stub = (name: string) => ({
     admit,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, inject, it } from 'vitest'
-import { type AddressPolicy, findProblem, isPublicAddress, ResolverError } from '../../../src/kernel/http/address.ts'
+import { type AddressPolicy, findProblem, isPublicAddress } from '../../../src/kernel/http/address.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
 
@@ -155,7 +155,7 @@ describe('an address', () => {
     ['responds with too much', { body: `{"Status":0,"x":"${'x'.repeat(100_000)}"}` }],
   ])('is unknown while the resolver %s', async (_, fault) => {
     const { policy } = await startResolver({ ...fault, times: -1 })
-    await expect(findProblem('https://hooks.example/', policy)).rejects.toThrow(ResolverError)
+    await expect(findProblem('https://hooks.example/', policy)).rejects.toMatchObject({ failure: 'resolver' })
   })
 
   it('is looked up by its host alone', async () => {

@@ -1,6 +1,6 @@
 import { startDelivery } from '../../../delivery/accounting/delivery.ts'
 import { isoTime } from '../../../kernel/api/contract.ts'
-import { invalidInput } from '../../../kernel/api/endpoint.ts'
+import { invalidInput } from '../../../kernel/api/input.ts'
 import { decryptCredentials } from '../../../kernel/gate/credentials.ts'
 import { addressPolicy } from '../../../kernel/http/address.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'

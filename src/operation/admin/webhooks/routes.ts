@@ -9,8 +9,9 @@ import {
 } from '../../../delivery/webhooks/message.ts'
 import { isoTimeOrNull, withIsoTimes } from '../../../kernel/api/contract.ts'
 import { decryptCredentials, encryptCredentials } from '../../../kernel/gate/credentials.ts'
-import { addressPolicy, findProblem, ResolverError } from '../../../kernel/http/address.ts'
+import { addressPolicy, findProblem } from '../../../kernel/http/address.ts'
 import { ApiError, invalid, notFound } from '../../../kernel/http/errors.ts'
+import { OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
 import { openAdminPage } from '../paging.ts'
@@ -142,7 +143,7 @@ async function readUrl(text: string, { env }: AdminContext): Promise<string> {
     if (problem !== null) throw invalid([{ path: 'url', message: problem }])
     return url
   } catch (error) {
-    if (!(error instanceof ResolverError)) throw error
+    if (!(error instanceof OutboundError)) throw error
     throw new ApiError('unavailable', {
       message: 'The address cannot be checked, since the resolver does not respond: retry',
       headers: { 'Retry-After': '5' },
