@@ -6,7 +6,7 @@ import { startWebhooks } from './delivery/webhooks/delivery.ts'
 import type { AppEnv } from './kernel/api/context.ts'
 import type { Route } from './kernel/api/endpoint.ts'
 import { toResponse } from './kernel/api/failures.ts'
-import { readQuery } from './kernel/api/input.ts'
+import { refuseQuery } from './kernel/api/input.ts'
 import { mount, refuseMethod, serveAsset, serveDescription } from './kernel/api/mount.ts'
 import { addCommonHeaders, OWN_ORIGIN } from './kernel/api/response-headers.ts'
 import { startUse } from './kernel/db/client.ts'
@@ -57,7 +57,7 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
 
   for (const { contract, respond } of health) {
     app.get(contract.path, async (c) => {
-      readQuery(c)
+      await refuseQuery(c)
       c.set('operation', contract.operationId)
       return respond(c.env)
     })

@@ -10,7 +10,7 @@ import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../http/et
 import { isolateMemory, type Lease } from '../http/memory.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
-import { readInput } from './input.ts'
+import { inputReader } from './input.ts'
 import { commonHeaders, linkNext } from './response-headers.ts'
 
 /** A contract, and what adds it to Hono with its handler. */
@@ -49,9 +49,11 @@ type Prefetch<C extends Contract> = (
  * `Response` unchanged.
  */
 export function route<C extends Contract>(contract: C, handle: Handler<C>, prefetch?: Prefetch<C>): Route {
+  const readInput = inputReader(contract)
+
   async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
     const announced = c.req.header('content-length')
-    const { input, bodyHash } = await readInput(c, contract, extras.lease, (params) => {
+    const { input, bodyHash } = await readInput(c, extras.lease, (params) => {
       extras.prefetched = prefetch?.(params, context, announced === undefined ? undefined : Number(announced))
     })
     if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))

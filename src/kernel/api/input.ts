@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
-import type { Context } from 'hono'
+import { zValidator } from '@hono/zod-validator'
+import type { Context, MiddlewareHandler } from 'hono'
 import * as z from 'zod/mini'
 import { BODY_LIMIT_BYTES, readJsonBytes } from '../http/body.ts'
 import { ApiError, type Issue, invalid, MAX_ISSUES, notFound } from '../http/errors.ts'
@@ -8,49 +9,51 @@ import { describeSyntax, isFartherBound } from '../http/messages.ts'
 import type { AppEnv } from './context.ts'
 import type { Contract, Input } from './contract.ts'
 
+type ReadPart = (c: Context<AppEnv>) => Promise<unknown>
+
 /**
- * Reads and validates the path, the query and the body of a request, in this order.
+ * Makes the reader of a contract's requests, which validates the path, the query and the body in this order.
  *
- * @param afterPath is called before the query is read, and the body has arrived
- * @returns `bodyHash`: SHA-256 of the body of a request with an `Idempotency-Key`, else empty
- * @throws ApiError
+ * `afterPath` is called before the query is read, and the body has arrived. `bodyHash` is the SHA-256 of the body of a
+ * request with an `Idempotency-Key`, else empty. The reader throws ApiError.
  */
-export async function readInput<C extends Contract>(
-  c: Context<AppEnv>,
-  contract: C,
-  lease: Lease,
-  afterPath?: (params: Input<C>['params']) => void,
-): Promise<{ input: Input<C>; bodyHash: string }> {
-  const params = readParams(c, contract) as Input<C>['params']
-  afterPath?.(params)
-  const query = readQuery(c, contract.query)
-  let [body, bodyHash]: [unknown, string] = [undefined, '']
-  if (contract.body) {
-    refuseCoding(c.req.header('content-encoding'))
-    const bytes = await readJsonBytes(c.req.raw, contract.bodyLimitBytes ?? BODY_LIMIT_BYTES, lease)
-    if (c.req.header('idempotency-key') !== undefined) bodyHash = hash('sha256', bytes)
-    body = contract.hasRawBody ? bytes : parseBody(bytes, contract.body)
+export function inputReader<C extends Contract>(contract: C) {
+  const { invalidParams, bodyLimitBytes = BODY_LIMIT_BYTES } = contract
+  const readParams = contract.params && partReader('param', contract.params, invalidParams)
+  const readQuery = contract.query ? partReader('query', contract.query, 'invalid_request') : refuseQuery
+  return async (c: Context<AppEnv>, lease: Lease, afterPath?: (params: Input<C>['params']) => void) => {
+    const params = (await readParams?.(c)) as Input<C>['params']
+    afterPath?.(params)
+    const query = await readQuery(c)
+    let [body, bodyHash]: [unknown, string] = [undefined, '']
+    if (contract.body) {
+      refuseCoding(c.req.header('content-encoding'))
+      const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, lease)
+      if (c.req.header('idempotency-key') !== undefined) bodyHash = hash('sha256', bytes)
+      body = contract.hasRawBody ? bytes : parseBody(bytes, contract.body)
+    }
+    // Each part was validated with the contract's own schema, of which the compiler does not know.
+    return { input: { params, query, body } as Input<C>, bodyHash }
   }
-  // Each part was validated with the contract's own schema, of which the compiler does not know.
-  return { input: { params, query, body } as Input<C>, bodyHash }
 }
 
-function readParams(c: Context<AppEnv>, { params, invalidParams }: Contract): unknown {
-  const result = params?.safeParse(c.req.param())
-  if (result?.success !== false) return result?.data
-  throw invalidParams ? invalidInput('param', result.error.issues) : notFound()
-}
+/** A query without parameters. @throws ApiError 400 that names each that is sent */
+export const refuseQuery = partReader('query', z.strictObject({}), 'invalid_request')
 
-const NO_QUERY = z.strictObject({})
-
-/** Validates the query: a parameter that is sent several times has an array. @throws ApiError 400, for any without a schema */
-export function readQuery(c: Context<AppEnv>, schema: z.ZodMiniType = NO_QUERY): unknown {
-  const sent = Object.entries(c.req.queries()).map(([name, [first, ...more]]) => {
-    return [name, more.length > 0 ? [first, ...more] : first] as const
+/** Hono's own validator, called without a middleware of its own: each would cost every request a step. */
+function partReader(
+  target: 'param' | 'query',
+  schema: z.ZodMiniType,
+  refusal: 'invalid_request' | 'not_found' = 'not_found',
+): ReadPart {
+  const validate: MiddlewareHandler<AppEnv> = zValidator(target, schema, (result) => {
+    if (result.success) return
+    throw refusal === 'not_found' ? notFound() : invalidInput(target, result.error.issues)
   })
-  const result = schema.safeParse(Object.fromEntries(sent))
-  if (result.success) return result.data
-  throw invalidInput('query', result.error.issues)
+  return async (c) => {
+    await validate(c, async () => undefined)
+    return c.req.valid(target as never)
+  }
 }
 
 /** RFC 9110, 15.5.16: refuses a request in an unsupported coding. */

@@ -6,7 +6,7 @@ import { ApiError, errorResponse } from '../http/errors.ts'
 import { joinOr } from '../http/messages.ts'
 import type { AppEnv } from './context.ts'
 import { honoPath, type Route } from './endpoint.ts'
-import { readQuery } from './input.ts'
+import { refuseQuery } from './input.ts'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
 
@@ -30,7 +30,7 @@ export function refuseMethod(allowed: readonly string[]): MiddlewareHandler<AppE
 /** The published description is a static asset; it needs no token. */
 export function serveDescription(api: Hono<AppEnv>, asset: string): void {
   api.get('/openapi.json', async (c) => {
-    readQuery(c)
+    await refuseQuery(c)
     c.set('operation', 'openapi')
     return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
   })

@@ -2,7 +2,7 @@ import type { Hono, MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
 import { honoPath, type Route } from '../../kernel/api/endpoint.ts'
-import { readInput } from '../../kernel/api/input.ts'
+import { inputReader } from '../../kernel/api/input.ts'
 import { collectAdminEntries } from '../../kernel/db/audit.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
 import { DIRECTORY, databaseFor, directoryFor } from '../../kernel/db/placement.ts'
@@ -22,11 +22,12 @@ const HEADERS = { 'Cache-Control': 'private, no-store' }
  * value is sent as JSON, a `Response` unchanged.
  */
 export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>): Route {
+  const readInput = inputReader(contract)
   const mount = (app: Hono<AppEnv>) => {
     app.on(contract.method, [honoPath(contract)], openAdmin(contract), async (c) => {
       const lease = isolateMemory.open()
       try {
-        const { input } = await readInput(c, contract, lease)
+        const { input } = await readInput(c, lease)
         const result = await withDeadline(handle(input, c.get('admin')), BUDGET_MS.handler)
         return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
       } finally {
