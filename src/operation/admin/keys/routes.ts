@@ -6,8 +6,7 @@ import {
   encryptCredentials,
   firstKeyPrefix,
 } from '../../../kernel/gate/credentials.ts'
-import { ApiError } from '../../../kernel/http/errors.ts'
-import { adminRoute } from '../endpoint.ts'
+import { adminRoute, conflict } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { type EncryptedValue, findMoving, listOldValues, saveValues } from './queries.ts'
 
@@ -20,12 +19,12 @@ export const routes = [
   adminRoute(contract.rotateKey, async (_input, context) => {
     const keys = context.env.CREDENTIALS_KEY
     const prefix = await firstKeyPrefix(keys).catch((error: unknown) => {
-      throw error instanceof CredentialsError ? new ApiError('conflict', { message: error.message }) : error
+      throw error instanceof CredentialsError ? conflict(error.message) : error
     })
     const moving = await findMoving(context)
     if (moving !== null) {
-      const message = `The move of company ${moving} is not finished: finish it or take it back, and repeat this. Keep the old key`
-      throw new ApiError('conflict', { message })
+      const remedy = 'finish it or take it back, and repeat this. Keep the old key'
+      throw conflict(`The move of company ${moving} is not finished: ${remedy}`)
     }
     const encrypt = async (value: EncryptedValue) => {
       const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
