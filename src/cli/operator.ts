@@ -90,7 +90,7 @@ export function operation<A extends Arguments>(
   run: (service: Connection, values: Values<A>) => Promise<void>,
   { check, missing }: Pick<Row<Contract, A>, 'check' | 'missing'> = {},
 ): Command {
-  const all: A & Arguments = { target: target(), ...described }
+  const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
     const refusal = check?.(values)
     if (refusal) throw new CommandError(refusal)

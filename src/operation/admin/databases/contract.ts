@@ -1,12 +1,11 @@
 import * as z from 'zod/mini'
-import { component, dateTime, id, idText, type Published, trimmed } from '../../../kernel/api/contract.ts'
+import { component, dateTime, id, type Published, trimmed } from '../../../kernel/api/contract.ts'
 import { DATABASE_BINDING } from '../../../kernel/db/names.ts'
-import { adminContracts } from '../fields.ts'
+import { adminContracts, count } from '../fields.ts'
 
 /** Seeds may use ids up to this one. */
 const MAX_ID = 2 ** 48
 
-const count = z.int().check(z.nonnegative())
 const database = z
   .string()
   .check(
@@ -59,7 +58,6 @@ export const createCompany = define('createCompany', 'POST /companies', {
 })
 
 export const moveCompany = define('moveCompany', 'POST /companies/{company_id}/move', {
-  params: z.strictObject({ company_id: idText.check(z.describe('The company.')) }),
   body: z
     .strictObject({ database })
     .check(

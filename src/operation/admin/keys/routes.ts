@@ -33,25 +33,20 @@ export const routes = [
       return [{ ...value, encrypted: await encryptCredentials(keys, value.companyId, kind, credentials) }]
     }
     const contexts = openEach(context.env).map(({ name, db }) => ({ ...context, db, database: name }))
-    const countLeft = async () => {
-      const counts = await Promise.all(contexts.map((each) => listOldValues(each, prefix, '', 1)))
-      return counts.reduce((sum, { total }) => sum + total, 0)
-    }
-    let unreadable = 0
+    let [reencrypted, unreadable] = [0, 0]
     for (const each of contexts) {
       let after = ''
-      for (let page = 0; page < PAGES_MAX; page++) {
+      for (let page = 0; page < PAGES_MAX && reencrypted === 0; page++) {
         const { rows } = await listOldValues(each, prefix, after, VALUES_MAX)
         const encrypted = (await Promise.all(rows.map(encrypt))).flat()
-        unreadable += rows.length - encrypted.length
+        if (encrypted.length > 0) await saveValues(each, encrypted)
+        reencrypted = encrypted.length
+        unreadable += rows.length - reencrypted
         after = rows.at(-1)?.place ?? after
-        if (encrypted.length > 0) {
-          await saveValues(each, encrypted)
-          return { reencrypted: encrypted.length, unreadable, remaining: await countLeft() }
-        }
         if (rows.length < VALUES_MAX) break
       }
     }
-    return { reencrypted: 0, unreadable, remaining: await countLeft() }
+    const counts = await Promise.all(contexts.map((each) => listOldValues(each, prefix, '', 1)))
+    return { reencrypted, unreadable, remaining: counts.reduce((sum, { total }) => sum + total, 0) }
   }),
 ]
