@@ -155,7 +155,7 @@ function findOversize(files: SourceFile[]): string[] {
 /** Slices whose contracts, routes and documentation are not complete. */
 function findIncompleteSlices(files: SourceFile[]): string[] {
   return files
-    .filter(({ path, text }) => path.endsWith('/contract.ts') && text.includes('defineContract({'))
+    .filter(({ path, text }) => path.endsWith('/contract.ts') && / = define(Contract)?\(/.test(text))
     .flatMap(({ path, text }) => {
       const beside = (name: string) => files.find((file) => file.path === path.replace('contract.ts', name))?.text ?? ''
       const names = Array.from(text.matchAll(/export const (\w+) = defineContract\(/g), ([, name = '']) => name)

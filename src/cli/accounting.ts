@@ -2,7 +2,7 @@ import { idText, type ResponseBody } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/accounting/contract.ts'
 import { listCompanies, readCompany } from '../operation/admin/companies/contract.ts'
 import { listIntegrations } from '../operation/admin/integrations/contract.ts'
-import { type Argument, CommandError, optional, print, required, runActions } from './command.ts'
+import { type Argument, CommandError, optional, print, required, runCommand } from './command.ts'
 import { collect, formatTable, operation, plural, shortTime, toLine } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
@@ -39,7 +39,7 @@ const EVENT: Argument<number | 'dead'> = {
   },
 }
 
-await runActions('accounting', HELP, {
+await runCommand('accounting', HELP, {
   list: operation({ state: STATE, company_id: COMPANY, target: target({ words: STATES }) }, listEvents),
   retry: operation({ event: EVENT, company_id: COMPANY }, async (service, { event, company_id }) => {
     if (event !== 'dead') return retryOne(service, event, company_id)
@@ -73,14 +73,14 @@ await runActions('accounting', HELP, {
   ),
 })
 
-type Filter = { state: string | undefined; company_id: number | undefined }
 type Integration = ResponseBody<typeof listIntegrations>['data'][number]
 
-async function listEvents(service: Connection, { state, company_id }: Filter) {
-  const { shown, hasMore } = await collect(
-    service.list(api.listAllEvents, { query: { state, company_id } }),
-    LIST_LIMIT,
-  )
+async function listEvents(
+  service: Connection,
+  { state, company_id }: { state: string | undefined; company_id: number | undefined },
+) {
+  const events = service.list(api.listAllEvents, { query: { state, company_id } })
+  const { shown, hasMore } = await collect(events, LIST_LIMIT)
   const blocked = new Map<number, Integration>()
   for (const id of new Set([...shown.map((event) => event.company_id), company_id ?? []].flat())) {
     const found = await service.find(listIntegrations, { params: { company_id: id } })

@@ -159,17 +159,14 @@ export function command<A extends Arguments>(described: A, run: (values: Values<
   return { arguments: described, run: (args, prefix) => run(readArguments(args, prefix, described)) }
 }
 
-/** Runs a command. @param help its description, with every option */
-export function runCommand(name: string, help: string, { arguments: described, run }: Command): Promise<void> {
+/** Runs a command, or the action of several that the command line names. @param help explains every option */
+export function runCommand(name: string, help: string, given: Command | Record<string, Command>): Promise<void> {
   const prefix = `npm run ${name} --`
-  return runMain(`${usageOf(prefix, described)}\n\n${help}`, (args) => run(args, prefix))
-}
-
-/** Runs the action that the command line names. */
-export function runActions(name: string, help: string, actions: Record<string, Command>): Promise<void> {
-  const prefix = `npm run ${name} --`
-  const usages = Object.entries(actions).map(([action, each]) => usageOf(`${prefix} ${action}`, each.arguments))
+  const single = isCommand(given) ? given : null
+  const actions = isCommand(given) ? { '': given } : given
+  const usages = Object.entries(actions).map(([action, each]) => usageOf(`${prefix} ${action}`.trim(), each.arguments))
   return runMain(`${usages.join('\n')}\n\n${help}`, async (args) => {
+    if (single) return single.run(args, prefix)
     const name = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
     const isMissing = args[0] === undefined || args[0].startsWith('-')
     const problem = isMissing ? 'Missing action.' : `Unknown action '${args[0]}'.`
@@ -178,6 +175,8 @@ export function runActions(name: string, help: string, actions: Record<string, C
     await action.run(args.toSpliced(args.indexOf(name), 1), `${prefix} ${name}`)
   })
 }
+
+const isCommand = (given: Command | Record<string, Command>): given is Command => typeof given.run === 'function'
 
 /** The actions, with their positional arguments where that fits a line. */
 function listActions(actions: Record<string, Command>): string {

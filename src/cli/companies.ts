@@ -3,7 +3,7 @@ import { createWriteStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import * as z from 'zod/mini'
-import { idText, type ResponseBody } from '../kernel/api/contract.ts'
+import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
 import * as databases from '../operation/admin/databases/contract.ts'
 import { exportCompany } from '../operation/admin/exports/contract.ts'
@@ -17,12 +17,12 @@ import {
   print,
   required,
   resolvePath,
-  runActions,
+  runCommand,
   TEXT,
   warn,
 } from './command.ts'
 import { importCompany } from './import-company.ts'
-import { formatTable, listing, operation, request, shortTime } from './operator.ts'
+import { formatTable, listing, operation, printTable, request, shortTime } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
 const HELP = `'list' shows the companies, and what each database holds. 'create' makes a company without data. 'move' takes a company
@@ -53,19 +53,25 @@ const EMAIL = required('EMAIL', z.email('must be an email address').check(z.trim
 const ROLE = z.enum(['owner', 'developer'], 'must be owner or developer')
 const DATABASE = databases.moveCompany.body.shape.database
 const missing = 'There is no company {company_id}.'
+type OfCompany = { company_id: number }
 /** How an export ends. */
 const lastLine = z.object({ type: z.enum(['end', 'next']), data: z.object({ cursor: z.optional(z.string()) }) })
 
-await runActions('companies', HELP, {
-  list: operation({}, async (service) => {
-    const companies = await Array.fromAsync(service.list(api.listCompanies))
-    const rows = companies.map((company) => {
-      const { id, name, database, client_count, order_count } = company
-      return [id, name, database, stateOf(company), client_count, order_count]
-    })
-    const headings = ['ID', 'NAME', 'DATABASE', 'STATE', 'CLIENTS', 'ORDERS']
-    print(rows.length === 0 ? 'No companies.' : formatTable(headings, rows))
-    await listDatabases(service)
+await runCommand('companies', HELP, {
+  list: listing({
+    contract: api.listCompanies,
+    arguments: {},
+    columns: {
+      ID: 'id',
+      NAME: 'name',
+      DATABASE: 'database',
+      STATE: ({ suspended, deliveries_paused }) =>
+        [suspended && 'suspended', deliveries_paused && 'deliveries paused'].filter(Boolean).join(', ') || 'active',
+      CLIENTS: 'client_count',
+      ORDERS: 'order_count',
+    },
+    empty: 'No companies.',
+    summary: (_companies, _values, service) => printDatabases(service),
   }),
   show: request({
     contract: api.readCompany,
@@ -73,21 +79,24 @@ await runActions('companies', HELP, {
     missing,
     print: (company) => formatTable(['FIELD', 'VALUE'], Object.entries(company)),
   }),
-  suspend: request({
-    contract: api.updateCompany,
-    arguments: { company_id: ID, suspended: always(true) },
-    missing,
-    print: ({ id, name }) => `Company ${id} (${name}) is suspended: its tokens are refused within 30 seconds.`,
-  }),
-  resume: request({
-    contract: api.updateCompany,
-    arguments: { company_id: ID, suspended: always(false) },
-    missing,
-    print: ({ id, name }) => `Company ${id} (${name}) is active: its tokens are accepted within 30 seconds.`,
-  }),
-  usage: operation({ company_id: ID, hours: optional('--hours N', api.readUsage.query.shape.hours) }, showUsage, {
-    missing,
-  }),
+  suspend: suspension(true, 'is suspended: its tokens are refused'),
+  resume: suspension(false, 'is active: its tokens are accepted'),
+  usage: operation(
+    { company_id: ID, hours: optional('--hours N', api.readUsage.query.shape.hours) },
+    async (service, { company_id, hours }) => {
+      const params = { company_id }
+      const stored = await service.call(api.readCompany, { params })
+      const { data, totals, incomplete } = await service.call(api.readUsage, { params, query: { hours } })
+      const columns = { HOUR: 'hour', REQUESTS: 'requests', REFUSED: 'refused', 'DATABASE MS': 'database_ms' } as const
+      printTable(columns, [...data, { hour: 'total', ...totals }])
+      const { mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes } = stored
+      const mb = (bytes: number) => (bytes / 1e6).toFixed(1)
+      const all = `${mb(stored_bytes)} of ${mb(storage_quota_bytes)} MB of all else`
+      print(`Stored: ${mb(mail_bytes)} of ${mb(mail_quota_bytes)} MB of mail, and ${all}.`)
+      if (incomplete) warn('Some tokens could not be counted.')
+    },
+    { missing },
+  ),
   members: listing({
     contract: membership.listMembers,
     arguments: { company_id: ID },
@@ -123,48 +132,38 @@ await runActions('companies', HELP, {
   import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, importCompany),
   restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore),
   recover: operation({}, recover),
-  'resume-deliveries': operation({ company_id: optional('ID', idText) }, resumeDeliveries, { missing }),
+  'resume-deliveries': operation(
+    { company_id: optional('ID', idText) },
+    async (service, { company_id: given }) => {
+      const all = given === undefined ? await Array.fromAsync(service.list(api.listCompanies)) : []
+      const paused = given === undefined ? all.filter((each) => each.deliveries_paused).map(({ id }) => id) : [given]
+      for (const id of paused) {
+        const request = { params: { company_id: id }, body: { deliveries_paused: false } }
+        const { name } = await service.call(api.updateCompany, request)
+        print(`Company ${id} (${name}): what waits is delivered ${service.deliveries}`)
+      }
+      if (paused.length === 0) print('No company is paused.')
+    },
+    { missing },
+  ),
 })
 
-async function resumeDeliveries(service: Connection, { company_id: given }: { company_id: number | undefined }) {
-  const all = given === undefined ? await Array.fromAsync(service.list(api.listCompanies)) : []
-  const paused = given === undefined ? all.filter((each) => each.deliveries_paused).map(({ id }) => id) : [given]
-  for (const id of paused) {
-    const request = { params: { company_id: id }, body: { deliveries_paused: false } }
-    const { name } = await service.call(api.updateCompany, request)
-    print(`Company ${id} (${name}): what waits is delivered ${service.deliveries}`)
-  }
-  if (paused.length === 0) print('No company is paused.')
-}
-
-async function showUsage(
-  service: Connection,
-  { company_id, hours }: { company_id: number; hours: number | undefined },
-) {
-  const params = { company_id }
-  const stored = await service.call(api.readCompany, { params })
-  const { data, totals, incomplete } = await service.call(api.readUsage, { params, query: { hours } })
-  const all = [...data, { hour: 'total', ...totals }]
-  const rows = all.map(({ hour, requests, refused, database_ms }) => [hour, requests, refused, database_ms])
-  print(formatTable(['HOUR', 'REQUESTS', 'REFUSED', 'DATABASE MS'], rows))
-  const { mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes } = stored
-  const sizes = [mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes].map((n) => (n / 1e6).toFixed(1))
-  print(`Stored: ${sizes[0]} of ${sizes[1]} MB of mail, and ${sizes[2]} of ${sizes[3]} MB of all else.`)
-  if (incomplete) warn('Some tokens could not be counted.')
-}
-
-function stateOf({ suspended, deliveries_paused }: ResponseBody<typeof api.readCompany>): string {
-  return [suspended && 'suspended', deliveries_paused && 'deliveries paused'].filter(Boolean).join(', ') || 'active'
+function suspension(suspended: boolean, outcome: string) {
+  return request({
+    contract: api.updateCompany,
+    arguments: { company_id: ID, suspended: always(suspended) },
+    missing,
+    print: ({ id, name }) => `Company ${id} (${name}) ${outcome} within 30 seconds.`,
+  })
 }
 
 /** Prints the companies of each database, and the moves under way. */
-async function listDatabases(service: Connection): Promise<void> {
+async function printDatabases(service: Connection): Promise<undefined> {
   const { data, moves } = await service.call(databases.listDatabases)
   const rows = data.map(({ name, companies, rows, size_bytes, size_max_bytes, error }) => {
+    if (error !== null) return [name, null, null, null, `does not respond (${error})`]
     const share = `${((100 * size_bytes) / size_max_bytes).toFixed(2)} %`
-    return error === null
-      ? [name, companies, rows, `${(size_bytes / 1e6).toFixed(1)} MB`, share]
-      : [name, null, null, null, `does not respond (${error})`]
+    return [name, companies, rows, `${(size_bytes / 1e6).toFixed(1)} MB`, share]
   })
   print(`\n${formatTable(['DATABASE', 'COMPANIES', 'CLIENTS AND ORDERS', 'SIZE', 'SHARE OF 10 GB'], rows)}`)
   for (const { company_id, source, destination, step } of moves) {
@@ -174,7 +173,7 @@ async function listDatabases(service: Connection): Promise<void> {
 }
 
 /** Moves a company to another database, step after step. */
-async function move(service: Connection, { company_id, database }: { company_id: number; database: string }) {
+async function move(service: Connection, { company_id, database }: OfCompany & { database: string }) {
   const request = { params: { company_id }, body: { database }, isRepeatable: true } as const
   for (let last = ''; ; ) {
     const { done, step, source, destination, rows, frozen_ms } = await service.call(databases.moveCompany, request)
@@ -192,31 +191,30 @@ async function move(service: Connection, { company_id, database }: { company_id:
 /** Writes all data of a company, response after response. */
 async function exportLines(
   service: Connection,
-  { company_id, output: name }: { company_id: number; output: string | undefined },
+  { company_id, output: name }: OfCompany & { output: string | undefined },
 ): Promise<void> {
-  const params = { company_id }
-  await service.call(api.readCompany, { params })
-  const output = name === undefined ? process.stdout : await openFile(name)
-  try {
-    let cursor: string | undefined
-    do {
-      const { body } = await service.open(exportCompany, { params, query: { cursor } })
-      cursor = await copyLines(body, output)
-    } while (cursor !== undefined)
-    if (name !== undefined) await new Promise<void>((resolve) => void output.end(resolve))
-  } catch (error) {
-    if (name !== undefined) await rm(resolvePath(name), { force: true })
-    throw error
-  }
-}
-
-async function openFile(name: string): Promise<Writable> {
+  await service.call(api.readCompany, { params: { company_id } })
+  if (name === undefined) return copyPages(service, company_id, process.stdout)
   // It may hold personal data.
   const file = createWriteStream(resolvePath(name), { flags: 'wx', mode: 0o600 })
   await once(file, 'open').catch(({ code }: NodeJS.ErrnoException) => {
     throw new CommandError(`--output '${name}' ${code === 'EEXIST' ? 'exists' : `cannot be written (${code})`}.`)
   })
-  return file
+  try {
+    await copyPages(service, company_id, file)
+    await new Promise<void>((resolve) => void file.end(resolve))
+  } catch (error) {
+    await rm(resolvePath(name), { force: true })
+    throw error
+  }
+}
+
+async function copyPages(service: Connection, company_id: number, output: Writable): Promise<void> {
+  let cursor: string | undefined
+  do {
+    const { body } = await service.open(exportCompany, { params: { company_id }, query: { cursor } })
+    cursor = await copyLines(body, output)
+  } while (cursor !== undefined)
 }
 
 /** Copies the lines of an export but the last one. @returns its cursor, if it has one. @throws CommandError without it */
@@ -237,7 +235,7 @@ async function copyLines(body: ReadableStream<Uint8Array> | null, output: Writab
 }
 
 /** Loads a backup into an empty company, step after step. */
-async function restore(service: Connection, { company_id, from }: { company_id: number; from: string }) {
+async function restore(service: Connection, { company_id, from }: OfCompany & { from: string }) {
   const step = () => service.call(restoreCompany, { params: { company_id }, body: { from }, isRepeatable: true })
   let progress = await step()
   while (!progress.done) progress = await step()
@@ -269,7 +267,7 @@ async function recover(service: Connection): Promise<void> {
     }
     cursor = step.next_cursor ?? undefined
   } while (cursor !== undefined)
-  const summary = [`Recovered: ${companies}.`, `Tokens revoked again: ${revoked}.`]
-  print([...summary, `Companies whose deliveries are paused now: ${paused}.`].join(' '))
+  const summary = `Recovered: ${companies}. Tokens revoked again: ${revoked}.`
+  print(`${summary} Companies whose deliveries are paused now: ${paused}.`)
   print('When everything is as it should be: npm run companies -- resume-deliveries')
 }

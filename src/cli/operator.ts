@@ -38,61 +38,57 @@ type Fitting<C extends Contract, A extends Arguments> = {
       : never
 }
 
-interface Request<C extends Contract, A extends Arguments> extends Row<C, A> {
+interface Printed<C extends Contract, A extends Arguments> extends Row<C, A> {
   print: (response: ResponseBody<C>, values: Values<A>, service: Connection) => string
 }
 
 /** An action that sends one request and prints its response. */
-export function request<C extends Contract, A extends Arguments>(
-  row: Request<C, A> & { arguments: Fitting<C, A> },
-): Command {
+export function request<C extends Contract, A extends Arguments>(row: Printed<C, A> & { arguments: Fitting<C, A> }) {
   return toCommand(row, async (service, request, values) => {
     print(row.print(await service.call(row.contract, request), values, service))
   })
 }
 
+type Columns<T> = Record<string, keyof T | ((row: T) => Cell)>
 type Cell = string | number | boolean | null | readonly (string | number)[]
 
 interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
-  /** The columns by their headings: a field of an element, or what is computed of it. */
-  columns: Record<string, keyof Element<C> | ((element: Element<C>) => Cell)>
+  columns: Columns<Element<C>>
   /** How many elements are printed at most. */
   limit?: number
   /** Printed instead of an empty table. */
   empty?: string
   /** Printed after the table. */
-  summary?: (elements: Element<C>[], values: Values<A>) => string | false
+  summary?: (elements: Element<C>[], values: Values<A>, service: Connection) => string | false | Promise<undefined>
 }
 
 /** An action that prints a list as a table. */
-export function listing<C extends Contract, A extends Arguments>(
-  row: Listing<C, A> & { arguments: Fitting<C, A> },
-): Command {
+export function listing<C extends Contract, A extends Arguments>(row: Listing<C, A> & { arguments: Fitting<C, A> }) {
   const { contract, columns, limit, empty, summary } = row
   return toCommand(row, async (service, request, values) => {
     const { shown, hasMore } = await collect(service.list(contract, request), limit)
-    const rows = shown.map((element) =>
-      Object.values(columns).map((column) =>
-        typeof column === 'function' ? column(element) : (element[column] as Cell),
-      ),
-    )
-    print(rows.length === 0 && empty ? empty : formatTable(Object.keys(columns), rows))
+    printTable(columns, shown, empty)
     if (hasMore) print('… and more.')
-    const end = summary?.(shown, values)
+    const end = await summary?.(shown, values, service)
     if (end) print(end)
   })
 }
 
+/** Prints rows by the columns' headings: a field of a row, or what is computed of it. */
+export function printTable<T>(columns: Columns<T>, rows: T[], empty?: string): void {
+  const cells = rows.map((row) =>
+    Object.values(columns).map((column) => (typeof column === 'function' ? column(row) : (row[column] as Cell))),
+  )
+  print(rows.length === 0 && empty ? empty : formatTable(Object.keys(columns), cells))
+}
+
 const hasTarget = z.object({ target: z.custom<Target>() })
 
-/** Why an action is refused: as in a row. */
-type Refusals<A extends Arguments> = Pick<Row<Contract, A>, 'check' | 'missing'>
-
-/** An action of several requests. */
+/** An action of several requests. `check` and `missing` are as in a row. */
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  { check, missing }: Refusals<A> = {},
+  { check, missing }: Pick<Row<Contract, A>, 'check' | 'missing'> = {},
 ): Command {
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {

@@ -177,17 +177,10 @@ const listed = z.array(
  */
 async function ensure(
   account: Account,
-  {
-    type,
-    key,
-    list,
-    isNamed,
-    name,
-    id,
-    create,
-  }: typeof DATABASE & { name: string; id: string | null; create: string[] },
+  wanted: typeof DATABASE & { name: string; id: string | null; create: string[] },
   jurisdiction: string | null | undefined,
 ) {
+  const { type, key, list, isNamed, name, id, create } = wanted
   const all = (await account.read(listed, list)) ?? []
   const found = all.find((each) => (id === null ? each.name === name : each.uuid === id))
   if (id !== null && (!found || (isNamed && found.name !== name))) {

@@ -91,19 +91,16 @@ export function readState(directory?: string, mayBeNew = false): string {
     if (!existsSync(dirname(state))) throw new CommandError(`--state: there is no directory '${dirname(state)}'.`)
     return state
   }
-  const names = listNames(state)
+  let names: string[]
+  try {
+    names = readdirSync(state)
+  } catch {
+    throw notWritable(state)
+  }
   if (names.includes('v3') || names.every((name) => HARMLESS.test(name))) return state
   throw new CommandError(
     `--state: '${directory}' has other files and no data of this service: choose another directory.`,
   )
-}
-
-function listNames(directory: string): string[] {
-  try {
-    return readdirSync(directory)
-  } catch {
-    throw notWritable(directory)
-  }
 }
 
 function notWritable(directory: string): CommandError {

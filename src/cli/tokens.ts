@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { idText } from '../kernel/api/contract.ts'
 import { PERMISSIONS } from '../kernel/gate/permissions.ts'
 import * as api from '../operation/admin/tokens/contract.ts'
-import { CommandError, optional, print, required, runActions } from './command.ts'
+import { CommandError, optional, print, required, runCommand } from './command.ts'
 import { listing, operation, request, someOf, time } from './operator.ts'
 import { TARGET_HELP } from './target.ts'
 
@@ -39,7 +39,7 @@ const ID = required('ID', idText)
 const missing = 'There is no token {token_id}.'
 const find = { contract: api.listAllTokens, by: 'token_id', missing }
 
-await runActions('tokens', HELP, {
+await runCommand('tokens', HELP, {
   create: request({
     contract: api.createToken,
     arguments: {

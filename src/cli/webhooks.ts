@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { EVENT_TYPES } from '../delivery/webhooks/message.ts'
 import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/webhooks/contract.ts'
-import { either, optional, required, runActions, TEXT } from './command.ts'
+import { either, optional, required, runCommand, TEXT } from './command.ts'
 import { listing, request, shortTime, someOf, time } from './operator.ts'
 import { TARGET_HELP } from './target.ts'
 
@@ -35,7 +35,7 @@ const ID = required('ID', z.string().check(z.regex(/^we_[0-9a-f]{18}$/, 'must be
 const EVENTS = someOf('--events', EVENT_TYPES)
 const find = { contract: api.listAllWebhooks, by: 'endpoint_id', missing: "There is no endpoint '{endpoint_id}'." }
 
-await runActions('webhooks', HELP, {
+await runCommand('webhooks', HELP, {
   create: request({
     contract: api.createWebhook,
     arguments: { company_id: required('--company ID', idText), url: required('--url URL', TEXT), event_types: EVENTS },

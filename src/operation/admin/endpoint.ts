@@ -1,13 +1,13 @@
 import type { Hono, MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../../kernel/api/context.ts'
-import { type Contract, type Input, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
+import { type Contract, type Input, isoTime, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
 import { honoPath, type Route } from '../../kernel/api/endpoint.ts'
 import { inputReader } from '../../kernel/api/input.ts'
 import { collectAdminEntries } from '../../kernel/db/audit.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
 import { DIRECTORY, databaseFor, directoryFor } from '../../kernel/db/placement.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import { notFound } from '../../kernel/http/errors.ts'
+import { ApiError, notFound } from '../../kernel/http/errors.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
 import { isolateMemory } from '../../kernel/http/memory.ts'
 import { authorise, identify } from './access.ts'
@@ -78,4 +78,26 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
       log('admin_log_late', { database, error: nameOf(error) }, 'error')
     })
   }
+}
+
+/** The error 409 for a request that contradicts the present state. */
+export function conflict(message: string): ApiError {
+  return new ApiError('conflict', { message })
+}
+
+/** @throws ApiError 404 for a row that does not exist */
+export function found<T>(row: T | null | undefined, resource: string): T {
+  if (row === null || row === undefined) throw notFound(resource)
+  return row
+}
+
+type WithTimes<T> = {
+  [K in keyof T]: K extends `${string}_at` ? (T[K] extends number ? string : string | null) : T[K]
+}
+
+/** A row with its times, whose names end in `_at`, as they are in a response. */
+export function withTimes<T extends object>(row: T): WithTimes<T> {
+  const toTime = ([name, value]: [string, unknown]) =>
+    [name, name.endsWith('_at') && typeof value === 'number' ? isoTime(value) : value] as const
+  return Object.fromEntries(Object.entries(row).map(toTime)) as WithTimes<T>
 }

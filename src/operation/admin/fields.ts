@@ -1,11 +1,48 @@
 import * as z from 'zod/mini'
-import { cursorText, idText, nextPage, PER_PAGE_MAX, wholeNumber } from '../../kernel/api/contract.ts'
+import {
+  type Contract,
+  cursorText,
+  idText,
+  nextPage,
+  PER_PAGE_MAX,
+  type Role,
+  wholeNumber,
+} from '../../kernel/api/contract.ts'
 
 const PER_PAGE_DEFAULT = 50
 
 export const company_id = idText.check(z.describe('The company.'))
 /** The path parameters of what belongs to a company. */
 export const ofCompany = z.strictObject({ company_id })
+
+type Schemas = 'params' | 'query' | 'body' | 'response'
+type Given = Pick<Contract, Schemas> & Partial<Omit<Contract, Schemas>>
+type At = `${Contract['method']} /${string}`
+type AdminContract<A extends At, G extends Given> = Omit<Contract, Schemas | 'method' | 'path'> &
+  (A extends `${infer M} ${infer P}` ? { method: M & Contract['method']; path: P } : never) &
+  (G extends { params: z.ZodMiniType }
+    ? object
+    : A extends `${string} ${OfCompany}`
+      ? { params: typeof ofCompany }
+      : object) &
+  Pick<G, Schemas & keyof G>
+
+type OfCompany = `/companies/{company_id}${string}`
+const isOfCompany = (path: string): path is OfCompany => path.startsWith('/companies/{company_id}')
+
+/**
+ * Makes the contracts of one subject, by operation and `METHOD /path`. The role is a default; the parameters of a path
+ * are by default its company.
+ */
+export function adminContracts(tag: string, role: Role) {
+  return <A extends At, const G extends Given>(operationId: string, at: A, given: G) => {
+    const [method, path = ''] = at.split(' ')
+    const params = isOfCompany(path) && { params: ofCompany }
+    const all: object = { tag, permission: null, role, errors: [], method, path, operationId, ...params, ...given }
+    // The types of the method and the path are in `at`.
+    return all as AdminContract<A, G>
+  }
+}
 
 export const count = z.int().check(z.nonnegative())
 

@@ -1,21 +1,19 @@
 import type { Contract } from '../../kernel/api/contract.ts'
 import { type CursorPosition, readCursor, writeCursor } from '../../kernel/http/cursor.ts'
-
-/** A part of `AdminContext`, since contracts are also read where the types of bindings are unknown. */
-interface Scope {
-  companyId: number
-  now: number
-  env: { CREDENTIALS_KEY: string }
-}
+import type { AdminContext } from './context.ts'
 
 /** Binds a cursor to its list. @param filters of the list, without the page's own parameters */
-export function cursorScope({ operationId }: Pick<Contract, 'operationId'>, context: Scope, filters: object = {}) {
+export function cursorScope(
+  { operationId }: Pick<Contract, 'operationId'>,
+  context: AdminContext,
+  filters: object = {},
+) {
   const { companyId, env, now } = context
   const query = ['admin', operationId, Object.entries(filters).sort()]
   return { companyId, credentialsKey: env.CREDENTIALS_KEY, now, query }
 }
 
-interface PageQuery {
+export interface PageQuery {
   per_page: number
   cursor?: string | undefined
 }
@@ -26,7 +24,7 @@ interface PageQuery {
  *
  * @throws ApiError 400 for a cursor that is not of this list
  */
-export function openAdminPage(contract: Contract, query: PageQuery, context: Scope) {
+export function openAdminPage(contract: Contract, query: PageQuery, context: AdminContext) {
   const { per_page, cursor, ...filters } = query
   const scope = cursorScope(contract, context, filters)
   const after: CursorPosition | null = cursor === undefined ? null : readCursor(scope, cursor)

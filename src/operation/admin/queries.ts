@@ -1,4 +1,4 @@
-import { sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { openEach, placementColumns } from '../../kernel/db/placement.ts'
@@ -41,32 +41,44 @@ export async function listOwnCompanies({ directory, caller }: AdminContext) {
   return rows
 }
 
-/** A row of a list over all databases. */
-interface Found<Row> {
-  row: Row
-  database: string
+/** What the lists over all companies can be narrowed to. */
+export interface ListFilters<Id> {
+  /** By default the one of the context; 0 stands for all. */
+  company_id?: number | undefined
+  id?: Id | undefined
+}
+
+/** The condition of a list's filters. */
+export function isListed(
+  { companyId }: Pick<AdminContext, 'companyId'>,
+  { company_id = companyId, id }: ListFilters<string | number>,
+): SQL {
+  const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
+  return id === undefined ? isOf : sql`${isOf} AND id = ${id}`
 }
 
 /**
- * Lists rows over all databases, one database after the other.
+ * Lists rows of the path's company, or of all databases, one after the other, where the path names no company.
  *
- * @param after the key in the list of one database, and the database's name
+ * @param after the key of the last row; in a list of all databases the database's name follows
  * @param list gets the context of a database and the key within it
+ * @returns each row with what follows its own key in a cursor
  */
 export async function listFromEach<Row>(
   context: AdminContext,
   after: CursorPosition | null,
   limit: number,
   list: (context: AdminContext, after: CursorPosition | null, limit: number) => Promise<Row[]>,
-): Promise<Found<Row>[]> {
+): Promise<{ row: Row; suffix: string[] }[]> {
+  if (context.companyId !== 0) return (await list(context, after, limit)).map((row) => ({ row, suffix: [] }))
   const databases = openEach(context.env)
   const first = after === null ? 0 : databases.findIndex(({ name }) => name === after.at(-1))
-  const rows: Found<Row>[] = []
+  const rows: { row: Row; suffix: string[] }[] = []
   for (const [index, { name: database, db }] of databases.entries()) {
     if (index < first || rows.length >= limit) continue
     const place = index === first && after !== null ? after.slice(0, -1) : null
     const found = await list({ ...context, db, database }, place, limit - rows.length)
-    rows.push(...found.map((row) => ({ row, database })))
+    rows.push(...found.map((row) => ({ row, suffix: [database] })))
   }
   return rows
 }

@@ -1,14 +1,6 @@
 import * as z from 'zod/mini'
-import {
-  accountingId,
-  component,
-  dateTime,
-  defineContract,
-  id,
-  idText,
-  type Published,
-} from '../../../kernel/api/contract.ts'
-import { adminPage, adminPageOf, anyCompany, company_id, count, ofCompany, onePage } from '../fields.ts'
+import { accountingId, component, dateTime, id, idText, type Published } from '../../../kernel/api/contract.ts'
+import { adminContracts, adminPage, adminPageOf, anyCompany, company_id, count, onePage } from '../fields.ts'
 
 const STATES = ['pending', 'parked', 'dead'] as const
 
@@ -38,13 +30,9 @@ const states = component('EventsToRetry', 'Which events to send again.', {
   states: z.array(z.enum(['parked', 'dead'])).check(z.minLength(1), z.maxLength(2)),
 })
 
-const common = { tag: 'Accounting', permission: null, role: 'developer', errors: [] } as const
+const define = adminContracts('Accounting', 'developer')
 
-export const listAllEvents = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/accounting-events',
-  operationId: 'listAllEvents',
+export const listAllEvents = define('listAllEvents', 'GET /accounting-events', {
   role: 'operator',
   query: z.strictObject({
     ...filters,
@@ -54,49 +42,35 @@ export const listAllEvents = defineContract({
   response: adminPageOf(event),
 })
 
-export const listEvents = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/accounting-events',
-  operationId: 'listEvents',
-  params: ofCompany,
+export const listEvents = define('listEvents', 'GET /companies/{company_id}/accounting-events', {
   query: z.strictObject(filters),
   response: adminPageOf(event),
 })
 
-export const retryEvent = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/accounting-events/{event_id}/retry',
-  operationId: 'retryEvent',
+export const retryEvent = define('retryEvent', 'POST /companies/{company_id}/accounting-events/{event_id}/retry', {
   params: z.strictObject({ company_id, event_id: idText.check(z.describe('The event.')) }),
   response: retried,
 })
 
-export const retryEvents = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/accounting-events/retry',
-  operationId: 'retryEvents',
-  params: ofCompany,
+export const retryEvents = define('retryEvents', 'POST /companies/{company_id}/accounting-events/retry', {
   body: states,
   response: retried,
 })
 
-export const linkCustomer = defineContract({
-  ...common,
-  method: 'PUT',
-  path: '/companies/{company_id}/clients/{client_id}/accounting-customer',
-  operationId: 'linkCustomer',
-  params: z.strictObject({ company_id, client_id: idText.check(z.describe('The client.')) }),
-  body: component('AccountingCustomer', 'The customer in the accounting system.', { customer_id: accountingId }),
-  response: component('LinkedCustomer', 'The client and its customer.', {
-    client_id: id,
-    company_name: z.string(),
-    customer_id: z.string(),
-    retried: count.check(z.describe('Parked and dead events that are sent again.')),
-  }),
-})
+export const linkCustomer = define(
+  'linkCustomer',
+  'PUT /companies/{company_id}/clients/{client_id}/accounting-customer',
+  {
+    params: z.strictObject({ company_id, client_id: idText.check(z.describe('The client.')) }),
+    body: component('AccountingCustomer', 'The customer in the accounting system.', { customer_id: accountingId }),
+    response: component('LinkedCustomer', 'The client and its customer.', {
+      client_id: id,
+      company_name: z.string(),
+      customer_id: z.string(),
+      retried: count.check(z.describe('Parked and dead events that are sent again.')),
+    }),
+  },
+)
 
 export const published: Published = {
   tag: 'Changes that are not delivered to the accounting system yet.',

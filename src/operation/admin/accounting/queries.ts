@@ -4,34 +4,32 @@ import { orm } from '../../../kernel/db/client.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { accountingConnections, accountingOutbox, clients } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
+import { isListed, type ListFilters } from '../queries.ts'
 
-export type EventRow = typeof accountingOutbox.$inferSelect
+const { id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error } = accountingOutbox
+const columns = {
+  ...{ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error },
+  ...{ created_at: accountingOutbox.created_at, updated_at: accountingOutbox.updated_at },
+}
 
-interface EventFilters {
-  /** 0 stands for all companies. */
-  company_id: number
+export type EventRow = Awaited<ReturnType<typeof listEvents>>[number]
+
+export interface EventFilters extends ListFilters<number> {
   state?: 'pending' | 'parked' | 'dead' | undefined
-  id?: number | undefined
-  after: number
-  limit: number
 }
 
 /** Lists undelivered events, oldest first. An event in flight counts as pending. */
-export async function listEvents({ db }: AdminContext, { company_id, state, id, after, limit }: EventFilters) {
-  const conditions = [
-    sql`state <> 'done' AND id > ${after}`,
-    isPresent(sql`company_id`),
-    ...(company_id === 0 ? [] : [sql`company_id = ${company_id}`]),
-    ...(state === undefined ? [] : [state === 'pending' ? sql`state IN ('pending', 'sent')` : sql`state = ${state}`]),
-    ...(id === undefined ? [] : [sql`id = ${id}`]),
-  ]
-  const [rows] = await db.read([
-    orm
-      .select()
-      .from(accountingOutbox)
-      .where(sql.join(conditions, sql` AND `))
-      .orderBy(accountingOutbox.id)
-      .limit(limit),
+export async function listEvents(
+  context: AdminContext,
+  { state, ...filters }: EventFilters,
+  after: number,
+  limit: number,
+) {
+  const isIn = state === 'pending' ? sql`state IN ('pending', 'sent')` : state ? sql`state = ${state}` : sql`1`
+  const isMeant = sql`state <> 'done' AND id > ${after} AND ${isPresent(sql`company_id`)}
+    AND ${isListed(context, filters)} AND ${isIn}`
+  const [rows] = await context.db.read([
+    orm.select(columns).from(accountingOutbox).where(isMeant).orderBy(accountingOutbox.id).limit(limit),
   ])
   return rows
 }

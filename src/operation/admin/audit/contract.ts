@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, id, type Published } from '../../../kernel/api/contract.ts'
-import { adminPage, adminPageOf, ofCompany, onePage } from '../fields.ts'
+import { component, dateTime, id, type Published } from '../../../kernel/api/contract.ts'
+import { adminContracts, adminPage, adminPageOf, onePage } from '../fields.ts'
 
 const entry = component('AuditEntry', 'A change, without its values.', {
   time: dateTime,
@@ -12,14 +12,9 @@ const entry = component('AuditEntry', 'A change, without its values.', {
   request_id: z.string(),
 })
 
-export const listAudit = defineContract({
-  method: 'GET',
-  path: '/companies/{company_id}/audit',
-  operationId: 'listAudit',
-  tag: 'Audit',
-  permission: null,
-  role: 'developer',
-  params: ofCompany,
+const define = adminContracts('Audit', 'developer')
+
+export const listAudit = define('listAudit', 'GET /companies/{company_id}/audit', {
   query: z.strictObject({
     ...adminPage,
     source: z
@@ -27,7 +22,6 @@ export const listAudit = defineContract({
       .check(z.meta({ default: 'administration' }), z.describe('Changes by people and operators, or by tokens.')),
   }),
   response: adminPageOf(entry),
-  errors: [],
 })
 
 export const published: Published = {

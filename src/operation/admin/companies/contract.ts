@@ -3,14 +3,13 @@ import {
   component,
   currency,
   dateTime,
-  defineContract,
   id,
   namesAField,
   type Published,
   trimmed,
   wholeNumber,
 } from '../../../kernel/api/contract.ts'
-import { adminPage, adminPageOf, count, ofCompany, onePage } from '../fields.ts'
+import { adminContracts, adminPage, adminPageOf, count, onePage } from '../fields.ts'
 
 const quota = z.optional(count.check(z.maximum(2 ** 40), z.meta({ maximum: 2 ** 40 })))
 
@@ -32,35 +31,20 @@ const company = component('Company', 'A company of this deployment.', {
   updated_at: dateTime,
 })
 
-const common = { tag: 'Companies', permission: null, errors: [] } as const
+const define = adminContracts('Companies', 'developer')
 
-export const listCompanies = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies',
-  operationId: 'listCompanies',
+export const listCompanies = define('listCompanies', 'GET /companies', {
   role: 'operator',
   query: z.strictObject(adminPage),
   response: adminPageOf(company),
 })
 
-export const readCompany = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}',
-  operationId: 'readCompany',
-  role: 'developer',
-  params: ofCompany,
+export const readCompany = define('readCompany', 'GET /companies/{company_id}', {
   response: company,
 })
 
-export const updateCompany = defineContract({
-  ...common,
-  method: 'PATCH',
-  path: '/companies/{company_id}',
-  operationId: 'updateCompany',
+export const updateCompany = define('updateCompany', 'PATCH /companies/{company_id}', {
   role: 'operator',
-  params: ofCompany,
   body: z
     .strictObject({
       name: z.optional(trimmed(255)),
@@ -75,24 +59,13 @@ export const updateCompany = defineContract({
   response: company,
 })
 
-export const putCurrency = defineContract({
-  ...common,
-  method: 'PUT',
-  path: '/companies/{company_id}/currency',
-  operationId: 'putCurrency',
+export const putCurrency = define('putCurrency', 'PUT /companies/{company_id}/currency', {
   role: 'owner',
-  params: ofCompany,
   body: component('Currency', 'The currency of a company.', { currency }),
   response: company,
 })
 
-export const readUsage = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/usage',
-  operationId: 'readUsage',
-  role: 'developer',
-  params: ofCompany,
+export const readUsage = define('readUsage', 'GET /companies/{company_id}/usage', {
   query: z.strictObject({
     hours: z
       ._default(wholeNumber(1, 24), 24)

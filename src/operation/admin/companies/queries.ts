@@ -7,12 +7,15 @@ import { apiTokens, companies } from '../../../kernel/db/schema.ts'
 import { log, nameOf } from '../../../kernel/http/log.ts'
 import type { AdminContext } from '../context.ts'
 
-const { id, name, currency, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count } =
+const { id, name, currency, suspended, accounting_sync_enabled, deliveries_paused } = companies
+const { mail_quota_bytes, storage_quota_bytes, client_count, order_count, mail_bytes, created_at, updated_at } =
   companies
-const { mail_bytes, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = companies
+const writable = {
+  ...{ name, currency, suspended, accounting_sync_enabled, deliveries_paused },
+  ...{ mail_quota_bytes, storage_quota_bytes },
+}
 const columns = {
-  ...{ id, name, currency, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count },
-  ...{ mail_bytes, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
+  ...{ id, ...writable, client_count, order_count, mail_bytes, created_at, updated_at },
   stored_bytes: storedBytes.as('stored'),
 }
 
@@ -30,22 +33,21 @@ export async function listCompanies({ directory, env, requestId }: AdminContext,
     placed.filter(({ database }) => database !== DIRECTORY),
     ({ database }) => database,
   )
-  const counted = await Promise.all(
-    [...elsewhere].map(async ([name, rows]) => {
-      const ids = JSON.stringify(rows.map(({ id }) => id))
-      const isListed = sql`id IN (SELECT value FROM json_each(${ids}))`
-      try {
-        const [found] = await openDatabase(bindingOf(env, name)).read([
-          orm.select(columns).from(companies).where(isListed),
-        ])
-        return found
-      } catch (error) {
-        // The directory's rows are listed without counters instead.
-        log('companies_uncounted', { request_id: requestId, database: name, error: nameOf(error) }, 'error')
-        return []
-      }
-    }),
-  )
+  const count = async (database: string, rows: { id: number }[]) => {
+    const ids = JSON.stringify(rows.map(({ id }) => id))
+    const isListed = sql`id IN (SELECT value FROM json_each(${ids}))`
+    try {
+      const [counted] = await openDatabase(bindingOf(env, database)).read([
+        orm.select(columns).from(companies).where(isListed),
+      ])
+      return counted
+    } catch (error) {
+      // The directory's rows are listed without counters instead.
+      log('companies_uncounted', { request_id: requestId, database, error: nameOf(error) }, 'error')
+      return []
+    }
+  }
+  const counted = await Promise.all([...elsewhere].map(([database, rows]) => count(database, rows)))
   const byId = new Map(counted.flat().map((row) => [row.id, row]))
   return placed.map(({ slot: _, ...row }) => ({ ...row, ...byId.get(row.id) }))
 }
@@ -55,14 +57,7 @@ export async function readCompany({ companyId, db, database }: AdminContext) {
   return row ? { ...row, database } : null
 }
 
-/** The writable fields of a company. */
-export type CompanyChange = Partial<
-  Pick<
-    typeof companies.$inferInsert,
-    | ('name' | 'currency' | 'suspended' | 'accounting_sync_enabled' | 'deliveries_paused')
-    | ('mail_quota_bytes' | 'storage_quota_bytes')
-  >
->
+export type CompanyChange = Partial<Pick<typeof companies.$inferInsert, keyof typeof writable>>
 
 export async function updateCompany(context: AdminContext, change: CompanyChange) {
   const { companyId, db, database, now } = context

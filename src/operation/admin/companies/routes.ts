@@ -1,9 +1,8 @@
 import { startDelivery } from '../../../delivery/accounting/delivery.ts'
 import { startWebhooks } from '../../../delivery/webhooks/delivery.ts'
-import { isoTime, withIsoTimes } from '../../../kernel/api/contract.ts'
+import { isoTime } from '../../../kernel/api/contract.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
-import { notFound } from '../../../kernel/http/errors.ts'
-import { adminRoute } from '../endpoint.ts'
+import { adminRoute, found, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
 import { openAdminPage } from '../paging.ts'
 import * as contract from './contract.ts'
@@ -17,63 +16,49 @@ export const routes = [
   adminRoute(contract.listCompanies, async ({ query }, context) => {
     const { after, limit, page } = openAdminPage(contract.listCompanies, query, context)
     const rows = await listCompanies(context, Number(after?.[0] ?? 0), limit)
-    return page(rows, withIsoTimes, ({ id }) => [id])
+    return page(rows, withTimes, ({ id }) => [id])
   }),
 
   adminRoute(contract.readCompany, async (_input, context) => {
-    const row = await readCompany(context)
-    if (!row) throw notFound('Company')
-    return withIsoTimes(row)
+    return withTimes(found(await readCompany(context), 'Company'))
   }),
 
   adminRoute(contract.updateCompany, async ({ body }, context) => {
-    const row = await updateCompany(context, body as CompanyChange)
-    if (!row) throw notFound('Company')
+    const row = found(await updateCompany(context, body as CompanyChange), 'Company')
     if (body.suspended !== undefined) await invalidateCompany(context)
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
       context.waitUntil(startDelivery(context.env, row.id, context.db.primaryRegion()))
       context.waitUntil(startWebhooks(context.env, row.id, context.db.primaryRegion()))
     }
-    return withIsoTimes(row)
+    return withTimes(row)
   }),
 
   adminRoute(contract.putCurrency, async ({ body }, context) => {
-    const row = await updateCompany(context, body)
-    if (!row) throw notFound('Company')
-    return withIsoTimes(row)
+    return withTimes(found(await updateCompany(context, body), 'Company'))
   }),
 
   adminRoute(contract.readUsage, async ({ query }, context) => {
-    const { env, now } = context
+    const { now } = context
     const first = now - (now % HOUR_MS) - (query.hours - 1) * HOUR_MS
     const hashes = await listUsedTokens(context, first - HOUR_MS, COUNTERS_MAX + 1)
-    const { RATE_LIMITER } = env
+    const { RATE_LIMITER } = context.env
     const calls = hashes.slice(0, COUNTERS_MAX).map(async (hash) => {
       const usage = RATE_LIMITER.get(RATE_LIMITER.idFromName(hash)).usage()
       // `Promise.race` does not treat the result of RPC as a promise: wrap it in one.
       return withDeadline((async () => usage)(), BUDGET_MS.limiter)
     })
     const counted = await Promise.allSettled(calls)
-    const sums = Array.from({ length: query.hours }, () => ({ requests: 0, refused: 0, database_ms: 0 }))
-    const totals = { requests: 0, refused: 0, database_ms: 0 }
-    for (const { at, requests, refused, databaseMs } of counted.flatMap((each) =>
-      each.status === 'fulfilled' ? each.value : [],
-    )) {
-      const hour = sums[(at - first) / HOUR_MS]
-      for (const sum of hour ? [hour, totals] : []) {
-        sum.requests += requests
-        sum.refused += refused
-        sum.database_ms += databaseMs
-      }
-    }
-    const rounded = <T extends { database_ms: number }>(sum: T) => ({
-      ...sum,
-      database_ms: Math.round(sum.database_ms),
+    const used = counted.flatMap((each) => (each.status === 'fulfilled' ? each.value : []))
+    const total = (list: typeof used) => ({
+      requests: list.reduce((sum, { requests }) => sum + requests, 0),
+      refused: list.reduce((sum, { refused }) => sum + refused, 0),
+      database_ms: Math.round(list.reduce((sum, { databaseMs }) => sum + databaseMs, 0)),
     })
+    const hours = Array.from({ length: query.hours }, (_, index) => first + index * HOUR_MS)
     return {
-      data: sums.map((sum, index) => ({ hour: isoTime(first + index * HOUR_MS), ...rounded(sum) })),
-      totals: rounded(totals),
+      data: hours.map((hour) => ({ hour: isoTime(hour), ...total(used.filter(({ at }) => at === hour)) })),
+      totals: total(used.filter(({ at }) => hours.includes(at))),
       incomplete: hashes.length > COUNTERS_MAX || counted.some(({ status }) => status === 'rejected'),
     }
   }),

@@ -1,11 +1,11 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, id, idText, trimmed } from '../../../kernel/api/contract.ts'
+import { component, dateTime, id, type Published, trimmed } from '../../../kernel/api/contract.ts'
 import { DATABASE_BINDING } from '../../../kernel/db/names.ts'
+import { adminContracts, count } from '../fields.ts'
 
 /** Seeds may use ids up to this one. */
 const MAX_ID = 2 ** 48
 
-const count = z.int().check(z.nonnegative())
 const database = z
   .string()
   .check(
@@ -13,7 +13,7 @@ const database = z
     z.describe('The binding of a database.'),
   )
 
-const common = { tag: 'Databases', permission: null, role: 'operator' } as const
+const define = adminContracts('Databases', 'operator')
 
 const move = {
   source: database,
@@ -22,11 +22,7 @@ const move = {
   rows: count.check(z.describe('Rows copied so far, without those that were written meanwhile.')),
 }
 
-export const listDatabases = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/databases',
-  operationId: 'listDatabases',
+export const listDatabases = define('listDatabases', 'GET /databases', {
   response: component('Databases', 'The databases of the deployment, and the companies that are being moved.', {
     data: z.array(
       component('Database', 'A database with the data of companies.', {
@@ -47,14 +43,9 @@ export const listDatabases = defineContract({
       }),
     ),
   }),
-  errors: [],
 })
 
-export const createCompany = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies',
-  operationId: 'createCompany',
+export const createCompany = define('createCompany', 'POST /companies', {
   body: z
     .strictObject({
       id: id.check(z.maximum(MAX_ID), z.meta({ maximum: MAX_ID })),
@@ -66,12 +57,7 @@ export const createCompany = defineContract({
   errors: ['conflict'],
 })
 
-export const moveCompany = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/move',
-  operationId: 'moveCompany',
-  params: z.strictObject({ company_id: idText.check(z.describe('The company.')) }),
+export const moveCompany = define('moveCompany', 'POST /companies/{company_id}/move', {
   body: z
     .strictObject({ database })
     .check(
@@ -85,4 +71,59 @@ export const moveCompany = defineContract({
   errors: ['conflict'],
 })
 
-export const endpoints = [listDatabases, createCompany, moveCompany]
+export const published: Published = {
+  tag: 'Where the data of companies is.',
+  endpoints: [listDatabases, createCompany, moveCompany],
+  document: () => {
+    const move = { source: 'DB', destination: 'DB_APAC', step: 'copy', rows: 48_210 }
+
+    return {
+      listDatabases: {
+        summary: 'List the databases',
+        description:
+          'With their size and what they hold. `DB` is also the directory of all companies, tokens and members.',
+        example: {
+          response: {
+            data: [
+              {
+                name: 'DB',
+                companies: 12,
+                rows: 81_400,
+                size_bytes: 104_857_600,
+                size_max_bytes: 10_000_000_000,
+                error: null,
+              },
+            ],
+            moves: [
+              {
+                company_id: 7,
+                ...move,
+                started_at: '2026-11-22T09:00:00.000Z',
+                updated_at: '2026-11-22T09:00:05.000Z',
+              },
+            ],
+          },
+        },
+      },
+      createCompany: {
+        summary: 'Create a company',
+        description:
+          'Without data: in the database that is named. A seed file that is imported for a company that does not exist creates it in `DB`.',
+        example: {
+          body: { id: 7, name: 'Ridgeline Custom Apparel', database: 'DB_APAC' },
+          response: { id: 7, name: 'Ridgeline Custom Apparel', database: 'DB_APAC' },
+        },
+      },
+      moveCompany: {
+        summary: 'Move a company to another database',
+        description:
+          'Each request does some steps, for about 5 s: repeat it with the same body until `done`. One that is interrupted is continued by the next. Requests of the company go on meanwhile; in the last moment its writes get 503 with `Retry-After`. Both databases are compared before the new one takes over. Until then a request with the present database takes the move back.',
+        example: {
+          params: { company_id: '7' },
+          body: { database: 'DB_APAC' },
+          response: { done: false, ...move, frozen_ms: 0 },
+        },
+      },
+    }
+  },
+}

@@ -1,11 +1,10 @@
-import { isoTime } from '../../../kernel/api/contract.ts'
 import { databaseMessage } from '../../../kernel/db/failures.ts'
 import { databaseNames } from '../../../kernel/db/placement.ts'
-import { ApiError, invalid } from '../../../kernel/http/errors.ts'
+import { type ApiError, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import type { MoveProblem } from '../../copies/protocol.ts'
 import type { AdminContext } from '../context.ts'
-import { adminRoute } from '../endpoint.ts'
+import { adminRoute, conflict, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
 import { createCompany, listDatabases, listMoves } from './queries.ts'
@@ -29,9 +28,9 @@ export const routes = [
     const [databases, moves] = await Promise.all([listDatabases(context), listMoves(context)])
     return {
       data: databases.map((each) => ({ ...each, size_max_bytes: SIZE_MAX_BYTES })),
-      moves: moves.map(({ state, started_at, updated_at, ...move }) => {
+      moves: moves.map(({ state, ...move }) => {
         const { step, rows } = state as { step: string; rows: number }
-        return { ...move, step, rows, started_at: isoTime(started_at), updated_at: isoTime(updated_at) }
+        return { ...withTimes(move), step, rows }
       }),
     }
   }),
@@ -41,27 +40,23 @@ export const routes = [
     checkDatabase(context, database)
     const created = await createCompany(context, id, name, database).catch((error: unknown) => {
       if (!databaseMessage(error).includes('companies_slot')) throw error
-      throw new ApiError('conflict', { message: FULL })
+      throw conflict(FULL)
     })
-    if (!created) {
-      throw new ApiError('conflict', { message: `There is a company ${id} already` })
-    }
+    if (!created) throw conflict(`There is a company ${id} already`)
     return { id, name, database }
   }),
 
   adminRoute(contract.moveCompany, async ({ body: { database } }, context) => {
     checkDatabase(context, database)
-    const { companyId, env, address, requestId, now } = context
-    const objects = env.COMPANY_BACKUP
-    const before = context.database
-    const by = { companyId, caller: { actor: context.caller.actor }, address, requestId, now }
+    const { companyId, caller, database: before, address, requestId, now } = context
+    const objects = context.env.COMPANY_BACKUP
+    const by = { companyId, caller: { actor: caller.actor }, address, requestId, now }
     const result = await objects.get(objects.idFromName(String(companyId))).move(by, database)
     if ('problem' in result) {
       if (result.problem === 'unknown_database') throw unknown(context)
-      throw new ApiError('conflict', { message: result.message ?? PROBLEMS[result.problem] })
+      throw conflict(result.message ?? PROBLEMS[result.problem])
     }
-    const isPlaced = before !== database && result.step === 'remove'
-    if (isPlaced) await invalidateCompany(context)
+    if (before !== database && result.step === 'remove') await invalidateCompany(context)
     return result
   }),
 ]

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, type Published } from '../../../kernel/api/contract.ts'
-import { company_id, ofCompany } from '../fields.ts'
+import { component, dateTime, type Published } from '../../../kernel/api/contract.ts'
+import { adminContracts, company_id } from '../fields.ts'
 
 /** A test compares these with the kinds of a seed file. */
 export const KINDS = ['supplier_b', 'supplier_a', 'accounting_sync', 'storage'] as const
@@ -24,23 +24,14 @@ const integration = component('Integration', 'A connection of a company to anoth
   updated_at: dateTime,
 })
 
-const common = { tag: 'Integrations', permission: null, role: 'owner', errors: [] } as const
+const define = adminContracts('Integrations', 'owner')
 
-export const listIntegrations = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/integrations',
-  operationId: 'listIntegrations',
+export const listIntegrations = define('listIntegrations', 'GET /companies/{company_id}/integrations', {
   role: 'developer',
-  params: ofCompany,
   response: z.strictObject({ data: z.array(integration) }),
 })
 
-export const putIntegration = defineContract({
-  ...common,
-  method: 'PUT',
-  path: '/companies/{company_id}/integrations/{kind}',
-  operationId: 'putIntegration',
+export const putIntegration = define('putIntegration', 'PUT /companies/{company_id}/integrations/{kind}', {
   params,
   // The fields depend on the kind: the handler validates them like those of a seed file.
   body: z.looseObject({ credentials: z.optional(z.record(z.string(), z.string())) }).check(
@@ -54,11 +45,7 @@ export const putIntegration = defineContract({
   errors: ['conflict'],
 })
 
-export const testIntegration = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/integrations/{kind}/test',
-  operationId: 'testIntegration',
+export const testIntegration = define('testIntegration', 'POST /companies/{company_id}/integrations/{kind}/test', {
   params,
   response: component('ConnectionTest', 'What one call to the other system gave.', {
     ok: z.boolean(),

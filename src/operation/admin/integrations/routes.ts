@@ -1,10 +1,10 @@
 import { startDelivery } from '../../../delivery/accounting/delivery.ts'
-import { isoTime } from '../../../kernel/api/contract.ts'
+import { isoTime, isoTimeOrNull } from '../../../kernel/api/contract.ts'
 import { invalidInput } from '../../../kernel/api/input.ts'
 import { decryptCredentials } from '../../../kernel/gate/credentials.ts'
 import { addressPolicy } from '../../../kernel/http/address.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
-import { ApiError, invalid, notFound, unusable } from '../../../kernel/http/errors.ts'
+import { ApiError, invalid, unusable } from '../../../kernel/http/errors.ts'
 import { log, nameOf } from '../../../kernel/http/log.ts'
 import { companyPrefix } from '../../../resources/files/keys.ts'
 import { StorageError } from '../../../resources/files/s3.ts'
@@ -13,7 +13,7 @@ import { suppliers } from '../../../resources/products/suppliers/registry.ts'
 import { type Supplier, SupplierError } from '../../../resources/products/suppliers/supplier.ts'
 import { findAddressIssues, integrationsFile } from '../../copies/seed/integrations-file.ts'
 import type { AdminContext } from '../context.ts'
-import { adminRoute } from '../endpoint.ts'
+import { adminRoute, found } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { type IntegrationRow, listIntegrations, putIntegration } from './queries.ts'
 
@@ -23,14 +23,11 @@ export const routes = [
   adminRoute(contract.putIntegration, async ({ params: { kind }, body }, context) => {
     const before = body.credentials === undefined ? await findStored(context, kind) : null
     const credentials = body.credentials ?? before?.credentials
-    const parsed = integrationsFile.safeParse({
-      [kind]: { ...body, ...(credentials !== undefined && { credentials }) },
-    })
+    const given = { ...body, ...(credentials !== undefined && { credentials }) }
+    const parsed = integrationsFile.safeParse({ [kind]: given })
     if (!parsed.success) {
-      throw invalidInput(
-        'body',
-        parsed.error.issues.map((issue) => ({ ...issue, path: issue.path.slice(1) })),
-      )
+      const issues = parsed.error.issues.map((issue) => ({ ...issue, path: issue.path.slice(1) }))
+      throw invalidInput('body', issues)
     }
     const issues = findAddressIssues(parsed.data, addressPolicy(context.env))
     if (issues.length > 0) throw invalid(issues.map((each) => ({ ...each, path: each.path.slice(kind.length + 1) })))
@@ -40,18 +37,22 @@ export const routes = [
     await putIntegration(context, kind, parsed.data)
     if (kind === 'accounting_sync')
       context.waitUntil(startDelivery(context.env, context.companyId, context.db.primaryRegion()))
-    const saved = (await list(context)).find((each) => each.kind === kind)
-    if (!saved) throw new Error('The integration that was saved is gone.')
-    return saved
+    const all = await list(context)
+    return found(
+      all.find((each) => each.kind === kind),
+      'Integration',
+    )
   }),
 
   adminRoute(contract.testIntegration, async ({ params: { kind } }, context) => {
-    const { rows } = await listIntegrations(context)
-    const row = rows.find((each) => each.kind === kind)
-    if (!row) throw notFound('Integration')
-    return test(context, row)
+    return test(context, found(await findIntegration(context, kind), 'Integration'))
   }),
 ]
+
+async function findIntegration(context: AdminContext, kind: contract.Kind) {
+  const { rows } = await listIntegrations(context)
+  return rows.find((each) => each.kind === kind)
+}
 
 /**
  * Finds the stored credentials and the hosts that receive them; null without any.
@@ -59,8 +60,7 @@ export const routes = [
  * @throws ApiError 409 for unreadable ones
  */
 async function findStored(context: AdminContext, kind: contract.Kind) {
-  const { rows } = await listIntegrations(context)
-  const row = rows.find((each) => each.kind === kind)
+  const row = await findIntegration(context, kind)
   if (!row) return null
   const { CREDENTIALS_KEY } = context.env
   const credentials = await decryptCredentials(CREDENTIALS_KEY, context.companyId, kind, row.credentials).catch(() => {
@@ -89,23 +89,20 @@ async function list(context: AdminContext) {
       const ofAccounting = kind === 'accounting_sync' ? connection : null
       const isStopped = ofAccounting?.stopped_for === updated_at
       const pausedUntil = ofAccounting && ofAccounting.paused_until > now ? ofAccounting.paused_until : null
-      const state = !enabled
-        ? ('disabled' as const)
-        : !isReadable
-          ? ('credentials_unreadable' as const)
-          : isStopped
-            ? ('reconnect_needed' as const)
-            : pausedUntil !== null
-              ? ('paused' as const)
-              : ('connected' as const)
+      const state = [
+        !enabled && ('disabled' as const),
+        !isReadable && ('credentials_unreadable' as const),
+        isStopped && ('reconnect_needed' as const),
+        pausedUntil !== null && ('paused' as const),
+      ].find((each) => each !== false)
       return {
         kind: kind as contract.Kind,
         enabled,
         base_url,
         settings: JSON.parse(settings),
-        state,
+        state: state ?? ('connected' as const),
         reason: isStopped || pausedUntil !== null ? (ofAccounting?.reason ?? null) : null,
-        paused_until: pausedUntil === null ? null : isoTime(pausedUntil),
+        paused_until: isoTimeOrNull(pausedUntil),
         updated_at: isoTime(updated_at),
       }
     }),

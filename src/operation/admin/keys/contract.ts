@@ -1,14 +1,10 @@
 import * as z from 'zod/mini'
-import { component, defineContract, type Published } from '../../../kernel/api/contract.ts'
-import { count } from '../fields.ts'
+import { component, type Published } from '../../../kernel/api/contract.ts'
+import { adminContracts, count } from '../fields.ts'
 
-export const rotateKey = defineContract({
-  method: 'POST',
-  path: '/key-rotation',
-  operationId: 'rotateKey',
-  tag: 'Keys',
-  permission: null,
-  role: 'operator',
+const define = adminContracts('Keys', 'operator')
+
+export const rotateKey = define('rotateKey', 'POST /key-rotation', {
   response: component('KeyRotation', 'How far the rotation has come.', {
     reencrypted: count.check(z.describe('Values that this request encrypted with the first key.')),
     unreadable: count.check(

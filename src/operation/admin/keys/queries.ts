@@ -7,18 +7,12 @@ import type { AdminContext } from '../context.ts'
 
 /** Columns with encrypted values. Each value is bound to its company and kind: see `kernel/gate/credentials.ts`. */
 const COLUMNS = {
-  integrations: { table: integrations, column: integrations.credentials, id: integrations.kind, field: 'credentials' },
-  webhook_endpoints: {
-    table: webhookEndpoints,
-    column: webhookEndpoints.secret,
-    id: webhookEndpoints.id,
-    field: 'secret',
-  },
+  integrations: { table: integrations, column: integrations.credentials, id: integrations.kind },
+  webhook_endpoints: { table: webhookEndpoints, column: webhookEndpoints.secret, id: webhookEndpoints.id },
   accounting_connections: {
     table: accountingConnections,
     column: accountingConnections.tokens,
     id: sql<string>`'accounting_sync'`,
-    field: 'tokens',
   },
 } as const
 
@@ -73,17 +67,14 @@ export async function listOldValues({ db }: AdminContext, prefix: string, after:
 /** Replaces values unless they changed meanwhile. @param values with their new text */
 export async function saveValues(context: AdminContext, values: (EncryptedValue & { encrypted: string })[]) {
   const updates = values.map(({ table: name, companyId, id, stored, encrypted }) => {
-    const { table, column, id: idColumn, field } = COLUMNS[name]
-    return (
-      orm
-        .update(table)
-        .set({ [field]: encrypted })
-        // This context is of a whole database, whose writes nothing else refuses.
-        .where(
-          sql`${table.company_id} = ${companyId} AND ${idColumn} = ${id} AND ${column} = ${stored}
-          AND ${isSettled(table.company_id.getSQL())}`,
-        )
-    )
+    const { table, column, id: idColumn } = COLUMNS[name]
+    // This context is of a whole database, whose writes nothing else refuses.
+    const isMeant = sql`${table.company_id} = ${companyId} AND ${idColumn} = ${id} AND ${column} = ${stored}
+      AND ${isSettled(table.company_id.getSQL())}`
+    return orm
+      .update(table)
+      .set({ [column.name]: encrypted })
+      .where(isMeant)
   })
   await context.db.writeIdempotent([adminEntry(context, 'keys.rotate', values.length), ...updates])
   await collectAdminEntries(context.env, context.database)

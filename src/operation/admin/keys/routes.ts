@@ -6,8 +6,7 @@ import {
   encryptCredentials,
   firstKeyPrefix,
 } from '../../../kernel/gate/credentials.ts'
-import { ApiError } from '../../../kernel/http/errors.ts'
-import { adminRoute } from '../endpoint.ts'
+import { adminRoute, conflict } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { type EncryptedValue, findMoving, listOldValues, saveValues } from './queries.ts'
 
@@ -20,12 +19,12 @@ export const routes = [
   adminRoute(contract.rotateKey, async (_input, context) => {
     const keys = context.env.CREDENTIALS_KEY
     const prefix = await firstKeyPrefix(keys).catch((error: unknown) => {
-      throw error instanceof CredentialsError ? new ApiError('conflict', { message: error.message }) : error
+      throw error instanceof CredentialsError ? conflict(error.message) : error
     })
     const moving = await findMoving(context)
     if (moving !== null) {
-      const message = `The move of company ${moving} is not finished: finish it or take it back, and repeat this. Keep the old key`
-      throw new ApiError('conflict', { message })
+      const remedy = 'finish it or take it back, and repeat this. Keep the old key'
+      throw conflict(`The move of company ${moving} is not finished: ${remedy}`)
     }
     const encrypt = async (value: EncryptedValue) => {
       const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
@@ -34,25 +33,20 @@ export const routes = [
       return [{ ...value, encrypted: await encryptCredentials(keys, value.companyId, kind, credentials) }]
     }
     const contexts = openEach(context.env).map(({ name, db }) => ({ ...context, db, database: name }))
-    const countLeft = async () => {
-      const counts = await Promise.all(contexts.map((each) => listOldValues(each, prefix, '', 1)))
-      return counts.reduce((sum, { total }) => sum + total, 0)
-    }
-    let unreadable = 0
+    let [reencrypted, unreadable] = [0, 0]
     for (const each of contexts) {
       let after = ''
-      for (let page = 0; page < PAGES_MAX; page++) {
+      for (let page = 0; page < PAGES_MAX && reencrypted === 0; page++) {
         const { rows } = await listOldValues(each, prefix, after, VALUES_MAX)
         const encrypted = (await Promise.all(rows.map(encrypt))).flat()
-        unreadable += rows.length - encrypted.length
+        if (encrypted.length > 0) await saveValues(each, encrypted)
+        reencrypted = encrypted.length
+        unreadable += rows.length - reencrypted
         after = rows.at(-1)?.place ?? after
-        if (encrypted.length > 0) {
-          await saveValues(each, encrypted)
-          return { reencrypted: encrypted.length, unreadable, remaining: await countLeft() }
-        }
         if (rows.length < VALUES_MAX) break
       }
     }
-    return { reencrypted: 0, unreadable, remaining: await countLeft() }
+    const counts = await Promise.all(contexts.map((each) => listOldValues(each, prefix, '', 1)))
+    return { reencrypted, unreadable, remaining: counts.reduce((sum, { total }) => sum + total, 0) }
   }),
 ]

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, type Published } from '../../../kernel/api/contract.ts'
-import { adminPage, adminPageOf, company_id, ofCompany, onePage } from '../fields.ts'
+import { component, dateTime, type Published } from '../../../kernel/api/contract.ts'
+import { adminContracts, adminPage, adminPageOf, company_id, onePage } from '../fields.ts'
 
 const email = z.email().check(z.maxLength(254))
 const role = z.enum(['developer', 'owner'])
@@ -20,34 +20,21 @@ const params = z.strictObject({
     .check(z.meta({ format: 'email' }), z.describe('The email of the person, in any case.')),
 })
 
-const common = { tag: 'Members', permission: null, role: 'owner', errors: [] } as const
+const define = adminContracts('Members', 'owner')
 
-export const listMembers = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/members',
-  operationId: 'listMembers',
-  params: ofCompany,
+export const listMembers = define('listMembers', 'GET /companies/{company_id}/members', {
   query: z.strictObject(adminPage),
   response: adminPageOf(member),
 })
 
-export const putMember = defineContract({
-  ...common,
-  method: 'PUT',
-  path: '/companies/{company_id}/members/{email}',
-  operationId: 'putMember',
+export const putMember = define('putMember', 'PUT /companies/{company_id}/members/{email}', {
   params,
   body: component('MemberInput', 'The role of a member.', { role }),
   response: member,
   errors: ['conflict'],
 })
 
-export const deleteMember = defineContract({
-  ...common,
-  method: 'DELETE',
-  path: '/companies/{company_id}/members/{email}',
-  operationId: 'deleteMember',
+export const deleteMember = define('deleteMember', 'DELETE /companies/{company_id}/members/{email}', {
   params,
   response: component('DeletedMember', 'The member that was removed.', { email, deleted: z.literal(true) }),
   errors: ['not_found', 'conflict'],

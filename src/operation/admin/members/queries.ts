@@ -1,4 +1,4 @@
-import { and, eq, gt, type SQL, sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
@@ -7,16 +7,13 @@ import type { AdminContext, Membership } from '../context.ts'
 
 const MAX_MEMBERS = 1_000
 
+const selectMembers = (where: SQL) =>
+  orm.select({ email: members.email, role: members.role, created_at: members.created_at }).from(members).where(where)
+
 /** @param after the email after which the page begins */
 export async function listMembers({ companyId, directory: db }: AdminContext, after: string, limit: number) {
-  const [rows] = await db.read([
-    orm
-      .select({ email: members.email, role: members.role, created_at: members.created_at })
-      .from(members)
-      .where(and(eq(members.company_id, companyId), gt(members.email, after)))
-      .orderBy(members.email)
-      .limit(limit),
-  ])
+  const rest = sql`company_id = ${companyId} AND email > ${after}`
+  const [rows] = await db.read([selectMembers(rest).orderBy(members.email).limit(limit)])
   return rows
 }
 
@@ -27,20 +24,18 @@ export async function listMembers({ companyId, directory: db }: AdminContext, af
  */
 export async function putMember(context: AdminContext, email: string, role: Membership) {
   const { companyId, directory: db, now } = context
-  const isMember = sql`EXISTS (SELECT 1 FROM members WHERE company_id = ${companyId} AND email = ${email})`
+  const isOf = sql`company_id = ${companyId} AND email = ${email}`
+  const isMember = sql`EXISTS (SELECT 1 FROM members WHERE ${isOf})`
   const hasRoom = sql`(SELECT count(*) FROM members WHERE company_id = ${companyId}) < ${MAX_MEMBERS}`
   const isAllowed = sql`(${isMember} OR ${hasRoom}) AND (${role} = 'owner' OR NOT ${isLastOwner(companyId, email)})`
+  const member = { company_id: companyId, email, role, created_at: now }
   const [, , [row]] = await db.writeIdempotent([
     adminEntry(context, 'members.put', email, isAllowed),
-    insertRow(
-      members,
-      { company_id: companyId, email, role, created_at: now },
-      sql`WHERE ${isAllowed}`,
-    ).onConflictDoUpdate({ target: [members.company_id, members.email], set: { role } }),
-    orm
-      .select({ email: members.email, role: members.role, created_at: members.created_at })
-      .from(members)
-      .where(and(eq(members.company_id, companyId), eq(members.email, email))),
+    insertRow(members, member, sql`WHERE ${isAllowed}`).onConflictDoUpdate({
+      target: [members.company_id, members.email],
+      set: { role },
+    }),
+    selectMembers(isOf),
   ])
   if (row && row.role !== role) return 'last_owner' as const
   return row ?? null
@@ -52,16 +47,16 @@ function isLastOwner(companyId: number, email: string): SQL {
     WHERE company_id = ${companyId} AND role = 'owner'), 0)`
 }
 
-/** @returns whether a member was removed; `last_owner` if no owner would remain */
-export async function deleteMember(context: AdminContext, email: string): Promise<boolean | 'last_owner'> {
+/** @returns what became of the member: `last_owner` if no owner would remain; null if there is none */
+export async function deleteMember(context: AdminContext, email: string): Promise<'removed' | 'last_owner' | null> {
   const { companyId, directory: db } = context
   const isOf = sql`company_id = ${companyId} AND email = ${email}`
   const mayGo = sql`${isOf} AND NOT ${isLastOwner(companyId, email)}`
-  const [[found], , removed] = await db.write([
-    orm.select({ email: members.email }).from(members).where(isOf),
+  const [[found], , [removed]] = await db.write([
+    selectMembers(isOf),
     adminEntry(context, 'members.delete', email, sql`EXISTS (SELECT 1 FROM members WHERE ${mayGo})`),
     orm.delete(members).where(mayGo).returning({ email: members.email }),
   ])
-  if (!found) return false
-  return removed.length > 0 || 'last_owner'
+  if (!found) return null
+  return removed ? 'removed' : 'last_owner'
 }

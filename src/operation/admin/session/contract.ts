@@ -1,13 +1,10 @@
 import * as z from 'zod/mini'
-import { component, defineContract, id, type Published } from '../../../kernel/api/contract.ts'
+import { component, id, type Published } from '../../../kernel/api/contract.ts'
+import { adminContracts } from '../fields.ts'
 
-export const readSession = defineContract({
-  method: 'GET',
-  path: '/me',
-  operationId: 'readSession',
-  tag: 'Session',
-  permission: null,
-  role: 'member',
+const define = adminContracts('Session', 'member')
+
+export const readSession = define('readSession', 'GET /me', {
   response: component('Session', 'Who is signed in.', {
     actor: z.string().check(z.describe('An email, or `operator` for the secret of the deployment.')),
     operator: z.boolean(),
@@ -15,7 +12,6 @@ export const readSession = defineContract({
       .array(z.strictObject({ id, name: z.string(), role: z.enum(['developer', 'owner', 'operator']) }))
       .check(z.describe('The companies that the caller may administer, the first 1,000.')),
   }),
-  errors: [],
 })
 
 export const published: Published = {

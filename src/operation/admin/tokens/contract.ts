@@ -1,15 +1,7 @@
 import * as z from 'zod/mini'
-import {
-  component,
-  dateTime,
-  defineContract,
-  id,
-  idText,
-  type Published,
-  trimmed,
-} from '../../../kernel/api/contract.ts'
+import { component, dateTime, id, idText, type Published, trimmed } from '../../../kernel/api/contract.ts'
 import { PERMISSIONS } from '../../../kernel/gate/permissions.ts'
-import { adminPage, adminPageOf, anyCompany, company_id, ofCompany, onePage } from '../fields.ts'
+import { adminContracts, adminPage, adminPageOf, anyCompany, company_id, onePage } from '../fields.ts'
 
 /** Limits a company's tokens; revoked and expired ones do not count. */
 export const ACTIVE_TOKENS_MAX = 50
@@ -43,13 +35,9 @@ const newToken = component('NewToken', 'A new token, with its secret.', {
   token: z.string().check(z.regex(/^[0-9a-f]{64}$/), z.describe('The secret: sent once, and stored as a hash only.')),
 })
 
-const common = { tag: 'Tokens', permission: null, role: 'developer', errors: [] } as const
+const define = adminContracts('Tokens', 'developer')
 
-export const listAllTokens = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/tokens',
-  operationId: 'listAllTokens',
+export const listAllTokens = define('listAllTokens', 'GET /tokens', {
   role: 'operator',
   query: z.strictObject({
     ...adminPage,
@@ -59,22 +47,12 @@ export const listAllTokens = defineContract({
   response: adminPageOf(token),
 })
 
-export const listTokens = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/tokens',
-  operationId: 'listTokens',
-  params: ofCompany,
+export const listTokens = define('listTokens', 'GET /companies/{company_id}/tokens', {
   query: z.strictObject(adminPage),
   response: adminPageOf(token),
 })
 
-export const createToken = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/tokens',
-  operationId: 'createToken',
-  params: ofCompany,
+export const createToken = define('createToken', 'POST /companies/{company_id}/tokens', {
   body: component('TokenInput', 'A token to create.', {
     name: trimmed(255).check(z.describe('What the token is for.')),
     permissions: z.optional(permissions).check(z.describe('By default all.')),
@@ -84,11 +62,7 @@ export const createToken = defineContract({
   errors: ['conflict'],
 })
 
-export const rotateToken = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/tokens/{token_id}/rotate',
-  operationId: 'rotateToken',
+export const rotateToken = define('rotateToken', 'POST /companies/{company_id}/tokens/{token_id}/rotate', {
   params: ofToken,
   body: component('TokenRotation', 'How to replace a token.', {
     overlap_seconds: z
@@ -102,11 +76,7 @@ export const rotateToken = defineContract({
   errors: ['conflict'],
 })
 
-export const revokeToken = defineContract({
-  ...common,
-  method: 'DELETE',
-  path: '/companies/{company_id}/tokens/{token_id}',
-  operationId: 'revokeToken',
+export const revokeToken = define('revokeToken', 'DELETE /companies/{company_id}/tokens/{token_id}', {
   params: ofToken,
   response: token,
 })

@@ -4,27 +4,16 @@ import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { apiTokens } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
+import { isListed, type ListFilters } from '../queries.ts'
 import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
 export type TokenRow = typeof apiTokens.$inferSelect
 
-/**
- * @param where selects the company;
- * @param after the id after which the page begins
- */
-export async function listTokens(
-  { companyId, directory: db }: AdminContext,
-  { company_id = companyId, id, after, limit }: { company_id?: number; id?: number; after: number; limit: number },
-): Promise<TokenRow[]> {
-  const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
-  const isMeant = id === undefined ? sql`1` : sql`id = ${id}`
-  const [rows] = await db.read([
-    orm
-      .select()
-      .from(apiTokens)
-      .where(sql`${isOf} AND ${isMeant} AND id > ${after}`)
-      .orderBy(apiTokens.id)
-      .limit(limit),
+/** @param after the id after which the page begins */
+export async function listTokens(context: AdminContext, filters: ListFilters<number>, after: number, limit: number) {
+  const isMeant = sql`${isListed(context, filters)} AND id > ${after}`
+  const [rows] = await context.directory.read([
+    orm.select().from(apiTokens).where(isMeant).orderBy(apiTokens.id).limit(limit),
   ])
   return rows
 }

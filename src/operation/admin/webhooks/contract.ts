@@ -1,15 +1,7 @@
 import * as z from 'zod/mini'
 import { EVENT_TYPES } from '../../../delivery/webhooks/event-types.ts'
-import {
-  component,
-  dateTime,
-  defineContract,
-  id,
-  namesAField,
-  type Published,
-  text,
-} from '../../../kernel/api/contract.ts'
-import { adminPage, adminPageOf, anyCompany, company_id, count, ofCompany, onePage } from '../fields.ts'
+import { component, dateTime, id, namesAField, type Published, text } from '../../../kernel/api/contract.ts'
+import { adminContracts, adminPage, adminPageOf, anyCompany, company_id, count, onePage } from '../fields.ts'
 
 const endpointId = z.string().check(z.regex(/^we_[0-9a-f]{18}$/))
 const ofEndpoint = z.strictObject({ company_id, endpoint_id: endpointId.check(z.describe('The endpoint.')) })
@@ -47,13 +39,9 @@ const url = text(1, URL_MAX_LENGTH).check(
 )
 const eventTypes = z.array(eventType).check(z.minLength(1), z.maxLength(EVENT_TYPES.length))
 
-const common = { tag: 'Webhooks', permission: null, role: 'developer', errors: [] } as const
+const define = adminContracts('Webhooks', 'developer')
 
-export const listAllWebhooks = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/webhooks',
-  operationId: 'listAllWebhooks',
+export const listAllWebhooks = define('listAllWebhooks', 'GET /webhooks', {
   role: 'operator',
   query: z.strictObject({
     ...adminPage,
@@ -63,22 +51,12 @@ export const listAllWebhooks = defineContract({
   response: adminPageOf(endpoint),
 })
 
-export const listWebhooks = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/webhooks',
-  operationId: 'listWebhooks',
-  params: ofCompany,
+export const listWebhooks = define('listWebhooks', 'GET /companies/{company_id}/webhooks', {
   query: z.strictObject(adminPage),
   response: adminPageOf(endpoint),
 })
 
-export const createWebhook = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/webhooks',
-  operationId: 'createWebhook',
-  params: ofCompany,
+export const createWebhook = define('createWebhook', 'POST /companies/{company_id}/webhooks', {
   body: component('WebhookInput', 'An endpoint to create.', {
     url,
     event_types: z.optional(eventTypes).check(z.describe('By default all.')),
@@ -87,20 +65,12 @@ export const createWebhook = defineContract({
   errors: ['conflict'],
 })
 
-export const readWebhook = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/webhooks/{endpoint_id}',
-  operationId: 'readWebhook',
+export const readWebhook = define('readWebhook', 'GET /companies/{company_id}/webhooks/{endpoint_id}', {
   params: ofEndpoint,
   response: endpoint,
 })
 
-export const updateWebhook = defineContract({
-  ...common,
-  method: 'PATCH',
-  path: '/companies/{company_id}/webhooks/{endpoint_id}',
-  operationId: 'updateWebhook',
+export const updateWebhook = define('updateWebhook', 'PATCH /companies/{company_id}/webhooks/{endpoint_id}', {
   params: ofEndpoint,
   body: z
     .strictObject({ url: z.optional(url), event_types: z.optional(eventTypes), enabled: z.optional(z.boolean()) })
@@ -108,11 +78,7 @@ export const updateWebhook = defineContract({
   response: endpoint,
 })
 
-export const deleteWebhook = defineContract({
-  ...common,
-  method: 'DELETE',
-  path: '/companies/{company_id}/webhooks/{endpoint_id}',
-  operationId: 'deleteWebhook',
+export const deleteWebhook = define('deleteWebhook', 'DELETE /companies/{company_id}/webhooks/{endpoint_id}', {
   params: ofEndpoint,
   response: component('DeletedWebhook', 'The endpoint that was deleted.', {
     id: endpointId,
@@ -121,21 +87,17 @@ export const deleteWebhook = defineContract({
   }),
 })
 
-export const rotateWebhookSecret = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/webhooks/{endpoint_id}/rotate-secret',
-  operationId: 'rotateWebhookSecret',
-  params: ofEndpoint,
-  response: endpointWithSecret,
-  errors: ['conflict'],
-})
+export const rotateWebhookSecret = define(
+  'rotateWebhookSecret',
+  'POST /companies/{company_id}/webhooks/{endpoint_id}/rotate-secret',
+  {
+    params: ofEndpoint,
+    response: endpointWithSecret,
+    errors: ['conflict'],
+  },
+)
 
-export const replayWebhook = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/webhooks/{endpoint_id}/replay',
-  operationId: 'replayWebhook',
+export const replayWebhook = define('replayWebhook', 'POST /companies/{company_id}/webhooks/{endpoint_id}/replay', {
   params: ofEndpoint,
   body: component('WebhookReplay', 'A time span whose changes are delivered again.', {
     from: time.check(z.describe('The first moment of the span.')),
@@ -155,15 +117,15 @@ const delivery = component('WebhookDelivery', 'A change whose delivery failed, o
   last_error: z.nullable(z.string()),
 })
 
-export const listWebhookDeliveries = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/webhooks/{endpoint_id}/deliveries',
-  operationId: 'listWebhookDeliveries',
-  params: ofEndpoint,
-  query: z.strictObject(adminPage),
-  response: adminPageOf(delivery),
-})
+export const listWebhookDeliveries = define(
+  'listWebhookDeliveries',
+  'GET /companies/{company_id}/webhooks/{endpoint_id}/deliveries',
+  {
+    params: ofEndpoint,
+    query: z.strictObject(adminPage),
+    response: adminPageOf(delivery),
+  },
+)
 
 export const published: Published = {
   tag: 'The addresses to which the changes of a company are delivered, signed by the Standard Webhooks convention.',

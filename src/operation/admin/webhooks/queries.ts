@@ -5,6 +5,7 @@ import { insertRow } from '../../../kernel/db/columns.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
+import { isListed, type ListFilters } from '../queries.ts'
 
 /** Limits the endpoints of one company. */
 export const MAX_ENDPOINTS = 10
@@ -13,18 +14,14 @@ const lastChange = sql`(SELECT c.last_change FROM companies AS c WHERE c.id = we
 const nextKept = sql`(SELECT min(f.sequence) FROM changes AS f
   WHERE f.company_id = webhook_endpoints.company_id AND f.sequence > webhook_endpoints.position)`
 
+const { id, company_id, url, event_types, enabled, disabled_reason, created_at, updated_at } = webhookEndpoints
 /** Columns of a response, without the secret. */
-function shownColumns(table: typeof webhookEndpoints) {
-  const { id, company_id, url, event_types, enabled, disabled_reason, created_at, updated_at } = table
-  return {
-    ...{ id, company_id, url, event_types, enabled, disabled_reason, created_at, updated_at },
-    replaying: sql<boolean>`replay_end IS NOT NULL`.mapWith(Boolean).as('replaying'),
-    behind: sql<number>`max(0, ${lastChange} - position)`.as('behind'),
-    removed_changes: sql<number>`max(0, coalesce(${nextKept} - 1, ${lastChange}) - position)`.as('removed_changes'),
-  }
+const columns = {
+  ...{ id, company_id, url, event_types, enabled, disabled_reason, created_at, updated_at },
+  replaying: sql<boolean>`replay_end IS NOT NULL`.mapWith(Boolean).as('replaying'),
+  behind: sql<number>`max(0, ${lastChange} - position)`.as('behind'),
+  removed_changes: sql<number>`max(0, coalesce(${nextKept} - 1, ${lastChange}) - position)`.as('removed_changes'),
 }
-
-const columns = shownColumns(webhookEndpoints)
 
 const isEndpoint = (companyId: number, id: string) => sql`company_id = ${companyId} AND id = ${id}`
 const isOfEndpoint = (companyId: number, id: string) => sql`company_id = ${companyId} AND endpoint_id = ${id}`
@@ -33,20 +30,17 @@ const selectEndpoint = (where: SQL) => orm.select(columns).from(webhookEndpoints
 
 export type EndpointRow = Awaited<ReturnType<typeof listEndpoints>>[number]
 
-/** The cursor's key in the list: company, creation and id. */
-export type EndpointPlace = readonly [companyId: number, createdAt: number, id: string]
-
 /** @param after the key after which the page begins */
 export async function listEndpoints(
-  { companyId, db }: AdminContext,
-  { company_id = companyId, id, after, limit }: ListOptions,
+  context: AdminContext,
+  filters: ListFilters<string>,
+  after: readonly [companyId: number, createdAt: number, id: string],
+  limit: number,
 ) {
-  const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
-  const isMeant = id === undefined ? sql`1` : sql`id = ${id}`
   const [afterCompany, afterTime, afterId] = after
-  const [rows] = await db.read([
+  const [rows] = await context.db.read([
     selectEndpoint(
-      sql`${isOf} AND ${isMeant} AND ${isPresent(sql`company_id`)}
+      sql`${isListed(context, filters)} AND ${isPresent(sql`company_id`)}
         AND (company_id, created_at, id) > (${afterCompany}, ${afterTime}, ${afterId})`,
     )
       .orderBy(sql`company_id, created_at, id`)
@@ -55,25 +49,13 @@ export async function listEndpoints(
   return rows
 }
 
-interface ListOptions {
-  company_id?: number
-  id?: string
-  after: EndpointPlace
-  limit: number
-}
-
 export async function findEndpoint({ companyId, db }: AdminContext, id: string): Promise<EndpointRow | null> {
   const [[row]] = await db.read([selectEndpoint(isEndpoint(companyId, id))])
   return row ?? null
 }
 
 /** A new endpoint with encrypted secrets. */
-export interface NewEndpoint {
-  id: string
-  url: string
-  secret: string
-  event_types: readonly string[]
-}
+type NewEndpoint = Pick<typeof webhookEndpoints.$inferSelect, 'id' | 'url' | 'secret' | 'event_types'>
 
 /** @returns the endpoint, which starts at the company's last change; null if the company has 10 */
 export async function createEndpoint(context: AdminContext, endpoint: NewEndpoint): Promise<EndpointRow | null> {
@@ -98,19 +80,16 @@ export async function createEndpoint(context: AdminContext, endpoint: NewEndpoin
   return row ?? null
 }
 
-/** The writable fields of an endpoint. */
-export interface EndpointChange {
-  url?: string | undefined
-  event_types?: string[] | undefined
-  enabled?: boolean | undefined
-}
-
 /**
  * Makes waiting retries due when the endpoint is enabled or gets a new address.
  *
  * @returns the endpoint as it is now; null if it does not exist
  */
-export async function updateEndpoint(context: AdminContext, id: string, change: EndpointChange) {
+export async function updateEndpoint(
+  context: AdminContext,
+  id: string,
+  change: { url?: string; event_types?: string[]; enabled?: boolean },
+) {
   const { companyId, db, now } = context
   const isMeant = isEndpoint(companyId, id)
   const isDue = change.enabled === true || change.url !== undefined
@@ -207,19 +186,11 @@ export async function startReplay(context: AdminContext, id: string, { first, la
  */
 export async function listDeliveries({ companyId, db }: AdminContext, id: string, after: number, limit: number) {
   const { sequence, entity_id, attempts, first_attempt_at, next_attempt_at, last_error } = webhookDeliveries
+  const failed = { sequence, entity_id, attempts, first_attempt_at, next_attempt_at, last_error }
   const [[endpoint], rows] = await db.read([
     orm.select({ id: webhookEndpoints.id }).from(webhookEndpoints).where(isEndpoint(companyId, id)),
     orm
-      .select({
-        sequence,
-        entity_id,
-        attempts,
-        first_attempt_at,
-        next_attempt_at,
-        last_error,
-        type: changeType,
-        operation,
-      })
+      .select({ ...failed, type: changeType, operation })
       .from(webhookDeliveries)
       .where(sql`${isOfEndpoint(companyId, id)} AND sequence > ${after}`)
       .orderBy(webhookDeliveries.sequence)
