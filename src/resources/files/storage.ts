@@ -1,7 +1,6 @@
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
-import type { DeploymentStorage } from '../../kernel/api/context.ts'
-import type { CompanyContext } from '../../kernel/db/context.ts'
+import type { DeploymentStorage, RequestContext } from '../../kernel/api/context.ts'
 import type { integrations } from '../../kernel/db/schema.ts'
 import { CredentialsError, decryptCredentials } from '../../kernel/gate/credentials.ts'
 import type { AddressPolicy } from '../../kernel/http/address.ts'
@@ -19,13 +18,10 @@ const addressing = z._default(z.enum(['path', 'virtual']), 'path')
 const Settings = z.object({ bucket: filled, region: filled, addressing })
 const Credentials = z.object({ access_key_id: filled, secret_access_key: filled })
 
-interface StorageContext extends Pick<CompanyContext, 'companyId'> {
-  requestId: string
-  now: number
-  credentialsKey: string
-  addresses: AddressPolicy
-  deploymentStorage: DeploymentStorage | null
-}
+type StorageContext = Pick<
+  RequestContext,
+  'companyId' | 'requestId' | 'now' | 'credentialsKey' | 'addresses' | 'deploymentStorage'
+>
 
 /**
  * Opens the company's own storage, or the deployment's if `row` is null; null without either.
