@@ -22,7 +22,7 @@ const BUNDLED = [
   'hono/tiny',
   'ipaddr.js',
   'jose',
-  'saxes',
+  'saxen',
   'zod/mini',
 ]
 

@@ -15,7 +15,7 @@ import { countFile, type Difference, describeCounts } from '../operation/copies/
 import { deriveRows, findDuplicates } from '../operation/copies/seed/rows.ts'
 import { splitSeedFile } from '../operation/copies/seed/split.ts'
 import { companyPrefix } from '../resources/files/keys.ts'
-import { listObjects, StorageError, type StorageProblem } from '../resources/files/s3.ts'
+import { StorageError, type StorageProblem, s3Storage } from '../resources/files/s3.ts'
 import { type AdminApi, AdminError } from './admin-api.ts'
 import { CommandError } from './command.ts'
 
@@ -148,7 +148,7 @@ export async function checkStorage(
   const addresses = { resolver: process.env.WEBHOOK_RESOLVER, allowsLoopback: true }
   const target = { endpoint: base_url, region, addressing, name: bucket, accessKeyId, secretAccessKey, addresses }
   try {
-    await listObjects(target, now, companyPrefix(companyId), 1)
+    await s3Storage(target, now).list(companyPrefix(companyId))
   } catch (error) {
     if (!(error instanceof StorageError)) throw error
     const { problem, status, code } = error

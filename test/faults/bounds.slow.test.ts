@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { BUDGET_MS } from '../../src/kernel/http/deadline.ts'
 import { isolateMemory } from '../../src/kernel/http/memory.ts'
-import { s3Storage } from '../../src/resources/files/storage.ts'
+import { s3Storage } from '../../src/resources/files/s3.ts'
 import { LOCAL } from '../support/addresses.ts'
 import { migrate } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'

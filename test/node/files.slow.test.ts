@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import { presignPut } from '../../src/resources/files/s3.ts'
+import { s3Storage } from '../../src/resources/files/s3.ts'
 import made from '../resources/files/fixtures/presign-vectors.json' with { type: 'json' }
 import { LOCAL } from '../support/addresses.ts'
 import { runCommand } from './cli-support.ts'
@@ -124,7 +124,11 @@ describe('uploads in development', () => {
       addresses: LOCAL,
     }
     const signedAgo = async (seconds: number) => {
-      const url = await presignPut(bucket, 'orders/1/1/email/t/old', 'text/plain', 1, Date.now() - seconds * 1_000)
+      const url = await s3Storage(bucket, Date.now() - seconds * 1_000).presignPut(
+        'orders/1/1/email/t/old',
+        'text/plain',
+        1,
+      )
       return statusOf(put(url.replace('/cdn-cgi/local/r2/s3/', '/uploads/'), 'x', 'text/plain'))
     }
     expect(await signedAgo(300)).toBe(200)

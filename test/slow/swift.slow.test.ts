@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { AwsV4Signer } from 'aws4fetch'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import { presignPut } from '../../src/resources/files/s3.ts'
+import { s3Storage } from '../../src/resources/files/s3.ts'
 import { runCommand } from '../node/cli-support.ts'
 import { ask } from '../node/dev-server.ts'
 import made from '../resources/files/fixtures/presign-vectors.json' with { type: 'json' }
@@ -109,8 +109,8 @@ describe.skipIf(missing !== null)(`OpenStack Swift${missing === null ? '' : ` (s
   it('refuses another type, length, key, time and region than were signed', async () => {
     const file = { fileName: 'x.png', contentType: 'image/png', size: 3, legacyThreadId: 'refused' }
     const { uploadUrl, key } = await presign(shop, file)
-    const sign = (bucket: Parameters<typeof presignPut>[0], now = Date.now()) =>
-      presignPut(bucket, key, 'image/png', 3, now)
+    const sign = (bucket: Parameters<typeof s3Storage>[0], now = Date.now()) =>
+      s3Storage(bucket, now).presignPut(key, 'image/png', 3)
     expect({
       type: await put(uploadUrl, 'abc', 'image/gif'),
       longer: await put(uploadUrl, 'abcd', 'image/png'),
@@ -140,7 +140,7 @@ describe.skipIf(missing !== null)(`OpenStack Swift${missing === null ? '' : ` (s
     const rest = [...keys]
     const upload = async () => {
       for (let key = rest.pop(); key !== undefined; key = rest.pop()) {
-        const url = await presignPut(bucketAs(), key, 'text/plain', 1, Date.now())
+        const url = await s3Storage(bucketAs(), Date.now()).presignPut(key, 'text/plain', 1)
         expect(await put(url, 'x', 'text/plain')).toBe(200)
       }
     }

@@ -1,4 +1,5 @@
-import { SaxesParser } from 'saxes'
+/// <reference path="./saxen.d.ts" />
+import { Parser } from 'saxen'
 
 /** Local names of an element and its ancestors, outermost first. */
 type Path = readonly string[]
@@ -10,8 +11,8 @@ interface Events {
 }
 
 /**
- * Parses untrusted XML element by element. The text must be well-formed to its end, so a truncated response is an error;
- * document types and entities are refused before parsing.
+ * Parses untrusted XML element by element. Elements must match to the end of the text, so a truncated response is an
+ * error; document types and entities are refused before parsing. Attributes are skipped unread.
  *
  * @throws Error for other text, or elements deeper than `maxDepth`; the message may quote the text, so it must not be
  *   shown or logged
@@ -21,26 +22,44 @@ export function readXml(xml: string, maxDepth: number, { open, close }: Events):
   const path: string[] = []
   let text = ''
   let isLeaf = false
-  const addText = (more: string) => {
-    text += more
-  }
-  const parser = new SaxesParser({ position: false })
-  parser.on('error', (error) => {
-    throw error
-  })
-  parser.on('text', addText)
-  parser.on('cdata', addText)
-  parser.on('opentag', ({ name }) => {
-    if (path.push(name.slice(name.indexOf(':') + 1)) > maxDepth) throw new Error('too deep')
-    text = ''
-    isLeaf = true
-    open(path)
-  })
-  parser.on('closetag', () => {
-    close(path, text, isLeaf)
-    path.pop()
-    text = ''
-    isLeaf = false
-  })
-  parser.write(xml).close()
+  let hasEnded = false
+  new Parser()
+    // The parser only warns about text outside of the root.
+    .on('warn', (error) => {
+      throw error
+    })
+    .on('text', (raw) => {
+      text += raw.includes('&') ? raw.replaceAll(REFERENCE, decodeReference) : raw
+    })
+    .on('cdata', (raw) => {
+      text += raw
+    })
+    .on('openTag', (name) => {
+      if (hasEnded) throw new Error('more than one root')
+      if (path.push(name.slice(name.indexOf(':') + 1)) > maxDepth) throw new Error('too deep')
+      text = ''
+      isLeaf = true
+      open(path)
+    })
+    .on('closeTag', () => {
+      close(path, text, isLeaf)
+      path.pop()
+      text = ''
+      isLeaf = false
+      hasEnded = path.length === 0
+    })
+    .parse(xml)
+  if (!hasEnded) throw new Error('no element')
+}
+
+/** An ampersand, with the rest of the reference that it must begin. */
+const REFERENCE = /&(?:#(\d{1,7});|#x([\da-fA-F]{1,6});|(amp|lt|gt|apos|quot);)?/g
+
+const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', apos: "'", quot: '"' }
+
+function decodeReference(_: string, decimal?: string, hexadecimal?: string, name = ''): string {
+  const code = decimal ?? (hexadecimal && `0x${hexadecimal}`)
+  const character = code === undefined ? ENTITIES[name] : String.fromCodePoint(Number(code))
+  if (character === undefined) throw new Error('an unknown reference')
+  return character
 }

@@ -80,28 +80,27 @@ const presignedDownload = component('PresignedDownload', 'A URL to download one 
   ...fileFields,
 })
 
-const oneFile = { tag: 'Files', params: orderKey, query: z.strictObject({ path: storedKey }) } as const
+const shared = { tag: 'Files', params: orderKey } as const
+const stored = { ...shared, permission: 'files:read', errors: ['not_found', 'conflict', 'upstream_failed'] } as const
+const query = z.strictObject({ path: storedKey })
 
 export const presignUpload = defineContract({
+  ...shared,
   method: 'POST',
   path: '/orders/{orderId}/files/presign',
   operationId: 'presignUpload',
-  tag: 'Files',
   permission: 'files:write',
   isReadOnly: true,
-  params: orderKey,
   body: upload,
   response: presigned,
   errors: ['not_found', 'conflict'],
 })
 
 export const listFiles = defineContract({
+  ...stored,
   method: 'GET',
   path: '/orders/{orderId}/files',
   operationId: 'listFiles',
-  tag: 'Files',
-  permission: 'files:read',
-  params: orderKey,
   query: z.strictObject({
     legacyThreadId: z.optional(legacyThreadId).check(z.describe('Only files of this mail thread.')),
   }),
@@ -110,27 +109,25 @@ export const listFiles = defineContract({
     configured: z.boolean().check(z.describe('Whether a storage is configured.')),
     truncated: z.boolean().check(z.describe('Whether there are more files than listed here.')),
   }),
-  errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 
 export const presignDownload = defineContract({
-  ...oneFile,
+  ...stored,
   method: 'GET',
   path: '/orders/{orderId}/files/download',
   operationId: 'presignDownload',
-  permission: 'files:read',
+  query,
   response: presignedDownload,
-  errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 
 export const deleteFile = defineContract({
-  ...oneFile,
+  ...stored,
   method: 'DELETE',
   path: '/orders/{orderId}/files',
   operationId: 'deleteFile',
   permission: 'files:write',
+  query,
   response: z.strictObject({ file }),
-  errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 
 export const published: Published = {

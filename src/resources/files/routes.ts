@@ -5,11 +5,10 @@ import { findResponse, runWrite, storeResponse } from '../../kernel/db/idempoten
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf, uploadPrefix } from './keys.ts'
-import { listOrderFiles } from './listing.ts'
-import { useStorage } from './order-storage.ts'
+import { listOrderFiles, useStorage } from './order-storage.ts'
 import { deletionRecordOf, findStorage } from './queries.ts'
-import { EXPIRES_SECONDS, type StoredFile, type StoredObject } from './s3.ts'
-import { type FileStorage, openStorage } from './storage.ts'
+import { EXPIRES_SECONDS, type FileStorage, type StoredFile, type StoredObject } from './s3.ts'
+import { openStorage } from './storage.ts'
 
 const DEFAULT_TYPE = 'application/octet-stream'
 

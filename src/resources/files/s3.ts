@@ -8,7 +8,7 @@ import { encodeKey, encodeStrictly } from './keys.ts'
 /** How long a presigned URL is valid, in seconds. */
 export const EXPIRES_SECONDS = 600
 /** Objects on one page of a listing. */
-export const PAGE_SIZE = 1_000
+const PAGE_SIZE = 1_000
 /** A page of the longest keys, every byte percent-encoded, has about 3.5 MB. */
 const MAX_PAGE_BYTES = 4 * 1024 * 1024
 const MAX_ERROR_BYTES = 64 * 1024
@@ -64,85 +64,93 @@ export function addressOf({ endpoint, name, addressing }: Bucket, key?: string):
   return key === undefined ? address : `${address}/${encodeKey(key)}`
 }
 
-/**
- * Signs one PUT by query (AWS Signature Version 4, "authenticating requests: using query parameters"), valid from `now`
- * for {@link EXPIRES_SECONDS}. Content type and length are signed too, since otherwise any could be uploaded.
- */
-export async function presignPut(bucket: Bucket, key: string, contentType: string, sizeBytes: number, now: number) {
-  const { url } = await sign(bucket, now, {
-    method: 'PUT',
-    url: `${addressOf(bucket, key)}?X-Amz-Expires=${EXPIRES_SECONDS}`,
-    headers: { 'content-type': contentType, 'content-length': String(sizeBytes) },
-    signQuery: true,
-    allHeaders: true,
-  })
-  return url.href
+/** A storage of files: the deployment's R2, or a company's own, whose failures are {@link StorageError}s. */
+export interface FileStorage {
+  /** Presigns one PUT of exactly this many bytes and this content type for {@link EXPIRES_SECONDS}, without a call. */
+  presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
+  /** Presigns GETs of a file for as long, with this `Content-Disposition` in the response, without a call. */
+  presignGet(key: string, disposition: string): Promise<string>
+  /** Reads the file's properties, null if it does not exist. */
+  head(key: string): Promise<StoredObject | null>
+  /** Deletes the file, if it exists. */
+  delete(key: string): Promise<void>
+  /** Lists one page of the files with the prefix, by key. */
+  list(prefix: string, cursor?: string): Promise<FilePage>
 }
 
 /**
- * Signs one GET as {@link presignPut} signs a PUT, with the `Content-Disposition` of its response (S3 API reference,
- * `GetObject`).
+ * Opens an S3-compatible storage (Amazon S3 API reference; AWS Signature Version 4, presigned by query and otherwise by
+ * headers).
+ *
+ * @param now milliseconds since the epoch
  */
-export async function presignGet(bucket: Bucket, key: string, disposition: string, now: number): Promise<string> {
-  const query = `X-Amz-Expires=${EXPIRES_SECONDS}&response-content-disposition=${encodeStrictly(disposition)}`
-  const { url } = await sign(bucket, now, {
-    method: 'GET',
-    url: `${addressOf(bucket, key)}?${query}`,
-    signQuery: true,
-  })
-  // The signer writes a space as `+`, which not every storage decodes.
-  const parameters = Array.from(url.searchParams, (pair) => pair.map(encodeStrictly).join('='))
-  url.search = parameters.join('&')
-  return url.href
-}
-
-/** Reads an object's properties (`HeadObject`); null if the key does not exist. @throws StorageError */
-export async function headObject(bucket: Bucket, now: number, key: string): Promise<StoredObject | null> {
-  return callBucket(bucket, now, 'HEAD', addressOf(bucket, key), async ({ status, headers }) => {
-    if (status === 404) return null
-    if (status !== 200) throw new StorageError('refused', status)
-    const size = headers.get('content-length') ?? ''
-    const changedAt = Date.parse(headers.get('last-modified') ?? '')
-    if (!/^\d{1,15}$/.test(size) || Number.isNaN(changedAt)) throw new StorageError('malformed', status)
-    return { key, sizeBytes: Number(size), changedAt, contentType: headers.get('content-type') }
-  })
-}
-
-/** Deletes an object (`DeleteObject`); a missing one is a success. @throws StorageError */
-export async function deleteObject(bucket: Bucket, now: number, key: string): Promise<void> {
-  await callBucket(bucket, now, 'DELETE', addressOf(bucket, key), async (response) => {
-    if (response.status !== 200 && response.status !== 204) throw await refusalOf(response)
-  })
-}
-
-/** Lists one page of a bucket's objects (`ListObjectsV2`) in the order of their keys. @throws StorageError */
-export async function listObjects(bucket: Bucket, now: number, prefix: string, maxKeys: number, cursor?: string) {
-  // Encode strictly, so that the query is sent exactly as it is signed.
-  const token = cursor === undefined ? '' : `continuation-token=${encodeStrictly(cursor)}&`
-  const query = `${token}encoding-type=url&list-type=2&max-keys=${maxKeys}&prefix=${encodeStrictly(prefix)}`
-  const url = `${addressOf(bucket)}?${query}`
-  const page = await callBucket(bucket, now, 'GET', url, readPage)
-  // A storage that ignores the prefix would show foreign files, and one that repeats its cursor would never end.
-  if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {
-    throw new StorageError('malformed', 200)
+export function s3Storage(bucket: Bucket, now: number): FileStorage {
+  /** Service and region are explicit, since the signer infers them only for hosts that it knows. */
+  function sign(request: SignedRequest) {
+    const { region, accessKeyId, secretAccessKey } = bucket
+    const datetime = new Date(now).toISOString().replace(/[:-]|\.\d{3}/g, '')
+    return new AwsV4Signer({ ...request, service: 's3', region, accessKeyId, secretAccessKey, datetime }).sign()
   }
-  return page
+
+  /** Makes one call. @throws StorageError, or an error of `read` */
+  async function call<T>(method: 'GET' | 'HEAD' | 'DELETE', url: string, read: (from: OutboundResponse) => Promise<T>) {
+    const { headers } = await sign({ method, url })
+    return callChecked(bucket.addresses, { url, method, headers }, BUDGET_MS.storage, read).catch((error) => {
+      if (!(error instanceof OutboundError)) throw error
+      throw new StorageError(PROBLEMS[error.failure] ?? 'malformed')
+    })
+  }
+
+  return {
+    async presignPut(key, contentType, sizeBytes) {
+      const { url } = await sign({
+        method: 'PUT',
+        url: `${addressOf(bucket, key)}?X-Amz-Expires=${EXPIRES_SECONDS}`,
+        // Signed with all headers: otherwise any type and length could be uploaded.
+        headers: { 'content-type': contentType, 'content-length': String(sizeBytes) },
+        signQuery: true,
+        allHeaders: true,
+      })
+      return url.href
+    },
+
+    async presignGet(key, disposition) {
+      const query = `X-Amz-Expires=${EXPIRES_SECONDS}&response-content-disposition=${encodeStrictly(disposition)}`
+      const { url } = await sign({ method: 'GET', url: `${addressOf(bucket, key)}?${query}`, signQuery: true })
+      // The signer writes a space as `+`, which not every storage decodes.
+      url.search = Array.from(url.searchParams, (pair) => pair.map(encodeStrictly).join('=')).join('&')
+      return url.href
+    },
+
+    head: (key) =>
+      call('HEAD', addressOf(bucket, key), async ({ status, headers }) => {
+        if (status === 404) return null
+        if (status !== 200) throw new StorageError('refused', status)
+        const file = fileOf(key, headers.get('content-length'), headers.get('last-modified'))
+        if (!file) throw new StorageError('malformed', status)
+        return { ...file, contentType: headers.get('content-type') }
+      }),
+
+    delete: (key) =>
+      call('DELETE', addressOf(bucket, key), async (response) => {
+        if (response.status !== 200 && response.status !== 204) throw await refusalOf(response)
+      }),
+
+    async list(prefix, cursor) {
+      // Encode strictly, so that the query is sent exactly as it is signed.
+      const token = cursor === undefined ? '' : `continuation-token=${encodeStrictly(cursor)}&`
+      const query = `${token}encoding-type=url&list-type=2&max-keys=${PAGE_SIZE}&prefix=${encodeStrictly(prefix)}`
+      const page = await call('GET', `${addressOf(bucket)}?${query}`, readPage)
+      // A storage that ignores the prefix would show foreign files, and one that repeats its cursor would never end.
+      if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {
+        throw new StorageError('malformed', 200)
+      }
+      return page
+    },
+  }
 }
 
-/** Makes one call that is signed by its headers. @throws StorageError, or an error of `read` */
-async function callBucket<T>(
-  bucket: Bucket,
-  now: number,
-  method: 'GET' | 'HEAD' | 'DELETE',
-  url: string,
-  read: (response: OutboundResponse) => Promise<T>,
-): Promise<T> {
-  const { headers } = await sign(bucket, now, { method, url })
-  return callChecked(bucket.addresses, { url, method, headers }, BUDGET_MS.storage, read).catch((error) => {
-    if (!(error instanceof OutboundError)) throw error
-    throw new StorageError(PROBLEMS[error.failure] ?? 'malformed')
-  })
-}
+type SignedRequest = Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>
 
 const PROBLEMS: Partial<Record<OutboundFailure, StorageProblem>> = {
   timeout: 'timeout',
@@ -156,12 +164,10 @@ async function refusalOf({ status, readText }: OutboundResponse): Promise<Storag
   return new StorageError('refused', status, await code.catch(() => null))
 }
 
-type SignedRequest = Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>
-
-/** Service and region are explicit, since the signer infers them only for hosts that it knows. */
-function sign({ region, accessKeyId, secretAccessKey }: Bucket, now: number, request: SignedRequest) {
-  const datetime = new Date(now).toISOString().replace(/[:-]|\.\d{3}/g, '')
-  return new AwsV4Signer({ ...request, service: 's3', region, accessKeyId, secretAccessKey, datetime }).sign()
+/** A file by its size and time as text; null if one is malformed. */
+function fileOf(key: string, size: string | null = '', changed: string | null = ''): StoredFile | null {
+  const changedAt = Date.parse(changed ?? '')
+  return /^\d{1,15}$/.test(size ?? '') && !Number.isNaN(changedAt) ? { key, sizeBytes: Number(size), changedAt } : null
 }
 
 async function readPage(response: OutboundResponse): Promise<FilePage> {
@@ -188,12 +194,12 @@ export function readObjectList(xml: string): FilePage {
   if (cursor === undefined || cursor === '') throw new Error('truncated without a continuation token')
   const isEncoded = fields.get('EncodingType') === 'url'
   const files = contents.map((object) => {
-    const [key = '', size = ''] = [object.get('Key'), object.get('Size')]
-    const changedAt = Date.parse(object.get('LastModified') ?? '')
-    if (key === '' || !/^\d{1,15}$/.test(size) || Number.isNaN(changedAt)) throw new Error('a field is missing')
+    const key = object.get('Key') ?? ''
     // Some storages use form encoding, with "+" for a space; a plus sign itself is always encoded.
     const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key
-    return { key: decoded, sizeBytes: Number(size), changedAt }
+    const file = fileOf(decoded, object.get('Size'), object.get('LastModified'))
+    if (key === '' || !file) throw new Error('a field is missing')
+    return file
   })
   return { files, cursor }
 }

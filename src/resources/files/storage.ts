@@ -1,7 +1,6 @@
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
-import type { DeploymentStorage } from '../../kernel/api/context.ts'
-import type { CompanyContext } from '../../kernel/db/context.ts'
+import type { DeploymentStorage, RequestContext } from '../../kernel/api/context.ts'
 import type { integrations } from '../../kernel/db/schema.ts'
 import { CredentialsError, decryptCredentials } from '../../kernel/gate/credentials.ts'
 import type { AddressPolicy } from '../../kernel/http/address.ts'
@@ -9,47 +8,20 @@ import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { unusable } from '../../kernel/http/errors.ts'
 import { log } from '../../kernel/http/log.ts'
 import { LOCAL_S3, RELAY } from './relay.ts'
-import {
-  type Bucket,
-  deleteObject,
-  type FilePage,
-  headObject,
-  listObjects,
-  PAGE_SIZE,
-  presignGet,
-  presignPut,
-  type StoredObject,
-} from './s3.ts'
+import { type FileStorage, s3Storage } from './s3.ts'
 
 /** A company's own storage, with encrypted credentials. */
 export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
-
-/** A storage of files: the deployment's R2 or a company's own S3-compatible one. */
-export interface FileStorage {
-  /** Presigns one PUT of exactly this many bytes and this content type for `EXPIRES_SECONDS`, without a call. */
-  presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
-  /** Presigns GETs of a file for as long, with this `Content-Disposition` in the response, without a call. */
-  presignGet(key: string, disposition: string): Promise<string>
-  /** Reads the file's properties, null if it does not exist. @throws StorageError when a company's own storage fails */
-  head(key: string): Promise<StoredObject | null>
-  /** Deletes the file, if it exists. @throws StorageError when a company's own storage fails */
-  delete(key: string): Promise<void>
-  /** Lists one page of the files with the prefix, by key. @throws StorageError when a company's own storage fails */
-  list(prefix: string, cursor?: string): Promise<FilePage>
-}
 
 const filled = z.string().check(z.minLength(1))
 const addressing = z._default(z.enum(['path', 'virtual']), 'path')
 const Settings = z.object({ bucket: filled, region: filled, addressing })
 const Credentials = z.object({ access_key_id: filled, secret_access_key: filled })
 
-interface StorageContext extends Pick<CompanyContext, 'companyId'> {
-  requestId: string
-  now: number
-  credentialsKey: string
-  addresses: AddressPolicy
-  deploymentStorage: DeploymentStorage | null
-}
+type StorageContext = Pick<
+  RequestContext,
+  'companyId' | 'requestId' | 'now' | 'credentialsKey' | 'addresses' | 'deploymentStorage'
+>
 
 /**
  * Opens the company's own storage, or the deployment's if `row` is null; null without either.
@@ -69,17 +41,6 @@ export async function openStorage(context: StorageContext, row: StorageRow | nul
     const reason = error instanceof CredentialsError ? error.message : 'The settings of the storage are not complete.'
     log('credentials_unreadable', { request_id: context.requestId, company_id: companyId, error: `storage: ${reason}` })
     throw unusable('credentials_unreadable')
-  }
-}
-
-/** @param now milliseconds since the epoch */
-export function s3Storage(bucket: Bucket, now: number): FileStorage {
-  return {
-    presignPut: (key, contentType, sizeBytes) => presignPut(bucket, key, contentType, sizeBytes, now),
-    presignGet: (key, disposition) => presignGet(bucket, key, disposition, now),
-    head: (key) => headObject(bucket, now, key),
-    delete: (key) => deleteObject(bucket, now, key),
-    list: (prefix, cursor) => listObjects(bucket, now, prefix, PAGE_SIZE, cursor),
   }
 }
 

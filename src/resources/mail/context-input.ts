@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { id, oneLine, SUGGESTED, text } from '../../kernel/api/contract.ts'
+import { invalid } from '../../kernel/http/errors.ts'
 
 /** Limits an array in a context. */
 const MAX_ELEMENTS = 100
@@ -72,3 +73,30 @@ export const newThreadContext = z
   )
 
 export type NewThreadContext = z.output<typeof newThreadContext>
+
+/** Lists the elements that name clients or orders, with their paths. */
+function linksIn({ client_data, clients_data, orders_data }: NewThreadContext) {
+  return [
+    ...(client_data ? [{ table: 'clients', path: 'client_data', element: client_data }] : []),
+    ...(clients_data ?? []).map((element, index) => ({ table: 'clients', path: `clients_data.${index}`, element })),
+    ...(orders_data ?? []).map((element, index) => ({ table: 'orders', path: `orders_data.${index}`, element })),
+  ]
+}
+
+/** Lists every row that a context refers to, with the path of its id. */
+export function referencesOf(body: NewThreadContext) {
+  const links = linksIn(body).map(({ table, path, element }) => ({ table, path: `${path}.id`, id: element.id }))
+  const all = [{ table: 'clients', path: 'client_id', id: body.client_id }, ...links]
+  return all.filter(({ id }) => id !== undefined && id !== null)
+}
+
+/** A read would omit an element of another company. @throws ApiError 400 naming each */
+export function refuseOtherCompanies(companyId: number, body: NewThreadContext): void {
+  const accepted = ['null', `${companyId}`, `"${companyId}"`]
+  const issues = linksIn(body).flatMap(({ path, element }) =>
+    ['company_id', 'companyId']
+      .filter((name) => !accepted.includes(JSON.stringify(element[name] ?? null)))
+      .map((name) => ({ path: `${path}.${name}`, message: 'must be the token’s company, or left out' })),
+  )
+  if (issues.length > 0) throw invalid(issues)
+}

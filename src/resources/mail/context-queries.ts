@@ -1,4 +1,4 @@
-import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../../kernel/db/client.ts'
@@ -8,7 +8,7 @@ import { type KeyName, resultStatement, type Write, writerOf } from '../../kerne
 import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
 import type { CursorPosition } from '../../kernel/http/cursor.ts'
 import { invalid } from '../../kernel/http/errors.ts'
-import type { NewThreadContext } from './context-input.ts'
+import { type NewThreadContext, referencesOf, refuseOtherCompanies } from './context-input.ts'
 
 /** Columns that hold JSON text. */
 export const JSON_COLUMNS = [
@@ -28,14 +28,7 @@ const { company_id, legacy_thread_id, thread_id, updated_at } = threadContexts
 
 const hasLegacyId = (p: Which) => sql`${company_id} = ${p.companyId} AND ${legacy_thread_id} = ${p.legacyThreadId}`
 
-const {
-  company_id: _company,
-  version: _version,
-  text_bytes: _texts,
-  stored_bytes: _stored,
-  ...columns
-} = getTableColumns(threadContexts)
-const COLUMNS = Object.keys(columns)
+const { company_id: _company, version, text_bytes, stored_bytes, ...columns } = getTableColumns(threadContexts)
 
 /** Selects contexts tied to the company, reduced to the company's own contents. */
 function selectContexts(condition: SQL) {
@@ -43,9 +36,7 @@ function selectContexts(condition: SQL) {
     .select({
       ...columns,
       client_id: ownedId('client_id', 'clients'),
-      client_data: sql<string | null>`(SELECT json FROM ${elementsOf('client_data')} WHERE ${belongs('clients')})`.as(
-        'client_data',
-      ),
+      client_data: sql<string | null>`(SELECT json ${ownedIn('client_data', 'clients')})`.as('client_data'),
       clients_data: ownedElements('clients_data', 'clients'),
       orders_data: ownedElements('orders_data', 'orders'),
       selected_order_id: ownedId('selected_order_id', 'orders'),
@@ -88,7 +79,7 @@ const contextPage = prepareBatch((p: Page) => {
   const shown = sql`SELECT thread_id FROM (${linksOf(p)}) WHERE is_shown`
   const isThisOne = sql`trim(element.id, '"') = ${p.entityId}`
   const names = (column: 'clients_data' | 'orders_data', table: Owned) =>
-    sql`EXISTS (SELECT 1 FROM ${elementsOf(column)} WHERE ${isThisOne} AND ${belongs(table)})`
+    sql`EXISTS (SELECT 1 ${ownedIn(column, table)} AND ${isThisOne})`
   const isClient = sql`thread_contexts.client_id = ${p.entityId} AND ${isOwned('clients', sql`thread_contexts.client_id`)}`
   const isLinked = sql`CASE ${p.entity} WHEN 'order' THEN ${names('orders_data', 'orders')}
     ELSE (${isClient}) OR ${names('clients_data', 'clients')} END`
@@ -107,19 +98,20 @@ const contextPage = prepareBatch((p: Page) => {
 export async function listThreadContexts(
   { companyId, db }: CompanyContext,
   options: { entity: 'client' | 'order'; entityId: number; after: CursorPosition | null; limit: number },
-): Promise<{ rows: ThreadContextRow[]; next: CursorPosition | null }> {
+) {
   const [after = ''] = options.after ?? []
-  const [links, rows] = await db.read(
-    contextPage({ ...options, companyId, entityId: String(options.entityId), after: String(after) }),
-  )
+  const values = { ...options, companyId, entityId: String(options.entityId), after: String(after) }
+  const [links, rows] = await db.read(contextPage(values))
   const shown = links.filter(({ isShown }) => isShown)
-  const byId = new Map(rows.map((row) => [row.thread_id, row]))
-  const listed = shown.flatMap(({ threadId }) => byId.get(threadId) ?? [])
+  const listed = shown.flatMap(({ threadId }) => rows.find((row) => row.thread_id === threadId) ?? [])
   const last = links.length > shown.length ? shown.at(-1) : undefined
   return { rows: listed, next: last ? [last.threadId] : null }
 }
 
-const MEMBERS = sql.raw(COLUMNS.map((name) => `'${name}', ${name}`).join(', '))
+const MEMBERS = sql.join(
+  Object.keys(columns).map((name) => sql.raw(`'${name}', ${name}`)),
+  sql`, `,
+)
 
 const replacement = prepareNamed((p: Values) => {
   const problems = problemsOf(p)
@@ -131,7 +123,7 @@ const replacement = prepareNamed((p: Values) => {
   return {
     context: insertRow(threadContexts, created, sql`WHERE ${isValid}`).onConflictDoUpdate({
       target: [company_id, thread_id],
-      set: { ...replaced, version: sql`${threadContexts.version} + 1` },
+      set: { ...replaced, version: sql`${version} + 1` },
     }),
     audit: auditEntry(p, 'thread_context.write', sql`${p.legacyThreadId}`, sql`changes() > 0`),
     others: orm
@@ -148,12 +140,15 @@ const replacement = prepareNamed((p: Values) => {
 /**
  * Makes this the only context with its legacy id, if all ids in it are the company's. Reading its result throws an
  * ApiError 400 naming each id that is not the company's or is deleted.
+ *
+ * @throws ApiError 400 naming each element of another company
  */
 export function replacementOf(
   context: RequestContext,
   legacyThreadId: string,
   body: NewThreadContext,
 ): Write<ThreadContextRow> {
+  refuseOtherCompanies(context.companyId, body)
   return {
     statements: replacement(valuesOf(context, legacyThreadId, body)),
     isIdempotent: true,
@@ -185,45 +180,25 @@ export function contextDeletionOf(
   context: RequestContext,
   legacyThreadId: string,
 ): Write<ThreadContextRow | undefined> {
-  return {
-    statements: deletion({ ...writerOf(context), legacyThreadId }),
-    isDeletion: true,
-    read: (result) => (result === null ? undefined : JSON.parse(result)),
-  }
+  const statements = deletion({ ...writerOf(context), legacyThreadId })
+  return { statements, isDeletion: true, read: (result) => (result === null ? undefined : JSON.parse(result)) }
 }
 
-type Values = { [Name in Exclude<keyof ReturnType<typeof valuesOf>, KeyName>]: Placeholder } & Partial<
-  Record<KeyName, Placeholder>
->
+type Values = Placeholders<Exclude<keyof ReturnType<typeof valuesOf>, KeyName>, KeyName>
 
 function valuesOf(context: RequestContext, legacyThreadId: string, body: NewThreadContext) {
   const { thread_id = null, sender_email = null, client_id, selected_order_id } = body
-  const json = Object.fromEntries(JSON_COLUMNS.map((name) => [name, textOf(body[name], JSON.stringify)]))
+  // Ids are numbers, whose JSON is their digits.
+  const json = (value: unknown): string | null => (value == null ? null : JSON.stringify(value))
+  const [client_data, clients_data] = [json(body.client_data), json(body.clients_data)]
   return {
     ...writerOf(context),
-    legacyThreadId,
-    thread_id,
-    sender_email,
-    client_id: textOf(client_id, String),
-    selected_order_id: textOf(selected_order_id, String),
-    ...(json as Record<(typeof JSON_COLUMNS)[number], string | null>),
+    ...{ legacyThreadId, thread_id, sender_email, client_id: json(client_id), client_data, clients_data },
+    ...{ orders_data: json(body.orders_data), selected_order_id: json(selected_order_id) },
+    participant_emails: json(body.participant_emails),
+    participants_data: json(body.participants_data),
     references: JSON.stringify(referencesOf(body)),
   }
-}
-
-function textOf<T>(value: T | null | undefined, write: (value: T) => string): string | null {
-  return value === null || value === undefined ? null : write(value)
-}
-
-/** Lists every row that a context refers to, with the path of its id. */
-function referencesOf({ client_id, client_data, clients_data, orders_data }: NewThreadContext) {
-  const all = [
-    { table: 'clients', path: 'client_id', id: client_id },
-    { table: 'clients', path: 'client_data.id', id: client_data?.id },
-    ...(clients_data ?? []).map(({ id }, index) => ({ table: 'clients', path: `clients_data.${index}.id`, id })),
-    ...(orders_data ?? []).map(({ id }, index) => ({ table: 'orders', path: `orders_data.${index}.id`, id })),
-  ]
-  return all.filter(({ id }) => id !== undefined && id !== null)
 }
 
 /**
@@ -257,7 +232,7 @@ function isTied(): SQL {
       WHERE node.key IN ('company_id', 'companyId') AND node.type IN ('integer', 'text')
       AND CAST(node.atom AS TEXT) = CAST(thread_contexts.company_id AS TEXT))`,
   )
-  const order = sql`SELECT 1 FROM ${elementsOf('orders_data')} WHERE ${belongs('orders')} AND element.id <> 'null'`
+  const order = sql`SELECT 1 ${ownedIn('orders_data', 'orders')} AND element.id <> 'null'`
   const client = isOwned('clients', sql`thread_contexts.client_id`)
   return sql`(${client} OR EXISTS (${order}) OR ${sql.join(namesCompany, sql` OR `)})`
 }
@@ -292,8 +267,12 @@ function ownedId(column: 'client_id' | 'selected_order_id', table: Owned) {
   return sql<string | null>`CASE WHEN ${isOwned(table, id)} THEN ${id} END`.as(column)
 }
 
+/** `FROM` and `WHERE` of the elements that are the company's. */
+const ownedIn = (column: (typeof JSON_COLUMNS)[number], table: Owned) =>
+  sql`FROM ${elementsOf(column)} WHERE ${belongs(table)}`
+
 function ownedElements(column: 'clients_data' | 'orders_data', table: Owned) {
-  const owned = sql`FROM ${elementsOf(column)} WHERE ${belongs(table)}`
+  const owned = ownedIn(column, table)
   return sql<string | null>`CASE WHEN json_type(${sql.raw(column)}) = 'array'
     THEN (SELECT json_group_array(json(json)) ${owned}) ELSE (SELECT json ${owned}) END`.as(column)
 }

@@ -38,9 +38,8 @@ export const accountEmail = z.pipe(email, lowerCase)
 export const MAX_TEXT_BYTES = 100_000
 
 const nullableText = z.nullable(z.string())
-const inputText = z.optional(
-  z.nullable(z.string().check(z.maxLength(MAX_TEXT_BYTES), z.meta({ 'x-max-bytes': MAX_TEXT_BYTES }))),
-)
+const limitedText = z.string().check(z.maxLength(MAX_TEXT_BYTES), z.meta({ 'x-max-bytes': MAX_TEXT_BYTES }))
+const inputText = z.optional(z.nullable(limitedText))
 const inputTime = z.nullish(z.iso.datetime({ offset: true }))
 const participant = z.record(z.string(), z.json())
 const mailbox = z
@@ -151,77 +150,65 @@ export const exportedThread = z
   .looseObject({ ...exportedFields, account_email: z.string(), messages: z.array(z.record(z.string(), z.json())) })
   .check(z.meta({ id: 'ExportedEmailThread', description: 'The `data` of a line of an export, as it is.' }))
 
-const shared = { tag: 'Mail', params: z.strictObject({ legacyThreadId }), invalidParams: 'invalid_request' } as const
-const emailThreads = {
-  ...shared,
-  path: '/mail/email-threads/{legacyThreadId}',
-  response: z.strictObject({ email_thread: emailThread }),
+const shared = {
+  tag: 'Mail',
+  params: z.strictObject({ legacyThreadId }),
+  invalidParams: 'invalid_request',
+  errors: ['not_found'],
 } as const
 const read = { method: 'GET', permission: 'mail:read' } as const
+const put = { method: 'PUT', permission: 'mail:write', errors: [] } as const
+const remove = { method: 'DELETE', permission: 'mail:write' } as const
 
-const threadContexts = { ...shared, path: '/mail/threads/{legacyThreadId}', response: threadContext } as const
-const write = { permission: 'mail:write' } as const
+const oneContext = { ...shared, path: '/mail/threads/{legacyThreadId}', response: threadContext } as const
 
-export const readThreadContext = defineContract({
-  ...threadContexts,
-  ...read,
-  operationId: 'readThreadContext',
-  errors: ['not_found'],
-})
+export const readThreadContext = defineContract({ ...oneContext, ...read, operationId: 'readThreadContext' })
 
 export const putThreadContext = defineContract({
-  ...threadContexts,
-  ...write,
-  method: 'PUT',
+  ...oneContext,
+  ...put,
   operationId: 'putThreadContext',
   body: newThreadContext,
   // Numbers may take five times as much space when written out, and a row of D1 may have 2,000,000 bytes.
   bodyLimitBytes: 262_144,
-  errors: [],
 })
 
-export const deleteThreadContext = defineContract({
-  ...threadContexts,
-  ...write,
-  method: 'DELETE',
-  operationId: 'deleteThreadContext',
-  errors: ['not_found'],
-})
-
-export const putEmailThread = defineContract({
-  ...emailThreads,
-  method: 'PUT',
-  operationId: 'putEmailThread',
-  permission: 'mail:write',
-  body: newThread,
-  hasRawBody: true,
-  bodyLimitBytes: 26_214_400, // 25 MiB: at least 20 MiB of messages, with everything around them.
-  errors: [],
-})
+export const deleteThreadContext = defineContract({ ...oneContext, ...remove, operationId: 'deleteThreadContext' })
 
 const ofMailbox = {
   account_email: z
     .pipe(queryEmail(MAX_EMAIL), lowerCase)
     .check(z.describe('The mailbox; its case does not matter.'), z.meta({ format: 'email' })),
 }
+const oneThread = { ...shared, path: '/mail/email-threads/{legacyThreadId}' } as const
+const query = z.strictObject(ofMailbox)
+const response = z.strictObject({ email_thread: emailThread })
+
+export const putEmailThread = defineContract({
+  ...oneThread,
+  ...put,
+  operationId: 'putEmailThread',
+  body: newThread,
+  hasRawBody: true,
+  bodyLimitBytes: 26_214_400, // 25 MiB: at least 20 MiB of messages, with everything around them.
+  response,
+})
 
 export const readEmailThread = defineContract({
-  ...emailThreads,
+  ...oneThread,
   ...read,
   operationId: 'readEmailThread',
-  query: z.strictObject(ofMailbox),
+  query,
   hasEtag: true,
-  errors: ['not_found'],
+  response,
 })
 
 export const deleteEmailThread = defineContract({
-  ...emailThreads,
-  ...write,
-  method: 'DELETE',
+  ...oneThread,
+  ...remove,
   operationId: 'deleteEmailThread',
-  query: z.strictObject(ofMailbox),
+  query,
   response: z.strictObject({ email_thread: emailThreadSummary }),
-  errors: ['not_found'],
 })
 
 /** The query of a list that only cursors page. */

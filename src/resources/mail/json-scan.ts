@@ -72,31 +72,22 @@ export function scanObject<Name extends string>(
   known?: Readonly<Partial<Record<NoInfer<Name>, Member>>>,
 ): Map<Name, Member> | null {
   const members = new Map<Name, Member>()
-  let at = skipSpace(bytes, 0)
-  if (bytes[at] !== OPEN_OBJECT) {
-    expectEnd(bytes, skipValue(bytes, at))
+  const start = skipSpace(bytes, 0)
+  if (bytes[start] !== OPEN_OBJECT) {
+    expectEnd(bytes, skipValue(bytes, start))
     return null
   }
-  at = skipSpace(bytes, at + 1)
-  if (bytes[at] !== CLOSE_OBJECT) {
-    for (;;) {
-      const nameEnd = skipString(bytes, at)
-      const name = nameOf(bytes, at, nameEnd)
-      const start = skipSpace(bytes, expect(bytes, skipSpace(bytes, nameEnd), COLON))
-      if (isWanted(name, wanted)) {
-        const before = known?.[name]
-        const member = before && isAt(bytes, start, before) ? before : scanMember(bytes, start, wanted[name])
-        members.set(name, member)
-        at = start + member.text.length
-      } else {
-        at = skipValue(bytes, start)
-      }
-      at = skipSpace(bytes, at)
-      if (bytes[at] !== COMMA) break
-      at = skipSpace(bytes, at + 1)
-    }
-  }
-  expectEnd(bytes, expect(bytes, at, CLOSE_OBJECT))
+  const end = skipList(bytes, start, CLOSE_OBJECT, (at) => {
+    const nameEnd = skipString(bytes, at)
+    const name = nameOf(bytes, at, nameEnd)
+    const valueAt = skipSpace(bytes, expect(bytes, skipSpace(bytes, nameEnd), COLON))
+    if (!isWanted(name, wanted)) return skipValue(bytes, valueAt)
+    const before = known?.[name]
+    const member = before && isAt(bytes, valueAt, before) ? before : scanMember(bytes, valueAt, wanted[name])
+    members.set(name, member)
+    return valueAt + member.text.length
+  })
+  expectEnd(bytes, end)
   return members
 }
 
@@ -108,20 +99,25 @@ function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Me
   const kind = kindAt(bytes, start)
   const mismatches: number[] = []
   let count = 0
-  if (kind !== 'array') return { text: bytes.subarray(start, skipValue(bytes, start)), kind, count, mismatches }
-  let at = skipSpace(bytes, start + 1)
-  if (bytes[at] !== CLOSE_ARRAY) {
-    for (;;) {
-      const end = skipValue(bytes, at)
-      if (elements !== null && kindAt(bytes, at) !== elements && mismatches.length < MAX_MISMATCHES)
-        mismatches.push(count)
-      count++
-      at = skipSpace(bytes, end)
-      if (bytes[at] !== COMMA) break
-      at = skipSpace(bytes, at + 1)
-    }
+  const skipElement = (at: number) => {
+    if (elements !== null && kindAt(bytes, at) !== elements && mismatches.length < MAX_MISMATCHES)
+      mismatches.push(count)
+    count++
+    return skipValue(bytes, at)
   }
-  return { text: bytes.subarray(start, expect(bytes, at, CLOSE_ARRAY)), kind, count, mismatches }
+  const end = kind === 'array' ? skipList(bytes, start, CLOSE_ARRAY, skipElement) : skipValue(bytes, start)
+  return { text: bytes.subarray(start, end), kind, count, mismatches }
+}
+
+/** The position after a list between brackets. @param skipElement gets an element's position, and returns its end */
+function skipList(bytes: Uint8Array, start: number, close: number, skipElement: (at: number) => number): number {
+  let at = skipSpace(bytes, start + 1)
+  if (bytes[at] === close) return at + 1
+  for (;;) {
+    at = skipSpace(bytes, skipElement(at))
+    if (bytes[at] !== COMMA) return expect(bytes, at, close)
+    at = skipSpace(bytes, at + 1)
+  }
 }
 
 /** Whether the same array begins here. Its bracket marks its end, whereas a number could have more digits. */

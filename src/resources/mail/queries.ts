@@ -1,4 +1,4 @@
-import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../../kernel/db/client.ts'
@@ -52,37 +52,26 @@ export async function findThread({ companyId, db }: CompanyContext, key: ThreadK
   return row
 }
 
-const largeContent = prepare((p: Placeholders<'companyId' | 'id' | 'contentHash'>) =>
-  orm
-    .select({ content })
-    .from(emailThreads)
-    .where(sql`id = ${p.id} AND company_id = ${p.companyId} AND content_hash = ${p.contentHash}`),
-)
-
 /** Reads content of a row, in base64; nothing if it was replaced or moved to R2. */
 export async function readContent({ companyId, db }: CompanyContext, row: Pick<ThreadRow, 'id' | 'content_hash'>) {
-  const [[found]] = await db.read([largeContent({ companyId, id: row.id, contentHash: row.content_hash })])
+  const isStored = sql`id = ${row.id} AND company_id = ${companyId} AND content_hash = ${row.content_hash}`
+  const [[found]] = await db.read([orm.select({ content }).from(emailThreads).where(isStored)])
   return found?.content ?? null
 }
 
-export const isThread = (p: Placeholders<Key>): SQL =>
+export const isThread = (p: Record<Key, Placeholder | string | number>): SQL =>
   sql`${emailThreads.company_id} = ${p.companyId} AND ${emailThreads.legacy_thread_id} = ${p.legacyThreadId}
     AND ${emailThreads.account_email} = ${p.accountEmail}`
 
 const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
 
-const mark = prepare((p: Placeholders<'companyId' | 'id' | 'now'>) =>
-  orm
-    .update(emailThreads)
-    .set({ content_used_at: sql`${p.now}` })
-    .where(sql`id = ${p.id} AND company_id = ${p.companyId} AND content_used_at < ${p.now}`),
-)
-
 const DAY_MS = 86_400_000
 
 /** Records the use of content in a row, at most once a day, so the record may be a day early. */
 export async function markUsed({ companyId, db, now }: CompanyContext & { now: number }, row: ThreadRow) {
-  if (row.content_used_at < now - DAY_MS) await db.writeIdempotent([mark({ companyId, id: row.id, now })])
+  if (row.content_used_at >= now - DAY_MS) return
+  const isOlder = sql`id = ${row.id} AND company_id = ${companyId} AND content_used_at < ${now}`
+  await db.writeIdempotent([orm.update(emailThreads).set({ content_used_at: now }).where(isOlder)])
 }
 
 /** Characters of a text's JSON in a list, and the end of a truncated one. */
@@ -150,6 +139,12 @@ const page = prepareBatch((p: Page) => {
   ]
 })
 
+type ListOptions = Record<'updatedSince' | 'limit', number> & {
+  accountEmail: string
+  deleted: keyof typeof LISTED
+  after: CursorPosition | null
+}
+
 /**
  * Lists a page of a mailbox's threads, newest created first, without their content.
  *
@@ -158,13 +153,7 @@ const page = prepareBatch((p: Page) => {
  */
 export async function listThreads(
   { companyId, db }: CompanyContext,
-  options: {
-    accountEmail: string
-    deleted: keyof typeof LISTED
-    updatedSince: number
-    after: CursorPosition | null
-    limit: number
-  },
+  options: ListOptions,
 ): Promise<{ rows: ThreadSummaryRow[]; next: CursorPosition | null }> {
   const { accountEmail, deleted, updatedSince, limit } = options
   const [createdAt = null, id = null] = options.after ?? [Number.MAX_SAFE_INTEGER, '']
@@ -178,14 +167,10 @@ export async function listThreads(
 
 const deletion = prepareNamed((p: Placeholders<Actor | Key, KeyName>) => {
   const threadId = sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)})`
+  const isFound = sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isLive(p)})`
   const values = { deleted: true, updated_at: sql`${p.now}`, revision: sql`${emailThreads.revision} + 1` }
   return {
-    audit: auditEntry(
-      p,
-      'email_thread.delete',
-      threadId,
-      sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isLive(p)})`,
-    ),
+    audit: auditEntry(p, 'email_thread.delete', threadId, isFound),
     thread: orm.update(emailThreads).set(values).where(isLive(p)),
     result: resultStatement(p, sql`SELECT ${summary} FROM ${emailThreads} WHERE ${isThread(p)} AND changes() > 0`),
   }

@@ -1,10 +1,12 @@
 import { Buffer } from 'node:buffer'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoTime, isoTimeOrNull } from '../../kernel/api/contract.ts'
+import { operation } from '../../kernel/api/endpoint.ts'
 import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
 import { type Lease, SMALL_BODY_BYTES } from '../../kernel/http/memory.ts'
-import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
+import { JSON_COLUMNS, replacementOf, type ThreadContextRow } from './context-queries.ts'
+import { putThreadContext } from './contract.ts'
 import { CUT, type ThreadRow, type ThreadSummaryRow } from './queries.ts'
 import { TEXT_FIELDS, type TextField, TIME_FIELDS } from './thread-input.ts'
 
@@ -35,6 +37,15 @@ export function contextText(row: ThreadContextRow): string {
   })
   return `{${members.join(',')}}`
 }
+
+/** The changes of mail for batches. A context has no version. */
+export const operations = [
+  operation(
+    putThreadContext,
+    ({ params, body }, context) => replacementOf(context, params.legacyThreadId, body),
+    (row) => ({ body: JSON.parse(contextText(row)), version: 0 }),
+  ),
+]
 
 /** Builds the JSON of the contract's email thread without its content. */
 export function summaryText(row: ThreadSummaryRow): string {

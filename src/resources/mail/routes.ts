@@ -3,9 +3,8 @@ import { openList } from '../../kernel/api/paging.ts'
 import { runWrite } from '../../kernel/db/idempotency.ts'
 import { notFound } from '../../kernel/http/errors.ts'
 import { SMALL_BODY_BYTES } from '../../kernel/http/memory.ts'
-import { contextDeletionOf, findThreadContext, listThreadContexts } from './context-queries.ts'
+import { contextDeletionOf, findThreadContext, listThreadContexts, replacementOf } from './context-queries.ts'
 import * as contract from './contract.ts'
-import { contextReplacementOf } from './operations.ts'
 import { listThreads, threadDeletionOf } from './queries.ts'
 import { contextText, jsonResponse, listResponse, summaryText } from './responses.ts'
 import { putThread, readThread } from './threads.ts'
@@ -18,8 +17,9 @@ export const routes = [
     return jsonResponse(contextText(row))
   }),
 
-  route(contract.putThreadContext, async (input, context) => {
-    return jsonResponse(contextText(await runWrite(context, contextReplacementOf(input, context))))
+  route(contract.putThreadContext, async ({ params, body }, context) => {
+    const row = await runWrite(context, replacementOf(context, params.legacyThreadId, body))
+    return jsonResponse(contextText(row))
   }),
 
   route(contract.deleteThreadContext, async ({ params }, context) => {
@@ -33,8 +33,8 @@ export const routes = [
     unused satisfies Record<string, never>
     const { after, following } = openList(contract.listThreadContexts, query, context, extras)
     const entity = order_id === undefined ? 'client' : 'order'
-    const entityId = order_id ?? client_id ?? 0
-    const { rows, next } = await listThreadContexts(context, { entity, entityId, after, limit })
+    const options = { entity, entityId: order_id ?? client_id ?? 0, after, limit } as const
+    const { rows, next } = await listThreadContexts(context, options)
     return listResponse(rows.map(contextText), { per_page: limit, ...following(next) })
   }),
 

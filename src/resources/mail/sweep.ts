@@ -1,9 +1,6 @@
 import { openDatabase } from '../../kernel/db/client.ts'
-import type { CompanyContext } from '../../kernel/db/context.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
-import { objectKey, putObject } from './objects.ts'
-import { readContent } from './queries.ts'
 import {
   announceMoves,
   forgetObjects,
@@ -14,9 +11,10 @@ import {
   PAGE_THREADS,
   postponeMoves,
   REMOVED_AT_ONCE,
-  type UnusedThread,
   withdrawMoves,
-} from './sweep-queries.ts'
+} from './object-queries.ts'
+import { objectKey, putObject } from './objects.ts'
+import { readContent } from './queries.ts'
 
 /** Limits one sweep to 200 threads, so 57,600 a day. */
 const MAX_PAGES = 10
@@ -27,25 +25,27 @@ const SIDE_BY_SIDE = 4
 
 const MAX_REMOVALS = 5
 
+type Context = Parameters<typeof listUnused>[0]
+
 /**
  * Moves mail contents of one database that nobody used for 30 days to R2, and removes unnamed objects. A failure is
  * logged, and the next sweep retries.
  */
 export async function sweepMailContents(binding: D1Database, bucket: R2Bucket, nowMs: number): Promise<void> {
-  const context = { companyId: 0, db: openDatabase(binding) }
+  const context = { companyId: 0, db: openDatabase(binding), now: nowMs }
   try {
-    const removed = await removeObjects(context, bucket, nowMs)
-    const moved = await moveUnused(context, bucket, nowMs)
+    const removed = await removeObjects(context, bucket)
+    const moved = await moveUnused(context, bucket)
     if (removed + moved > 0) log('mail_contents', { removed, moved })
   } catch (error) {
     log('mail_contents_failed', { reason: nameOf(error) }, 'error')
   }
 }
 
-async function removeObjects(context: CompanyContext, bucket: R2Bucket, nowMs: number): Promise<number> {
+async function removeObjects(context: Context, bucket: R2Bucket): Promise<number> {
   let removed = 0
   for (let round = 0; round < MAX_REMOVALS; round++) {
-    const objects = await markRemovals(context, nowMs)
+    const objects = await markRemovals(context)
     if (objects.length > 0) {
       await withDeadline(bucket.delete(objects.map(objectKey)), BUDGET_MS.storage)
       await forgetObjects(context, objects)
@@ -56,22 +56,21 @@ async function removeObjects(context: CompanyContext, bucket: R2Bucket, nowMs: n
   return removed
 }
 
-async function moveUnused(context: CompanyContext, bucket: R2Bucket, nowMs: number): Promise<number> {
+async function moveUnused(context: Context, bucket: R2Bucket): Promise<number> {
   const endMs = Date.now() + MOVING_MS
   let moved = 0
   for (let page = 0; page < MAX_PAGES && Date.now() < endMs; page++) {
-    const threads = await listUnused(context, nowMs)
-    if (threads.length > 0) moved += await moveThreads(context, bucket, threads, nowMs)
-    if (threads.length < PAGE_THREADS) break
+    const moves = await listUnused(context)
+    if (moves.length > 0) moved += await moveThreads(context, bucket, moves)
+    if (moves.length < PAGE_THREADS) break
   }
   return moved
 }
 
 /** @throws Error when no thread could be written */
-async function moveThreads(context: CompanyContext, bucket: R2Bucket, threads: readonly UnusedThread[], nowMs: number) {
-  const moves = threads.map((thread) => ({ thread, object: { ...thread, id: crypto.randomUUID() } }))
-  await announceMoves(context, moves, nowMs)
-  const written: typeof moves = []
+async function moveThreads(context: Context, bucket: R2Bucket, moves: readonly Move[]): Promise<number> {
+  await announceMoves(context, moves)
+  const written: Move[] = []
   for (let at = 0; at < moves.length; at += SIDE_BY_SIDE) {
     const group = moves.slice(at, at + SIDE_BY_SIDE)
     const results = await Promise.allSettled(group.map((move) => copyContent(context, bucket, move)))
@@ -82,12 +81,13 @@ async function moveThreads(context: CompanyContext, bucket: R2Bucket, threads: r
   if (unwritten.length > 0) await withdrawMoves(context, unwritten)
   if (written.length === 0) throw new Error('R2 or the database failed.')
   // Otherwise unreadable content would come first in every sweep.
-  if (unwritten.length > 0) await postponeMoves(context, unwritten, nowMs)
-  return nameMoves(context, written, nowMs)
+  if (unwritten.length > 0) await postponeMoves(context, unwritten)
+  return nameMoves(context, written)
 }
 
-async function copyContent({ db }: CompanyContext, bucket: R2Bucket, { thread, object }: Move): Promise<void> {
-  const content = await readContent({ companyId: thread.company_id, db }, thread)
+async function copyContent({ db }: Context, bucket: R2Bucket, move: Move): Promise<void> {
+  const { company_id: companyId, thread_id: id, content_hash } = move
+  const content = await readContent({ companyId, db }, { id, content_hash })
   if (content === null) throw new Error('The content was replaced while it was moved.')
-  await putObject(bucket, object, [Uint8Array.fromBase64(content)])
+  await putObject(bucket, move, [Uint8Array.fromBase64(content)])
 }

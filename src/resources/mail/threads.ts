@@ -73,22 +73,20 @@ export async function putThread(
 async function writeWithObject(context: RequestContext, values: ThreadWrite, content: readonly Uint8Array[]) {
   const { newId: id, companyId: company_id, content_hash } = values
   const object = { id, company_id, content_hash }
-  const withdraw = (isWritten: boolean) => {
-    context.waitUntil(withdrawObject(context, id, isWritten).catch(() => undefined))
-  }
+  let isWritten = false
+  let isNamed = false
   await announceObject(context, object, lengthOf(content))
-  await putObject(context.mailContents, object, content).catch((error: unknown) => {
+  try {
+    await putObject(context.mailContents, object, content)
+    isWritten = true
+    const row = await writeThread(context, values)
+    // Otherwise the content was already stored.
+    isNamed = row.content_revision === row.revision
+    return row
+  } finally {
     // Otherwise the object would count as under way for an hour.
-    withdraw(false)
-    throw error
-  })
-  const row = await writeThread(context, values, object).catch((error: unknown) => {
-    withdraw(true)
-    throw error
-  })
-  // The content was already stored.
-  if (row.content_revision !== row.revision) withdraw(true)
-  return row
+    if (!isNamed) context.waitUntil(withdrawObject(context, id, isWritten).catch(() => undefined))
+  }
 }
 
 /** Yields chunks, whose memory is free once the next is taken. */
@@ -169,8 +167,7 @@ export async function importThread(context: CompanyContext & Administrator, buck
     await putObject(bucket, object, compressed)
   }
   const row = {
-    ...texts,
-    ...{ ...times, ...exported, account_email: accountEmail, message_count: content.messages.count },
+    ...{ ...texts, ...times, ...exported, account_email: accountEmail, message_count: content.messages.count },
     ...{ content_hash: content.hash, content_bytes, content_used_at: context.now },
     content: isInRow ? toBase64(compressed) : null,
   }

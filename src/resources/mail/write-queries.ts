@@ -12,8 +12,7 @@ import { ApiError } from '../../kernel/http/errors.ts'
 import { describeBytes } from '../../kernel/http/messages.ts'
 import { lengthOf } from './content.ts'
 import { endNaming, nameObject, OBJECT_LOST, WAS_MOVED } from './object-queries.ts'
-import type { StoredObject } from './objects.ts'
-import { isThread, type Key, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
+import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import { contentText, type ThreadInput } from './thread-input.ts'
 
 /**
@@ -30,29 +29,26 @@ export const rememberHash = (row: Pick<ThreadRow, keyof typeof HASH_COLUMNS>): v
   knownHashes.set(key, new Map(knownHashes.get(key)).set(row.account_email, row.content_hash))
 }
 
-const storedHashes = prepare((p: Placeholders<'companyId' | 'legacyThreadId'>) =>
-  orm
-    .select(HASH_COLUMNS)
-    .from(emailThreads)
-    .where(sql`${company_id} = ${p.companyId} AND ${legacy_thread_id} = ${p.legacyThreadId}`)
-    .limit(100),
-)
-
 /** Reads the stored hashes of a legacy id, of at most 100 mailboxes, unless this isolate knows any. */
 export async function prefetchHashes({ companyId, db }: RequestContext, legacyThreadId: string): Promise<void> {
   if (knownHashes.get(`${companyId}/${legacyThreadId}`)) return
   // Without the hint the content is sent, and the batch detects that it is stored.
-  const [hashes] = await db.read([storedHashes({ companyId, legacyThreadId })]).catch(() => [[]])
+  const isOfId = sql`${company_id} = ${companyId} AND ${legacy_thread_id} = ${legacyThreadId}`
+  const [hashes] = await db
+    .read([orm.select(HASH_COLUMNS).from(emailThreads).where(isOfId).limit(100)])
+    .catch(() => [[]])
   hashes?.forEach(rememberHash)
 }
 
 type Write = { [Name in keyof ThreadWrite]: Placeholder } & Partial<Placeholders<'content'>>
 
+const hasContent = (p: Write) => sql`${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED}`
+
 const touch = prepare((p: Write) =>
   orm
     .update(emailThreads)
     .set({ ...sentColumns(p), revision: sql`${emailThreads.revision} + 1` })
-    .where(sql`${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED}`)
+    .where(hasContent(p))
     .returning({ ...threadColumns, isInRow: sql<number>`content IS NOT NULL` }),
 )
 
@@ -77,7 +73,9 @@ const replaceThread = prepareBatch((p: Write) => {
   const key = { company_id: p.companyId, legacy_thread_id: p.legacyThreadId, account_email: p.accountEmail }
   const first = { revision: 1, content_revision: 1, content_used_at: p.now, content: p.content }
   const created = { ...columns, ...key, ...first, id: p.newId, created_at: p.now }
-  const isStored = sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED})`
+  const isStored = sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${hasContent(p)})`
+  /** Selects the thread's id, if this batch wrote its content. */
+  const written = sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)} AND content_revision = revision)`
   const idOrNew = sql`coalesce((SELECT id FROM ${emailThreads} WHERE ${isThread(p)}), ${p.newId})`
   return [
     auditEntry(p, 'email_thread.write', idOrNew, sql`NOT ${isStored}`),
@@ -94,30 +92,20 @@ const replaceThread = prepareBatch((p: Write) => {
         },
       })
       .returning(threadColumns),
-    endNaming(p, written(p)),
+    endNaming(p, written),
+    ...(p.content ? [] : nameObject(p, written)),
   ]
 })
-
-const nameWritten = prepareBatch((p: Placeholders<Key | 'newId'>) => nameObject(p, written(p)))
-
-/** Selects the thread's id, if this batch wrote its content. */
-const written = (p: Placeholders<Key>) =>
-  sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)} AND content_revision = revision)`
 
 /**
  * Creates the thread or replaces the sent fields in one transaction. Content that is already stored is not written.
  *
- * @param stored the content in base64, or the object that has it
+ * @param content in base64; without it the announced object with the id `newId` has the content
  * @throws ApiError 413 when the company would exceed a quota, 503 when the object is lost; nothing is changed then
  */
-export async function writeThread(context: RequestContext, values: ThreadWrite, stored: string | StoredObject) {
+export async function writeThread(context: RequestContext, values: ThreadWrite, content?: string) {
   const [, , [row]] = await context.db
-    .writeIdempotent(
-      withinQuotas(values.companyId, [
-        ...replaceThread(typeof stored === 'string' ? { ...values, content: stored } : values),
-        ...(typeof stored === 'string' ? [] : nameWritten(values)),
-      ]),
-    )
+    .writeIdempotent(withinQuotas(values.companyId, replaceThread({ ...values, content })))
     .catch(refuse(context))
   if (!row) throw new Error('An upsert returned no row.')
   rememberHash(row)
@@ -125,22 +113,21 @@ export async function writeThread(context: RequestContext, values: ThreadWrite, 
   return row
 }
 
-const threadId = prepare((p: Placeholders<Key>) =>
-  orm.select({ id: emailThreads.id }).from(emailThreads).where(isThread(p)),
-)
-
 export async function findThreadId({ companyId, db }: CompanyContext, key: ThreadKey): Promise<string | undefined> {
-  const [[row]] = await db.read([threadId({ companyId, ...key })])
+  const [[row]] = await db.read([
+    orm
+      .select({ id: emailThreads.id })
+      .from(emailThreads)
+      .where(isThread({ companyId, ...key })),
+  ])
   return row?.id
 }
 
 const nameImported = prepareBatch((p: Placeholders<'companyId' | 'newId' | 'id'>) => {
   // A thread that was there before has its content in its row, or in an object that names it.
   const isImported = sql`content IS NULL AND NOT EXISTS (SELECT 1 FROM email_thread_objects AS named WHERE named.thread_id = ${p.id})`
-  return nameObject(
-    p,
-    sql`(SELECT id FROM ${emailThreads} WHERE id = ${p.id} AND company_id = ${p.companyId} AND ${isImported})`,
-  )
+  const imported = sql`SELECT id FROM ${emailThreads} WHERE id = ${p.id} AND company_id = ${p.companyId} AND ${isImported}`
+  return nameObject(p, sql`(${imported})`)
 })
 
 /** Inserts an imported thread unless there is one. @returns whether it was inserted */
@@ -175,8 +162,6 @@ function refuse({ db, companyId }: RequestContext) {
     })
   }
 }
-
-/** Identifies the batch for the check of quotas. */
 
 /** The sent columns, and those that every write sets. */
 function sentColumns(p: Write) {
