@@ -63,7 +63,8 @@ export async function listOrders(
   const found = await read(start, ELEMENTS_MAX, CHARACTERS_MAX)
   if (found.rows.length > 0 || !found.isCut) return found
   // The first order alone is over the limits: nothing shorter than it can be sent.
-  return read({ ...start, limit: 1 }, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
+  const alone = await read({ ...start, limit: 1 }, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
+  return { ...alone, isCut: start.limit > 1 && alone.next !== null }
 }
 
 type Variant = Pick<OrderList, 'sort' | 'deleted'> & { expand: readonly Expansion[]; isFar: boolean }

@@ -134,6 +134,9 @@ describe('a list with more lines than a response may have', () => {
     expect(pages).toEqual([ids.slice(0, 2), ids.slice(2, 3), ids.slice(3, 5), ids.slice(5)])
     const { status, body } = await large.call('GET', '/orders?expand=invoice_items&page=1')
     expect([status, body.error.details.issues[0].path]).toEqual([400, 'per_page'])
+    const alone = await large.call('GET', '/orders?expand=invoice_items&sort=id&page=2&per_page=3')
+    expect([alone.status, alone.body.error?.details.issues[0].path]).toEqual([400, 'per_page'])
+    expect((await list(large, 'expand=invoice_items&sort=id&page=4&per_page=1')).data).toHaveLength(1)
     expect((await list(large, 'expand=totals&page=1')).data).toHaveLength(COUNTS.length)
 
     const seen: number[] = []
