@@ -5,8 +5,7 @@ import { runWrite, runWrites } from '../../src/kernel/db/idempotency.ts'
 import { CHANGE_BYTES } from '../../src/kernel/db/stored-bytes.ts'
 import { creationOf as createClient } from '../../src/resources/clients/queries.ts'
 import { replacementOf as putContext } from '../../src/resources/mail/context-queries.ts'
-import { creationOf as createOrder } from '../../src/resources/orders/creation-queries.ts'
-import { replacementOf as putLines } from '../../src/resources/orders/write-queries.ts'
+import { creationOf as createOrder, replacementOf as putLines } from '../../src/resources/orders/write-queries.ts'
 import { sql, type TestCompany } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
 import { mintPair, readStored } from './support.ts'
@@ -78,7 +77,7 @@ const order = (lines: number, lengths: readonly number[]) => async (context: Con
     sku: textOf(random, 8),
   }))
   const own = { ...context, idempotency: null }
-  await runWrite(own, putLines(own, made[0]?.project.id ?? 0, items as Parameters<typeof putLines>[2]))
+  await runWrite(own, putLines(own, made?.row.id ?? 0, items as Parameters<typeof putLines>[2]))
 }
 
 const threadContext = (elements: number, length: number) => async (context: Context) => {
