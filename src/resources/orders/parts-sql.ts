@@ -161,11 +161,11 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
   const whole = prepare((p: P) => {
     const { ids, order } = pageOf(p)
     const lists = names.map((name) => {
-      return sql`UNION ALL SELECT ${sql.raw(`'${name}'`)}, page_id, NULL, ${LISTS[name].row}
+      return sql`SELECT ${sql.raw(`'${name}'`)}, page_id, NULL, ${LISTS[name].row}
         FROM page ${joined(p)} CROSS JOIN ${LIST_SOURCES[name]}`
     })
     const rows = sql`(WITH page AS MATERIALIZED (SELECT * FROM (${ids}))
-      SELECT 'order' AS list, ${orderOf(p)} FROM page ${joined(p)} ${sql.join(lists)})`
+      ${sql.join([sql`SELECT 'order' AS list, ${orderOf(p)} FROM page ${joined(p)}`, ...lists], sql` UNION ALL `)})`
     const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, element: sql`element` }
     return orm.select(aliased(columns)).from(rows).orderBy(order)
   })

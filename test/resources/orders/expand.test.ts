@@ -153,6 +153,25 @@ describe('a list with more lines than a response may have', () => {
   })
 })
 
+describe('an order whose lists are larger than a row of the database may be', () => {
+  it('is read in full, and alone in a list', async () => {
+    const one = await mintShop()
+    const { project: small } = await createOrder(one)
+    const { project, invoice } = await createOrder(one, { tax_id: one.taxId })
+    await addItem(one, invoice.id, { title: 'Line' })
+    await addArtwork(one, project.id)
+    for (let count = 0; count < 60; count++) await addPayment(one, invoice.id, { note: 'n'.repeat(40_000) })
+    const order = await whole(one, project.id)
+    expect([order.invoice_items, order.payments, order.artworks].map((list) => (list as unknown[]).length)).toEqual([
+      1, 60, 1,
+    ])
+    const { data, pagination } = await list(one, `expand=${EVERYTHING}`)
+    expect(data).toEqual([order])
+    const next = await list(one, `expand=${EVERYTHING}&cursor=${pagination.next_cursor}`)
+    expect(next.data).toEqual([await whole(one, small.id)])
+  })
+})
+
 describe('changes with expand=object', () => {
   it('have the clients and orders of their entries, each once, as they are now', async () => {
     const one = await mintShop()
