@@ -133,11 +133,11 @@ export function decodeOrder([project, invoice, client, status, accounting]: Orde
  * - `listed`: a row for each order. An order whose lists do not fit into a response or a row has `isCut`.
  * - `whole`: a row for each order and for each element of its lists, however many they are.
  *
- * @param pageOf selects `page_id` and `sort_value` in their `order`
+ * @param pageOf selects `page_id` and `sort_value` in their `order`; a single order needs none
  */
 export function orderStatements<P extends Placeholders<'companyId'>>(
   parts: readonly Part[],
-  pageOf: (p: P) => { ids: SQL; order: SQL },
+  pageOf: (p: P) => { ids: SQL; order?: SQL },
 ) {
   const names = LIST_NAMES.filter((name) => parts.includes(name))
   const hasInvoice = parts.some((name) => !['client', 'order_status', 'artworks', 'accounting'].includes(name))
@@ -154,9 +154,11 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
     const rows = sql`SELECT ${orderOf(p)} ${sql.join(lists)} FROM (${ids}) AS ids ${joined(p)}`
     const columns = { page_id: sql`page_id`, sort_value: sql`sort_value`, element: sql`element` }
     return orm
-      .select(aliased({ ...columns, ...Object.fromEntries(names.map((name) => [name, limited(name)])) }))
+      .select(
+        aliased({ ...columns, ...Object.fromEntries(names.map((name) => [name, limited(name, order !== undefined)])) }),
+      )
       .from(names.length === 0 ? sql`(${rows})` : withSizes(rows, names))
-      .orderBy(order)
+      .orderBy(...(order ? [order] : []))
   })
   const whole = prepare((p: P) => {
     const { ids, order } = pageOf(p)
@@ -167,7 +169,10 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
     const rows = sql`(WITH page AS MATERIALIZED (SELECT * FROM (${ids}))
       ${sql.join([sql`SELECT 'order' AS list, ${orderOf(p)} FROM page ${joined(p)}`, ...lists], sql` UNION ALL `)})`
     const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, element: sql`element` }
-    return orm.select(aliased(columns)).from(rows).orderBy(order)
+    return orm
+      .select(aliased(columns))
+      .from(rows)
+      .orderBy(...(order ? [order] : []))
   })
   return {
     listed: (values: Parameters<typeof listed>[0]) => mapRows(listed(values), decodeListed),
@@ -178,10 +183,12 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
 const aliased = (columns: Record<string, SQL>) =>
   Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.as(name)]))
 
-/** A list of a row, null from the row on with which the lists are too large. */
-const limited = (name: ListName) =>
-  sql`iif(fits AND sum(length(${sql.raw(name)})) OVER (ROWS UNBOUNDED PRECEDING) <= ${sql.raw(String(CHARACTERS_MAX))},
-    ${sql.raw(name)}, NULL)`
+/** A list of a row; null where the row is too large, or of several rows from the one on with which the lists are. */
+function limited(name: ListName, isOfSeveral: boolean): SQL {
+  const column = sql.raw(name)
+  const sum = sql`sum(length(${column})) OVER (ROWS UNBOUNDED PRECEDING)`
+  return sql`iif(fits ${isOfSeveral ? sql`AND ${sum} <= ${sql.raw(String(CHARACTERS_MAX))}` : sql``}, ${column}, NULL)`
+}
 
 /** With limits SQLite computes each list once, not wherever it is used. */
 const withSizes = (rows: SQL, names: readonly ListName[]) =>

@@ -13,9 +13,9 @@ export const FULL: readonly Part[] = [...EXPANSIONS, 'accounting']
 type Key = Placeholders<'companyId' | 'orderId'>
 
 const orderWhere = (isOne: (p: Key) => SQL) =>
-  orderStatements(FULL, (p: Key) => {
-    return { ids: sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE ${isOne(p)}`, order: sql`page_id` }
-  })
+  orderStatements(FULL, (p: Key) => ({
+    ids: sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE ${isOne(p)}`,
+  }))
 const liveOrder = orderWhere(isOrder)
 const anyOrder = orderWhere(isAnyOrder)
 
