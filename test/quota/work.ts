@@ -10,10 +10,10 @@ import {
   replacementOf as putClient,
 } from '../../src/resources/clients/queries.ts'
 import { contextDeletionOf, replacementOf as putContext } from '../../src/resources/mail/context-queries.ts'
-import { creationOf as createOrder } from '../../src/resources/orders/creation-queries.ts'
-import { paymentOf, paymentRemovalOf } from '../../src/resources/orders/invoice-queries.ts'
+import { paymentOf, paymentRemovalOf } from '../../src/resources/orders/payment-queries.ts'
 import {
   changeOf as changeOrder,
+  creationOf as createOrder,
   deletionOf as deleteOrder,
   replacementOf as putLines,
 } from '../../src/resources/orders/write-queries.ts'
@@ -174,7 +174,7 @@ export class Work {
               accounting_sync_enabled: true,
             }),
           )
-          this.orders.push(made[0]?.project.id ?? 0)
+          this.orders.push(made?.row.id ?? 0)
           break
         }
         case 5:

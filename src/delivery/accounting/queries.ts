@@ -154,11 +154,7 @@ export async function recordStep(
   const isUnchanged = sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`
   await db.write([
     // Later events of the order become due with this one, since due events are those that can be delivered.
-    updateEvents(
-      { next_attempt_at: nextAttemptAt },
-      sql`${isOther} AND next_attempt_at
- <> ${nextAttemptAt}`,
-    ),
+    updateEvents({ next_attempt_at: nextAttemptAt }, sql`${isOther} AND next_attempt_at <> ${nextAttemptAt}`),
     updateEvents({ ...event, updated_at: nowMs }, isUnchanged),
     ...(link === null ? [orm.delete(accountingLinks).where(isOfOrder)] : []),
     ...(link ? [upsertLink({ company_id: companyId, order_id }, link)] : []),

@@ -128,15 +128,19 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
   }
 }
 
+/** Columns of `webhook_deliveries`: those that name a change of the endpoint, and the state of its delivery. */
+const KEY = ['type', 'entity_id', 'sequence'] as const
+const STATE = ['attempts', 'first_attempt_at', 'next_attempt_at', 'last_error'] as const
+
+const columnsFrom = <Name extends string>(source: (name: Name) => string, ...names: (readonly Name[])[]) =>
+  Object.fromEntries(names.flat().map((name) => [name, sql.raw(source(name))])) as Record<Name, SQL>
+
 /** The results of a round. */
 export interface Outcome {
   /** Stored changes that are delivered or dropped. */
   done: Item[]
   /** Changes to store, with their state. One without a `next_attempt_at` is only inserted, never updated. */
-  kept: Pick<
-    DeliveryRow,
-    'type' | 'entity_id' | 'sequence' | 'attempts' | 'first_attempt_at' | 'next_attempt_at' | 'last_error'
-  >[]
+  kept: Pick<DeliveryRow, (typeof KEY)[number] | (typeof STATE)[number]>[]
   /** Objects whose next stored change, if any, can be delivered now. */
   released: Pick<Item, 'type' | 'entity_id'>[]
   progress: Partial<Pick<EndpointRow, 'position' | 'replay_position' | 'replay_end'>>
@@ -156,57 +160,28 @@ export async function saveRound(
   { done, kept, released, progress, initial_failures, disabledReason }: Outcome,
   nowMs: number,
 ) {
-  const key = [
-    webhookDeliveries.company_id,
-    webhookDeliveries.endpoint_id,
-    webhookDeliveries.type,
-    webhookDeliveries.entity_id,
-    webhookDeliveries.sequence,
-  ]
   const isEndpoint = sql`company_id = ${companyId} AND id = ${endpointId}`
   const isStored = isOfEndpoint(companyId, endpointId)
-  const doneKeys = JSON.stringify(done.map((item) => [item.type, item.entity_id, item.sequence]))
-  const keptRows = JSON.stringify(
-    kept.map((row) => [
-      row.type,
-      row.entity_id,
-      row.sequence,
-      row.attempts,
-      row.first_attempt_at,
-      row.next_attempt_at,
-      row.last_error,
-    ]),
-  )
-  const releasedObjects = JSON.stringify(released.map(({ type, entity_id }) => [type, entity_id]))
+  const doneKeys = JSON.stringify(done.map(({ type, entity_id, sequence }) => ({ type, entity_id, sequence })))
+  const releasedObjects = JSON.stringify(released.map(({ type, entity_id }) => ({ type, entity_id })))
   // Earlier failures must not disable an endpoint that was enabled again or got a new address since the load.
   const isUnchanged = sql`${isEndpoint} AND updated_at = ${updated_at}`
   const [, , , , , [queue]] = await db.writeIdempotent([
     orm.delete(webhookDeliveries).where(
       sql`${isStored} AND (type, entity_id, sequence) IN (
-        SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(${doneKeys}))`,
+        SELECT value ->> 'type', value ->> 'entity_id', value ->> 'sequence' FROM json_each(${doneKeys}))`,
     ),
     insertRow(
       webhookDeliveries,
-      {
-        company_id: companyId,
-        endpoint_id: endpointId,
-        type: sql`value ->> 0`,
-        entity_id: sql`value ->> 1`,
-        sequence: sql`value ->> 2`,
-        attempts: sql`value ->> 3`,
-        first_attempt_at: sql`value ->> 4`,
-        next_attempt_at: sql`value ->> 5`,
-        last_error: sql`value ->> 6`,
-      },
-      sql`FROM json_each(${keptRows}) WHERE EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isEndpoint})`,
+      { company_id: companyId, endpoint_id: endpointId, ...columnsFrom((name) => `value ->> '${name}'`, KEY, STATE) },
+      sql`FROM json_each(${JSON.stringify(kept)}) WHERE EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isEndpoint})`,
     ).onConflictDoUpdate({
-      target: key,
-      set: {
-        attempts: sql`excluded.attempts`,
-        first_attempt_at: sql`excluded.first_attempt_at`,
-        next_attempt_at: sql`excluded.next_attempt_at`,
-        last_error: sql`excluded.last_error`,
-      },
+      target: [
+        webhookDeliveries.company_id,
+        webhookDeliveries.endpoint_id,
+        ...KEY.map((name) => webhookDeliveries[name]),
+      ],
+      set: columnsFrom((name) => `excluded.${name}`, STATE),
       setWhere: sql`excluded.next_attempt_at IS NOT NULL`,
     }),
     orm
@@ -214,9 +189,9 @@ export async function saveRound(
       .set({ next_attempt_at: nowMs })
       .where(
         sql`${isStored} AND next_attempt_at IS NULL AND (type, entity_id, sequence) IN (
-          SELECT value ->> 0, value ->> 1, (SELECT min(w.sequence) FROM webhook_deliveries AS w
+          SELECT value ->> 'type', value ->> 'entity_id', (SELECT min(w.sequence) FROM webhook_deliveries AS w
             WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId}
-              AND w.type = value ->> 0 AND w.entity_id = value ->> 1)
+              AND w.type = value ->> 'type' AND w.entity_id = value ->> 'entity_id')
           FROM json_each(${releasedObjects}))`,
       ),
     // Drizzle requires a column. A replay that was replaced meanwhile stays at its beginning.

@@ -38,25 +38,18 @@ export interface AccountingRow {
   syncedAt: number | null
 }
 
-/** The columns of {@link accountingSource}: one {@link AccountingRow}. */
-export const accountingColumns = {
-  state: sql<AccountingRow['state']>`accounting.state`.as('accounting_state'),
-  lastError: sql<string | null>`accounting.last_error`.as('accounting_last_error'),
-  stopReason: sql<string | null>`accounting.reason`.as('accounting_reason'),
-  syncedAt: sql<number | null>`accounting.synced_at`.as('accounting_synced_at'),
-}
-
-/** A table of one row, to be joined. */
-export function accountingSource(companyId: Placeholder, orderId: SQL): SQL {
+/** Selects an {@link AccountingRow} as JSON. */
+export function accountingJson(companyId: Placeholder, orderId: SQL): SQL {
   const newestOf = (state: string) => sql`SELECT max(id) AS id FROM accounting_outbox
     WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done' AND state = ${sql.raw(`'${state}'`)}`
   const newest = (one: string, other: string) =>
     sql`(SELECT max(id) FROM (${newestOf(one)} UNION ALL ${newestOf(other)}))`
-  return sql`(SELECT event.state, event.last_error, stop.reason, link.synced_at FROM (SELECT 1)
+  return sql`SELECT json_object('state', event.state, 'lastError', event.last_error, 'stopReason', stop.reason,
+      'syncedAt', link.synced_at) FROM (SELECT 1)
     LEFT JOIN accounting_outbox AS event
       ON event.id = coalesce(${newest('pending', 'sent')}, ${newest('parked', 'dead')})
     LEFT JOIN accounting_links AS link ON link.company_id = ${companyId} AND link.order_id = ${orderId}
     LEFT JOIN (SELECT reason FROM accounting_connections AS c
       JOIN integrations AS i ON i.company_id = c.company_id AND i.kind = 'accounting_sync'
-      WHERE c.company_id = ${companyId} AND c.stopped_for = i.updated_at) AS stop) AS accounting`
+      WHERE c.company_id = ${companyId} AND c.stopped_for = i.updated_at) AS stop`
 }

@@ -1,10 +1,10 @@
 import { sql } from 'drizzle-orm'
 import { withIsoTimes } from '../../kernel/api/contract.ts'
-import { mapRows, orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { mapRows, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
 import { clientColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes, clients, companies } from '../../kernel/db/schema.ts'
-import { CHARACTERS_MAX, collected, ELEMENTS_MAX, type Limits, listedOrders } from '../orders/parts-sql.ts'
+import { orderStatements } from '../orders/parts-sql.ts'
 import { presentListed } from '../orders/present.ts'
 import { EXPANSIONS } from '../orders/shapes.ts'
 import type { Change, ChangeType } from './contract.ts'
@@ -88,49 +88,42 @@ export async function findChanges(
   }
 }
 
-const objects = prepareBatch((p: Placeholders<'companyId' | 'clientIds' | 'orderIds'> & Limits) => [
+const clientsOf = prepare((p: Placeholders<'companyId' | 'ids'>) =>
   orm
     .select(clientColumns)
     .from(clients)
-    .where(
-      sql`${clients.company_id} = ${p.companyId} AND ${clients.id} IN (SELECT value FROM json_each(${p.clientIds}))`,
-    ),
-  listedOrders(
-    sql`SELECT value AS page_id, key AS sort_value FROM json_each(${p.orderIds})`,
-    sql`sort_value, page_id`,
-    EXPANSIONS,
-    p,
-  ),
-])
+    .where(sql`${clients.company_id} = ${p.companyId} AND ${clients.id} IN (SELECT value FROM json_each(${p.ids}))`),
+)
+
+const ordersOf = orderStatements(EXPANSIONS, (p: Placeholders<'companyId' | 'ids'>) => {
+  return { ids: sql`SELECT value AS page_id, key AS sort_value FROM json_each(${p.ids})`, order: sql`sort_value` }
+})
 
 /** The page as far as its orders fit into a response, with the clients and orders of its changes. */
 export async function withObjects({ db, companyId }: CompanyContext, page: ChangePage) {
-  const idsOf = (type: ChangeType, changes: Change[]) => [
-    ...new Set(changes.flatMap((change) => (change.type === type ? [change.id] : []))),
+  const idsOf = (type: ChangeType, { data }: ChangePage) => [
+    ...new Set(data.flatMap((change) => (change.type === type ? [change.id] : []))),
   ]
-  const read = async (orderIds: unknown[], elements: number, characters: number) => {
-    const ids = { clientIds: JSON.stringify(idsOf('clients', page.data)), orderIds: JSON.stringify(orderIds) }
-    const limit = orderIds.length + 1
-    const [clients, orders] = objects({ companyId, ...ids, limit, elements, characters })
-    const [clientRows, orderRows] = await db.read([clients, collected(orders, elements)])
-    return { clients: clientRows, orders: orderRows }
-  }
-  const orderIds = idsOf('orders', page.data)
-  let found = await read(orderIds, ELEMENTS_MAX, CHARACTERS_MAX)
-  let cut = found.orders.find(({ isCut }) => isCut)?.row.id
+  const valuesOf = (ids: unknown[]) => ({ companyId, ids: JSON.stringify(ids) })
+  const orderIds = idsOf('orders', page)
+  let [clientRows, orders] = await db.read([
+    clientsOf(valuesOf(idsOf('clients', page))),
+    ordersOf.listed(valuesOf(orderIds)),
+  ])
+  let cut = orders.find(({ isCut }) => isCut)?.row.id
   if (cut !== undefined && cut === orderIds[0]) {
     // The first order alone is over the limits: nothing shorter than it can be sent.
-    found = await read([cut], Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
+    ;[orders] = await db.read([ordersOf.whole(valuesOf([cut]))])
     cut = orderIds[1] as number | undefined
   }
   const end = page.data.findIndex(({ type, id }) => type === 'orders' && id === cut)
   const fits =
     end < 0 ? page : { ...page, data: page.data.slice(0, end), readTo: page.sequences[end - 1] ?? 0, hasMore: true }
-  const shown = { clients: new Set(idsOf('clients', fits.data)), orders: new Set(idsOf('orders', fits.data)) }
+  const shown = { clients: new Set(idsOf('clients', fits)), orders: new Set(idsOf('orders', fits)) }
   return {
     page: fits,
-    clients: found.clients.filter(({ id }) => shown.clients.has(id)).map(withIsoTimes),
-    orders: found.orders.filter(({ row }) => shown.orders.has(row.id)).map((order) => presentListed(order, EXPANSIONS)),
+    clients: clientRows.filter(({ id }) => shown.clients.has(id)).map(withIsoTimes),
+    orders: orders.filter(({ row }) => shown.orders.has(row.id)).map((order) => presentListed(order, EXPANSIONS)),
   }
 }
 

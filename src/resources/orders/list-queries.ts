@@ -18,7 +18,7 @@ import {
 import { companies } from '../../kernel/db/schema.ts'
 import { fold, idOf, inSlot, substringMatch } from '../../kernel/db/search.ts'
 import type { OrderList } from './contract.ts'
-import { CHARACTERS_MAX, collected, ELEMENTS_MAX, type Limits, type ListedRow, listedOrders } from './parts-sql.ts'
+import { type ListedRow, orderStatements } from './parts-sql.ts'
 import type { Expansion } from './shapes.ts'
 
 /** Up to so many orders of each status are gathered for a page of several. */
@@ -51,19 +51,20 @@ export async function listOrders(
   const search = text === '' ? {} : { text, match: substringMatch(text), slot: OWN_SLOT }
   const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...search }
-  const { page, whole } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
-  const read = (pageStart: PageStart, elements: number, characters: number) =>
+  const { page, total } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
+  const read = (form: keyof typeof page, pageStart: PageStart) =>
     readPage(
       db,
       orderOf(sort),
       pageStart,
-      (start) => collected(page({ ...values, ...start, elements, characters }), elements),
-      () => whole({ ...values, limit: 0 }),
+      (start) => page[form]({ ...values, ...start }),
+      () => total({ ...values, limit: 0 }),
     )
-  const found = await read(start, ELEMENTS_MAX, CHARACTERS_MAX)
+  const found = await read('listed', start)
   if (found.rows.length > 0 || !found.isCut) return found
   // The first order alone is over the limits: nothing shorter than it can be sent.
-  return read({ ...start, limit: 1 }, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
+  const alone = await read('whole', { ...start, limit: 1 })
+  return { ...alone, isCut: start.limit > 1 && alone.next !== null }
 }
 
 type Variant = Pick<OrderList, 'sort' | 'deleted'> & { expand: readonly Expansion[]; isFar: boolean }
@@ -73,11 +74,8 @@ type Values = ListValues & Placeholders<never, Filter | 'text' | 'match' | 'slot
 const orderOf = (sort: OrderList['sort']): Sort => (sort ? sortOf(sort) : { column: 'created_date', direction: 'DESC' })
 
 const statements = perVariant((variant: Variant) => ({
-  page: prepare((p: Values & Limits) => {
-    const { ids, order } = idsOfPage(listOf(variant, p))
-    return listedOrders(ids, order, variant.expand, p)
-  }),
-  whole: prepare((p: Values) => {
+  page: orderStatements(variant.expand, (p: Values) => idsOfPage(listOf(variant, p))),
+  total: prepare((p: Values) => {
     const total = totalOf(listOf(variant, p, true), sql`companies.order_count`).as('total')
     return orm.select({ total, sequence: companies.last_change }).from(companies).where(eq(companies.id, p.companyId))
   }),

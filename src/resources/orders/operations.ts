@@ -1,11 +1,12 @@
+import { withIsoTimes } from '../../kernel/api/contract.ts'
 import { operation } from '../../kernel/api/endpoint.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
+import type { Changed } from './change-sql.ts'
 import * as contract from './contract.ts'
-import { creationOf, orderReplacementOf } from './creation-queries.ts'
-import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './invoice-queries.ts'
-import { presentChange, presentItem, presentOrder, presentPayment } from './present.ts'
-import type { OrderRow } from './queries.ts'
-import { type Changed, changeOf, deletionOf, replacementOf } from './write-queries.ts'
+import type { OrderRow } from './parts-sql.ts'
+import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './payment-queries.ts'
+import { presentOrder, presentParts, presentPayment } from './present.ts'
+import { changeOf, creationOf, deletionOf, orderReplacementOf, replacementOf } from './write-queries.ts'
 
 /** The changes of orders, for routes of their own and for batches. */
 export const operations = [
@@ -40,24 +41,21 @@ export const operations = [
   ),
 ]
 
-export function replyWhole(rows: OrderRow[]) {
-  const body = presentOrder(rows)
+export function replyWhole(order: OrderRow | undefined) {
+  const body = order && presentOrder(order)
   if (!body) throw notFound('Order')
   return { body, version: body.project.version }
 }
 
-function replyChanged(row: Changed | undefined) {
-  if (!row) throw notFound('Order')
-  const { invoice_items, payments } = row
-  const lists = {
-    ...(invoice_items && { invoice_items: invoice_items.map(presentItem) }),
-    ...(payments && { payments: payments.map(presentPayment) }),
-  }
-  return { body: { ...presentChange(row), ...lists }, version: row.project.version }
+function replyChanged(changed: Changed | undefined) {
+  if (!changed) throw notFound('Order')
+  const { order, sent } = changed
+  const { invoice = null, ...lists } = presentParts(order, ['invoice', ...sent])
+  return { body: { project: withIsoTimes(order.row), invoice, ...lists }, version: order.row.version }
 }
 
-function replyPaid({ change, payment }: Paid) {
-  const { invoice } = presentChange(change)
+function replyPaid({ order, payment }: Paid) {
+  const { invoice } = presentParts(order, ['invoice'])
   if (!invoice) throw unusable('invoice_missing')
-  return { body: { payment: presentPayment(payment), invoice }, version: change.project.version }
+  return { body: { payment: presentPayment(payment), invoice }, version: order.row.version }
 }

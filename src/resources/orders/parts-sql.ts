@@ -1,183 +1,221 @@
-import { type SQL, sql } from 'drizzle-orm'
-import { type Filled, mapRows, orm, type Placeholders } from '../../kernel/db/client.ts'
+import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { mapRows, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import {
+  artworkColumns,
   clientColumns,
   invoiceColumns,
+  itemColumns,
   jsonRow,
+  paymentColumns,
   projectColumns,
   type RowOf,
   statusColumns,
   taxColumns,
 } from '../../kernel/db/columns.ts'
-import {
-  decodeSums,
-  isOfInvoice,
-  isOfStatus,
-  LISTS,
-  type ListName,
-  type Lists,
-  type SumsJson,
-  sumsJson,
-} from './queries.ts'
+import { type AccountingRow, accountingJson } from '../../kernel/db/outbox.ts'
+import { invoices, orderStatuses, orders, taxes } from '../../kernel/db/schema.ts'
 import type { Expansion } from './shapes.ts'
 import type { Line } from './totals.ts'
 
 const [PROJECT, CLIENT, INVOICE] = [jsonRow(projectColumns), jsonRow(clientColumns), jsonRow(invoiceColumns)]
 const [TAX, STATUS] = [jsonRow(taxColumns), jsonRow(statusColumns)]
+const LISTS = {
+  invoice_items: jsonRow(itemColumns),
+  payments: jsonRow(paymentColumns),
+  artworks: jsonRow(artworkColumns),
+}
 
-/** An order of a list; what was not asked for is null or empty. */
-export interface ListedRow extends Lists {
+type ListName = keyof typeof LISTS
+const LIST_NAMES = ['invoice_items', 'payments', 'artworks'] as const satisfies ListName[]
+
+/** The elements of an order's lists. */
+type Lists = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
+
+/** What an order may have beside its own columns. */
+export type Part = Expansion | 'accounting'
+
+/** An order with its parts; a part that was not asked for is null or empty. */
+export interface OrderRow extends Lists {
   row: RowOf<typeof projectColumns>
   invoice: RowOf<typeof invoiceColumns> | null
   tax: RowOf<typeof taxColumns> | null
-  /** Columns from which the totals are computed. */
+  /** Columns from which the totals are computed where the lists are not asked for. */
   lines: Line[]
   paymentsCents: number[]
   client: RowOf<typeof clientColumns> | null
   order_status: RowOf<typeof statusColumns> | null
+  accounting: AccountingRow | null
+}
+
+/** An order of a list. */
+export interface ListedRow extends OrderRow {
   sortValue: string | number
-  /** Its lists have more elements than the response may have. */
+  /** Its lists are not complete: with them the response would be too large. */
   isCut: boolean
 }
 
 /** Limits the elements of a response's lists, and the characters of each of the three. */
 export const ELEMENTS_MAX = 10_000
-export const CHARACTERS_MAX = 4_000_000
+const CHARACTERS_MAX = 4_000_000
+/** D1 has rows of at most 2 MB. */
+const LISTS_OF_ROW_MAX_BYTES = 1_800_000
 
-/** The values that limit {@link listedOrders}. */
-export type Limits = Placeholders<'limit' | 'elements' | 'characters'>
-
-/** Where the elements of an order on the page are. */
+/** Where the elements of one of `orders` are. */
 const LIST_SOURCES: Record<ListName, SQL> = {
-  invoice_items: sql`invoice_items ON invoice_items.invoice_id = page.invoice_id AND invoice_items.deleted = 0
-    AND invoice_items.company_id`,
-  payments: sql`payments ON payments.invoice_id = page.invoice_id AND payments.company_id`,
-  artworks: sql`artworks ON artworks.project_id = page_id AND artworks.company_id`,
+  invoice_items: sql`invoice_items WHERE invoice_items.company_id = orders.company_id
+    AND invoice_items.invoice_id = invoices.id AND invoice_items.deleted = 0`,
+  payments: sql`payments WHERE payments.company_id = orders.company_id AND payments.invoice_id = invoices.id`,
+  artworks: sql`artworks WHERE artworks.company_id = orders.company_id AND artworks.project_id = orders.id`,
 }
+
+/** Selects a list of an order {@link WITH_INVOICE} as JSON. */
+export const listJson = (name: ListName) =>
+  sql`(SELECT json_group_array(${LISTS[name].row}) FROM ${LIST_SOURCES[name]})`
+
+/** Joins the invoices of `orders`, which were deleted only with them, and their taxes. */
+export const WITH_INVOICE = sql`LEFT JOIN invoices ON invoices.company_id = orders.company_id
+    AND invoices.project_id = orders.id AND invoices.deleted <= orders.deleted
+  LEFT JOIN taxes ON ${and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id))}`
 
 /**
- * The orders of a page with what is asked for, as one statement: a row for each order, and one for each element of its
- * lists, in the order of the page. Each list is read up to its limits, in that order: elements over them are missing or
- * null, and {@link collected} finds out whose.
- *
- * @param page selects `page_id` and `sort_value` in their order
+ * An order of `orders` {@link WITH_INVOICE} as JSON for {@link decodeOrder}, without its lists. Where the totals are asked
+ * for without the lists, it has what they are computed from.
  */
-export function listedOrders(
-  page: SQL,
-  order: SQL,
-  expand: readonly Expansion[],
-  p: Placeholders<'companyId'> & Limits,
-) {
-  const parts = sql.join([PROJECT.row, ...singleParts(expand)], sql`, `)
-  const hasInvoice = wants(expand, 'totals', 'invoice', 'invoice_items', 'payments', 'tax')
-  // A deleted order's invoice is deleted with it.
-  const invoice = sql`LEFT JOIN invoices ON invoices.company_id = orders.company_id AND invoices.project_id = orders.id
-      AND invoices.deleted <= orders.deleted
-    LEFT JOIN taxes ON ${isOfInvoice}`
-  const whole = sql`SELECT page_id, sort_value, ${hasInvoice ? sql`invoices.id` : sql`NULL`} AS invoice_id, json_array(${parts}) AS element
-    FROM (${page}) AS ids CROSS JOIN orders ON orders.company_id = ${p.companyId} AND orders.id = page_id
-    ${hasInvoice ? invoice : sql``}`
-  const lists = listsOf(expand).map((name) => {
-    return sql`SELECT list, page_id, sort_value,
-        iif(sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) <= ${p.characters}, element, NULL)
-      FROM (SELECT ${sql.raw(`'${name}'`)} AS list, page_id, sort_value, ${LISTS[name].row} AS element
-        FROM page
-          CROSS JOIN ${LIST_SOURCES[name]} = ${p.companyId} LIMIT ${p.elements} + 1)`
-  })
-  // Each pass over a table that is kept counts as rows read: without lists there is none.
-  const rows =
-    lists.length === 0
-      ? sql`(SELECT 'order' AS list, page_id, sort_value, element FROM (${whole}))`
-      : sql`(WITH page AS MATERIALIZED (${whole})
-          ${sql.join([sql`SELECT 'order' AS list, page_id, sort_value, element FROM page`, ...lists], sql` UNION ALL `)})`
-  return orm
-    .select({
-      list: sql`list`.as('list'),
-      page_id: sql`page_id`.as('page_id'),
-      sort_value: sql`sort_value`.as('sort_value'),
-      element: sql`element`.as('element'),
-    })
-    .from(rows)
-    .orderBy(order)
-}
-
-interface PartRow {
-  list: 'order' | ListName
-  page_id: number
-  sort_value: string | number
-  element: string | null
-}
-
-const listsOf = (expand: readonly Expansion[]) =>
-  (Object.keys(LIST_SOURCES) as ListName[]).filter((name) => expand.includes(name))
-
-const wants = (expand: readonly Expansion[], ...names: Expansion[]) => names.some((name) => expand.includes(name))
-
-/** The parts of an order of which there is at most one. Lines and payments only count where their lists are not sent. */
-function singleParts(expand: readonly Expansion[]): SQL[] {
-  const hasTotals = wants(expand, 'totals', 'invoice')
-  const only = (isWanted: boolean, json: SQL) => (isWanted ? sql`json(${json})` : sql`NULL`)
-  const lines = sql`(${sumsJson(sql`company_id = invoices.company_id AND invoice_id = invoices.id`)})`
-  const paid = sql`(SELECT json_group_array(amount_cents)
-    FROM payments WHERE company_id = invoices.company_id AND invoice_id = invoices.id)`
+export function orderJson(companyId: Placeholder, parts: readonly Part[]): SQL {
+  const wants = (...names: Part[]) => names.some((name) => parts.includes(name))
+  const only = (isWanted: boolean, json: SQL) => (isWanted ? sql`json((${json}))` : sql`NULL`)
+  const hasTotals = wants('totals', 'invoice')
+  // SQLite writes only 15 digits of a number into JSON; text has them all.
+  const lines = sql`SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
+    FROM ${LIST_SOURCES.invoice_items}`
+  const paid = sql`SELECT json_group_array(amount_cents) FROM ${LIST_SOURCES.payments}`
   const invoice = sql`CASE WHEN invoices.id IS NOT NULL THEN json_array(${INVOICE.row}, json(${TAX.rowOrNull}),
-    ${only(hasTotals && !wants(expand, 'invoice_items'), lines)}, ${only(hasTotals && !wants(expand, 'payments'), paid)}) END`
-  const client = sql`(SELECT ${CLIENT.row} FROM clients
-    WHERE clients.company_id = orders.company_id AND clients.id = orders.client_id)`
-  const status = sql`(SELECT ${STATUS.row} FROM order_statuses WHERE ${isOfStatus})`
-  return [
-    only(hasTotals || wants(expand, 'tax'), invoice),
-    only(wants(expand, 'client'), client),
-    only(wants(expand, 'order_status'), status),
-  ]
+    ${only(hasTotals && !wants('invoice_items'), lines)}, ${only(hasTotals && !wants('payments'), paid)}) END`
+  const client = sql`SELECT ${CLIENT.row} FROM clients
+    WHERE clients.company_id = orders.company_id AND clients.id = orders.client_id`
+  const status = sql`SELECT ${STATUS.row} FROM order_statuses
+    WHERE ${and(eq(orderStatuses.company_id, orders.company_id), eq(orderStatuses.id, orders.order_status_id))}`
+  return sql`json_array(${PROJECT.row}, ${only(hasTotals || wants('tax'), invoice)}, ${only(wants('client'), client)},
+    ${only(wants('order_status'), status)}, ${only(wants('accounting'), accountingJson(companyId, sql`orders.id`))})`
 }
 
 type Values = unknown[] | null
-type InvoiceJson = [unknown[], Values, SumsJson | null, number[] | null]
+type InvoiceJson = [unknown[], Values, [quantity: string, cents: number, taxable: number][] | null, number[] | null]
+export type OrderJson = [unknown[], InvoiceJson | null, Values, Values, AccountingRow | null]
 
-function decodeOrder({ sort_value, element }: PartRow): ListedRow {
-  const [project, invoice, client, status]: [unknown[], InvoiceJson | null, Values, Values] = JSON.parse(
-    element ?? '[]',
-  )
+/** Elements as JSON arrays of their columns; null for a list that was not asked for. */
+export type ListsJson = { [Name in ListName]?: unknown[][] | null | undefined }
+
+export function decodeOrder([project, invoice, client, status, accounting]: OrderJson, lists: ListsJson): OrderRow {
   const [invoiceRow = null, tax = null, lines, paymentsCents] = invoice ?? []
+  const byId = (a: { id: number }, b: { id: number }) => a.id - b.id
+  const items = (lists.invoice_items ?? []).map(LISTS.invoice_items.decode)
   return {
     row: PROJECT.decode(project),
     invoice: INVOICE.decodeOrNull(invoiceRow),
     tax: TAX.decodeOrNull(tax),
-    lines: decodeSums(lines ?? []),
+    lines: (lines ?? []).map(([quantity, unit_price_cents, taxable]) => {
+      return { quantity: Number(quantity), unit_price_cents, taxable: taxable === 1 }
+    }),
     paymentsCents: paymentsCents ?? [],
     client: CLIENT.decodeOrNull(client),
     order_status: STATUS.decodeOrNull(status),
-    invoice_items: [],
-    payments: [],
-    artworks: [],
-    sortValue: sort_value,
-    isCut: false,
+    accounting,
+    invoice_items: items.sort((a, b) => a.position - b.position || byId(a, b)),
+    payments: (lists.payments ?? []).map(LISTS.payments.decode).sort(byId),
+    artworks: (lists.artworks ?? []).map(LISTS.artworks.decode).sort(byId),
   }
 }
 
-/** The result of {@link listedOrders} as orders with their elements, in the order of the page. @param max elements of all lists */
-export const collected = (query: Filled<unknown>, max: number): Filled<ListedRow[]> =>
-  mapRows(query, (rows: PartRow[]) => collectOrders(rows, max))
+/**
+ * Builds the statements that read orders with their parts, in the order of a page.
+ *
+ * - `listed`: a row for each order. An order whose lists do not fit into a response or a row has `isCut`.
+ * - `whole`: a row for each order and for each element of its lists, however many they are.
+ *
+ * @param pageOf selects `page_id` and `sort_value` in their `order`; a single order needs none
+ */
+export function orderStatements<P extends Placeholders<'companyId'>>(
+  parts: readonly Part[],
+  pageOf: (p: P) => { ids: SQL; order?: SQL },
+) {
+  const names = LIST_NAMES.filter((name) => parts.includes(name))
+  const hasInvoice = parts.some((name) => !['client', 'order_status', 'artworks', 'accounting'].includes(name))
+  const joined = ({ companyId }: P) => sql`CROSS JOIN orders ON orders.company_id = ${companyId} AND orders.id = page_id
+    ${hasInvoice ? WITH_INVOICE : sql``}`
+  const orderOf = ({ companyId }: P) => sql`page_id, sort_value, ${orderJson(companyId, parts)} AS element`
 
-function collectOrders(rows: readonly PartRow[], max: number): ListedRow[] {
-  const orders = new Map(
-    rows.flatMap((row) => (row.list === 'order' ? [[row.page_id, decodeOrder(row)] as const] : [])),
-  )
-  let count = 0
-  for (const { list, page_id, element } of rows) {
-    const order = orders.get(page_id)
-    if (!order || list === 'order') continue
-    count++
-    if (count > max || element === null) order.isCut = true
-    else order[list].push(LISTS[list].decode(element) as never)
+  const listed = prepare((p: P) => {
+    const { ids, order } = pageOf(p)
+    const lists = names.map((name) => {
+      const elements = sql`SELECT * FROM ${LIST_SOURCES[name]} LIMIT ${sql.raw(String(ELEMENTS_MAX + 1))}`
+      return sql`, (SELECT json_group_array(${LISTS[name].row}) FROM (${elements}) AS ${sql.raw(name)}) AS ${sql.raw(name)}`
+    })
+    const rows = sql`SELECT ${orderOf(p)} ${sql.join(lists)} FROM (${ids}) AS ids ${joined(p)}`
+    const columns = { page_id: sql`page_id`, sort_value: sql`sort_value`, element: sql`element` }
+    return orm
+      .select(
+        aliased({ ...columns, ...Object.fromEntries(names.map((name) => [name, limited(name, order !== undefined)])) }),
+      )
+      .from(names.length === 0 ? sql`(${rows})` : withSizes(rows, names))
+      .orderBy(...(order ? [order] : []))
+  })
+  const whole = prepare((p: P) => {
+    const { ids, order } = pageOf(p)
+    const lists = names.map((name) => {
+      return sql`SELECT ${sql.raw(`'${name}'`)}, page_id, NULL, ${LISTS[name].row}
+        FROM page ${joined(p)} CROSS JOIN ${LIST_SOURCES[name]}`
+    })
+    const rows = sql`(WITH page AS MATERIALIZED (SELECT * FROM (${ids}))
+      ${sql.join([sql`SELECT 'order' AS list, ${orderOf(p)} FROM page ${joined(p)}`, ...lists], sql` UNION ALL `)})`
+    const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, element: sql`element` }
+    return orm
+      .select(aliased(columns))
+      .from(rows)
+      .orderBy(...(order ? [order] : []))
+  })
+  return {
+    listed: (values: Parameters<typeof listed>[0]) => mapRows(listed(values), decodeListed),
+    whole: (values: Parameters<typeof whole>[0]) => mapRows(whole(values), decodeWhole),
   }
-  for (const order of orders.values()) sortLists(order)
-  return [...orders.values()]
 }
 
-/** Orders lines by position, and the elements of the other lists by id. */
-export function sortLists({ invoice_items, payments, artworks }: Lists): void {
-  for (const list of [invoice_items, payments, artworks]) list.sort((a, b) => a.id - b.id)
-  invoice_items.sort((a, b) => a.position - b.position)
+const aliased = (columns: Record<string, SQL>) =>
+  Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.as(name)]))
+
+/** A list of a row; null where the row is too large, or of several rows from the one on with which the lists are. */
+function limited(name: ListName, isOfSeveral: boolean): SQL {
+  const column = sql.raw(name)
+  const sum = sql`sum(length(${column})) OVER (ROWS UNBOUNDED PRECEDING)`
+  return sql`iif(fits ${isOfSeveral ? sql`AND ${sum} <= ${sql.raw(String(CHARACTERS_MAX))}` : sql``}, ${column}, NULL)`
+}
+
+/** With limits SQLite computes each list once, not wherever it is used. */
+const withSizes = (rows: SQL, names: readonly ListName[]) =>
+  sql`(SELECT *, ${sql.raw(names.map((name) => `octet_length(${name})`).join(' + '))}
+    <= ${sql.raw(String(LISTS_OF_ROW_MAX_BYTES))} AS fits FROM (${rows} LIMIT -1) LIMIT -1)`
+
+type Row = { page_id: number; sort_value: string | number; element: string }
+
+function decodeListed(rows: (Row & Partial<Record<ListName, string | null>>)[]): ListedRow[] {
+  let elements = 0
+  return rows.map(({ element, sort_value, ...row }) => {
+    const lists: ListsJson = {}
+    for (const name of LIST_NAMES) {
+      lists[name] = row[name] ? JSON.parse(row[name]) : null
+      elements += lists[name]?.length ?? 0
+    }
+    const isCut = elements > ELEMENTS_MAX || LIST_NAMES.some((name) => row[name] === null)
+    return { ...decodeOrder(JSON.parse(element), lists), sortValue: sort_value, isCut }
+  })
+}
+
+function decodeWhole(rows: (Row & { list: 'order' | ListName })[]): ListedRow[] {
+  const elements = Map.groupBy(rows, ({ list, page_id }) => `${list}/${page_id}`)
+  return rows.flatMap(({ list, page_id, sort_value, element }) => {
+    if (list !== 'order') return []
+    const listOf = (name: ListName) => elements.get(`${name}/${page_id}`)?.map((row) => JSON.parse(row.element))
+    const lists = { invoice_items: listOf('invoice_items'), payments: listOf('payments'), artworks: listOf('artworks') }
+    return [{ ...decodeOrder(JSON.parse(element), lists), sortValue: sort_value, isCut: false }]
+  })
 }

@@ -1,26 +1,18 @@
 import { isoTimeOrNull, type ResponseBody, withIsoTimes } from '../../kernel/api/contract.ts'
 import type { artworkColumns, itemColumns, paymentColumns, RowOf } from '../../kernel/db/columns.ts'
-import type { AccountingRow } from '../../kernel/db/outbox.ts'
 import type { listOrders, readOrder } from './contract.ts'
-import { type ListedRow, sortLists } from './parts-sql.ts'
-import { type ChangedRow, LISTS, type Lists, type OrderRow } from './queries.ts'
-import type { Expansion } from './shapes.ts'
-import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
+import type { OrderRow } from './parts-sql.ts'
+import { EXPANSIONS, type Expansion } from './shapes.ts'
+import { computeTotals, fromCents, lineTotal } from './totals.ts'
 
 type Order = ResponseBody<typeof readOrder>
+type Listed = ResponseBody<typeof listOrders>['data'][number]
 
-type Invoiced = Pick<OrderRow, 'invoice' | 'tax'> & { lines: readonly Line[]; paymentsCents: readonly number[] }
-
-function presentInvoice(invoiced: Invoiced) {
-  const totals = presentTotals(invoiced)
-  if (!invoiced.invoice || !totals) return null
-  const { discount_hundredths, ...columns } = invoiced.invoice
-  return { ...columns, discount_amount: fromCents(discount_hundredths), ...totals }
-}
-
-function presentTotals({ invoice, tax, lines, paymentsCents }: Invoiced) {
+function presentTotals({ invoice, tax, invoice_items: items, payments, ...columns }: OrderRow) {
   if (!invoice) return null
-  const totals = computeTotals(lines, { ...invoice, taxRate: tax?.rate ?? null }, paymentsCents)
+  const lines = items.length > 0 ? items : columns.lines
+  const paid = payments.length > 0 ? payments.map(({ amount_cents }) => amount_cents) : columns.paymentsCents
+  const totals = computeTotals(lines, { ...invoice, taxRate: tax?.rate ?? null }, paid)
   return {
     subtotal: fromCents(totals.subtotal),
     discount_total: fromCents(totals.discount),
@@ -29,6 +21,13 @@ function presentTotals({ invoice, tax, lines, paymentsCents }: Invoiced) {
     amount_paid: fromCents(totals.paid),
     balance_due: fromCents(totals.balance),
   }
+}
+
+function presentInvoice(order: OrderRow) {
+  const totals = presentTotals(order)
+  if (!order.invoice || !totals) return null
+  const { discount_hundredths, ...columns } = order.invoice
+  return { ...columns, discount_amount: fromCents(discount_hundredths), ...totals }
 }
 
 export function presentItem({ unit_price_cents, ...item }: RowOf<typeof itemColumns>) {
@@ -44,62 +43,52 @@ function presentArtwork({ placements, colors, ...artwork }: RowOf<typeof artwork
   return { ...artwork, placements: JSON.parse(placements), colors: JSON.parse(colors) }
 }
 
-/** The response of create and read; undefined when the rows are of no order. */
-export function presentOrder(rows: OrderRow[]): Order | undefined {
-  const order = rows.find(({ list }) => list === null)
-  if (!order) return undefined
-  const lists: Lists = { invoice_items: [], payments: [], artworks: [] }
-  for (const { list, element } of rows) if (list) lists[list].push(LISTS[list].decode(element) as never)
-  sortLists(lists)
-  const { invoice_items: items, payments, artworks } = lists
-  const paymentsCents = payments.map(({ amount_cents }) => amount_cents)
-  return {
-    project: withIsoTimes(order.project),
-    invoice: presentInvoice({ ...order, lines: items, paymentsCents }),
-    invoice_items: items.map(presentItem),
-    payments: payments.map(presentPayment),
-    client: withIsoTimes(order.client),
-    tax: order.tax,
-    order_status: order.order_status,
-    artworks: artworks.map(presentArtwork),
-    accounting: presentAccounting(order),
-  }
-}
-
-/** An order of a list, with what was asked for. */
-export function presentListed(
-  { row, lines, paymentsCents, ...parts }: ListedRow,
-  expand: readonly Expansion[] = [],
-): ResponseBody<typeof listOrders>['data'][number] {
-  const { invoice, tax, invoice_items: items, payments, client } = parts
-  const invoiced = {
-    invoice,
-    tax,
-    lines: items.length > 0 ? items : lines,
-    paymentsCents: payments.length > 0 ? payments.map(({ amount_cents }) => amount_cents) : paymentsCents,
-  }
-  const add = <T>(name: Expansion, present: () => T) => (expand.includes(name) ? { [name]: present() } : {})
-  return {
-    ...withIsoTimes(row),
-    ...add('totals', () => presentTotals(invoiced)),
-    ...add('client', () => client && withIsoTimes(client)),
-    ...add('invoice', () => presentInvoice(invoiced)),
-    ...add('invoice_items', () => items.map(presentItem)),
-    ...add('payments', () => payments.map(presentPayment)),
-    ...add('tax', () => tax),
-    ...add('order_status', () => parts.order_status),
-    ...add('artworks', () => parts.artworks.map(presentArtwork)),
-  }
-}
-
-/** The response of update and delete. */
-export function presentChange(row: ChangedRow) {
-  return { project: withIsoTimes(row.project), invoice: presentInvoice(row) }
-}
-
-function presentAccounting({ state, lastError, stopReason, syncedAt }: AccountingRow): Order['accounting'] {
+function presentAccounting({ accounting }: OrderRow): Order['accounting'] {
+  const { state, lastError, stopReason, syncedAt } = accounting ?? NOT_SYNCED
   const synced_at = isoTimeOrNull(syncedAt)
   if (state === null) return { status: synced_at ? 'synced' : 'not_synced', last_error: null, synced_at }
   if (state === 'parked' || state === 'dead') return { status: state, last_error: lastError, synced_at }
   return { status: 'pending', last_error: stopReason ?? lastError, synced_at }
+}
+
+const NOT_SYNCED = { state: null, lastError: null, stopReason: null, syncedAt: null }
+
+/** The parts of an order by their names. */
+const PARTS = {
+  totals: presentTotals,
+  client: ({ client }: OrderRow) => client && withIsoTimes(client),
+  invoice: presentInvoice,
+  invoice_items: (order: OrderRow) => order.invoice_items.map(presentItem),
+  payments: (order: OrderRow) => order.payments.map(presentPayment),
+  tax: ({ tax }: OrderRow) => tax,
+  order_status: ({ order_status }: OrderRow) => order_status,
+  artworks: (order: OrderRow) => order.artworks.map(presentArtwork),
+}
+
+/** The parts with these names, in the order of {@link EXPANSIONS}. */
+export function presentParts(order: OrderRow, names: readonly Expansion[]): Partial<Pick<Listed, Expansion>> {
+  const wanted = EXPANSIONS.filter((name) => names.includes(name))
+  return Object.fromEntries(wanted.map((name) => [name, PARTS[name](order)]))
+}
+
+/** An order of a list, with what was asked for. */
+export function presentListed(order: OrderRow, expand: readonly Expansion[] = []): Listed {
+  return { ...withIsoTimes(order.row), ...presentParts(order, expand) }
+}
+
+/** The full order; undefined without a client, which every order has. */
+export function presentOrder(order: OrderRow): Order | undefined {
+  const { row, client, tax, order_status } = order
+  if (!client) return undefined
+  return {
+    project: withIsoTimes(row),
+    invoice: presentInvoice(order),
+    invoice_items: PARTS.invoice_items(order),
+    payments: PARTS.payments(order),
+    client: withIsoTimes(client),
+    tax,
+    order_status,
+    artworks: PARTS.artworks(order),
+    accounting: presentAccounting(order),
+  }
 }

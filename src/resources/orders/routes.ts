@@ -2,12 +2,11 @@ import { route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
 import { invalid, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
-import { findPayments } from './invoice-queries.ts'
 import { listOrders } from './list-queries.ts'
 import { operations, replyWhole } from './operations.ts'
 import { ELEMENTS_MAX } from './parts-sql.ts'
 import { presentListed, presentPayment } from './present.ts'
-import { findOrder, findStatuses, findTaxes } from './queries.ts'
+import { findOrder, findPayments, findStatuses, findTaxes } from './queries.ts'
 
 /** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */
 const TOO_MANY = `gives orders with more than ${ELEMENTS_MAX} elements in their lists: send less, or follow \`next_cursor\` without \`page\``
@@ -17,7 +16,7 @@ export const routes = [
     const { start, pagination } = openPage(contract.listOrders, query, context, extras)
     const page = await listOrders(context, query, start)
     if (page.isCut && query.page !== undefined) throw invalid([{ path: 'per_page', message: TOO_MANY }])
-    return { data: page.rows.map((row) => presentListed(row, query.expand)), pagination: pagination(page) }
+    return { data: page.rows.map((order) => presentListed(order, query.expand)), pagination: pagination(page) }
   }),
   route(contract.readOrder, async ({ params, query }, context, extras) => {
     const { body, version } = replyWhole(await findOrder(context, params.id, query.deleted === 'include'))

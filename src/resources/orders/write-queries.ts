@@ -1,30 +1,29 @@
-import { sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
+import { isoDate } from '../../kernel/api/contract.ts'
+import type { Actor } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
-import { assignments } from '../../kernel/db/columns.ts'
-import { failWhen, isOtherVersion } from '../../kernel/db/guards.ts'
-import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
-import { accountingEvent } from '../../kernel/db/outbox.ts'
+import { externalGuardsOf, failWhen, isOtherVersion } from '../../kernel/db/guards.ts'
+import { type KeyName, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { invoices, orders } from '../../kernel/db/schema.ts'
 import { invalid, unusable } from '../../kernel/http/errors.ts'
 import { versionsOf } from '../../kernel/http/etag.ts'
-import type { OrderFields } from './contract.ts'
-import type { NewItem } from './element-contract.ts'
 import {
-  byId,
-  decodeLists,
-  type ListJson,
-  lineStatements,
-  linesJson,
-  storedLines,
-  unknownLines,
-} from './elements-sql.ts'
-import { type ChangedRow, changedJson, decodeChange, type Lists } from './queries.ts'
+  type Change,
+  type Changed,
+  changedJson,
+  decodeChanged,
+  invoiceValues,
+  recorded,
+  statementsOf,
+} from './change-sql.ts'
+import type { NewOrder, OrderFields, WholeOrder } from './contract.ts'
+import type { NewItem } from './element-contract.ts'
+import type { OrderRow } from './parts-sql.ts'
+import { FULL } from './queries.ts'
 import {
   allOf,
-  assertPassed,
-  type Column,
+  byId,
   columnValues,
   discountCheck,
   isAnyOrder,
@@ -32,43 +31,132 @@ import {
   isItsInvoice,
   isLive,
   isOrder,
+  linesByOrder,
   NEXT_VERSION,
-  outcomesOf,
   referenceChecks,
+  unknownLines,
 } from './write-sql.ts'
 
-type Update = Placeholders<Actor | 'orderId' | 'operation' | 'action', Column | KeyName | 'items'>
-
-const update = prepareNamed((p: Update) => {
-  // Whether the order is deleted matters only to a change that does not say whether it is to be.
-  const isDeleted = p.deleted !== undefined
-  const isOne = isDeleted ? isAnyOrder(p) : isOrder(p)
-  const isInvoiceOfIt = isDeleted ? isItsInvoice(p) : isInvoice(p)
-  const checks = { ...referenceChecks(p), ...discountCheck(p, isInvoiceOfIt) }
-  const owner = { companyId: p.companyId, invoice: sql`(SELECT id FROM invoices WHERE ${isInvoiceOfIt})` }
-  const unknown = p.items && unknownLines(p.items, owner)
-  const takesLines = unknown ? sql`EXISTS ${owner.invoice} AND NOT EXISTS (${unknown})` : sql`1`
-  const isAllowed = sql`${allOf(checks)} AND EXISTS (SELECT 1 FROM orders WHERE ${isOne}) AND ${takesLines}`
-  const values = { ...p, updated_at: p.now, version: NEXT_VERSION }
-  const changed = changedJson(p, { outcomes: outcomesOf(checks), isDeleted })
-  const lists = unknown
-    ? sql`json(${storedLines(owner)}), json((SELECT json_group_array(key) FROM (${unknown})))`
-    : sql`NULL`
-  return {
-    invoice: orm
-      .update(invoices)
-      .set(assignments(invoices, { ...p, updated_at: p.now }))
-      .where(sql`${isInvoiceOfIt} AND ${isAllowed}`),
-    ...(p.items && lineStatements(owner, byId(p.items), isAllowed)),
-    order: orm.update(orders).set(assignments(orders, values)).where(sql`${isOne} AND ${isAllowed}`),
-    event: accountingEvent(p, p.operation, sql`${p.orderId}`, isAllowed),
-    audit: auditEntry(p, sql`${p.action}`, sql`${p.orderId}`, isAllowed),
-    result: resultStatement(p, sql`json_array(json((${changed})), ${lists})`),
-  }
+const creation = prepareNamed((p: Change) => {
+  const ofCompany = (counter: SQL) => sql`(SELECT ${counter} FROM companies WHERE id = ${p.companyId})`
+  const checks = referenceChecks(p)
+  const isAllowed = allOf(checks)
+  return statementsOf(p, {
+    which: { companyId: p.companyId, orderId: ofCompany(sql`last_order_id`) },
+    invoice: ofCompany(sql`last_invoice_id`),
+    ...{ checks, isAllowed, condition: isAllowed, parts: FULL },
+    inserted: { external_id: p.external_id, order: isAllowed, invoice: isAllowed },
+    lines: p.items && byId(p.items),
+    operation: 'create',
+    action: 'order.create',
+  })
 })
 
-/** A changed order, with the lists that were sent. */
-export type Changed = ChangedRow & Partial<Pick<Lists, 'invoice_items' | 'payments'>>
+/**
+ * The creation of an order with its invoice and the lists that are sent. Every statement repeats the checks of what the
+ * order refers to: inside one transaction they all have the same outcome, so either everything is written or nothing.
+ * Reading its result throws an ApiError 400 that names each reference that is not the company's or is deleted.
+ */
+export function creationOf(context: RequestContext, body: NewOrder): Write<OrderRow | undefined> {
+  return {
+    statements: creation({ ...writerOf(context), ...columnValues(body), created_date: isoDate(context.now) }),
+    read: (result) => decodeChanged(result, true)?.order,
+  }
+}
+
+const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>) => {
+  const { companyId } = p
+  const isExternal = sql`company_id = ${companyId} AND external_id = ${p.externalId}`
+  const which = { companyId, orderId: sql`(SELECT id FROM orders WHERE ${isExternal})` }
+  const invoice = sql`(SELECT id FROM invoices WHERE ${isInvoice(which)})`
+  const checks = referenceChecks(p)
+  const isAllowed = allOf(checks)
+  const { created_date: _created, ...values } = { ...p, deleted: sql`0` }
+  return statementsOf(p, {
+    ...{ which, invoice, checks, isAllowed },
+    changed: {
+      isOrder: isExternal,
+      isInvoice: isItsInvoice(which),
+      order: values,
+      invoice: { ...invoiceValues(p), ...values },
+    },
+    inserted: {
+      external_id: p.externalId,
+      order: sql`${isAllowed} AND NOT EXISTS (SELECT 1 FROM orders WHERE ${isExternal})`,
+      // An order that was there has a higher version by then.
+      invoice: sql`${isAllowed} AND EXISTS (SELECT 1 FROM orders WHERE ${isExternal} AND version = 1)`,
+    },
+    lines: p.items && linesByOrder(p.items, { companyId, invoice }),
+    // The delivery creates what the accounting system does not have.
+    operation: 'update',
+    action: 'order.write',
+  })
+})
+
+const externalGuards = externalGuardsOf('orders')
+
+/** An order that is there, without an invoice for the lists that are sent. */
+const invoiceGuard = prepare((p: Placeholders<'companyId' | 'externalId'>) =>
+  failWhen(
+    sql`version IS NOT NULL`,
+    sql`orders`,
+    sql`company_id = ${p.companyId} AND external_id = ${p.externalId} AND NOT EXISTS (SELECT 1 FROM invoices
+      WHERE company_id = orders.company_id AND project_id = orders.id AND deleted <= orders.deleted)`,
+    'invoice_missing',
+  ),
+)
+
+/** The values of a new order's fields, as far as they are not the client's or the company's. */
+const INITIAL = {
+  description: null,
+  start_date: null,
+  deadline: null,
+  client_notes: null,
+  tax_id: null,
+  discount_amount: 0,
+  discount_amount_type: 'percentage',
+  discount_type: 'before_tax',
+} as const
+
+/**
+ * The creation of the order with this external id, or the replacement of all of its fields and of the lists that are
+ * sent. Its status stays unless another is sent. See {@link creationOf} for what reading its result throws.
+ */
+export function orderReplacementOf(
+  context: RequestContext,
+  externalId: string,
+  body: WholeOrder,
+): Write<Changed | undefined> {
+  const { companyId, now } = context
+  const guards = {
+    ...externalGuards(context, externalId),
+    ...((body.invoice_items || body.payments) && { invoiceGuard: invoiceGuard({ companyId, externalId }) }),
+  }
+  const values = { ...writerOf(context), ...columnValues({ ...INITIAL, ...body }), created_date: isoDate(now) }
+  return {
+    statements: { ...guards, ...replacement({ ...values, externalId }) },
+    // A repetition finds the elements that the first run has written.
+    isIdempotent: context.ifMatch === null && context.ifNoneMatch === null,
+    read: (result) => decodeChanged(result, true),
+  }
+}
+
+const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 'action'>) => {
+  // Whether the order is deleted matters only to a change that does not say whether it is to be.
+  const [isOne, isInvoiceOfIt] = p.deleted ? [isAnyOrder(p), isItsInvoice(p)] : [isOrder(p), isInvoice(p)]
+  const checks = { ...referenceChecks(p), ...discountCheck(p, isInvoiceOfIt) }
+  const invoice = sql`(SELECT id FROM invoices WHERE ${isInvoiceOfIt})`
+  const unknown = p.items && unknownLines(p.items, { companyId: p.companyId, invoice })
+  const takesLines = unknown ? sql`EXISTS ${invoice} AND NOT EXISTS (${unknown})` : sql`1`
+  return statementsOf(p, {
+    ...{ which: p, invoice, checks, operation: p.operation, action: p.action },
+    isAllowed: sql`${allOf(checks)} AND EXISTS (SELECT 1 FROM orders WHERE ${isOne}) AND ${takesLines}`,
+    changed: { isOrder: isOne, isInvoice: isInvoiceOfIt, order: p, invoice: p },
+    lines: p.items && byId(p.items),
+    unknown: unknown && sql`json((SELECT json_group_array(key) FROM (${unknown})))`,
+    condition: p.deleted && sql`1`,
+  })
+})
 
 /**
  * The change of an order: sets only the columns of the fields that are sent, so that concurrent updates of different
@@ -82,30 +170,19 @@ export function changeOf(
   body: OrderFields,
   { action = 'order.update', itemsName = 'invoice_items' } = {},
 ): Write<Changed | undefined> {
-  const { invoice_items: items, ...fields } = body
-  const columns = columnValues(fields)
   const about = body.deleted ? { operation: 'delete', action: 'order.delete' } : { operation: 'update', action }
-  const sent = { items: items && linesJson(items) }
-  const { invoice, ...others } = update({ ...writerOf(context), ...columns, ...sent, ...about, orderId })
-  const changesInvoice = Object.entries(columns).some(([name, value]) => value !== undefined && name in invoices)
   return guarded(context, orderId, {
-    statements: changesInvoice ? { invoice, ...others } : others,
+    statements: update({ ...writerOf(context), ...columnValues(body), ...about, orderId }),
     // Lines without an id get one.
-    isIdempotent: items === undefined,
+    isIdempotent: body.invoice_items === undefined,
     isDeletion: body.deleted === true && Object.keys(body).length === 1,
     read: (result) => {
-      const [change, lines, unknown]: [unknown[] | null, ListJson, number[]] = JSON.parse(result ?? '[null]')
-      if (!change) return undefined
-      const row = decodeChange(change)
-      assertPassed(row.outcomes)
-      if (items === undefined) return row
-      if (!row.invoice) throw unusable('invoice_missing')
-      if (unknown.length > 0) {
-        throw invalid(
-          unknown.map((key) => ({ path: `${itemsName}.${key}.id`, message: 'is not a line of this invoice' })),
-        )
-      }
-      return { ...row, ...decodeLists({ invoice_items: lines }) }
+      const changed = decodeChanged(result)
+      if (changed && body.invoice_items && !changed.order.invoice) throw unusable('invoice_missing')
+      if (!changed || changed.unknown.length === 0) return changed
+      throw invalid(
+        changed.unknown.map((key) => ({ path: `${itemsName}.${key}.id`, message: 'is not a line of this invoice' })),
+      )
     },
   })
 }
@@ -116,26 +193,31 @@ export function replacementOf(context: RequestContext, orderId: number, items: N
 }
 
 const deletion = prepareNamed((p: Placeholders<Actor | 'orderId', KeyName>) => {
-  const values = { updated_at: p.now, deleted: sql`1` }
-  const invoice = sql`${isInvoice(p)} AND ${isLive(p)}`
+  const values = { updated_at: sql`${p.now}`, deleted: true }
+  const { result, ...record } = recorded(p, {
+    ...{ operation: 'delete', action: 'order.delete', orderId: p.orderId, when: isLive(p) },
+    result: changedJson(p, { condition: sql`changes() > 0` }),
+  })
   return {
-    event: accountingEvent(p, 'delete', sql`${p.orderId}`, isLive(p)),
-    audit: auditEntry(p, 'order.delete', sql`${p.orderId}`, isLive(p)),
-    invoice: orm.update(invoices).set(assignments(invoices, values)).where(invoice),
+    ...record,
+    invoice: orm
+      .update(invoices)
+      .set(values)
+      .where(sql`${isInvoice(p)} AND ${isLive(p)}`),
     order: orm
       .update(orders)
-      .set(assignments(orders, { ...values, version: NEXT_VERSION }))
+      .set({ ...values, version: NEXT_VERSION })
       .where(isOrder(p)),
-    result: resultStatement(p, sql`${changedJson(p, { isDeleted: true })} AND changes() > 0`),
+    result,
   }
 })
 
 /** The deletion of an order. Its result is undefined when the order does not exist or is already deleted. */
-export function deletionOf(context: RequestContext, orderId: number): Write<ChangedRow | undefined> {
+export function deletionOf(context: RequestContext, orderId: number): Write<Changed | undefined> {
   return guarded(context, orderId, {
     statements: deletion({ ...writerOf(context), orderId }),
     isDeletion: true,
-    read: (result) => (result === null ? undefined : decodeChange(result)),
+    read: decodeChanged,
   })
 }
 

@@ -1,17 +1,20 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
-import type { Placeholders } from '../../kernel/db/client.ts'
-import { fold } from '../../kernel/db/search.ts'
+import { orm, type Placeholders } from '../../kernel/db/client.ts'
+import { assignments, insertRow } from '../../kernel/db/columns.ts'
+import { companies, invoiceItems, payments } from '../../kernel/db/schema.ts'
+import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 import type { OrderFields } from './contract.ts'
-import type { Outcomes } from './queries.ts'
+import type { NewPayment } from './element-contract.ts'
 import { toHundredths } from './totals.ts'
-
-export type Column = keyof ReturnType<typeof columnValues>
 
 /** The order, by its key. */
 export type Which = { companyId: Placeholder; orderId: Placeholder | SQL }
 
 export const isAnyOrder = (p: Which) => sql`company_id = ${p.companyId} AND id = ${p.orderId}`
+export const isOrder = (p: Which) => sql`${isAnyOrder(p)} AND deleted = 0`
+export const isLive = (p: Which) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
+export const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
 
 /** The order's invoice, which was deleted only with it. */
 export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId}
@@ -19,14 +22,23 @@ export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND pr
 
 export const NEXT_VERSION = sql`version + 1`
 
-type Nullable = { start_date?: string | null | undefined; deadline?: string | null | undefined } & Partial<
-  Record<'invoice_items' | 'payments', unknown>
->
+type Sent = Omit<OrderFields, 'start_date' | 'deadline'> & {
+  start_date?: string | null | undefined
+  deadline?: string | null | undefined
+  payments?: NewPayment[] | undefined
+}
 
-/** The values of the fields that are sent, by column, and whether an accounting event is requested. */
-export function columnValues(body: Omit<OrderFields, 'start_date' | 'deadline' | 'invoice_items'> & Nullable) {
-  const { status_id, discount_amount, accounting_sync_enabled, ...sent } = body
-  const { invoice_items: _items, payments: _payments, ...fields } = sent
+/**
+ * The values of the fields that are sent, by column, with the lists as JSON for {@link lineStatements} and
+ * {@link paymentStatements}, and whether an accounting event is requested.
+ */
+export function columnValues(body: Sent) {
+  const { status_id, discount_amount, accounting_sync_enabled, invoice_items, payments, ...fields } = body
+  const texts = lineSearchTexts(invoice_items ?? [])
+  const items = invoice_items?.map(({ unit_price, ...item }, index) => {
+    return { ...item, unit_price_cents: toHundredths(unit_price), search_text: texts[index] }
+  })
+  const paid = payments?.map(({ amount, ...payment }) => ({ ...payment, amount_cents: toHundredths(amount) }))
   return {
     ...fields,
     title_key: fields.title === undefined ? undefined : fold(fields.title),
@@ -35,15 +47,15 @@ export function columnValues(body: Omit<OrderFields, 'start_date' | 'deadline' |
     tax_id: fields.tax_id === 0 ? null : fields.tax_id,
     discount_hundredths: discount_amount === undefined ? undefined : toHundredths(discount_amount),
     requested: accounting_sync_enabled,
+    items: items && JSON.stringify(items),
+    payments: paid && JSON.stringify(paid),
   }
 }
 
-export const isOrder = (p: Which) => sql`company_id = ${p.companyId} AND id = ${p.orderId} AND deleted = 0`
-export const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
-export const isLive = (p: Which) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
+export type Column = keyof ReturnType<typeof columnValues>
 
 /** Conditions by the field that each is about. */
-type Checks = Record<string, SQL>
+export type Checks = Record<string, SQL>
 
 /** Each field that refers to another row of the company. */
 export function referenceChecks(p: Placeholders<'companyId', Column>): Checks {
@@ -74,6 +86,9 @@ export function outcomesOf(checks: Checks): SQL {
   return sql`json_object(${sql.join(members, sql`, `)})`
 }
 
+/** Whether each check holds (1 or 0), by the field that it is about. */
+export type Outcomes = Record<string, number>
+
 const MESSAGES: Record<string, string> = {
   client_id: 'must be a client of the company that is not deleted',
   status_id: 'must be an order status of the company: GET /order-statuses lists them',
@@ -87,4 +102,103 @@ export function assertPassed(outcomes: Outcomes): void {
   const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
   if (failed.length === 0) return
   throw invalid(failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is invalid' })))
+}
+
+/** The invoice whose lists are written: `invoice` selects its id. */
+interface Owner {
+  companyId: Placeholder
+  invoice: SQL
+}
+
+/** Columns from an element of a JSON list. */
+function sentColumns<const Name extends string>(names: readonly Name[]) {
+  const entries = names.map((name) => [name, sql`item.value ->> ${sql.raw(`'${name}'`)}`])
+  return Object.fromEntries(entries) as Record<Name, SQL>
+}
+
+const LINE = {
+  ...sentColumns(['title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier', 'style', 'color']),
+  ...sentColumns(['size', 'sku', 'search_text']),
+  position: sql`item.key + 1`,
+}
+const PAYMENT = sentColumns(['amount_cents', 'method', 'paid_at', 'note'])
+
+const isLineOf = ({ companyId, invoice }: Owner) => sql`invoice_items.company_id = ${companyId}
+  AND invoice_items.invoice_id = ${invoice} AND invoice_items.deleted = 0`
+const isPaymentOf = ({ companyId, invoice }: Owner) =>
+  sql`payments.company_id = ${companyId} AND payments.invoice_id = ${invoice}`
+
+/** Selects `key`, `value` and `id` of each element of a JSON list, which has the ids of those that stay. */
+export const byId = (json: Placeholder) => sql`SELECT key, value, value ->> 'id' AS id FROM json_each(${json})`
+
+/** {@link byId} of elements without ids: the stored elements stay in their order, the first for the first. */
+const inOrderOf = (json: Placeholder, stored: SQL) => sql`SELECT sent.key, sent.value, stored.id
+  FROM json_each(${json}) AS sent LEFT JOIN (${stored}) AS stored ON stored.number = sent.key + 1`
+export const linesByOrder = (json: Placeholder, owner: Owner) =>
+  inOrderOf(
+    json,
+    sql`SELECT id, row_number() OVER (ORDER BY position, id) AS number FROM invoice_items WHERE ${isLineOf(owner)}`,
+  )
+
+/** Selects the positions of lines whose id is not that of a line of the invoice. */
+export const unknownLines = (json: Placeholder, owner: Owner) => sql`SELECT item.key FROM (${byId(json)}) AS item
+  WHERE item.id IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM invoice_items WHERE ${isLineOf(owner)} AND invoice_items.id = item.id)`
+
+/** For elements that are stored and whose id is not sent. */
+const isLeft = (table: SQL, sent: SQL) => sql`${table}.id NOT IN (SELECT id FROM (${sent}) WHERE id IS NOT NULL)`
+
+/** For stored elements that are sent with other values. */
+function isOther(table: SQL, columns: Record<string, SQL>): SQL {
+  const stored = Object.keys(columns).map((name) => sql`${table}.${sql.raw(name)}`)
+  return sql`${table}.id = item.id
+    AND (${sql.join(stored, sql`, `)}) IS NOT (${sql.join(Object.values(columns), sql`, `)})`
+}
+
+/** With a limit the list is read once and indexed, not parsed again for each stored row. */
+const kept = (sent: SQL) => sql`(SELECT * FROM (${sent}) WHERE id IS NOT NULL LIMIT -1) AS item`
+
+const NUMBER = sql`row_number() OVER (ORDER BY item.key)`
+
+/** Replaces the lines of an invoice. Equal lines are not written. @param sent see {@link byId} */
+export function lineStatements(owner: Owner, sent: SQL, isAllowed: SQL) {
+  const [table, isOfInvoice] = [sql`invoice_items`, isLineOf(owner)]
+  const lastId = sql`(SELECT max(id) FROM invoice_items WHERE company_id = ${owner.companyId})`
+  return {
+    linesRemoved: orm
+      .update(invoiceItems)
+      .set({ deleted: sql`1` })
+      .where(sql`${isOfInvoice} AND ${isLeft(table, sent)} AND ${isAllowed}`),
+    linesChanged: orm
+      .update(invoiceItems)
+      .set(assignments(invoiceItems, LINE))
+      .from(kept(sent))
+      .where(sql`${isOfInvoice} AND ${isOther(table, LINE)} AND ${isAllowed}`),
+    linesAdded: insertRow(
+      invoiceItems,
+      { ...LINE, company_id: owner.companyId, id: sql`coalesce(${lastId}, 0) + ${NUMBER}`, invoice_id: owner.invoice },
+      sql`FROM (${sent}) AS item WHERE item.id IS NULL AND ${isAllowed}`,
+    ),
+  }
+}
+
+/** Replaces the payments of an invoice, the first by the first. Equal ones are not written. */
+export function paymentStatements(owner: Owner, json: Placeholder, isAllowed: SQL) {
+  const [table, isOfInvoice] = [sql`payments`, isPaymentOf(owner)]
+  const stored = sql`SELECT id, row_number() OVER (ORDER BY id) AS number FROM payments WHERE ${isOfInvoice}`
+  const sent = inOrderOf(json, stored)
+  return {
+    paymentsRemoved: orm.delete(payments).where(sql`${isOfInvoice} AND ${isLeft(table, sent)} AND ${isAllowed}`),
+    paymentsChanged: orm
+      .update(payments)
+      .set(assignments(payments, PAYMENT))
+      .from(kept(sent))
+      .where(sql`${isOfInvoice} AND ${isOther(table, PAYMENT)} AND ${isAllowed}`),
+    paymentsAdded: insertRow(
+      payments,
+      { ...PAYMENT, company_id: owner.companyId, id: sql`last_payment_id + ${NUMBER}`, invoice_id: owner.invoice },
+      sql`FROM ${companies} CROSS JOIN (${sent}) AS item
+        WHERE ${companies.id} = ${owner.companyId} AND item.id IS NULL AND ${isAllowed}`,
+    ),
+  }
 }

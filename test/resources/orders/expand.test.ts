@@ -134,6 +134,9 @@ describe('a list with more lines than a response may have', () => {
     expect(pages).toEqual([ids.slice(0, 2), ids.slice(2, 3), ids.slice(3, 5), ids.slice(5)])
     const { status, body } = await large.call('GET', '/orders?expand=invoice_items&page=1')
     expect([status, body.error.details.issues[0].path]).toEqual([400, 'per_page'])
+    const alone = await large.call('GET', '/orders?expand=invoice_items&sort=id&page=2&per_page=3')
+    expect([alone.status, alone.body.error?.details.issues[0].path]).toEqual([400, 'per_page'])
+    expect((await list(large, 'expand=invoice_items&sort=id&page=4&per_page=1')).data).toHaveLength(1)
     expect((await list(large, 'expand=totals&page=1')).data).toHaveLength(COUNTS.length)
 
     const seen: number[] = []
@@ -147,6 +150,25 @@ describe('a list with more lines than a response may have', () => {
       more = body.pagination.has_more
     }
     expect(seen).toEqual(COUNTS)
+  })
+})
+
+describe('an order whose lists are larger than a row of the database may be', () => {
+  it('is read in full, and alone in a list', async () => {
+    const one = await mintShop()
+    const { project: small } = await createOrder(one)
+    const { project, invoice } = await createOrder(one, { tax_id: one.taxId })
+    await addItem(one, invoice.id, { title: 'Line' })
+    await addArtwork(one, project.id)
+    for (let count = 0; count < 60; count++) await addPayment(one, invoice.id, { note: 'n'.repeat(40_000) })
+    const order = await whole(one, project.id)
+    expect([order.invoice_items, order.payments, order.artworks].map((list) => (list as unknown[]).length)).toEqual([
+      1, 60, 1,
+    ])
+    const { data, pagination } = await list(one, `expand=${EVERYTHING}`)
+    expect(data).toEqual([order])
+    const next = await list(one, `expand=${EVERYTHING}&cursor=${pagination.next_cursor}`)
+    expect(next.data).toEqual([await whole(one, small.id)])
   })
 })
 

@@ -1,0 +1,176 @@
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
+import { orm, type Placeholders } from '../../kernel/db/client.ts'
+import { assignments, insertRow } from '../../kernel/db/columns.ts'
+import { type KeyName, resultStatement } from '../../kernel/db/idempotency.ts'
+import { accountingEvent } from '../../kernel/db/outbox.ts'
+import { companies, invoices, orderStatuses, orders } from '../../kernel/db/schema.ts'
+import {
+  decodeOrder,
+  listJson,
+  type OrderJson,
+  type OrderRow,
+  orderJson,
+  type Part,
+  WITH_INVOICE,
+} from './parts-sql.ts'
+import {
+  assertPassed,
+  type Checks,
+  type Column,
+  lineStatements,
+  NEXT_VERSION,
+  type Outcomes,
+  outcomesOf,
+  paymentStatements,
+  type Which,
+} from './write-sql.ts'
+
+export type Change = Placeholders<Actor, Column | KeyName | 'created_date'>
+
+/** The end of every write of an order: its accounting event, its entry in the audit log, and its result. */
+export function recorded(
+  p: Placeholders<Actor, KeyName | 'requested'>,
+  { operation, action, entityId, orderId, when, result }: Recorded,
+) {
+  return {
+    event: accountingEvent(p, operation, sql`${orderId}`, when),
+    audit: auditEntry(p, sql`${action}`, entityId ?? sql`${orderId}`, when),
+    result: resultStatement(p, result),
+  }
+}
+
+interface Recorded {
+  operation: 'create' | 'update' | 'delete' | Placeholder
+  action: string | Placeholder
+  /** That of the order by default. */
+  entityId?: SQL
+  orderId: Placeholder | SQL
+  when: SQL
+  result: SQL
+}
+
+/** The lists that a write returns. */
+type SentList = 'invoice_items' | 'payments'
+
+const namesOf = (items: unknown, payments: unknown): SentList[] => [
+  ...(items ? ['invoice_items' as const] : []),
+  ...(payments ? ['payments' as const] : []),
+]
+
+/** The result of a write of an order as JSON for {@link decodeChanged}. Without `condition` the order must be live. */
+export function changedJson(
+  { companyId, orderId }: Which,
+  { checks = {}, parts = ['invoice'], sent = [], unknown = sql`NULL`, condition = sql`orders.deleted = 0` }: Shown = {},
+): SQL {
+  const list = (name: SentList) => (sent.includes(name) ? sql`json(${listJson(name)})` : sql`NULL`)
+  return sql`json_array(${outcomesOf(checks)}, json((
+    SELECT json_array(${orderJson(companyId, parts)}, ${list('invoice_items')}, ${list('payments')})
+    FROM orders ${WITH_INVOICE} WHERE orders.company_id = ${companyId} AND orders.id = ${orderId} AND ${condition})), ${unknown})`
+}
+
+interface Shown {
+  checks?: Checks
+  parts?: readonly Part[]
+  sent?: SentList[]
+  /** JSON of the positions of the lines whose id is none of the invoice's. */
+  unknown?: SQL | undefined
+  condition?: SQL | undefined
+}
+
+type ListOrNull = unknown[][] | null
+type FoundJson = [order: OrderJson, items: ListOrNull, payments: ListOrNull]
+export type ChangedJson = [Outcomes, FoundJson | null, unknown: number[] | null]
+
+/** A changed order, the lists that were sent, and the positions of lines that are none of the invoice's. */
+export interface Changed {
+  order: OrderRow
+  sent: SentList[]
+  unknown: number[]
+}
+
+/**
+ * Decodes {@link changedJson}; undefined where there is no order, whose checks mean nothing unless it `isNew`.
+ *
+ * @throws ApiError 400 naming each field whose check failed
+ */
+export function decodeChanged(result: string | ChangedJson | null, isNew = false): Changed | undefined {
+  const parsed: ChangedJson | null = typeof result === 'string' ? JSON.parse(result) : result
+  const [outcomes, found, unknown] = parsed ?? [{}, null, null]
+  if (found || isNew) assertPassed(outcomes)
+  if (!found) return undefined
+  const [order, invoice_items, payments] = found
+  const sent = namesOf(invoice_items, payments)
+  return { order: decodeOrder(order, { invoice_items, payments }), sent, unknown: unknown ?? [] }
+}
+
+/** A write of an order with the fields and lists that are sent. */
+interface Plan extends Pick<Recorded, 'operation' | 'action'>, Shown {
+  which: Which
+  /** Selects the id of its invoice. */
+  invoice: SQL
+  /** Nothing is written unless it holds, before and after each statement. */
+  isAllowed: SQL
+  /** The stored rows to change, and their values. */
+  changed?: { isOrder: SQL; isInvoice: SQL; order: Values; invoice: Values }
+  /** When to insert an order, and its invoice. */
+  inserted?: { external_id: Placeholder | undefined; order: SQL; invoice: SQL }
+  /** The lines, see {@link byId}. */
+  lines?: SQL | undefined
+}
+
+type Values = Record<string, Placeholder | SQL | undefined>
+
+export function statementsOf(p: Change, { which, invoice, isAllowed, changed, inserted, lines, ...plan }: Plan) {
+  const owner = { companyId: p.companyId, invoice }
+  const invoiceValues = assignments(invoices, changed?.invoice ?? {})
+  const lists = {
+    ...(lines && lineStatements(owner, lines, isAllowed)),
+    ...(p.payments && paymentStatements(owner, p.payments, isAllowed)),
+  }
+  const { linesAdded, paymentsAdded } = lists
+  const sent = namesOf(lines, p.payments)
+  return {
+    ...(Object.keys(invoiceValues).length > 0 &&
+      changed && {
+        changedInvoice: orm
+          .update(invoices)
+          .set({ ...invoiceValues, updated_at: sql`${p.now}` })
+          .where(sql`${changed.isInvoice} AND ${isAllowed}`),
+      }),
+    ...(changed && {
+      changedOrder: orm
+        .update(orders)
+        .set({ ...assignments(orders, changed.order), updated_at: sql`${p.now}`, version: NEXT_VERSION })
+        .where(sql`${changed.isOrder} AND ${isAllowed}`),
+    }),
+    ...(inserted && insertions(p, inserted)),
+    // A new invoice has no elements to remove or change.
+    ...(changed ? lists : { ...(linesAdded && { linesAdded }), ...(paymentsAdded && { paymentsAdded }) }),
+    ...recorded(p, { ...plan, orderId: which.orderId, when: isAllowed, result: changedJson(which, { ...plan, sent }) }),
+  }
+}
+
+/** The values of an invoice. Omitted fields come from the client; a client's reason belongs to the client's exemption. */
+export function invoiceValues(p: Change) {
+  const ofClient = (column: SQL) =>
+    sql`(SELECT ${column} FROM clients WHERE company_id = ${p.companyId} AND id = ${p.client_id})`
+  const reason = { tax_exempt_reason: ofClient(sql`tax_exempt_reason`) }
+  return { tax_exempt: ofClient(sql`tax_exempt`), ...(!p.tax_exempt && reason), ...p }
+}
+
+/** Inserts an order and its invoice, each when its condition holds. */
+function insertions(p: Change, { external_id, ...when }: NonNullable<Plan['inserted']>) {
+  const { companyId } = p
+  const fromCounters = (condition: SQL) => sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${condition}`
+  const number = sql`CAST(last_invoice_number + 1 AS TEXT)`
+  const values = { ...p, number_key: number, company_id: companyId, created_at: p.now, updated_at: p.now }
+  const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
+    WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
+  const order = { order_status_id: defaultStatus, ...values, external_id, id: sql`last_order_id + 1` }
+  const ids = { id: sql`last_invoice_id + 1`, project_id: sql`last_order_id` }
+  return {
+    order: insertRow(orders, order, fromCounters(when.order)),
+    invoice: insertRow(invoices, { ...invoiceValues(p), ...values, ...ids, number }, fromCounters(when.invoice)),
+  }
+}

@@ -1,0 +1,101 @@
+import { sql } from 'drizzle-orm'
+import type { RequestContext } from '../../kernel/api/context.ts'
+import type { Actor } from '../../kernel/db/audit.ts'
+import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
+import { assignments, insertRow, jsonRow, paymentColumns, type RowOf } from '../../kernel/db/columns.ts'
+import { type KeyName, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { companies, orders, payments } from '../../kernel/db/schema.ts'
+import { notFound, unusable } from '../../kernel/http/errors.ts'
+import { type ChangedJson, changedJson, decodeChanged, recorded } from './change-sql.ts'
+import type { NewPayment, PaymentFields } from './element-contract.ts'
+import type { OrderRow } from './parts-sql.ts'
+import { toHundredths } from './totals.ts'
+import { guarded } from './write-queries.ts'
+import { isInvoice, isLive, isOrder, NEXT_VERSION } from './write-sql.ts'
+
+type PaymentColumn = 'amount_cents' | 'method' | 'paid_at' | 'note'
+type Change = Placeholders<Actor | 'orderId', KeyName | PaymentColumn | 'paymentId'>
+
+const PAYMENT = jsonRow(paymentColumns)
+
+/** A change of a payment raises the version of the order. Without `paymentId` the payment is a new one. */
+const paymentWrite = (action: 'create' | 'update' | 'delete') =>
+  prepareNamed((p: Change) => {
+    const { companyId, orderId } = p
+    const invoice = sql`(SELECT id FROM invoices WHERE ${isInvoice(p)})`
+    const id = p.paymentId ?? sql`(SELECT last_payment_id FROM companies WHERE id = ${companyId})`
+    const isPayment = sql`company_id = ${companyId} AND invoice_id = ${invoice} AND id = ${id}`
+    const isOne = sql`${isPayment} AND ${isLive(p)}`
+    const when = p.paymentId
+      ? sql`${isLive(p)} AND EXISTS (SELECT 1 FROM payments WHERE ${isPayment})`
+      : sql`${isLive(p)} AND EXISTS ${invoice}`
+    const values = { ...p, company_id: companyId, id: sql`last_payment_id + 1`, invoice_id: invoice }
+    const ofCompany = sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${when}`
+    const payment = {
+      create: () => insertRow(payments, values, ofCompany),
+      update: () => orm.update(payments).set(assignments(payments, p)).where(isOne),
+      delete: () => orm.delete(payments).where(isOne),
+    }[action]()
+    const others = {
+      order: orm
+        .update(orders)
+        .set({ updated_at: sql`${p.now}`, version: NEXT_VERSION })
+        .where(sql`${isOrder(p)} AND ${when}`),
+      ...recorded(p, {
+        ...{ operation: 'update', action: `payment.${action}`, entityId: sql`${id}`, orderId, when },
+        result: sql`json_array(${changedJson(p)}, json((SELECT ${PAYMENT.row} FROM payments WHERE ${isPayment})))`,
+      }),
+    }
+    // The result of a deletion still has the payment.
+    return action === 'delete' ? { ...others, payment } : { payment, ...others }
+  })
+const [creation, change, deletion] = [paymentWrite('create'), paymentWrite('update'), paymentWrite('delete')]
+
+export type Paid = { order: OrderRow; payment: RowOf<typeof paymentColumns> }
+
+/** @throws ApiError 404 where the order or the payment does not exist, 409 where the order has no invoice */
+function decodePaid(result: string | null): Paid {
+  const [changed, payment]: [ChangedJson, unknown[] | null] = JSON.parse(result ?? '[null,null]')
+  const order = decodeChanged(changed)?.order
+  if (!order) throw notFound('Order')
+  if (!order.invoice) throw unusable('invoice_missing')
+  if (!payment) throw notFound('Payment')
+  return { order, payment: PAYMENT.decode(payment) }
+}
+
+/** A new payment on an order's invoice. Reading its result throws an ApiError: 404, or 409 without an invoice. */
+export function paymentOf(context: RequestContext, orderId: number, body: NewPayment): Write<Paid> {
+  const { amount, method = null, paid_at = null, note = null } = body
+  const values = { amount_cents: toHundredths(amount), method, paid_at, note }
+  return guarded(context, orderId, {
+    statements: creation({ ...writerOf(context), ...values, orderId }),
+    read: decodePaid,
+  })
+}
+
+/** The correction of a payment. Reading its result throws an ApiError 404. */
+export function paymentChangeOf(
+  context: RequestContext,
+  orderId: number,
+  paymentId: number,
+  { amount, ...fields }: PaymentFields,
+): Write<Paid> {
+  const amount_cents = amount === undefined ? undefined : toHundredths(amount)
+  return guarded(context, orderId, {
+    statements: change({ ...writerOf(context), ...fields, amount_cents, orderId, paymentId }),
+    isIdempotent: true,
+    read: decodePaid,
+  })
+}
+
+/** The removal of a payment from an order's invoice. Reading its result throws an ApiError 404. */
+export function paymentRemovalOf(context: RequestContext, orderId: number, paymentId: number): Write<Paid> {
+  return guarded(context, orderId, {
+    statements: deletion({ ...writerOf(context), orderId, paymentId }),
+    isDeletion: true,
+    read: (result) => {
+      const { order, payment } = decodePaid(result)
+      return { order: { ...order, paymentsCents: [...order.paymentsCents, -payment.amount_cents] }, payment }
+    },
+  })
+}
