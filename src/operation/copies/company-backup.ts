@@ -10,23 +10,16 @@ import {
   syncDirectory,
 } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/log.ts'
-import {
-  type BackupContext,
-  type BackupState,
-  beginBackup,
-  endBackup,
-  PartWriter,
-  removeOldBackups,
-  stepBackup,
-} from './back-up.ts'
+import { type BackupContext, type BackupState, beginBackup, endBackup, stepBackup } from './backup.ts'
 import { BackupError, type Part } from './format.ts'
 import { moveFor } from './move-company.ts'
 import type { MoveResult, RecoveryProgress, RestoreResult } from './protocol.ts'
-import { recordBackup } from './queries.ts'
+
 import { beginReconciliation, type Reconciliation, stepReconciliation } from './reconcile.ts'
 import { beginRestore, type RestoreContext, type RestoreState, stepRestore } from './restore.ts'
-import { listOverdue } from './restore-queries.ts'
+import { listOverdue, recordBackup } from './restore-queries.ts'
 import { saveSequences } from './sequences.ts'
+import { PartWriter, removeOldBackups } from './store.ts'
 
 /** A run starts no step after this time; the next run continues. */
 const RUN_MS = 20_000
