@@ -179,11 +179,9 @@ export async function closeSource(
   return rows.length > 0
 }
 
-export async function hasMoved({ companyId, db }: CompanyContext): Promise<boolean> {
-  const [rows] = await db.read([
-    statement("SELECT 1 AS one FROM company_guards WHERE company_id = ? AND state = 'moved'", companyId),
-  ])
-  return rows.length > 0
+/** Whether the company has left a database. */
+export async function hasMoved(context: CompanyContext): Promise<boolean> {
+  return (await readGuard(context))?.state === 'moved'
 }
 
 /** Writes the company's database into the directory, unless it is already there. @param context of the directory */

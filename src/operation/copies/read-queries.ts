@@ -12,7 +12,7 @@ import { CONTENT, DIRECTORY_TABLES, type TablePlan, UNITS } from './tables.ts'
 const PAGE_ROWS = 500
 const PAGE_BYTES = 1_000_000
 
-export type Key = Value[]
+export type Key = readonly Value[]
 
 /** Takes lines of one table. */
 export type Sink = (plan: TablePlan, lines: Line[]) => Promise<void> | void

@@ -16,12 +16,14 @@ import { type Row, SEQUENCES, type Sequences } from './format.ts'
 
 const REMOVED_ROWS = 2_000
 
+const sequenceColumns = Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]]))
+
 /** Lists the sequences of a database's companies: at most 1,024, the slots of its full-text tables. */
 export async function listSequences({ db }: CompanyContext): Promise<(Sequences & { id: number })[]> {
   const { id } = companies
   const [rows] = await db.read([
     orm
-      .select({ id, ...Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]])) })
+      .select({ id, ...sequenceColumns })
       .from(companies)
       .where(isHere)
       .orderBy(id),
@@ -125,10 +127,7 @@ export async function raiseSequences(
         replay_end: null,
       })
       .where(isOf),
-    orm
-      .select(Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]])))
-      .from(companies)
-      .where(isCompany),
+    orm.select(sequenceColumns).from(companies).where(isCompany),
     ...(company ? [orm.update(companies).set(settings(company)).where(isCompany)] : []),
     recountOf(companyId, Date.now()),
   ])
