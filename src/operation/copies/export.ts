@@ -76,12 +76,15 @@ function presenterOf(table: string, fields: readonly string[]): (row: Row) => Fi
   return (row) => Object.fromEntries(shown.map(({ field, name, show }) => [field, present(row, name, show)]))
 }
 
-const presenters = new Map([
-  ...Object.entries(elements).map(([table, { shape }]) => [table, presenterOf(table, Object.keys(shape))] as const),
-  ['email_threads', presenterOf('email_threads', THREAD_FIELDS)] as const,
-])
+const fields: Record<string, readonly string[]> = {
+  ...Object.fromEntries(Object.entries(elements).map(([table, { shape }]) => [table, Object.keys(shape)])),
+  email_threads: THREAD_FIELDS,
+}
+const presenters: Record<string, (row: Row) => Fields> = Object.fromEntries(
+  Object.entries(fields).map(([table, names]) => [table, presenterOf(table, names)]),
+)
 
-const present = (table: string, row: Row): Fields => presenters.get(table)?.(row) ?? {}
+const present = (table: string, row: Row): Fields => presenters[table]?.(row) ?? {}
 
 export const line = (type: string, data: object) => `${JSON.stringify({ type, data })}\n`
 

@@ -31,7 +31,7 @@ export function databaseOf({ db, directory = db }: CompanyContext, table: string
 }
 
 /** Selects the company's rows of a table. */
-export function ofCompany({ companyId }: CompanyContext, { where = '1' }: Pick<TablePlan, 'where'>): SQL {
+function ofCompany({ companyId }: CompanyContext, { where = '1' }: Pick<TablePlan, 'where'>): SQL {
   return sql`company_id = ${companyId} AND (${sql.raw(where)})`
 }
 
@@ -80,7 +80,7 @@ function ownerFields({ companyId }: CompanyContext, { owner }: TablePlan): Recor
  * @param where includes the company
  * @returns the lines, and the key after which the next page begins; null at the end
  */
-export async function readPage(
+async function readPage(
   context: CompanyContext,
   plan: TablePlan,
   after: Key | null,
@@ -119,16 +119,16 @@ export async function readPage(
 
 export const keyOf = ({ key }: Pick<TablePlan, 'key'>, row: Row): Key => key.map((name) => row[name] ?? null)
 
-export const idsOf = (lines: readonly Line[]) => lines.map(({ row: { id = null } }) => id)
-
 /** Copies a page of rows, then their parts. */
 export async function copyPage(context: CompanyContext, plan: TablePlan, after: Key | null, sink: Sink, where?: SQL) {
   const page = await readPage(context, plan, after, where)
-  if (page.lines.length > 0) await sink(plan, page.lines)
-  for (const part of page.lines.length > 0 ? plan.parts : []) {
+  if (page.lines.length === 0) return page
+  await sink(plan, page.lines)
+  const ids = page.lines.map(({ row: { id = null } }) => id)
+  for (const part of plan.parts) {
     // In the order of the index that finds an owner's parts: by the key, each page would walk the company's whole table.
     const ordered = { ...part, key: [...new Set([part.owner?.column ?? 'id', ...part.key])] }
-    const isPart = ofOwners(context, part, idsOf(page.lines))
+    const isPart = ofOwners(context, part, ids)
     await copyRows(context, ordered, isPart, (_, lines) => sink(part, lines))
   }
   return page

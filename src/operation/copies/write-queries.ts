@@ -111,7 +111,7 @@ export const COPY_CHANGES = 2 ** 52
  * Writes statements into a database where the company is `moved`. In any other state they fail, so a late one of an
  * interrupted move overwrites no newer row.
  */
-export async function writeMoved<T extends readonly Statement[]>(
+async function writeMoved<T extends readonly Statement[]>(
   { companyId, db }: CompanyContext,
   statements: readonly [...T],
 ) {
