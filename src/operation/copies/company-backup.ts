@@ -10,23 +10,15 @@ import {
   syncDirectory,
 } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/log.ts'
-import {
-  type BackupContext,
-  type BackupState,
-  beginBackup,
-  endBackup,
-  PartWriter,
-  removeOldBackups,
-  stepBackup,
-} from './back-up.ts'
+import { type BackupContext, type BackupState, beginBackup, endBackup, stepBackup } from './backup.ts'
 import { BackupError, type Part } from './format.ts'
 import { moveFor } from './move-company.ts'
 import type { MoveResult, RecoveryProgress, RestoreResult } from './protocol.ts'
-import { recordBackup } from './queries.ts'
-import { beginReconciliation, type Reconciliation, stepReconciliation } from './reconcile.ts'
+
+import { beginReconciliation, type Reconciliation, saveSequences, stepReconciliation } from './reconcile.ts'
 import { beginRestore, type RestoreContext, type RestoreState, stepRestore } from './restore.ts'
-import { listOverdue } from './restore-queries.ts'
-import { saveSequences } from './sequences.ts'
+import { listOverdue, recordBackup } from './restore-queries.ts'
+import { PartWriter, removeOldBackups } from './store.ts'
 
 /** A run starts no step after this time; the next run continues. */
 const RUN_MS = 20_000
@@ -38,6 +30,7 @@ const EVERY_MS = 24 * 3_600_000
 /** A value of the object's storage for each part of the backup under way: one list would outgrow a value. */
 const PART = 'part/'
 const partName = (index: number) => `${PART}${String(index).padStart(8, '0')}`
+const noop = () => undefined
 /** Companies started by one sweep: 1,440 a day, with at most 1,024 in each database. */
 const STARTED_AT_ONCE = 5
 
@@ -109,19 +102,15 @@ export class CompanyBackup extends CompanyObject {
         state = begun
       }
       if (state.untilMs !== untilMs) return { problem: 'restored_otherwise' }
+      kv.put('restore', state)
       for (;;) {
-        kv.put('restore', state)
-        const wasChecking = state.check !== null
-        const step = await stepRestore(context, state, Date.now())
-        state = step.state
+        const { state: next, progress } = await stepRestore(context, state, Date.now())
         // The company is suspended from the beginning, and gets the backup's own state at the end.
-        const isOpened = wasChecking && state.check === null
-        if (isOpened || step.progress.done) await syncDirectory(context)
-        if (step.progress.done) kv.delete('restore')
-        if (step.progress.done || Date.now() >= endMs) {
-          if (!step.progress.done) kv.put('restore', state)
-          return { ...step.progress, begun: stored === undefined }
-        }
+        if (progress.done || (state.check && !next.check)) await syncDirectory(context)
+        state = next
+        if (progress.done) kv.delete('restore')
+        else kv.put('restore', state)
+        if (progress.done || Date.now() >= endMs) return { ...progress, begun: stored === undefined }
       }
     } catch (error) {
       // Until the first change, another backup can be chosen.
@@ -164,10 +153,7 @@ export class CompanyBackup extends CompanyObject {
       return result
     }
     const result = run()
-    this.moving = result.then(
-      () => undefined,
-      () => undefined,
-    )
+    this.moving = result.then(noop, noop)
     return result
   }
 

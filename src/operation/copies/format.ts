@@ -21,30 +21,6 @@ export interface Line {
   of?: [id: Value, version: number]
 }
 
-/** Limits the text of one statement: D1 takes 2,000,000 bytes. A longer row is bound value by value. */
-export const STATEMENT_CHARACTERS = 400_000
-const STATEMENT_ROWS = 100
-
-export const lengthOf = (row: Row) =>
-  Object.values(row).reduce((sum: number, value) => sum + String(value).length + 5, 0)
-
-/** Splits rows, or what has a row, by statements. */
-export function chunksOf<T>(items: readonly T[], rowOf: (item: T) => Row): T[][] {
-  const chunks: T[][] = []
-  let characters = 0
-  for (const item of items) {
-    const length = lengthOf(rowOf(item))
-    characters += length
-    const last = chunks.at(-1)
-    if (last && characters <= STATEMENT_CHARACTERS && last.length < STATEMENT_ROWS) last.push(item)
-    else {
-      chunks.push([item])
-      characters = length
-    }
-  }
-  return chunks
-}
-
 const count = z.int().check(z.minimum(0))
 const counts = z.record(z.string(), count)
 const value = z.union([z.string(), z.number(), z.null()])

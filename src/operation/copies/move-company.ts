@@ -6,8 +6,8 @@ import { databaseMessage } from '../../kernel/db/failures.ts'
 import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, databaseNames, openCompany } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/log.ts'
+import { deleteMove, endGuard, findMove, hasMoved } from './guard-queries.ts'
 import { BEGINNING, type Move, MoveError, type MoveState, stepMove } from './move.ts'
-import { deleteMove, endGuard, findMove, hasMoved } from './ownership-queries.ts'
 import type { MoveProblem, MoveResult } from './protocol.ts'
 
 /**

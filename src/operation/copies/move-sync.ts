@@ -1,20 +1,11 @@
 import { hash } from 'node:crypto'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'
-import type { Line, Row, Value } from './format.ts'
-import {
-  type Copied,
-  findLastCopied,
-  isAmong,
-  type Key,
-  putRows,
-  readStamps,
-  removeKeys,
-  textOf,
-} from './move-queries.ts'
-import { readEnds } from './ownership-queries.ts'
-import { readChanged, readPages, readParts, readTable } from './queries.ts'
+import type { Line } from './format.ts'
+import { findLastCopied, readEnds } from './guard-queries.ts'
+import { copyPage, copyRows, isAmong, type Key, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'
 import { MOVED, type TablePlan } from './tables.ts'
+import { putLines, removeKeys, removeParts } from './write-queries.ts'
 
 /** The databases differ, and not only by a concurrent write. */
 export class DifferenceError extends Error {
@@ -31,37 +22,29 @@ export interface Ends {
 export type Since = Record<string, number>
 
 /** Whether the feed names all changed rows, which are never deleted. */
-const isByFeed = (plan: TablePlan) => plan.feed !== undefined && plan.stamp === undefined
+const isByFeed = (plan: TablePlan) => plan.version !== undefined && plan.stamp === undefined
 
 /** Limits the tables read at once: each holds a page of both databases in memory. */
 const SIDE_BY_SIDE = 4
-const PAGE_ROWS = 500
+const KEYS_AT_ONCE = 500
 const ATTEMPTS = 5
 
 export const startFeeds = (sequence: number): Since =>
   Object.fromEntries(MOVED.filter(isByFeed).map(({ name }) => [name, sequence]))
 
 /** The table in the destination, whose ids may be its own. */
-const atDestination = (plan: TablePlan): TablePlan =>
-  plan.sourceId ? { ...plan, key: [plan.sourceId], without: ['id'] } : plan
+const atDestination = (plan: TablePlan): TablePlan => (plan.sourceId ? { ...plan, idColumn: plan.sourceId } : plan)
 
 /** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
-export async function copyPage({ from, to }: Ends, plan: TablePlan, after: Key | null) {
-  const { lines, next } = await readTable(from, plan, after)
-  const rows = lines.map(({ row }) => row)
-  await putRows(to, plan, rows)
-  let count = rows.length
-  for (const part of plan.feed?.parts ?? []) {
-    for await (const lines of readParts(from, plan, part, idsOf(rows))) {
-      const parts = lines.map(({ row }) => row)
-      await putRows(to, part, parts)
-      count += parts.length
-    }
+export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key | null) {
+  let count = 0
+  const sink: Sink = async (each, lines) => {
+    await putLines(to, atDestination(each), lines)
+    count += lines.length
   }
+  const { next } = await copyPage(from, plan, after, sink)
   return { count, next }
 }
-
-const idsOf = (rows: readonly Row[]) => rows.map(({ id = null }) => id)
 
 /** The differences of one page: keys of rows to copy, and of rows that the source no longer has. */
 interface Differences {
@@ -80,7 +63,7 @@ interface Differences {
 export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number): Promise<Differences> {
   if (since !== undefined && isByFeed(plan)) {
     const { ids, last, next } = await readChanged(ends.from, plan, Number(after?.[0] ?? since), Number.MAX_SAFE_INTEGER)
-    const copied = ids.map((id): Key => [Number(id)])
+    const copied = ids.map((id): Key => [id])
     return { copied, removed: [], next: next === null ? null : [next], sequence: last ?? since }
   }
   const page = await readStamps(ends.from, plan, { after })
@@ -103,42 +86,25 @@ export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, s
   return plan.isUpdate ? { copied: [...copied, ...removed], removed: [], next } : { copied, removed, next }
 }
 
-/** Copies rows with their parts, and removes parts that the source no longer has. */
+/** Copies rows, and their parts anew: the source may have fewer. */
 export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {
-  const { pageRows = PAGE_ROWS } = plan
+  const { pageRows = KEYS_AT_ONCE } = plan
   for (let at = 0; at < keys.length; at += pageRows) {
-    const ids: Value[] = []
-    for await (const rows of readKeys(from, plan, keys.slice(at, at + pageRows))) {
-      await putRows(to, plan, rows)
-      ids.push(...idsOf(rows))
-    }
-    const removed: [part: Copied, keys: Key[]][] = []
-    for (const part of plan.feed?.parts ?? []) {
-      const keyOf = (row: Row) => part.key.map((name) => row[name] ?? null)
-      const present = new Set<string>()
-      for await (const lines of readParts(from, plan, part, ids)) {
-        await putRows(
-          to,
-          part,
-          lines.map(({ row }) => row),
-        )
-        for (const { row } of lines) present.add(textOf(keyOf(row)))
-      }
-      const extra: Key[] = []
-      for await (const lines of readParts(to, plan, { ...part, columns: part.key }, ids)) {
-        extra.push(...lines.map(({ row }) => keyOf(row)).filter((key) => !present.has(textOf(key))))
-      }
-      removed.unshift([part, extra])
-    }
-    for (const [part, extra] of removed) await removeKeys(to, part, extra)
+    const page = keys.slice(at, at + pageRows)
+    await removeParts(
+      to,
+      plan,
+      page.map(([id = null]) => id),
+    )
+    await copyRows(from, ...amongAll(from, plan, page), (each, lines) => putLines(to, atDestination(each), lines))
   }
 }
 
-/** The rows with these keys, page by page. An update also reads rows that it no longer sets. */
-function readKeys(context: CompanyContext, plan: TablePlan, keys: readonly Key[]) {
+/** Selects rows by their keys. An update also reads rows that it no longer sets. */
+function amongAll(context: CompanyContext, plan: TablePlan, keys: readonly Key[]) {
   const { where, ...all } = plan
-  const which = plan.isUpdate ? all : plan
-  return readPages(context, { plan: which, where: isAmong(context, which, keys) })
+  const which: TablePlan = plan.isUpdate ? all : plan
+  return [which, isAmong(context, which, keys)] as const
 }
 
 export const removeFrom = ({ to }: Ends, plan: TablePlan, keys: readonly Key[]) =>
@@ -148,7 +114,7 @@ export const removeFrom = ({ to }: Ends, plan: TablePlan, keys: readonly Key[]) 
 export async function copyTail(ends: Ends, plan: TablePlan): Promise<number> {
   let copied = 0
   for (let after: Key | null = [await findLastCopied(ends.to, plan)]; after; ) {
-    const { count, next }: { count: number; next: Key | null } = await copyPage(ends, plan, after)
+    const { count, next }: { count: number; next: Key | null } = await copyTable(ends, plan, after)
     copied += count
     after = next
   }
@@ -208,52 +174,37 @@ export async function withParents<T>(ends: Ends, since: Since, table: number, wo
  * @returns the key after which the next page begins; null at the end
  * @throws DifferenceError
  */
-export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null): Promise<Key | null> {
-  if (!plan.stamp && !plan.feed) return null
-  const { lines, next } = await readTable(ends.from, plan, after)
-  const keyOf = ({ row }: Line) => plan.key.map((name) => row[name] ?? null)
-  const keys = new Map(lines.map((line) => [String(line.row.id), keyOf(line)]))
+export async function comparePage({ from, to }: Ends, plan: TablePlan, after: Key | null): Promise<Key | null> {
+  if (!plan.stamp && !plan.version) return null
+  const keys = new Map<string, Key>()
   const different = new Map<string, { name: string; key: Key }>()
   // The same row of both databases cancels itself out, in any order.
   const toggle = (line: Line) => {
-    const key = line.of ? keys.get(String(line.of[0])) : keyOf(line)
+    const key = line.of ? (keys.get(String(line.of[0])) ?? []) : keyOf(plan, line.row)
+    if (!line.of) keys.set(String(line.row.id), key)
     const text = `${line.name} ${hash('sha256', JSON.stringify(line.row))}`
-    if (!different.delete(text) && key) different.set(text, { name: line.name, key })
+    if (!different.delete(text)) different.set(text, { name: line.name, key })
   }
-  lines.forEach(toggle)
-  const ids = idsOf(lines.map(({ row }) => row))
-  const readAll = async (context: CompanyContext, isCopy: boolean) => {
-    if (isCopy) {
-      for await (const rows of readKeys(context, atDestination(plan), lines.map(keyOf))) {
-        for (const row of rows) toggle({ name: plan.name, row: withSourceId(plan, row) })
-      }
-    }
-    for (const part of plan.feed?.parts ?? []) {
-      for await (const parts of readParts(context, plan, part, ids)) parts.forEach(toggle)
-    }
-  }
-  await Promise.all([readAll(ends.from, false), readAll(ends.to, true)])
-  if (different.size > 0) await checkStamps(ends, plan, [...different.values()])
+  const sink: Sink = (_, lines) => lines.forEach(toggle)
+  const { lines, next } = await copyPage(from, plan, after, sink)
+  const copied = atDestination(plan)
+  const read = lines.map(({ row }) => keyOf(plan, row))
+  await copyRows(to, ...amongAll(to, copied, read), sink)
+  if (different.size > 0) await checkStamps({ from, to }, plan, [...different.values()])
   return next
 }
 
-function withSourceId({ sourceId }: TablePlan, row: Row): Row {
-  if (!sourceId) return row
-  const { [sourceId]: id = null, ...rest } = row
-  return { id, ...rest }
-}
-
 /** @throws DifferenceError if one of the rows has the same stamp in both databases */
-async function checkStamps(ends: Ends, plan: TablePlan, different: { name: string; key: Key }[]): Promise<void> {
-  const keys = [...new Map(different.map(({ key }) => [textOf(key), key])).values()]
+async function checkStamps({ from, to }: Ends, plan: TablePlan, different: { name: string; key: Key }[]) {
+  const keys = different.map(({ key }) => key)
   const of = async (context: CompanyContext, copied: TablePlan) => {
     const page = await readStamps(context, copied, { keys })
-    return new Map(page.keys.map((key, index) => [textOf(JSON.parse(key)), page.stamps[index]]))
+    return new Map(page.keys.map((key, index) => [JSON.stringify(JSON.parse(key)), page.stamps[index]]))
   }
-  const [before, after] = await Promise.all([of(ends.from, plan), of(ends.to, atDestination(plan))])
+  const [before, after] = await Promise.all([of(from, plan), of(to, atDestination(plan))])
   const wrong = different.find(({ key }) => {
-    const stamp = before.get(textOf(key))
-    return stamp !== undefined && stamp === after.get(textOf(key))
+    const stamp = before.get(JSON.stringify(key))
+    return stamp !== undefined && stamp === after.get(JSON.stringify(key))
   })
   if (wrong) throw new DifferenceError(`different rows in ${wrong.name}`)
 }

@@ -2,22 +2,6 @@ import type { Administrator } from '../../kernel/db/audit.ts'
 import type { Database } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log } from '../../kernel/http/log.ts'
-import type { Key } from './move-queries.ts'
-import {
-  catchUp,
-  compareEnds,
-  comparePage,
-  copyKeys,
-  copyPage,
-  copyTail,
-  DifferenceError,
-  findPage,
-  isOfReference,
-  removeFrom,
-  type Since,
-  startFeeds,
-  withParents,
-} from './move-sync.ts'
 import {
   closeDestination,
   closeSource,
@@ -28,14 +12,29 @@ import {
   prepareDestination,
   readGuard,
   removeOldChanges,
-  removeRows,
   saveMove,
   setGuard,
   setPlacement,
   setReadOnly,
-} from './ownership-queries.ts'
-import { readCompany } from './queries.ts'
+} from './guard-queries.ts'
+import {
+  catchUp,
+  compareEnds,
+  comparePage,
+  copyKeys,
+  copyTable,
+  copyTail,
+  DifferenceError,
+  findPage,
+  isOfReference,
+  removeFrom,
+  type Since,
+  startFeeds,
+  withParents,
+} from './move-sync.ts'
+import { type Key, readCompany } from './read-queries.ts'
 import { MOVED, type TablePlan } from './tables.ts'
+import { removeRows } from './write-queries.ts'
 
 /**
  * A move copies a company while it is written, compares both databases, and copies what has changed since in rounds.
@@ -193,7 +192,7 @@ async function readFeeds(from: CompanyContext): Promise<Since> {
 async function copy(move: Move, state: MoveState): Promise<MoveState> {
   const plan = MOVED[state.table]
   if (!plan) return next(state, 'compare')
-  const work = () => copyPage(move, plan, state.after)
+  const work = () => copyTable(move, plan, state.after)
   const { count, next: after } = await withParents(move, state.since, state.table, work)
   return { ...turn(state, after), rows: state.rows + count }
 }

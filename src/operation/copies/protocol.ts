@@ -1,49 +1,29 @@
+import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
+import type { moveCompany } from '../admin/databases/contract.ts'
+import type { restoreCompany } from '../admin/recovery/contract.ts'
+import type { Sequences } from './format.ts'
+
+/** The progress of a restore, and whether this call began it. */
+export type RestoreProgress = ResponseBody<typeof restoreCompany> & { begun: boolean }
 
 /** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
-export type AccountingCheck = 'none' | 'read' | 'failed'
-
-/** The progress of a restore. */
-export interface RestoreProgress {
-  done: boolean
-  begun: boolean
-  /** The start of the restored backup, which names it. */
-  backup: string
-  step: string
-  /** Rows read of the backups so far. */
-  rows: number
-  /** At the end: tables whose row count differs from the backup's end. */
-  differences: { table: string; expected: number; found: number }[]
-  accounting: AccountingCheck
-}
+export type AccountingCheck = RestoreProgress['accounting']
 
 /** The reasons that prevent a restore. */
 export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
 
 export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message?: string }
 
-/** The progress of one company's recovery. */
+/** The progress of one company's recovery, and its highest assigned ids. */
 export interface RecoveryProgress {
   done: boolean
-  /** Highest assigned ids, by column of `companies`. */
-  sequences: Record<
-    'last_client_id' | 'last_order_id' | 'last_invoice_id' | 'last_invoice_number' | 'last_payment_id' | 'last_change',
-    number
-  >
+  sequences: Sequences
   accounting: AccountingCheck
 }
 
 /** The progress of a company's move. */
-export interface MoveProgress {
-  done: boolean
-  source: string
-  destination: string
-  step: string
-  /** Rows copied, without concurrent writes. */
-  rows: number
-  /** Milliseconds in which writes were refused. */
-  frozen_ms: number
-}
+export type MoveProgress = ResponseBody<typeof moveCompany>
 
 /** The reasons that prevent a move. */
 export type MoveProblem =

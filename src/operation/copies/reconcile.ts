@@ -1,11 +1,11 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { log } from '../../kernel/http/log.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/objects.ts'
 import { type Row, SEQUENCES, type Sequences } from './format.ts'
 import type { AccountingCheck } from './protocol.ts'
-import { addUnknownObjects, endTokens, raiseSequences, removeChanges } from './restore-queries.ts'
-import { readKnownSequences } from './sequences.ts'
+import { addUnknownObjects, endTokens, listSequences, raiseSequences, removeChanges } from './restore-queries.ts'
 import { listBackups, readManifest } from './store.ts'
 
 /**
@@ -47,18 +47,13 @@ export interface ReconcileContext extends RevokedContext {
 }
 
 export function beginReconciliation(company: Row | null): Reconciliation {
-  const sequences = Object.fromEntries(SEQUENCES.map((name) => [name, Number(company?.[name] ?? 0)])) as Sequences
-  const left: Reconciliation['left'] = [
-    'known',
-    'files',
-    'mail',
-    'accounting',
-    ...(company ? ['tokens' as const] : []),
-    'feed',
-    'raise',
-  ]
-  return { left, sequences, cursor: null, accounting: 'none', company }
+  const tokens = company ? (['tokens'] as const) : []
+  const left: Reconciliation['left'] = ['known', 'files', 'mail', 'accounting', ...tokens, 'feed', 'raise']
+  return { left, sequences: sequencesOf(company ?? {}), cursor: null, accounting: 'none', company }
 }
+
+const sequencesOf = (company: Row) =>
+  Object.fromEntries(SEQUENCES.map((name) => [name, Number(company[name] ?? 0)])) as Sequences
 
 /** Does one step, which may be repeated. @returns the state after it; at the end nothing is `left` */
 export async function stepReconciliation(
@@ -67,29 +62,25 @@ export async function stepReconciliation(
   nowMs: number,
 ): Promise<Reconciliation> {
   const [phase, ...left] = state.left
+  /** Goes on with a listing's next page, or with the next step. */
+  const turn = (cursor: string | null) => ({ ...state, cursor, left: cursor === null ? left : state.left })
   switch (phase) {
     case 'known':
       return { ...state, left, sequences: highest(state.sequences, await findKnownSequences(context)) }
     case 'files': {
       const { last_order_id, cursor } = await findOrdersWithFiles(context, state.cursor)
-      const sequences = highest(state.sequences, { last_order_id })
-      return { ...state, sequences, cursor, left: cursor === null ? left : state.left }
+      return { ...turn(cursor), sequences: highest(state.sequences, { last_order_id }) }
     }
-    case 'mail': {
-      const cursor = await releaseUnknownMail(context, state.cursor, nowMs)
-      return { ...state, cursor, left: cursor === null ? left : state.left }
-    }
+    case 'mail':
+      return turn(await releaseUnknownMail(context, state.cursor, nowMs))
     case 'accounting': {
-      const { accounting, last_invoice_number } = await askAccounting(
-        context,
-        state.sequences.last_invoice_number + NUMBER_SPAN,
-      )
-      return { ...state, left, accounting, sequences: highest(state.sequences, { last_invoice_number }) }
+      const found = await context.findLastNumber(state.sequences.last_invoice_number + NUMBER_SPAN)
+      if (typeof found === 'string') return { ...state, left, accounting: found }
+      const sequences = highest(state.sequences, { last_invoice_number: found })
+      return { ...state, left, accounting: 'read', sequences }
     }
-    case 'tokens': {
-      const { cursor } = await revokeAgain(context, state.cursor, nowMs)
-      return { ...state, cursor, left: cursor === null ? left : state.left }
-    }
+    case 'tokens':
+      return turn((await revokeAgain(context, state.cursor, nowMs)).cursor)
     case 'feed':
       return (await removeChanges(context)) ? { ...state, left } : state
     case 'raise': {
@@ -110,8 +101,7 @@ export async function findKnownSequences({ companyId, bucket }: ReconcileContext
   const known = (await readKnownSequences(bucket))[companyId]
   const newest = (await listBackups({ bucket, companyId })).at(-1)
   const company = newest ? (await readManifest({ bucket, companyId }, newest)).company : {}
-  const ofBackup = Object.fromEntries(SEQUENCES.map((name) => [name, Number(company[name] ?? 0)])) as Sequences
-  return highest(ofBackup, known ?? {})
+  return highest(sequencesOf(company), known ?? {})
 }
 
 /** Finds the highest order with a file on one page of the listing, without the company's own storage. */
@@ -135,12 +125,6 @@ async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cu
   return page.truncated ? page.cursor : null
 }
 
-async function askAccounting({ findLastNumber }: ReconcileContext, ceiling: number) {
-  const found = await findLastNumber(ceiling)
-  if (typeof found === 'string') return { accounting: found, last_invoice_number: 0 }
-  return { accounting: 'read' as const, last_invoice_number: found }
-}
-
 /**
  * Revokes again the tokens that one page of the cache lists as ended in the last 90 days.
  *
@@ -157,4 +141,35 @@ export async function revokeAgain(context: RevokedContext, cursor: string | null
   const tokens = ends.map(([name, endedAt]) => [name.slice(REVOKED.length), Number(endedAt ?? 0)] as const)
   const revoked = tokens.length === 0 ? 0 : await endTokens(context, tokens, nowMs)
   return { revoked, cursor: page.list_complete ? null : page.cursor }
+}
+
+/** The object of the bucket with the highest assigned ids of every company, as of the last sweep. */
+const KEY = 'sequences.json'
+
+type KnownSequences = Record<number, Sequences>
+
+async function readKnownSequences(bucket: R2Bucket): Promise<KnownSequences> {
+  const read = async () => {
+    const object = await bucket.get(KEY)
+    return object ? await object.json<KnownSequences>() : {}
+  }
+  return withDeadline(read(), BUDGET_MS.storage)
+}
+
+/**
+ * Keeps the highest assigned ids outside of the database and never lowers them. A database with lower ids was reset:
+ * this is logged until `POST /admin/v1/recovery` raises them.
+ */
+export async function saveSequences(context: CompanyContext, bucket: R2Bucket): Promise<void> {
+  const [known, rows] = await Promise.all([readKnownSequences(bucket), listSequences(context)])
+  const behind: number[] = []
+  let isChanged = false
+  for (const { id, ...sequences } of rows) {
+    const before = known[id]
+    if (before && before.last_change > sequences.last_change) behind.push(id)
+    if (!before || SEQUENCES.some((name) => before[name] < sequences[name])) isChanged = true
+    known[id] = highest(sequences, before ?? {})
+  }
+  if (behind.length > 0) log('database_set_back', { companies: behind.length, company_id: behind[0] }, 'error')
+  if (isChanged) await withDeadline(bucket.put(KEY, JSON.stringify(known)), BUDGET_MS.storage)
 }

@@ -1,4 +1,4 @@
-import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
 import { orm } from '../../kernel/db/client.ts'
 import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
@@ -12,83 +12,18 @@ import {
   webhookDeliveries,
   webhookEndpoints,
 } from '../../kernel/db/schema.ts'
-import { named, tableOf } from '../../kernel/db/tables.ts'
-import { chunksOf, type Line, lengthOf, type Row, SEQUENCES, type Sequences, STATEMENT_CHARACTERS } from './format.ts'
-import { databaseOf } from './queries.ts'
-import type { Unit } from './tables.ts'
+import { type Row, SEQUENCES, type Sequences } from './format.ts'
 
 const REMOVED_ROWS = 2_000
 
-/**
- * Inserts missing rows, by any unique key; parts only if their owner has their version. It may be repeated, and a newer
- * row inserted before stays.
- */
-export async function insertLines(context: CompanyContext, unit: Unit, lines: readonly Line[]): Promise<void> {
-  const db = databaseOf(context, unit.plan.table)
-  for (const chunk of chunksOf(lines, ({ row }) => row)) await db.writeIdempotent([insertion(context, unit, chunk)])
-}
-
-function insertion({ companyId }: CompanyContext, { plan, part }: Unit, lines: readonly Line[]) {
-  const table = tableOf(part?.table ?? plan.table)
-  const columns = getTableColumns(table)
-  const [line] = lines
-  const isLarge = lines.length === 1 && lengthOf(line?.row ?? {}) > STATEMENT_CHARACTERS
-  // A value over the limit of a text is bound by itself.
-  const read = (name: string) => (isLarge ? sql`${line?.row[name] ?? null}` : sql.raw(`line.value ->> '$.row.${name}'`))
-  const values: Record<string, SQL | number> = 'company_id' in columns ? { company_id: companyId } : {}
-  for (const name of Object.keys(line?.row ?? {})) values[name] = read(name)
-
-  const conditions: SQL[] = [sql`true`]
-  const isElsewhere = (column: string, condition: SQL) =>
-    sql`EXISTS (SELECT 1 FROM ${table} AS other WHERE other.${named(column)} = ${read(column)} AND ${condition})`
-  const orNull = (column: string, isTaken: SQL) => {
-    values[column] = sql`CASE WHEN ${isTaken} THEN NULL ELSE ${read(column)} END`
-  }
-  if (plan.unique && !part) orNull(plan.unique, isElsewhere(plan.unique, sql`other.company_id = ${companyId}`))
-  if (plan.sharedId === 'kept') orNull('id', isElsewhere('id', sql`other.company_id <> ${companyId}`))
-  if (plan.sharedId === 'new') {
-    delete values.id
-    const same = ['action', 'at', 'request_id'].map((name) => sql`other.${named(name)} = ${read(name)}`)
-    const isSame = sql.join([sql`other.company_id = ${companyId}`, ...same], sql` AND `)
-    conditions.push(sql`NOT ${isElsewhere('entity_id', isSame)}`)
-  }
-  if (part) {
-    const [id, version] = isLarge
-      ? (line?.of ?? []).map((value) => sql`${value}`)
-      : [sql`line.value ->> '$.of[0]'`, sql`line.value ->> '$.of[1]'`]
-    conditions.push(sql`EXISTS (SELECT 1 FROM ${named(plan.table)} AS o WHERE o.company_id = ${companyId}
-      AND o.id = ${id} AND o.${named(plan.feed?.version ?? '')} = ${version})`)
-  }
-  const from = isLarge ? sql`` : sql`FROM json_each(${JSON.stringify(lines)}) AS line`
-  return insertRow(table, values, sql`${from} WHERE ${sql.join(conditions, sql` AND `)}`).onConflictDoNothing()
-}
-
-/** Updates columns of existing rows. */
-export async function updateLines(context: CompanyContext, name: string, lines: readonly Line[]): Promise<void> {
-  for (const chunk of chunksOf(lines, ({ row }) => row)) {
-    const rows = chunk.map(({ row }) => row)
-    await context.db.writeIdempotent([updateOf(context, name, rows)])
-  }
-}
-
-/** A statement that updates columns of existing rows, by their ids. */
-export function updateOf({ companyId }: CompanyContext, name: string, rows: readonly Row[]) {
-  const table = tableOf(name)
-  const columns = Object.keys(rows[0] ?? {}).filter((column) => column !== 'id')
-  const read = (name: string) => sql.raw(`e.value ->> '$.${name}'`)
-  return orm
-    .update(table)
-    .set(Object.fromEntries(columns.map((column) => [column, read(column)])))
-    .from(sql`json_each(${JSON.stringify(rows)}) AS e`)
-    .where(sql`${table}.company_id = ${companyId} AND ${table}.id = ${read('id')}`)
-}
+const sequenceColumns = Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]]))
 
 /** Lists the sequences of a database's companies: at most 1,024, the slots of its full-text tables. */
 export async function listSequences({ db }: CompanyContext): Promise<(Sequences & { id: number })[]> {
   const { id } = companies
   const [rows] = await db.read([
     orm
-      .select({ id, ...Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]])) })
+      .select({ id, ...sequenceColumns })
       .from(companies)
       .where(isHere)
       .orderBy(id),
@@ -108,6 +43,11 @@ export async function listOverdue({ db }: CompanyContext, beforeMs: number, limi
       .limit(limit),
   ])
   return rows.map((row) => row.id)
+}
+
+/** Records the time of a backup. */
+export async function recordBackup({ companyId, db }: CompanyContext, atMs: number): Promise<void> {
+  await db.writeIdempotent([orm.update(companies).set({ backed_up_at: atMs }).where(sql`id = ${companyId}`)])
 }
 
 /** Ends tokens, by their hashes, at a time or earlier; a past time revokes them. @returns how many were revoked */
@@ -187,10 +127,7 @@ export async function raiseSequences(
         replay_end: null,
       })
       .where(isOf),
-    orm
-      .select(Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]])))
-      .from(companies)
-      .where(isCompany),
+    orm.select(sequenceColumns).from(companies).where(isCompany),
     ...(company ? [orm.update(companies).set(settings(company)).where(isCompany)] : []),
     recountOf(companyId, Date.now()),
   ])

@@ -1,6 +1,6 @@
-import { BackupError, type BackupName, type Line, type Manifest, planRestore, type Row } from './format.ts'
+import { BackupError, type BackupName, type Manifest, planRestore, type Row } from './format.ts'
 import type { RestoreProblem, RestoreProgress } from './protocol.ts'
-import { countRows, isEmpty, readCompany } from './queries.ts'
+import { countRows, isEmpty, readCompany } from './read-queries.ts'
 import {
   beginReconciliation,
   findKnownSequences,
@@ -8,9 +8,10 @@ import {
   type Reconciliation,
   stepReconciliation,
 } from './reconcile.ts'
-import { insertLines, openForRestore, updateLines } from './restore-queries.ts'
+import { openForRestore } from './restore-queries.ts'
 import { listBackups, readManifest, readPart } from './store.ts'
-import { TABLES, UNITS, type Unit } from './tables.ts'
+import { type TablePlan, UNITS } from './tables.ts'
+import { insertLines } from './write-queries.ts'
 
 export interface RestoreContext extends ReconcileContext {
   manifests: Map<string, Manifest>
@@ -51,20 +52,8 @@ export async function beginRestore(context: RestoreContext, untilMs: number): Pr
   const { company, counts } = await manifestOf(context, newest)
   // The end of the restore reads them again: find a damaged manifest before anything changes.
   await findKnownSequences(context)
-  const check = { backup: 0, part: 0 }
-  return {
-    check,
-    untilMs,
-    chain,
-    company,
-    counts,
-    unit: 0,
-    backup: 0,
-    part: null,
-    reconciliation: null,
-    rows: 0,
-    differences: [],
-  }
+  const start = { check: { backup: 0, part: 0 }, unit: 0, backup: 0, part: null, rows: 0 }
+  return { ...start, untilMs, chain, company, counts, reconciliation: null, differences: [] }
 }
 
 /** Restores one part, or does one of the later steps. @returns the state after it, and the progress */
@@ -80,34 +69,25 @@ export async function stepRestore(context: RestoreContext, state: RestoreState, 
     return { state: next, progress: progressOf(next, unit.name) }
   }
   const differences = state.reconciliation ? state.differences : await findDifferences(context, state.counts)
-  const reconciliation = await stepReconciliation(
-    context,
-    state.reconciliation ?? beginReconciliation(state.company),
-    nowMs,
-  )
-  const next = { ...state, reconciliation, differences }
-  const [phase] = reconciliation.left
+  const begun = state.reconciliation ?? beginReconciliation(state.company)
+  const next = { ...state, differences, reconciliation: await stepReconciliation(context, begun, nowMs) }
+  const [phase] = next.reconciliation.left
   if (phase) return { state: next, progress: progressOf(next, phase) }
   return { state: next, progress: { ...progressOf(next, 'done'), done: true, differences } }
 }
 
 /** Finds tables whose row count differs from the backup's. */
 async function findDifferences(context: RestoreContext, counts: RestoreState['counts']) {
-  const found = await countRows(context, Object.keys(counts))
+  const found = await countRows(context)
   return Object.entries(counts).flatMap(([table, expected]) => {
-    const isLog = TABLES.some(({ name, rows }) => name === table && rows === 'appended')
+    const isLog = UNITS.some(({ name, rows }) => name === table && rows === 'appended')
     const { [table]: rows = 0 } = found
     // A log also has entries of the restore itself.
     return rows === expected || (isLog && rows > expected) ? [] : [{ table, expected, found: rows }]
   })
 }
 
-/**
- * Reads a part.
- *
- * @returns the position of the next.
- * @throws BackupError when it is missing or damaged
- */
+/** Reads a part. @returns the position of the next; null behind the last. @throws BackupError when it is missing or damaged */
 async function checkPart(
   context: RestoreContext,
   chain: readonly BackupName[],
@@ -121,47 +101,30 @@ async function checkPart(
   return { ...place, part: place.part + 1 }
 }
 
-function progressOf(state: RestoreState, step: string): RestoreProgress {
-  const backup = state.chain.at(-1)?.at ?? ''
-  return {
-    done: false,
-    begun: false,
-    backup,
-    step,
-    rows: state.rows,
-    differences: [],
-    accounting: state.reconciliation?.accounting ?? 'none',
-  }
+function progressOf({ chain, rows, reconciliation }: RestoreState, step: string): RestoreProgress {
+  const accounting = reconciliation?.accounting ?? 'none'
+  return { done: false, begun: false, backup: chain.at(-1)?.at ?? '', step, rows, differences: [], accounting }
 }
 
 /**
- * The backups of a unit in the order of restoring: inserted rows stay, so the newest version comes first. Logs are
- * written again, oldest first.
+ * Restores one part of a unit, or turns to the next backup or unit. Inserted rows stay, so the newest version comes
+ * first. Logs are written again, oldest first.
  */
-function backupsOf({ plan }: Unit, chain: readonly BackupName[]): BackupName[] {
-  if (plan.rows === 'all') return chain.slice(-1)
-  return plan.rows === 'appended' ? [...chain] : chain.toReversed()
-}
-
-async function restorePart(context: RestoreContext, state: RestoreState, unit: Unit): Promise<RestoreState> {
-  const backup = backupsOf(unit, state.chain)[state.backup]
+async function restorePart(context: RestoreContext, state: RestoreState, unit: TablePlan): Promise<RestoreState> {
+  const isForward = unit.rows === 'appended'
+  const chain = unit.rows === 'all' ? state.chain.slice(-1) : state.chain
+  const backup = (isForward ? chain : chain.toReversed())[state.backup]
   if (!backup) return { ...state, unit: state.unit + 1, backup: 0, part: null }
-  const manifest = await manifestOf(context, backup)
-  const isForward = unit.plan.rows === 'appended'
-  const indexes = manifest.parts.flatMap(({ rows }, index) => (rows[unit.name] ? [index] : []))
+  const { parts } = await manifestOf(context, backup)
   const { part: last } = state
-  const next = isForward
-    ? indexes.find((index) => last === null || index > last)
-    : indexes.findLast((index) => last === null || index < last)
-  const part = next === undefined ? undefined : manifest.parts[next]
+  const isNext = (index: number) => last === null || (isForward ? index > last : index < last)
+  const indexes = parts.flatMap(({ rows }, index) => (rows[unit.name] && isNext(index) ? [index] : []))
+  const next = indexes.at(isForward ? 0 : -1)
+  const part = next === undefined ? undefined : parts[next]
   if (next === undefined || !part) return { ...state, backup: state.backup + 1, part: null }
   const lines = (await readPart(context, part)).filter(({ name }) => name === unit.name)
-  await restoreLines(context, unit, isForward ? lines : lines.reverse())
+  await insertLines(context, unit, isForward ? lines : lines.reverse())
   return { ...state, part: next, rows: state.rows + lines.length }
-}
-
-function restoreLines(context: RestoreContext, unit: Unit, lines: readonly Line[]): Promise<void> {
-  return unit.plan.isUpdate ? updateLines(context, unit.plan.table, lines) : insertLines(context, unit, lines)
 }
 
 /** Reads a manifest once in a call. */

@@ -1,18 +1,4 @@
-/** A table whose rows belong to a row of another one, and are backed up with it. */
-export interface PartPlan {
-  table: string
-  /** Names a row among those of its owner's company. */
-  key: readonly string[]
-  /** The column that refers to the owner, or to the owner's row in the table `through`. */
-  owner: string
-  through?: 'invoices'
-  /** The condition on rows, in SQL; all by default. */
-  where?: string
-  /** All by default. */
-  columns?: readonly string[]
-}
-
-/** How the rows of one table are copied: by a backup and its restore, and by a move. */
+/** How the rows of one table are copied: by a backup and its restore, by a move, and by an export. */
 export interface TablePlan {
   /** The name in a part of a backup: the table's unless it is another view of it. */
   name: string
@@ -31,15 +17,21 @@ export interface TablePlan {
   without?: readonly string[]
   /** The copy updates existing rows. */
   isUpdate?: true
-  /** For `changed` tables: the type in the feed, the column raised by every change, and the parts of a row. */
-  feed?: { type: string; version: string; parts: readonly PartPlan[] }
+  /** For `changed` tables, whose rows the feed names: the column raised by every change. */
+  version?: string
+  /** Tables whose rows belong to a row of this one, and are copied with it. */
+  parts: readonly TablePlan[]
+  /** For a part: its owner's table and version, and the column that refers to it or to its row in `through`. */
+  owner?: { table: string; version: string; column: string; through?: 'invoices' }
   /**
    * SQL whose value differs after each change of a row, also of one that is not in the feed: a move finds changed rows
-   * by it. The feed's version, else all columns, by default.
+   * by it. The version, else all columns, by default.
    */
   stamp?: string
-  /** For tables whose rows get new ids in a move: the destination's column with the source's id. */
+  /** In a move rows get new ids: the destination has the source's in this column. */
   sourceId?: 'source_id'
+  /** The column that is read and written as `id`. */
+  idColumn?: string
   /**
    * For ids shared by all companies: `kept` restores them unless another company has one by now, `new` assigns others.
    */
@@ -48,12 +40,24 @@ export interface TablePlan {
   unique?: string
   /** Limits the rows of a page; 500 by default. Rows with many parts need fewer. */
   pageRows?: number
+  /** SQL for the bytes of a row's parts, where a page is limited by them too. */
+  partBytes?: string
 }
 
 /** Deliveries set these columns of a client, which does not count as its change. */
 const CUSTOMER = ['accounting_customer_id', 'accounting_customer_linked'] as const
 
-const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, rows: 'all' })
+const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, rows: 'all', parts: [] })
+
+const partOf = (owner: NonNullable<TablePlan['owner']>, table: string, where?: string): TablePlan => ({
+  ...whole(table, 'id'),
+  rows: 'changed',
+  owner,
+  ...(where && { where }),
+})
+
+const ofOrder = { table: 'orders', version: 'version', column: 'project_id' } as const
+const ofInvoice = { ...ofOrder, column: 'invoice_id', through: 'invoices' } as const
 
 /**
  * Tables of a backup in the order of restoring, referenced tables first. A backup reads them in reverse, so that
@@ -67,40 +71,25 @@ export const TABLES: readonly TablePlan[] = [
   whole('integrations', 'kind'),
   whole('order_statuses', 'id'),
   whole('taxes', 'id'),
+  { ...whole('clients', 'id'), rows: 'changed', without: CUSTOMER, unique: 'external_id', version: 'version' },
   {
-    name: 'clients',
-    table: 'clients',
-    key: ['id'],
-    rows: 'changed',
-    without: CUSTOMER,
-    unique: 'external_id',
-    feed: { type: 'clients', version: 'version', parts: [] },
-  },
-  {
+    ...whole('clients', 'id'),
     name: 'client_customers',
-    table: 'clients',
-    key: ['id'],
-    rows: 'all',
     where: 'accounting_customer_id IS NOT NULL OR accounting_customer_linked = 1',
     columns: ['id', ...CUSTOMER],
     isUpdate: true,
   },
   {
-    name: 'orders',
-    table: 'orders',
-    key: ['id'],
+    ...whole('orders', 'id'),
     rows: 'changed',
     unique: 'external_id',
-    feed: {
-      type: 'orders',
-      version: 'version',
-      parts: [
-        { table: 'invoices', key: ['id'], owner: 'project_id' },
-        { table: 'invoice_items', key: ['id'], owner: 'invoice_id', through: 'invoices' },
-        { table: 'payments', key: ['id'], owner: 'invoice_id', through: 'invoices' },
-        { table: 'artworks', key: ['id'], owner: 'project_id' },
-      ],
-    },
+    version: 'version',
+    parts: [
+      partOf(ofOrder, 'invoices'),
+      partOf(ofInvoice, 'invoice_items'),
+      partOf(ofInvoice, 'payments'),
+      partOf(ofOrder, 'artworks'),
+    ],
   },
   whole('accounting_connections'),
   whole('accounting_links', 'order_id'),
@@ -115,27 +104,31 @@ export const TABLES: readonly TablePlan[] = [
     sourceId: 'source_id',
   },
   {
-    name: 'email_threads',
-    table: 'email_threads',
-    key: ['legacy_thread_id', 'account_email'],
+    ...whole('email_threads', 'legacy_thread_id', 'account_email'),
     rows: 'changed',
     pageRows: 50,
     // The sweep moves content to an object without another revision.
     stamp: `json_array(revision, content_revision, content_used_at, content IS NULL, deleted, last_synced_at, updated_at)`,
-    feed: {
-      type: 'email_threads',
-      version: 'revision',
-      // Read after the row: content that moves to R2 meanwhile is in this part, if not in the row.
-      parts: [{ table: 'email_thread_objects', key: ['id'], owner: 'thread_id', where: 'thread_id IS NOT NULL' }],
-    },
+    version: 'revision',
+    // Read after the row: content that moves to R2 meanwhile is in this part, if not in the row.
+    parts: [
+      partOf(
+        { table: 'email_threads', version: 'revision', column: 'thread_id' },
+        'email_thread_objects',
+        'thread_id IS NOT NULL',
+      ),
+    ],
   },
   { ...whole('thread_contexts', 'thread_id'), stamp: 'json_array(version, updated_at)' },
   { ...whole('catalog_items', 'id'), stamp: 'version' },
   whole('webhook_endpoints', 'id'),
   whole('imports', 'hash'),
-  { name: 'audit_log', table: 'audit_log', key: ['id'], rows: 'appended' },
-  { name: 'admin_log', table: 'admin_log', key: ['id'], rows: 'appended', sharedId: 'new' },
+  { ...whole('audit_log', 'id'), rows: 'appended' },
+  { ...whole('admin_log', 'id'), rows: 'appended', sharedId: 'new' },
 ]
+
+/** Tables of a backup with those of parts, in the order of restoring. */
+export const UNITS: readonly TablePlan[] = TABLES.flatMap((plan) => [plan, ...plan.parts])
 
 /** Tables that are always in the directory. */
 export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'admin_log']
@@ -162,14 +155,13 @@ const ONLY_MOVED: readonly TablePlan[] = [
     ...whole('idempotency_keys', 'token_id', 'key', 'position'),
     stamp: 'json_array(created_at, fingerprint, text_bytes)',
   },
-  { name: 'changes', table: 'changes', key: ['sequence'], rows: 'appended' },
+  { ...whole('changes', 'sequence'), rows: 'appended' },
 ]
 
 /** Tables of a move, referenced tables first. */
 export const MOVED: readonly TablePlan[] = [
   ...TABLES.filter(({ table }) => !DIRECTORY_TABLES.includes(table)).map((plan) => {
-    const isPart = (part: PartPlan) => ONLY_MOVED.every(({ table }) => table !== part.table)
-    return plan.feed ? { ...plan, feed: { ...plan.feed, parts: plan.feed.parts.filter(isPart) } } : plan
+    return { ...plan, parts: plan.parts.filter((part) => ONLY_MOVED.every(({ table }) => table !== part.table)) }
   }),
   ...ONLY_MOVED,
 ]
@@ -186,8 +178,8 @@ export const NOT_MOVED = {
 } as const
 
 /** Tables from which a company's rows are removed, referring tables first, with what names a row. */
-export const REMOVED: readonly { table: string; key: readonly string[] }[] = [
-  ...MOVED.flatMap((plan) => (plan.isUpdate ? [] : [plan, ...(plan.feed?.parts ?? [])])).toReversed(),
+export const REMOVED: readonly Pick<TablePlan, 'table' | 'key'>[] = [
+  ...MOVED.flatMap((plan) => (plan.isUpdate ? [] : [plan, ...plan.parts])).toReversed(),
   { table: 'thread_context_links', key: ['entity', 'entity_id', 'thread_id'] },
 ]
 
@@ -210,16 +202,3 @@ export const CONTENT = [
   'thread_contexts',
   'catalog_items',
 ]
-
-/** A kind of line: a table, or the parts of another one's rows. */
-export interface Unit {
-  name: string
-  plan: TablePlan
-  part: PartPlan | null
-}
-
-/** Units in the order of restoring. */
-export const UNITS: readonly Unit[] = TABLES.flatMap((plan) => [
-  { name: plan.name, plan, part: null },
-  ...(plan.feed?.parts ?? []).map((part) => ({ name: part.table, plan, part })),
-])

@@ -1,15 +1,15 @@
-import { readCursor, writeCursor } from '../../../kernel/http/cursor.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
+import { type CursorPosition, readCursor, writeCursor } from '../../../kernel/http/cursor.ts'
 import { BUDGET_MS, bodyBudgetMs, withDeadline } from '../../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../../kernel/http/log.ts'
+import { exportPage, line, SECTIONS } from '../../copies/export.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
 import { cursorScope } from '../paging.ts'
 import * as contract from './contract.ts'
-import { line, type Place, readPage, SECTIONS } from './lines.ts'
-import { recordExport } from './queries.ts'
 
 /** Limits one response, since a Worker may make 1,000 queries and use 30 s of CPU. The next request continues. */
-const MAX_PAGES = 120
+const MAX_PAGES = 60
 const MAX_BYTES = 64_000_000
 
 const HEADERS = { 'Content-Type': 'application/x-ndjson', 'Cache-Control': 'private, no-store' }
@@ -20,7 +20,8 @@ export const routes = [
   adminRoute(contract.exportCompany, async ({ query: { cursor } }, context) => {
     const [section = 0, ...after] =
       cursor === undefined ? [] : readCursor(cursorScope(contract.exportCompany, context), cursor)
-    if (cursor === undefined) await recordExport(context)
+    const started = adminEntry(context, 'companies.export', context.companyId)
+    if (cursor === undefined) await context.directory.write([started])
     // A write to the runtime's own stream resolves when the caller has read the piece.
     const { readable, writable } = new IdentityTransformStream()
     context.waitUntil(send(context, writable.getWriter(), Number(section), after))
@@ -33,7 +34,7 @@ async function send(
   context: AdminContext,
   writer: WritableStreamDefaultWriter<Uint8Array>,
   firstSection: number,
-  firstPlace: Place,
+  firstPlace: CursorPosition,
 ): Promise<void> {
   const write = async (piece: string | Uint8Array) => {
     const bytes = typeof piece === 'string' ? encoder.encode(piece) : piece
@@ -43,10 +44,10 @@ async function send(
   try {
     let [section, after, bytes] = [firstSection, firstPlace, 0]
     for (let page = 0; page < MAX_PAGES && bytes < MAX_BYTES && section < SECTIONS.length; page++) {
-      const { last, pieces } = await readPage(context, SECTIONS[section] ?? 'company', after)
+      const { next, pieces } = await exportPage(context, context.env.FILES, SECTIONS[section] ?? 'company', after)
       for await (const piece of joined(pieces)) bytes += await write(piece)
-      if (last === null) section += 1
-      after = last ?? []
+      if (next === null) section += 1
+      after = next ?? []
     }
     const isComplete = section >= SECTIONS.length
     const next = isComplete

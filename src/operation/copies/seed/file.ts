@@ -247,6 +247,21 @@ const threadContext = z.strictObject({
   updated_at: field('When the context was last changed. By default the time of loading.', z.optional(instant)),
 })
 
+/** The schemas of a seed file's elements, by the table that has them. */
+export const elements = {
+  companies: company,
+  order_statuses: status,
+  taxes: tax,
+  clients: client,
+  orders: order,
+  invoices: invoice,
+  invoice_items: item,
+  payments: payment,
+  artworks: artwork,
+  catalog_items: catalogItem,
+  thread_contexts: threadContext,
+}
+
 /** A seed file: the data of one company. */
 export const seedFile = z.strictObject({
   $schema: field('The JSON Schema of this file, for editors. It is not loaded.', z.optional(z.string())),

@@ -11,7 +11,7 @@ import {
   selectDifferences,
   selectMovedInvoices,
 } from './queries.ts'
-import { deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
+import { COLUMN_OF, deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
 
 /** The context of a load: its company must be the file's. */
 export interface LoadContext extends CompanyContext {
@@ -56,23 +56,20 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
   const rows = deriveRows(file, company?.number ?? 1000, now)
   rows.integrations = await listIntegrationRows(context, connections, file.integrations)
 
-  const [references, conflicts, differences] = [
-    [...selectBadReferences(context, rows, known), ...selectMovedInvoices(context, rows)],
-    selectConflicts(context, rows),
-    selectDifferences(context, file, rows, now),
+  const [first, ...rest] = [
+    ...selectBadReferences(context, rows, known),
+    ...selectMovedInvoices(context, rows),
+    ...selectConflicts(context, rows),
+    ...selectDifferences(context, file, rows, now),
   ]
-  const [first, ...rest] = [...references, ...conflicts, ...differences]
-  const found: object[][] = first ? await db.read([first, ...rest]) : []
-  const issues = [
-    ...findDuplicates(rows),
-    ...found.flat().flatMap((row) => ('issue' in row ? [String(row.issue)] : [])),
-  ]
-  const violated = found.flat().flatMap((row) => ('constraint' in row ? [String(row.constraint)] : []))
+  const found: object[] = first ? (await db.read([first, ...rest])).flat() : []
+  const issues = [...findDuplicates(rows), ...found.flatMap((row) => ('issue' in row ? [String(row.issue)] : []))]
+  const violated = found.flatMap((row) => ('constraint' in row ? [String(row.constraint)] : []))
   const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], rows[name], now))
   return {
     issues,
     conflict: describeConflict(violated[0] ?? ''),
-    differences: found.flat().flatMap(toDifference),
+    differences: found.flatMap(toDifference),
     counts: countTables(rows),
     statements: [...saveCompany(context, file, now), ...tables] as const,
   }
@@ -88,7 +85,7 @@ export async function planIntegrations(context: LoadContext, integrations: Integ
 export type Counts = Partial<Record<Name, number>>
 
 /** Counts the rows of each table, without empty ones. */
-function countTables(rows: Rows): Partial<Record<Name, number>> {
+function countTables(rows: Rows): Counts {
   return Object.fromEntries(NAMES.flatMap((name) => (rows[name].length > 0 ? [[name, rows[name].length]] : [])))
 }
 
@@ -133,7 +130,7 @@ export function describeDifferences(differences: Difference[]): string[] {
 function toDifference(row: object): Difference[] {
   if (!('columns' in row && 'name' in row && 'id' in row)) return []
   const columns = String(row.columns).split(',').filter(Boolean)
-  const fields = columns.map((each) => each.replace(/_cents$/, '').replace('_hundredths', '_amount'))
+  const fields = columns.map((column) => Object.keys(COLUMN_OF).find((field) => COLUMN_OF[field] === column) ?? column)
   return [{ type: TABLES[row.name as Name].noun, id: Number(row.id), fields }]
 }
 

@@ -4,9 +4,10 @@ import { orm } from '../../../kernel/db/client.ts'
 import { insertJsonRows } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'
-import { clients, companies, integrations, invoices, orderStatuses, orders } from '../../../kernel/db/schema.ts'
+import { companies, integrations, invoices, orderStatuses } from '../../../kernel/db/schema.ts'
+import { named } from '../../../kernel/db/tables.ts'
 import type { SeedFile } from './file.ts'
-import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES } from './rows.ts'
+import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
 /** Reads the stored values from which a file's rows are derived. */
 export async function readStored({ companyId, db }: CompanyContext) {
@@ -62,28 +63,18 @@ export function selectMovedInvoices({ companyId }: CompanyContext, rows: Rows) {
   )
 }
 
-/** Unique values besides the ids, by the constraint that a write would violate. */
-const UNIQUE = [
-  ['invoices.company_id, invoices.number', invoices, invoices.number],
-  ['invoices.company_id, invoices.project_id', invoices, invoices.project_id],
-  ['clients.company_id, clients.external_id', clients, clients.external_id],
-  ['orders.company_id, orders.external_id', orders, orders.external_id],
-] as const
-
 /** Selects constraints that new rows of the file would violate, since another row has the value. */
 export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
-  return UNIQUE.flatMap(([constraint, table, column]) => {
-    const given: object[] = rows[getTableName(table) as 'clients' | 'orders' | 'invoices']
-    const pairs = given
-      .map((row) => [Reflect.get(row, 'id'), Reflect.get(row, column.name)])
-      .filter(([, value]) => value != null)
+  return [...UNIQUE, { name: 'invoices', field: 'project_id' } as const].flatMap(({ name, field }) => {
+    const { table } = TABLES[name]
+    const pairs = rows[name].map((row) => [row.id, Reflect.get(row, field)]).filter(([, value]) => value != null)
     const isAbsent = sql`NOT EXISTS (SELECT 1 FROM ${table} AS own WHERE own.company_id = ${companyId} AND own.id = value ->> 0)`
     return chunkJson(pairs).map((chunk) =>
       orm
-        .select({ constraint: sql<string>`${constraint}` })
+        .select({ constraint: sql<string>`${`${name}.company_id, ${name}.${field}`}` })
         .from(elements(chunk))
         .crossJoin(table)
-        .where(sql`${table.company_id} = ${companyId} AND ${column} = value ->> 1 AND ${isAbsent}`)
+        .where(sql`${table.company_id} = ${companyId} AND ${table}.${named(field)} = value ->> 1 AND ${isAbsent}`)
         .limit(1),
     )
   })

@@ -29,6 +29,22 @@ export type Name = keyof typeof TABLES
 export type Rows = { [N in Name]: (typeof TABLES)[N]['table']['$inferInsert'][] }
 export const NAMES = Object.keys(TABLES) as Name[]
 
+/** Columns with another name than the field of a file. */
+export const COLUMN_OF: Record<string, string> = {
+  unit_price: 'unit_price_cents',
+  amount: 'amount_cents',
+  price: 'price_cents',
+  discount_amount: 'discount_hundredths',
+  tax_code_id: 'accounting_tax_code_id',
+}
+/** Amounts with decimals, stored in hundredths. */
+export const CENTS: ReadonlySet<string> = new Set(['unit_price', 'amount', 'price', 'discount_amount'])
+/** Fields stored as JSON text. */
+export const JSON_FIELDS: ReadonlySet<string> = new Set([
+  ...['client_data', 'clients_data', 'orders_data', 'participant_emails', 'participants_data'],
+  ...['placements', 'colors'],
+])
+
 /** Columns that refer to rows of another table. */
 export const REFERENCES = [
   ['orders', 'client_id', 'clients'],
@@ -110,7 +126,7 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
 }
 
 /** Adds positions to the elements, by default their order in the list, from 1. */
-function numbered<T extends { position?: number | undefined }>(elements: T[]) {
+export function numbered<T extends { position?: number | undefined }>(elements: T[] = []) {
   return elements.map((element, index) => ({ ...element, position: element.position ?? index + 1 }))
 }
 
@@ -118,7 +134,8 @@ function orNull<T, U>(convert: (value: T) => U, value: T | null | undefined): U 
   return value === null || value === undefined ? null : convert(value)
 }
 
-const UNIQUE = [
+/** Unique columns besides the ids. */
+export const UNIQUE = [
   { name: 'invoices', field: 'number' },
   { name: 'clients', field: 'external_id' },
   { name: 'orders', field: 'external_id' },

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { SeedInput } from './file.ts'
-import type { KnownIds } from './rows.ts'
+import { type KnownIds, numbered } from './rows.ts'
 
 /** Limits one part, so that its transaction is short. */
 const PART_ROWS = 500
@@ -102,64 +102,52 @@ function sliceOrder(order: Order): Element[] {
   const head = { ...order, artworks: [], invoice: invoice && { ...invoice, items: [], payments: [] } }
   const headBytes = Buffer.byteLength(JSON.stringify(head))
 
-  const slices: (typeof children)[] = [[]]
-  let bytes = headBytes
-  for (const each of children) {
-    const slice = slices.at(-1) ?? []
-    if (slice.length > 0 && (headRows + slice.length >= PART_ROWS || bytes + each.bytes > PART_BYTES)) {
-      slices.push([])
-      bytes = headBytes
+  const slices: { children: object[]; bytes: number }[] = [{ children: [], bytes: headBytes }]
+  for (const { child, bytes } of children) {
+    const slice = slices.at(-1)
+    const isFull = slice && (headRows + slice.children.length >= PART_ROWS || slice.bytes + bytes > PART_BYTES)
+    if (!slice || (isFull && slice.children.length > 0)) slices.push({ children: [child], bytes: headBytes + bytes })
+    else {
+      slice.children.push(child)
+      slice.bytes += bytes
     }
-    slices.at(-1)?.push(each)
-    bytes += each.bytes
   }
-  return slices.map((slice) => {
-    const parts = slice.map(({ child }) => child)
-    const items = parts.flatMap((part) => ('item' in part ? [part.item] : []))
-    const payments = parts.flatMap((part) => ('payment' in part ? [part.payment] : []))
-    const value = {
-      ...head,
-      artworks: parts.flatMap((part) => ('artwork' in part ? [part.artwork] : [])),
-      invoice: invoice && { ...invoice, items, payments },
-    }
-    const size = slice.reduce((sum, each) => sum + each.bytes, headBytes)
-    const element: Element = { list: 'orders', value, rows: headRows + slice.length, bytes: size }
+  return slices.map(({ children, bytes }) => {
+    const of = (kind: string) => children.flatMap((child) => Reflect.get(child, kind) ?? [])
+    const parts = { items: of('item'), payments: of('payment') }
+    const value = { ...head, artworks: of('artwork'), invoice: invoice && { ...invoice, ...parts } }
+    const element: Element = { list: 'orders', value, rows: headRows + children.length, bytes }
     return slices.length > 1 ? { ...element, isSlice: true } : element
   })
 }
 
-/** Adds positions to the elements, since a part alone would lose them. */
-function numbered<T extends { position?: number | undefined }>(elements: T[] = []): T[] {
-  return elements.map((element, index) => ({ ...element, position: element.position ?? index + 1 }))
-}
-
 /** Finds the ids in other parts of the file to which a part refers. */
 function findKnown(file: SeedInput): (part: SeedInput) => KnownIds {
-  const idsOf = ({ clients = [], order_statuses = [], taxes = [] }: SeedInput) => ({
-    clients: new Set(clients.map(({ id }) => id)),
-    order_statuses: new Set(order_statuses.map(({ id }) => id)),
-    taxes: new Set(taxes.map(({ id }) => id)),
-  })
-  const all = idsOf(file)
+  const idsOf = (of: SeedInput, name: keyof KnownIds) => new Set(of[name]?.map(({ id }) => id))
+  const all = {
+    clients: idsOf(file, 'clients'),
+    order_statuses: idsOf(file, 'order_statuses'),
+    taxes: idsOf(file, 'taxes'),
+  }
   return (part) => {
-    const own = idsOf(part)
     const { orders = [] } = part
     const elsewhere = (name: keyof KnownIds, ids: (number | null | undefined)[]) => {
-      const found = new Set(ids.flatMap((id) => (id && all[name].has(id) && !own[name].has(id) ? [id] : [])))
+      const own = idsOf(part, name)
+      const found = new Set(ids.flatMap((id) => (id && all[name].has(id) && !own.has(id) ? [id] : [])))
       return found.size > 0 ? { [name]: [...found] } : {}
     }
     return {
       ...elsewhere(
         'clients',
-        orders.map(({ client_id }) => client_id),
+        orders.map((order) => order.client_id),
       ),
       ...elsewhere(
         'order_statuses',
-        orders.map(({ order_status_id }) => order_status_id),
+        orders.map((order) => order.order_status_id),
       ),
       ...elsewhere(
         'taxes',
-        orders.map(({ invoice }) => invoice?.tax_id),
+        orders.map((order) => order.invoice?.tax_id),
       ),
     }
   }

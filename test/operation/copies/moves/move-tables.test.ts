@@ -6,7 +6,7 @@ import { migrate, sql } from '../../../support/app.ts'
 beforeAll(migrate)
 
 it('every table is moved, or named with a reason', () => {
-  const moved = MOVED.flatMap(({ table, feed }) => [table, ...(feed?.parts ?? []).map((part) => part.table)])
+  const moved = MOVED.flatMap(({ table, parts }) => [table, ...parts.map((part) => part.table)])
   expect([...new Set(moved), ...Object.keys(NOT_MOVED)].toSorted()).toEqual(TABLE_NAMES.toSorted())
 })
 

@@ -1,14 +1,13 @@
-import { getTableColumns, sql } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import { adminEntry } from '../../kernel/db/audit.ts'
 import { orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot } from '../../kernel/db/placement.ts'
 import { companies, companyGuards, moves } from '../../kernel/db/schema.ts'
-import { tableOf } from '../../kernel/db/tables.ts'
 import type { Row } from './format.ts'
-import { COPY_CHANGES, requireMoved, writeMoved } from './move-queries.ts'
-import { FULL_TEXT, REMOVED } from './tables.ts'
+import { REMOVED, type TablePlan } from './tables.ts'
+import { COPY_CHANGES } from './write-queries.ts'
 
 // Whose the company's rows are: the row of its move, its guards in both databases, and its rows of `companies`.
 
@@ -86,12 +85,6 @@ export async function prepareDestination(
   return row?.slot ?? 0
 }
 
-/** Limits the rows that one statement removes; few where a row may have 2 MB. */
-const REMOVED_ROWS = 500
-const REMOVED_THREADS = 20
-
-const OF_COMPANY = 'company_id = ?1'
-
 /** Removes changes that the old database has expired meanwhile. */
 export async function removeOldChanges({ companyId, db }: CompanyContext, oldest: number): Promise<void> {
   await db.writeIdempotent([
@@ -120,7 +113,7 @@ export async function readEnds({ companyId, db }: CompanyContext, nowMs: number)
   const texts = COUNTED.map((table) => {
     const [sum, where] = SUMS[table] ?? ['0', '1']
     return `SELECT '${table}' AS name, count(*) AS count, ${sum} AS checksum FROM ${table}
-      WHERE ${OF_COMPANY} AND ${where}`
+      WHERE company_id = ?1 AND ${where}`
   })
   const counters =
     "SELECT 'companies' AS name, client_count AS count, order_count AS checksum FROM companies WHERE id = ?1"
@@ -179,11 +172,9 @@ export async function closeSource(
   return rows.length > 0
 }
 
-export async function hasMoved({ companyId, db }: CompanyContext): Promise<boolean> {
-  const [rows] = await db.read([
-    statement("SELECT 1 AS one FROM company_guards WHERE company_id = ? AND state = 'moved'", companyId),
-  ])
-  return rows.length > 0
+/** Whether the company has left a database. */
+export async function hasMoved(context: CompanyContext): Promise<boolean> {
+  return (await readGuard(context))?.state === 'moved'
 }
 
 /** Writes the company's database into the directory, unless it is already there. @param context of the directory */
@@ -200,53 +191,9 @@ export async function setPlacement(
 const entryOf = (by: Administrator, destination: string) =>
   adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
 
-/**
- * Removes some rows of a company from a database in which it is `moved`.
- *
- * @param step the position in the list of tables
- * @param isCopy whether the rows are a copy. Otherwise the directory's row of a company elsewhere may name a slot in
- *   the full-text tables that belongs to another company
- * @returns the next step; null when everything is removed
- */
-export async function removeRows(
-  context: CompanyContext,
-  { database, step, isCopy }: { database: string; step: number; isCopy: boolean },
-): Promise<number | null> {
-  const { companyId, db } = context
-  const remove = removal(companyId, step, isCopy)
-  if (remove) {
-    const [, [found]] = await db.writeIdempotent([requireMoved(companyId), remove.count, remove.statement])
-    return (found?.count ?? 0) < remove.limit ? step + 1 : step
-  }
-  if (database !== DIRECTORY) {
-    await writeMoved(context, [statement('DELETE FROM companies WHERE id = ?', companyId)])
-  } else if (isCopy) {
-    await writeMoved(context, [statement('UPDATE companies SET last_change = 0 WHERE id = ?', companyId)])
-  }
-  return null
-}
-
-/** Statements that remove up to `limit` rows and count them before: full-text tables do not return deleted rows. */
-function removing(companyId: number, limit: number, table: string, key: string, where: string) {
-  const rows = `SELECT ${key} FROM ${table} WHERE ${where} LIMIT ${limit}`
-  return {
-    limit,
-    count: statement<{ count: number }>(`SELECT count(*) AS count FROM (${rows})`, companyId),
-    statement: statement(`DELETE FROM ${table} WHERE (${key}) IN (${rows})`, companyId),
-  }
-}
-
-function removal(companyId: number, step: number, isCopy: boolean) {
-  const table = FULL_TEXT[step]
-  if (table) {
-    const isOwn = isCopy ? `AND last_change >= ${COPY_CHANGES}` : ''
-    const slot = `(SELECT CAST(slot AS INTEGER) << 53 FROM companies WHERE id = ?1 ${isOwn})`
-    return removing(companyId, REMOVED_ROWS, table, 'rowid', `rowid >= ${slot} AND rowid <= ${slot} + 9007199254740991`)
-  }
-  const removed = REMOVED[step - FULL_TEXT.length]
-  if (!removed) return null
-  const limit = removed.table === 'email_threads' ? REMOVED_THREADS : REMOVED_ROWS
-  const ofCompany = 'company_id' in getTableColumns(tableOf(removed.table)) ? ['company_id'] : []
-  const key = [...ofCompany, ...removed.key].join(', ')
-  return removing(companyId, limit, removed.table, key, OF_COMPANY)
+/** Finds the last copied row of a table with appended rows. */
+export async function findLastCopied({ companyId, db }: CompanyContext, { table, key }: TablePlan): Promise<number> {
+  const last = `SELECT max(${key}) AS last FROM ${table} WHERE company_id = ?`
+  const [[row]] = await db.read([statement<{ last: number | null }>(last, companyId)])
+  return row?.last ?? 0
 }

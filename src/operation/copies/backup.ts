@@ -1,0 +1,145 @@
+import type { CompanyContext } from '../../kernel/db/context.ts'
+import { BackupError, isFullDue, type Manifest, type Part } from './format.ts'
+import {
+  copyPage,
+  copyRows,
+  countRows,
+  findChangedSince,
+  hasId,
+  type Key,
+  readChanged,
+  readCompany,
+  type Sink,
+  type Version,
+} from './read-queries.ts'
+import { listBackups, type PartWriter, readManifest, type Store, writeManifest } from './store.ts'
+import { TABLES, type TablePlan } from './tables.ts'
+
+/** Rows that change while they are read are read up to this often. */
+const MAX_READS = 5
+
+/** The durable state of a backup under way. */
+export interface BackupState {
+  at: string
+  kind: Manifest['kind']
+  previous: string | null
+  /** The changes behind `since` and up to `sequence` are in an increment. */
+  since: number
+  sequence: number
+  /** The highest ids of appended rows in the previous backup and in this one. */
+  appendedBefore: Record<string, number>
+  appended: Record<string, number>
+  /** The position in the reversed list of tables, and the key in that table. */
+  table: number
+  after: Key | null
+  /** The number of written parts. */
+  parts: number
+}
+
+export interface BackupContext extends CompanyContext, Store {
+  /** The binding of the company's database. */
+  database: string
+}
+
+/**
+ * Begins a backup of a company; null if it does not exist. The backup is full after 7 days, after a migration, and if
+ * the feed no longer reaches back to the previous one.
+ */
+export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
+  const found = await readCompany(context)
+  if (!found) return null
+  const { schema, oldestChange } = found
+  const sequence = Number(found.company.last_change)
+  const backups = await listBackups(context)
+  const last = backups.at(-1)
+  const isContinued = last && !isFullDue(backups, nowMs)
+  const previous = isContinued ? await readManifest(context, last).catch(nullWhenDamaged) : null
+  const isSame = previous?.schema === schema && previous.database === context.database
+  const reachesBack =
+    previous && previous.sequence <= sequence && (oldestChange ?? sequence + 1) <= previous.sequence + 1
+  const base = isSame && reachesBack ? previous : null
+  return {
+    at: new Date(nowMs).toISOString(),
+    kind: base ? 'increment' : 'full',
+    previous: base?.at ?? null,
+    since: base?.sequence ?? 0,
+    sequence,
+    appendedBefore: base?.appended ?? {},
+    appended: { ...base?.appended },
+    table: TABLES.length - 1,
+    after: null,
+    parts: 0,
+  }
+}
+
+/** An increment on a damaged backup could not be restored: make the next one full. */
+function nullWhenDamaged(error: unknown): null {
+  if (error instanceof BackupError) return null
+  throw error
+}
+
+/**
+ * Reads one page of a table for the next part. After an interruption, the backup continues with the state as of the last
+ * part written, and writes later ones again.
+ *
+ * @returns the state of the backup; null when all tables are read
+ */
+export async function stepBackup(
+  context: BackupContext,
+  state: BackupState,
+  writer: PartWriter,
+): Promise<BackupState | null> {
+  const plan = TABLES[state.table]
+  if (!plan) return null
+  const { last, next } = await copyStep(context, plan, state, writer)
+  const isAppended = plan.rows === 'appended' && last !== undefined
+  const appended = isAppended ? { ...state.appended, [plan.name]: Number(last) } : state.appended
+  return { ...state, appended, after: next, table: next ? state.table : state.table - 1 }
+}
+
+/**
+ * Copies a page with its parts. Rows that change meanwhile are read again: the last read counts.
+ *
+ * @returns the page's last id, and the key after which the next page begins; null at the end of the table
+ */
+async function copyStep(context: BackupContext, plan: TablePlan, state: BackupState, writer: PartWriter) {
+  let versions: Version[] = []
+  const sink: Sink = async (each, lines) => {
+    await writer.add(lines)
+    if (each !== plan || plan.parts.length === 0) return
+    versions.push(...lines.map(({ row }): Version => [row.id ?? null, Number(row[plan.version ?? ''])]))
+  }
+  const isIncrement = state.kind === 'increment'
+  let next: Key | null
+  let last: Key[number] | undefined
+  if (plan.rows === 'changed' && isIncrement) {
+    const after = Number(state.after?.[0] ?? state.since)
+    const changed = await readChanged(context, plan, after, state.sequence)
+    await copyRows(context, plan, hasId(context, plan, changed.ids), sink)
+    next = changed.next === null ? null : [changed.next]
+  } else {
+    const first = plan.rows === 'appended' && isIncrement ? [state.appendedBefore[plan.name] ?? 0] : null
+    const page = await copyPage(context, plan, state.after ?? first, sink)
+    next = page.next
+    last = page.lines.at(-1)?.row.id
+  }
+  for (let reads = 1; versions.length > 0 && reads < MAX_READS; reads++) {
+    const ids = await findChangedSince(context, plan, versions)
+    versions = []
+    if (ids.length > 0) await copyRows(context, plan, hasId(context, plan, ids), sink)
+  }
+  return { last, next }
+}
+
+/** Completes a backup with its manifest. */
+export async function endBackup(context: BackupContext, state: BackupState, parts: Part[], nowMs: number) {
+  const { companyId: company_id, database } = context
+  const { at, kind, previous, sequence, appended } = state
+  const counts = await countRows(context)
+  const found = await readCompany(context)
+  if (!found) return
+  const { company, schema } = found
+  const finished_at = new Date(nowMs).toISOString()
+  const end = { at, finished_at, kind, previous, schema, sequence, appended, company, counts, parts }
+  await writeManifest(context, { format: 2, company_id, database, ...end })
+}

@@ -1,0 +1,161 @@
+import { isoTime } from '../../kernel/api/contract.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
+import { columnsOf } from '../../kernel/db/tables.ts'
+import { decompress } from '../../resources/mail/content.ts'
+import { openObject } from '../../resources/mail/objects.ts'
+import { TEXT_FIELDS } from '../../resources/mail/thread-input.ts'
+import { fromCents } from '../../resources/orders/totals.ts'
+import type { Row } from './format.ts'
+import { copyPage, type Key, readCompany } from './read-queries.ts'
+import { elements } from './seed/file.ts'
+import { CENTS, COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
+import { TABLES, type TablePlan } from './tables.ts'
+
+/**
+ * The parts of an export, referenced rows first. Clients are never removed, so the clients of every exported order are
+ * included, even if rows are created meanwhile.
+ */
+export const SECTIONS = [
+  'company',
+  'integrations',
+  'orders',
+  'clients',
+  'taxes',
+  'order_statuses',
+  'catalog_items',
+  'thread_contexts',
+  'email_threads',
+] as const
+
+type Section = (typeof SECTIONS)[number]
+
+/** Limits the orders of a page, which is in memory with their parts. */
+const PAGE_ORDERS = 200
+const ITEM_BYTES = `coalesce((SELECT sum(300 + octet_length(coalesce(i.description, ''))) FROM invoices AS v
+  JOIN invoice_items AS i ON i.company_id = v.company_id AND i.invoice_id = v.id
+  WHERE v.company_id = orders.company_id AND v.project_id = orders.id), 0)`
+
+/** Whole rows, but for credentials. */
+const plans: Record<string, TablePlan> = Object.fromEntries(
+  TABLES.map((plan) => {
+    const without = plan.name === 'integrations' ? ['credentials'] : []
+    const isOrders = plan.name === 'orders'
+    return [plan.name, { ...plan, without, ...(isOrders && { pageRows: PAGE_ORDERS, partBytes: ITEM_BYTES }) }]
+  }),
+)
+
+/** The fields of a thread before its texts and arrays, which are the JSON that was sent. */
+const THREAD_FIELDS = [
+  ...['id', 'account_email', 'legacy_thread_id', 'first_message_at', 'last_message_at', 'last_synced_at'],
+  ...['created_at', 'updated_at', 'deleted', 'revision', 'content_revision'],
+]
+
+/** A piece of a line; only the last piece ends with a line feed. */
+type Piece = string | Uint8Array
+
+type Fields = Record<string, unknown>
+
+/** Shows the rows of a table: nothing but the fields of a seed file. */
+function presenterOf(table: string, fields: readonly string[]): (row: Row) => Fields {
+  const columns = new Map(columnsOf({ table }).map((column) => [column.name, column]))
+  const shown = fields.flatMap((field) => {
+    const column = columns.get(COLUMN_OF[field] ?? field)
+    if (!column) return []
+    const isTime = column.dataType === 'number' && field.endsWith('_at')
+    const show = (value: string | number): unknown => {
+      if (CENTS.has(field)) return fromCents(Number(value))
+      if (JSON_FIELDS.has(field)) return JSON.parse(String(value))
+      return isTime ? isoTime(Number(value)) : column.mapFromDriverValue(value)
+    }
+    return [{ field, name: column.name, show }]
+  })
+  const present = (row: Row, name: string, show: (value: string | number) => unknown) => {
+    const value = row[name] ?? null
+    return value === null ? null : show(value)
+  }
+  return (row) => Object.fromEntries(shown.map(({ field, name, show }) => [field, present(row, name, show)]))
+}
+
+const fields: Record<string, readonly string[]> = {
+  ...Object.fromEntries(Object.entries(elements).map(([table, { shape }]) => [table, Object.keys(shape)])),
+  email_threads: THREAD_FIELDS,
+}
+const presenters: Record<string, (row: Row) => Fields> = Object.fromEntries(
+  Object.entries(fields).map(([table, names]) => [table, presenterOf(table, names)]),
+)
+
+const present = (table: string, row: Row): Fields => presenters[table]?.(row) ?? {}
+
+export const line = (type: string, data: object) => `${JSON.stringify({ type, data })}\n`
+
+type PartsOf = (table: string, owner: Row) => Row[]
+
+/**
+ * Reads a page of a section.
+ *
+ * @param files holds content of threads that is not in their rows
+ * @param after the key of the last row before the page; empty at the beginning
+ * @returns its lines in pieces, and the key after which the next page begins; null at the end
+ */
+export async function exportPage(context: CompanyContext, files: R2Bucket, section: Section, after: Key) {
+  const plan = plans[section]
+  if (!plan) {
+    const { company } = (await readCompany(context)) ?? {}
+    return { next: null, pieces: company ? [line(section, present('companies', company))] : [] }
+  }
+  const parts = new Map<string, Row[]>()
+  const { lines, next } = await copyPage(context, plan, after.length > 0 ? after : null, (_, read) => {
+    for (const { name, row, of } of read) {
+      if (!of) continue
+      const key = `${name} ${of[0]}`
+      const known = parts.get(key)
+      if (known) known.push(row)
+      else parts.set(key, [row])
+    }
+  })
+  const partsOf: PartsOf = (table, { id }) => parts.get(`${table} ${id}`) ?? []
+  const rows = lines.map(({ row }) => row)
+  if (section === 'email_threads') return { next, pieces: threadLines(context, files, rows, partsOf) }
+  const show = (row: Row) => {
+    if (section === 'integrations') return presentIntegration(row)
+    return section === 'orders' ? presentOrder(row, partsOf) : present(section, row)
+  }
+  return { next, pieces: rows.map((row) => line(section, show(row))) }
+}
+
+/** Exports omit credentials, so the result cannot be seeded as it is. */
+function presentIntegration({ kind, base_url, enabled, settings }: Row) {
+  const address = kind === 'storage' ? { endpoint: base_url } : { base_url }
+  return { [String(kind)]: { enabled: enabled === 1, ...address, ...JSON.parse(String(settings)), credentials: {} } }
+}
+
+function presentOrder(order: Row, partsOf: PartsOf) {
+  const list = (table: string) => partsOf(table, order).map((row) => present(table, row))
+  const byPosition = (a: Fields, b: Fields) => Number(a.position) - Number(b.position) || Number(a.id) - Number(b.id)
+  const items = list('invoice_items').sort(byPosition)
+  const [invoice = null] = list('invoices').map((each) => ({ ...each, items, payments: list('payments') }))
+  return { ...present('orders', order), invoice, artworks: list('artworks') }
+}
+
+/** Yields the lines of threads; their texts and arrays are the JSON that was sent. */
+async function* threadLines(
+  { companyId: company_id }: CompanyContext,
+  files: R2Bucket,
+  rows: readonly Row[],
+  partsOf: PartsOf,
+): AsyncGenerator<Piece> {
+  for (const row of rows) {
+    const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] ?? 'null'}`)
+    yield `{"type":"email_threads","data":${JSON.stringify(present('email_threads', row)).slice(0, -1)}${texts.join('')}`
+    // An object with another hash is of content that was replaced. Lost content is left out.
+    const content_hash = String(row.content_hash)
+    const object = partsOf('email_thread_objects', row).find((each) => each.content_hash === content_hash)
+    const stored = typeof row.content === 'string' ? [Uint8Array.fromBase64(row.content)] : null
+    const content = stored ?? (object && (await openObject(files, { id: String(object.id), company_id, content_hash })))
+    if (content) {
+      yield ','
+      yield* decompress(content)
+    }
+    yield '}}\n'
+  }
+}

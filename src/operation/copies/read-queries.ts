@@ -1,0 +1,252 @@
+import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { type Database, orm, statement } from '../../kernel/db/client.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
+import { changes } from '../../kernel/db/schema.ts'
+import { columnsOf, named, tableOf } from '../../kernel/db/tables.ts'
+import type { Line, Row, Value } from './format.ts'
+import { CONTENT, DIRECTORY_TABLES, type TablePlan, UNITS } from './tables.ts'
+
+// The reader of all copies: a page of a table by key, the parts of its rows, and what has changed since.
+
+/** Limits the rows of a page. It ends with the row by which its texts have so many bytes. */
+const PAGE_ROWS = 500
+const PAGE_BYTES = 1_000_000
+
+export type Key = readonly Value[]
+
+/** Takes lines of one table. */
+export type Sink = (plan: TablePlan, lines: Line[]) => Promise<void> | void
+
+const list = (parts: readonly SQL[]) => sql.join([...parts], sql`, `)
+
+/** The columns that identify a row. */
+const keysOf = ({ key, idColumn = 'id' }: TablePlan) => key.map((name) => named(name === 'id' ? idColumn : name))
+
+const compare = (plan: TablePlan, sign: '>' | '<=', key: Key) =>
+  sql`(${list(keysOf(plan))}) ${sql.raw(sign)} (${list(key.map((each) => sql`${each}`))})`
+
+/** Chooses the database that has a table of the company. */
+export function databaseOf({ db, directory = db }: CompanyContext, table: string): Database {
+  return DIRECTORY_TABLES.includes(table) ? directory : db
+}
+
+/** Selects the company's rows of a table. */
+function ofCompany({ companyId }: CompanyContext, { where = '1' }: Pick<TablePlan, 'where'>): SQL {
+  return sql`company_id = ${companyId} AND (${sql.raw(where)})`
+}
+
+/** Selects the rows with these keys. */
+export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): SQL {
+  if (plan.key.length === 0) return ofCompany(context, plan)
+  const read = plan.key.map((_, index) => sql.raw(`e.value ->> ${index}`))
+  return sql`${ofCompany(context, plan)} AND (${list(keysOf(plan))}) IN (
+    SELECT ${list(read)} FROM json_each(${JSON.stringify(keys)}) AS e)`
+}
+
+/** Selects the rows with these ids. */
+export function hasId(context: CompanyContext, plan: TablePlan, ids: readonly Value[]): SQL {
+  return isAmong(
+    context,
+    { ...plan, key: ['id'] },
+    ids.map((id) => [id]),
+  )
+}
+
+/** Selects the parts of rows with these ids. */
+export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: readonly Value[]): SQL {
+  if (!owner) return sql`0`
+  const given = sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
+  const owners = owner.through
+    ? sql`SELECT t.id FROM ${named(owner.through)} AS t WHERE t.company_id = ${context.companyId} AND t.project_id IN (${given})`
+    : given
+  return sql`${ofCompany(context, part)} AND ${named(owner.column)} IN (${owners})`
+}
+
+/** The owner of a part, and its version at that moment. */
+function ownerFields({ companyId }: CompanyContext, { owner }: TablePlan): Record<string, SQL> {
+  if (!owner) return {}
+  const column = named(owner.column)
+  const of_id = owner.through
+    ? sql`(SELECT t.project_id FROM ${named(owner.through)} AS t WHERE t.company_id = ${companyId} AND t.id = ${column})`
+    : column
+  const of_version = sql`(SELECT o.${named(owner.version)} FROM ${named(owner.table)} AS o
+    WHERE o.company_id = ${companyId} AND o.id = ${of_id})`
+  return { of_id, of_version }
+}
+
+/**
+ * Reads the rows after a key, in the order of keys. Without a key the company has at most one.
+ *
+ * @param where includes the company
+ * @returns the lines, and the key after which the next page begins; null at the end
+ */
+async function readPage(
+  context: CompanyContext,
+  plan: TablePlan,
+  after: Key | null,
+  where: SQL = ofCompany(context, plan),
+): Promise<{ lines: Line[]; next: Key | null }> {
+  const { companyId } = context
+  const { pageRows = PAGE_ROWS, idColumn = 'id', partBytes = '0' } = plan
+  const [table, columns, keys] = [tableOf(plan.table), columnsOf(plan), list(keysOf(plan))]
+  const texts = columns.filter(({ dataType }) => dataType === 'string' || dataType === 'json')
+  const lengths = texts.map(({ name }) => sql`coalesce(octet_length(${named(name)}), 0)`)
+  const bytes = sql.join([sql`200`, sql.raw(partBytes), ...lengths], sql` + `)
+  const fields = {
+    ...Object.fromEntries(columns.map(({ name }) => [name, named(name === 'id' ? idColumn : name)])),
+    ...ownerFields(context, plan),
+    page_bytes: bytes,
+  }
+  const selected = Object.entries(fields).map(([name, value]) => [name, sql<Value>`${value}`.as(name)])
+  const isNext = after && plan.key.length > 0 ? sql`${where} AND ${compare(plan, '>', after)}` : where
+  // The long texts of rows behind the page are not read.
+  const page = sql`SELECT ${keys}, ${bytes} AS bytes FROM ${table} WHERE ${isNext} ORDER BY ${keys} LIMIT ${pageRows}`
+  const isOnPage = sql`company_id = ${companyId} AND (${keys}) IN (SELECT ${keys} FROM (
+    SELECT ${keys}, sum(bytes) OVER (ORDER BY ${keys}) - bytes AS before FROM (${page})) WHERE before < ${PAGE_BYTES})`
+  const query = orm.select(Object.fromEntries(selected)).from(table)
+  const [rows] = await databaseOf(context, plan.table).read([
+    plan.key.length > 0 ? query.where(isOnPage).orderBy(keys) : query.where(where),
+  ])
+  let total = 0
+  const lines = (rows as Row[]).map(({ page_bytes, of_id = null, of_version, ...row }): Line => {
+    total += Number(page_bytes)
+    return { name: plan.name, row, ...(plan.owner && { of: [of_id, Number(of_version)] }) }
+  })
+  const last = lines.at(-1)?.row
+  const hasMore = plan.key.length > 0 && (lines.length === pageRows || total >= PAGE_BYTES)
+  return { lines, next: hasMore && last ? keyOf(plan, last) : null }
+}
+
+export const keyOf = ({ key }: Pick<TablePlan, 'key'>, row: Row): Key => key.map((name) => row[name] ?? null)
+
+/** Copies a page of rows, then their parts. */
+export async function copyPage(context: CompanyContext, plan: TablePlan, after: Key | null, sink: Sink, where?: SQL) {
+  const page = await readPage(context, plan, after, where)
+  if (page.lines.length === 0) return page
+  await sink(plan, page.lines)
+  const ids = page.lines.map(({ row: { id = null } }) => id)
+  for (const part of plan.parts) {
+    // In the order of the index that finds an owner's parts: by the key, each page would walk the company's whole table.
+    const ordered = { ...part, key: [...new Set([part.owner?.column ?? 'id', ...part.key])] }
+    const isPart = ofOwners(context, part, ids)
+    await copyRows(context, ordered, isPart, (_, lines) => sink(part, lines))
+  }
+  return page
+}
+
+/** Copies all rows that a condition selects, page by page, each page with its parts. */
+export async function copyRows(context: CompanyContext, plan: TablePlan, where: SQL, sink: Sink): Promise<void> {
+  for (let after: Key | null = null, isFirst = true; isFirst || after; isFirst = false) {
+    const page: { next: Key | null } = await copyPage(context, plan, after, sink, where)
+    after = page.next
+  }
+}
+
+/** A row of a table with a version. */
+export type Version = [id: Value, version: number]
+
+/** Lists the ids of rows that changed after a sequence, the last change's, and the next page's; null at the end. */
+export async function readChanged(
+  { companyId, db }: CompanyContext,
+  { table, pageRows = PAGE_ROWS }: TablePlan,
+  after: number,
+  upTo: number,
+) {
+  const [rows] = await db.read([
+    orm
+      .select({ sequence: changes.sequence, id: changes.entity_id })
+      .from(changes)
+      .where(sql`company_id = ${companyId} AND sequence > ${after} AND sequence <= ${upTo} AND type = ${table}`)
+      .orderBy(changes.sequence)
+      .limit(pageRows),
+  ])
+  const last = rows.at(-1)?.sequence ?? null
+  const isNumber = getTableColumns(tableOf(table)).id?.dataType === 'number'
+  const ids = [...new Set(rows.map(({ id }) => (isNumber ? Number(id) : id)))]
+  return { ids, last, next: rows.length === pageRows ? last : null }
+}
+
+/** Selects the rows whose version has changed. */
+export async function findChangedSince(context: CompanyContext, plan: TablePlan, versions: readonly Version[]) {
+  const [rows] = await context.db.read([
+    orm
+      .select({ id: sql<Value>`v.value ->> 0`.as('id') })
+      .from(sql`json_each(${JSON.stringify(versions)}) AS v CROSS JOIN ${tableOf(plan.table)} AS o`)
+      .where(
+        sql`o.company_id = ${context.companyId} AND o.id = v.value ->> 0 AND o.${named(plan.version ?? '')} <> v.value ->> 1`,
+      ),
+  ])
+  return rows.map(({ id }) => id)
+}
+
+/** Limits the stamps of one page, so that they are a text of less than 2,000,000 bytes. */
+const STAMPS = 4_000
+
+/** Selects the stamps of rows: those with some keys, or all after one key, up to another. */
+export type Which = { keys: readonly Key[] } | { after: Key | null; until?: Key | null }
+
+/**
+ * Reads one page of the stamps by which a move finds changed rows.
+ *
+ * @returns the keys of rows as texts, their stamps, the whole page as one text, and the last key if more may follow
+ */
+export async function readStamps(context: CompanyContext, plan: TablePlan, which: Which) {
+  const keys = list(keysOf(plan))
+  const conditions = 'keys' in which ? [isAmong(context, plan, which.keys)] : [ofCompany(context, plan)]
+  if ('after' in which) {
+    if (which.after?.length) conditions.push(compare(plan, '>', which.after))
+    if (which.until?.length) conditions.push(compare(plan, '<=', which.until))
+  }
+  const stamp = plan.stamp ?? plan.version
+  const value = stamp ? sql.raw(stamp) : sql`json_array(${list(columnsOf(plan).map(({ name }) => named(name)))})`
+  const order = plan.key.length > 0 ? sql`ORDER BY ${keys}` : sql``
+  const page = sql`SELECT json_array(${keys}) AS key, CAST(${value} AS TEXT) AS stamp FROM ${tableOf(plan.table)}
+    WHERE ${sql.join(conditions, sql` AND `)} ${order} LIMIT ${sql.raw(String(STAMPS))}`
+  const [[row]] = await context.db.read([
+    orm
+      .select({
+        keys: sql<string>`json_group_array(key)`.as('row_keys'),
+        stamps: sql<string>`json_group_array(stamp)`.as('row_stamps'),
+      })
+      .from(sql`(${page})`),
+  ])
+  const { keys: keyTexts = '[]', stamps = '[]' } = row ?? {}
+  const read: string[] = JSON.parse(keyTexts)
+  const last = read.length === STAMPS ? read.at(-1) : undefined
+  const next: Key | null = last === undefined ? null : JSON.parse(last)
+  return { keys: read, stamps: JSON.parse(stamps) as string[], text: `${keyTexts} ${stamps}`, next }
+}
+
+/** Reads the company's row, its feed's oldest change and the newest migration; null if the company does not exist. */
+export async function readCompany({ companyId, db }: CompanyContext) {
+  const [[company], [feed], [migration]] = await db.read([
+    statement<Row>('SELECT * FROM companies WHERE id = ?', companyId),
+    statement<{ oldest: number | null }>('SELECT min(sequence) AS oldest FROM changes WHERE company_id = ?', companyId),
+    statement<{ name: string }>('SELECT name FROM d1_migrations ORDER BY id DESC LIMIT 1'),
+  ])
+  return company ? { company, oldestChange: feed?.oldest ?? null, schema: migration?.name ?? '' } : null
+}
+
+/** Counts the company's rows in each table of a backup, by the names of lines. */
+export async function countRows(context: CompanyContext): Promise<Record<string, number>> {
+  const count = async (units: readonly TablePlan[]) => {
+    const [first, ...rest] = units.map((plan) =>
+      orm
+        .select({ count: sql<number>`count(*)`.as('count') })
+        .from(tableOf(plan.table))
+        .where(ofCompany(context, plan)),
+    )
+    const results = first ? await databaseOf(context, units[0]?.table ?? '').read([first, ...rest]) : []
+    return units.map(({ name }, index) => [name, results[index]?.[0]?.count ?? 0])
+  }
+  const isOfDirectory = ({ table }: TablePlan) => DIRECTORY_TABLES.includes(table)
+  const own = UNITS.filter((plan) => !isOfDirectory(plan))
+  return Object.fromEntries((await Promise.all([count(UNITS.filter(isOfDirectory)), count(own)])).flat())
+}
+
+/** Whether the company has no contents. */
+export async function isEmpty({ companyId, db }: CompanyContext): Promise<boolean> {
+  const exists = CONTENT.map((name) => `EXISTS (SELECT 1 FROM ${name} WHERE company_id = ?1)`)
+  const [[row]] = await db.read([statement<{ any: number }>(`SELECT ${exists.join(' OR ')} AS "any"`, companyId)])
+  return row?.any === 0
+}

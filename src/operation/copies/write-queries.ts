@@ -1,0 +1,226 @@
+import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
+import { orm, type Statements, statement } from '../../kernel/db/client.ts'
+import { insertRow } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
+import { DIRECTORY } from '../../kernel/db/placement.ts'
+import { named, tableOf } from '../../kernel/db/tables.ts'
+import type { Line, Row, Value } from './format.ts'
+import { databaseOf, isAmong, type Key, ofOwners } from './read-queries.ts'
+import { FULL_TEXT, REMOVED, type TablePlan } from './tables.ts'
+
+// The writers of rows: `insertLines` for a restore, `putLines` for a move. A seed has its own values: `seed/queries.ts`.
+
+type Statement = Statements[number]
+
+/** Limits the text of one statement: D1 takes 2,000,000 bytes. A longer row is bound value by value. */
+const STATEMENT_CHARACTERS = 400_000
+const STATEMENT_ROWS = 100
+
+const lengthOf = (row: Row) => Object.values(row).reduce((sum: number, value) => sum + String(value).length + 5, 0)
+
+/** Splits lines by statements. */
+function chunksOf(lines: readonly Line[]): Line[][] {
+  const chunks: Line[][] = []
+  let characters = 0
+  for (const line of lines) {
+    const length = lengthOf(line.row)
+    characters += length
+    const last = chunks.at(-1)
+    if (last && characters <= STATEMENT_CHARACTERS && last.length < STATEMENT_ROWS) last.push(line)
+    else {
+      chunks.push([line])
+      characters = length
+    }
+  }
+  return chunks
+}
+
+/**
+ * Inserts missing rows, by any unique key; parts only if their owner has their version. It may be repeated, and a newer
+ * row inserted before stays.
+ */
+export async function insertLines(context: CompanyContext, plan: TablePlan, lines: readonly Line[]): Promise<void> {
+  const db = databaseOf(context, plan.table)
+  for (const chunk of chunksOf(lines)) {
+    await db.writeIdempotent([plan.isUpdate ? update(context, plan, chunk) : insertMissing(context, plan, chunk)])
+  }
+}
+
+function insertMissing({ companyId }: CompanyContext, plan: TablePlan, lines: readonly Line[]) {
+  const { read, values, insert } = insertion(companyId, plan, lines)
+  const conditions: SQL[] = []
+  const isElsewhere = (column: string, condition: SQL) =>
+    sql`EXISTS (SELECT 1 FROM ${tableOf(plan.table)} AS other WHERE other.${named(column)} = ${read(column)} AND ${condition})`
+  const orNull = (column: string, isTaken: SQL) => {
+    values[column] = sql`CASE WHEN ${isTaken} THEN NULL ELSE ${read(column)} END`
+  }
+  if (plan.unique) orNull(plan.unique, isElsewhere(plan.unique, sql`other.company_id = ${companyId}`))
+  if (plan.sharedId === 'kept') orNull('id', isElsewhere('id', sql`other.company_id <> ${companyId}`))
+  if (plan.sharedId === 'new') {
+    const same = ['action', 'at', 'request_id'].map((name) => sql`other.${named(name)} = ${read(name)}`)
+    const isSame = sql.join([sql`other.company_id = ${companyId}`, ...same], sql` AND `)
+    conditions.push(sql`NOT ${isElsewhere('entity_id', isSame)}`)
+  }
+  if (plan.owner) {
+    conditions.push(sql`EXISTS (SELECT 1 FROM ${named(plan.owner.table)} AS o WHERE o.company_id = ${companyId}
+      AND o.id = ${read('0', 'of')} AND o.${named(plan.owner.version)} = ${read('1', 'of')})`)
+  }
+  return insert(conditions).onConflictDoNothing()
+}
+
+/** The parts of an `INSERT` of lines: how it reads a value, its values by column, and the statement. */
+function insertion(companyId: number, plan: TablePlan, lines: readonly Line[]) {
+  const table = tableOf(plan.table)
+  const [line = { name: plan.name, row: {} }] = lines
+  // A value over the limit of a text is bound by itself.
+  const isLarge = lines.length === 1 && lengthOf(line.row) > STATEMENT_CHARACTERS
+  const read = (name: string, from: 'row' | 'of' = 'row') => {
+    if (isLarge) return sql`${(from === 'row' ? line.row[name] : line.of?.[Number(name)]) ?? null}`
+    return sql.raw(`line.value ->> '$.${from === 'row' ? `row.${name}` : `of[${name}]`}'`)
+  }
+  const values: Record<string, SQL | number> = { company_id: companyId }
+  for (const name of Object.keys(line.row)) values[name === 'id' ? (plan.idColumn ?? name) : name] = read(name)
+  if (plan.sharedId === 'new') delete values.id
+  const from = isLarge ? sql`` : sql`FROM json_each(${JSON.stringify(lines)}) AS line`
+  const order = isLarge ? sql`` : sql`ORDER BY line.key`
+  const insert = (conditions: SQL[]) =>
+    insertRow(table, values, sql`${from} WHERE ${sql.join([sql`true`, ...conditions], sql` AND `)} ${order}`)
+  return { read, values, insert }
+}
+
+/** Updates columns of existing rows, by their ids. */
+function update({ companyId }: CompanyContext, plan: TablePlan, lines: readonly Line[]) {
+  const table = tableOf(plan.table)
+  const columns = Object.keys(lines[0]?.row ?? {}).filter((column) => column !== 'id')
+  const read = (name: string) => sql.raw(`line.value ->> '$.row.${name}'`)
+  return orm
+    .update(table)
+    .set(Object.fromEntries(columns.map((column) => [column, read(column)])))
+    .from(sql`json_each(${JSON.stringify(lines)}) AS line`)
+    .where(sql`${table}.company_id = ${companyId} AND ${table}.id = ${read('id')}`)
+}
+
+/**
+ * Changes written by triggers during a copy are numbered from here and removed at once. A row of `companies` with this
+ * last change belongs to a copy, so its slot in the full-text tables is its own.
+ */
+export const COPY_CHANGES = 2 ** 52
+
+/**
+ * Writes statements into a database where the company is `moved`. In any other state they fail, so a late one of an
+ * interrupted move overwrites no newer row.
+ */
+async function writeMoved<T extends readonly Statement[]>(
+  { companyId, db }: CompanyContext,
+  statements: readonly [...T],
+) {
+  const requireMoved = statement(
+    `SELECT json_extract('{}', 'the company is not moved')
+      WHERE NOT EXISTS (SELECT 1 FROM company_guards WHERE company_id = ? AND state = 'moved')`,
+    companyId,
+  )
+  const [, ...results] = await db.writeIdempotent([requireMoved, ...statements])
+  return results
+}
+
+/** Writes rows of a table into the destination of a move, replacing any with the same keys. */
+export async function putLines(context: CompanyContext, plan: TablePlan, lines: readonly Line[]): Promise<void> {
+  const { companyId } = context
+  for (const chunk of chunksOf(lines)) {
+    await writeMoved(context, [
+      ...clearUnique(companyId, plan, chunk),
+      plan.isUpdate ? update(context, plan, chunk) : upsert(companyId, plan, chunk),
+      statement('DELETE FROM changes WHERE company_id = ?1 AND sequence > ?2', companyId, COPY_CHANGES),
+    ])
+  }
+}
+
+function upsert(companyId: number, plan: TablePlan, lines: readonly Line[]): Statement {
+  const { key, idColumn = 'id' } = plan
+  const columns: Record<string, SQLiteColumn> = getTableColumns(tableOf(plan.table))
+  const { values, insert } = insertion(companyId, plan, lines)
+  // Ids of mail objects are unique over all companies.
+  const isShared = key[0] === 'id' && idColumn === 'id' && columns.id?.primary
+  const names = [...(isShared ? [] : ['company_id']), ...key.map((name) => (name === 'id' ? idColumn : name))]
+  const set = Object.keys(values).filter((name) => name !== 'company_id' && !names.includes(name))
+  return insert([]).onConflictDoUpdate({
+    target: names.flatMap((name) => columns[name] ?? []),
+    ...(idColumn !== 'id' && { targetWhere: sql`${named(idColumn)} IS NOT NULL` }),
+    set: Object.fromEntries(set.map((name) => [name, sql`excluded.${named(name)}`])),
+  })
+}
+
+/** Clears a unique value that moved from one row to another since it was copied; the first row is copied again. */
+function clearUnique(companyId: number, { table, unique }: TablePlan, lines: readonly Line[]): Statement[] {
+  const taken = unique ? lines.filter(({ row }) => row[unique] != null).map(({ row }) => [row.id, row[unique]]) : []
+  if (!unique || taken.length === 0) return []
+  const text = `UPDATE ${table} SET ${unique} = NULL WHERE company_id = ?1
+    AND ${unique} IN (SELECT e.value ->> 1 FROM json_each(?2) AS e)
+    AND NOT EXISTS (SELECT 1 FROM json_each(?2) AS e WHERE e.value ->> 0 = ${table}.id AND e.value ->> 1 = ${table}.${unique})`
+  return [statement(text, companyId, JSON.stringify(taken))]
+}
+
+/** Removes the rows with these keys from the destination. */
+export async function removeKeys(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): Promise<void> {
+  if (keys.length === 0) return
+  await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isAmong(context, plan, keys))])
+}
+
+/** Removes the parts of rows from the destination. */
+export async function removeParts(context: CompanyContext, { parts }: TablePlan, ids: readonly Value[]): Promise<void> {
+  const isPart = (part: TablePlan) => ofOwners(context, part, ids)
+  const removals = parts.map((part) => orm.delete(tableOf(part.table)).where(isPart(part)))
+  if (removals.length > 0) await writeMoved(context, removals.toReversed())
+}
+
+/** Limits the rows that one statement removes; few where a row may have 2 MB. */
+const REMOVED_ROWS = 500
+const REMOVED_THREADS = 20
+
+/**
+ * Removes some rows of a company from a database in which it is `moved`.
+ *
+ * @param step the position in the list of tables
+ * @param isCopy whether the rows are a copy. Otherwise the directory's row of a company elsewhere may name a slot in
+ *   the full-text tables that belongs to another company
+ * @returns the next step; null when everything is removed
+ */
+export async function removeRows(
+  context: CompanyContext,
+  { database, step, isCopy }: { database: string; step: number; isCopy: boolean },
+): Promise<number | null> {
+  const { companyId } = context
+  const removal = planRemoval(step, isCopy)
+  if (removal) {
+    const { table, key, where, limit } = removal
+    const rows = `SELECT ${key} FROM ${table} WHERE ${where} LIMIT ${limit}`
+    // Full-text tables do not return deleted rows.
+    const [[found]] = await writeMoved(context, [
+      statement<{ count: number }>(`SELECT count(*) AS count FROM (${rows})`, companyId),
+      statement(`DELETE FROM ${table} WHERE (${key}) IN (${rows})`, companyId),
+    ])
+    return (found?.count ?? 0) < limit ? step + 1 : step
+  }
+  if (database !== DIRECTORY) {
+    await writeMoved(context, [statement('DELETE FROM companies WHERE id = ?', companyId)])
+  } else if (isCopy) {
+    await writeMoved(context, [statement('UPDATE companies SET last_change = 0 WHERE id = ?', companyId)])
+  }
+  return null
+}
+
+function planRemoval(step: number, isCopy: boolean) {
+  const fullText = FULL_TEXT[step]
+  if (fullText) {
+    const isOwn = isCopy ? `AND last_change >= ${COPY_CHANGES}` : ''
+    const slot = `(SELECT CAST(slot AS INTEGER) << 53 FROM companies WHERE id = ?1 ${isOwn})`
+    const where = `rowid >= ${slot} AND rowid <= ${slot} + 9007199254740991`
+    return { table: fullText, key: 'rowid', where, limit: REMOVED_ROWS }
+  }
+  const removed = REMOVED[step - FULL_TEXT.length]
+  if (!removed) return null
+  const { table } = removed
+  const limit = table === 'email_threads' ? REMOVED_THREADS : REMOVED_ROWS
+  return { table, key: ['company_id', ...removed.key].join(', '), where: 'company_id = ?1', limit }
+}
