@@ -3969,12 +3969,12 @@ export interface operations {
                     /**
                      * @example {
                      *       "payment": {
-                     *         "id": 802,
+                     *         "id": 440,
                      *         "invoice_id": 44,
-                     *         "amount": 100,
-                     *         "method": "card",
-                     *         "paid_at": "2026-06-20T12:00:00.000Z",
-                     *         "note": "Second instalment"
+                     *         "amount": 756,
+                     *         "method": "check",
+                     *         "paid_at": "2026-06-12T18:52:00.000Z",
+                     *         "note": "Half in advance"
                      *       },
                      *       "invoice": {
                      *         "id": 44,
@@ -3991,8 +3991,8 @@ export interface operations {
                      *         "discount_total": 151.2,
                      *         "tax_total": 112.27,
                      *         "total": 1473.07,
-                     *         "amount_paid": 756,
-                     *         "balance_due": 717.07,
+                     *         "amount_paid": 100,
+                     *         "balance_due": 1373.07,
                      *         "deleted": false
                      *       }
                      *     }
@@ -4046,7 +4046,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "note": "Second instalment"
+                 *       "note": "Half in advance"
                  *     }
                  */
                 "application/json": components["schemas"]["PaymentChanges"];
@@ -4069,12 +4069,12 @@ export interface operations {
                     /**
                      * @example {
                      *       "payment": {
-                     *         "id": 802,
+                     *         "id": 440,
                      *         "invoice_id": 44,
-                     *         "amount": 100,
-                     *         "method": "card",
-                     *         "paid_at": "2026-06-20T12:00:00.000Z",
-                     *         "note": "Second instalment"
+                     *         "amount": 756,
+                     *         "method": "check",
+                     *         "paid_at": "2026-06-12T18:52:00.000Z",
+                     *         "note": "Half in advance"
                      *       },
                      *       "invoice": {
                      *         "id": 44,

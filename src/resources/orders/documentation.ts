@@ -135,9 +135,9 @@ export const published: Published = {
       description: 'Changes only the fields that are sent; `amount_paid` and `balance_due` of the invoice follow.',
       example: {
         params: { id: '44', payment_id: '440' },
-        body: { note: 'Second instalment' },
+        body: { note: 'Half in advance' },
         response: {
-          payment: { ...examplePayment, note: 'Second instalment' },
+          payment: { ...exampleOrder.payments[0], note: 'Half in advance' },
           invoice: { ...discountedInvoice, amount_paid: 856, balance_due: 617.07 },
         },
       },
@@ -147,7 +147,10 @@ export const published: Published = {
       description: 'Removes the payment for good. The response has it as it was, and the invoice without it.',
       example: {
         params: { id: '44', payment_id: '440' },
-        response: { payment: { ...examplePayment, note: 'Second instalment' }, invoice: discountedInvoice },
+        response: {
+          payment: { ...exampleOrder.payments[0], note: 'Half in advance' },
+          invoice: { ...discountedInvoice, amount_paid: 100, balance_due: 1373.07 },
+        },
       },
     },
     listOrderStatuses: {
