@@ -171,6 +171,7 @@ CREATE TABLE `clients` (
 ) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `clients_email` ON `clients` (`company_id`,`email_key`,`deleted`,`id`);--> statement-breakpoint
+CREATE INDEX `clients_live` ON `clients` (`company_id`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `clients_live_created` ON `clients` (`company_id`,`created_at`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `clients_live_updated` ON `clients` (`company_id`,`updated_at`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `clients_deleted` ON `clients` (`company_id`,`id`) WHERE "clients"."deleted" = 1;--> statement-breakpoint

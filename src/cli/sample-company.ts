@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import * as z from 'zod/mini'
+import { type ApiClient, createClient } from '../client/index.ts'
 import { isoDate } from '../kernel/api/contract.ts'
 import { PERMISSIONS } from '../kernel/gate/permissions.ts'
 import { listCompanies } from '../operation/admin/companies/contract.ts'
@@ -7,6 +8,8 @@ import { putIntegration } from '../operation/admin/integrations/contract.ts'
 import { putMember } from '../operation/admin/members/contract.ts'
 import { ACTIVE_TOKENS_MAX, createToken, listTokens, revokeToken } from '../operation/admin/tokens/contract.ts'
 import type { SeedFile, SeedInput } from '../operation/copies/seed/file.ts'
+import { published as files } from '../resources/files/contract.ts'
+import { published as mail } from '../resources/mail/documentation.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
 import { checkSeed, importSeed } from './seed-file.ts'
 
@@ -56,7 +59,21 @@ export async function prepareSample(service: Service, integrations: NonNullable<
   }
   await api.call(putMember, { params: { company_id, email: OWNER }, body: { role: 'owner' } })
   const token = await replaceTokens(api, company_id)
+  if (!stored) await storeExamples(createClient({ baseUrl: service.url, token }))
   return { company: { id, name }, token, examples: await listExamples(service.url, token, isSample ? file : null) }
+}
+
+const thread = z.looseObject({ account_email: z.string(), messages: z.array(z.record(z.string(), z.unknown())) })
+const upload = z.object({ fileName: z.string(), contentType: z.string(), size: z.number(), legacyThreadId: z.string() })
+
+/** Stores the email thread and the file that the published examples read: a seed file can have neither. */
+async function storeExamples(api: ApiClient): Promise<void> {
+  const { putEmailThread } = mail.document()
+  const { presignUpload } = files.document()
+  const { legacyThreadId, ...file } = upload.parse(presignUpload?.example.body)
+  await api.mail.putEmailThread(legacyThreadId, thread.parse(putEmailThread?.example.body))
+  const presigned = await api.files.presign(Number(presignUpload?.example.params?.orderId), { ...file, legacyThreadId })
+  await api.files.upload(presigned, new Uint8Array(file.size))
 }
 
 /** The first company that is not suspended, else the first. */

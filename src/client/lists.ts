@@ -6,6 +6,8 @@ type ListQuery = CallOptions & { page?: number | undefined; per_page?: number | 
 
 const MAX_PER_PAGE = 100
 const MAX_CHANGES_PER_PAGE = 1_000
+/** With the objects of the changes. */
+const MAX_EXPANDED_PER_PAGE = 100
 /** The API responds to a long poll at the latest then. */
 const MAX_WAIT_SECONDS = 25
 const NO_CURSOR = 'The list has no cursor: this client needs version 1.1.0 of the API'
@@ -48,6 +50,10 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
 export function changesOf(read: Read) {
   const list = ({ signal, ...query }: ChangesQuery & { start?: 'latest'; wait?: number } = {}, options = {}) =>
     read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options })
+  const large = (query: ChangesQuery) => ({
+    per_page: query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE,
+    ...query,
+  })
 
   return {
     /** One page. With `wait`, up to 25 seconds, an empty one is returned only after that time. */
@@ -60,7 +66,7 @@ export function changesOf(read: Read) {
     /** Pages until there are no further changes. */
     async *pages(query: ChangesQuery = {}): AsyncGenerator<ChangesPage, void, undefined> {
       for (let { cursor } = query; ; ) {
-        const page = await list({ per_page: MAX_CHANGES_PER_PAGE, ...query, cursor })
+        const page = await list({ ...large(query), cursor })
         yield page
         if (!page.pagination.has_more) return
         cursor = page.pagination.next_cursor
@@ -70,8 +76,10 @@ export function changesOf(read: Read) {
     /** Pages without an end, each as soon as there are changes. Outages are waited for, however long they last. */
     async *follow(query: ChangesQuery = {}): AsyncGenerator<ChangesPage, never, undefined> {
       for (let { cursor } = query; ; ) {
-        const next = { per_page: MAX_CHANGES_PER_PAGE, ...query, cursor, wait: MAX_WAIT_SECONDS }
-        const page = await list(next, { maxRetries: Number.POSITIVE_INFINITY })
+        const page = await list(
+          { ...large(query), cursor, wait: MAX_WAIT_SECONDS },
+          { maxRetries: Number.POSITIVE_INFINITY },
+        )
         yield page
         cursor = page.pagination.next_cursor
       }

@@ -522,6 +522,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/orders/{orderId}/files/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a URL to download a file from
+         * @description The URL is valid for 600 seconds and saves the file under its own name: its response has `Content-Disposition: attachment`. 404 for a key that is not one of this order’s files. 409 with the reason `storage_not_configured` where no storage is configured, 502 when the company’s own storage fails.
+         *
+         *     Permission: `files:read`.
+         */
+        get: operations["presignDownload"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/orders/{orderId}/files": {
         parameters: {
             query?: never;
@@ -545,28 +567,6 @@ export interface paths {
          *     Permission: `files:write`.
          */
         delete: operations["deleteFile"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/orders/{orderId}/files/download": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get a URL to download a file from
-         * @description The URL is valid for 600 seconds and saves the file under its own name: its response has `Content-Disposition: attachment`. 404 for a key that is not one of this order’s files. 409 with the reason `storage_not_configured` where no storage is configured, 502 when the company’s own storage fails.
-         *
-         *     Permission: `files:read`.
-         */
-        get: operations["presignDownload"];
-        put?: never;
-        post?: never;
-        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -5625,6 +5625,69 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    presignDownload: {
+        parameters: {
+            query: {
+                /**
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment. At most 1024 bytes of UTF-8.
+                 * @example orders/1/44/email/19cce455887af494/logo front.png
+                 */
+                path: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The order, which must not be deleted.
+                 * @example 44
+                 */
+                orderId: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A URL to download one file from, and the file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "downloadUrl": "https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…",
+                     *       "expiresIn": 600,
+                     *       "contentType": "image/png",
+                     *       "path": "orders/1/44/email/19cce455887af494/logo front.png",
+                     *       "objectName": "logo front.png",
+                     *       "length": 48211,
+                     *       "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *       "source": "email"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PresignedDownload"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listFiles: {
         parameters: {
             query?: {
@@ -5751,69 +5814,6 @@ export interface operations {
                     "application/json": {
                         file: components["schemas"]["OrderFile"];
                     };
-                };
-            };
-            400: components["responses"]["InvalidRequest"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["InternalError"];
-            502: components["responses"]["UpstreamFailed"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    presignDownload: {
-        parameters: {
-            query: {
-                /**
-                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment. At most 1024 bytes of UTF-8.
-                 * @example orders/1/44/email/19cce455887af494/logo front.png
-                 */
-                path: string;
-            };
-            header?: {
-                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
-                "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
-                "X-Bookmark"?: components["parameters"]["Bookmark"];
-            };
-            path: {
-                /**
-                 * @description The order, which must not be deleted.
-                 * @example 44
-                 */
-                orderId: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A URL to download one file from, and the file. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
-                    "X-Bookmark": components["headers"]["X-Bookmark"];
-                    "Server-Timing": components["headers"]["Server-Timing"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "downloadUrl": "https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…",
-                     *       "expiresIn": 600,
-                     *       "contentType": "image/png",
-                     *       "path": "orders/1/44/email/19cce455887af494/logo front.png",
-                     *       "objectName": "logo front.png",
-                     *       "length": 48211,
-                     *       "lastChanged": "2026-03-02T09:30:00.000Z",
-                     *       "source": "email"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["PresignedDownload"];
                 };
             };
             400: components["responses"]["InvalidRequest"];

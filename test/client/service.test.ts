@@ -145,6 +145,16 @@ describe('changes', () => {
     expect(clients).toHaveLength(3)
   })
 
+  it('come with their objects in pages and while they are followed', async () => {
+    const api = openClient(await mintCompany())
+    const cursor = await api.changes.latestCursor({ types: ['clients'] })
+    const { id } = await api.clients.create({ company_name: 'Oak' })
+    const query = { cursor, types: ['clients'], expand: 'object' } as const
+    const page = { clients: [{ id, company_name: 'Oak' }] }
+    expect((await api.changes.pages(query).next()).value).toMatchObject(page)
+    expect((await api.changes.follow(query).next()).value).toMatchObject(page)
+  })
+
   it('are followed as they happen', async () => {
     const api = openClient(await mintCompany())
     const stop = new AbortController()

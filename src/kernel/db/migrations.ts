@@ -16,8 +16,8 @@ export const appliedMigrations = sql<string | null>`(SELECT group_concat(name)
 const RETRY_AFTER_SECONDS = '30'
 const LOG_EVERY_MS = 60_000
 
-/** In this isolate. A schema never gets older. */
-let isVerified = false
+/** The migrations that this isolate has accepted last; null before the first. */
+let accepted: string | null = null
 let loggedAt = 0
 
 /**
@@ -31,8 +31,10 @@ export function verifySchema(applied: string | null): void {
 
 /** As {@link verifySchema}, without an error. */
 export function acceptsSchema(applied: string | null): boolean {
-  isVerified ||= isCurrent(applied)
-  return isVerified
+  if (applied !== null && applied === accepted) return true
+  if (!isCurrent(applied)) return false
+  accepted = applied
+  return true
 }
 
 /** How a schema differs from what the code needs: with missing migrations it is older, with unknown ones newer. */
@@ -54,7 +56,7 @@ export function isCurrent(applied: string | null): boolean {
 
 /** As {@link verifySchema}, with a query of its own where this isolate has not verified the schema yet. */
 export async function requireSchema(binding: D1Database): Promise<void> {
-  if (!isVerified) verifySchema(await readApplied(binding))
+  if (accepted === null) verifySchema(await readApplied(binding))
 }
 
 /** The migrations that are applied, as {@link appliedMigrations}; null where there is none. */
@@ -70,7 +72,7 @@ export async function readApplied(binding: D1Database): Promise<string | null> {
 
 /** Whether a query failed for a table or column that the database does not have: before the schema is verified, yet. */
 export function isMissing(error: unknown): boolean {
-  return !isVerified && /no such (table|column)/.test(databaseMessage(error))
+  return accepted === null && /no such (table|column)/.test(databaseMessage(error))
 }
 
 /** The refusal of every request while the schema is older than the code. Logged once a minute in each isolate. */

@@ -177,6 +177,7 @@ export const clients = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
     index('clients_email').on(t.company_id, t.email_key, t.deleted, t.id),
+    index('clients_live').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
     index('clients_deleted').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
     ...byTime('clients', t),
   ],

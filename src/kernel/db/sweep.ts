@@ -118,16 +118,17 @@ export async function readGauges(binding: D1Database, nowMs: number) {
 
 /**
  * Selects each company's oldest rows of a table whose `key` ascends without gaps: no index by time is needed. It reads
- * one row more than it selects of each company.
+ * one row more than it selects of each company. The joins keep the order of their tables, which SQLite would turn around
+ * without statistics.
  */
 function oldestBefore(table: 'audit_log' | 'changes', key: 'id' | 'sequence', nowMs: number) {
   const [name, column] = [sql.raw(table), sql.raw(key)]
   const isOld = sql`r.at < ${nowMs - DAYS[table] * DAY_MS}`
   return sql`WITH RECURSIVE old(company_id, key) AS (
-    SELECT c.id, r.${column} FROM companies AS c JOIN ${name} AS r ON r.company_id = c.id
+    SELECT c.id, r.${column} FROM companies AS c CROSS JOIN ${name} AS r ON r.company_id = c.id
         AND r.${column} = (SELECT min(${column}) FROM ${name} WHERE company_id = c.id)
       WHERE ${isOld} AND ${isSettled(sql`c.id`)}
-    UNION ALL SELECT r.company_id, r.${column} FROM old JOIN ${name} AS r
+    UNION ALL SELECT r.company_id, r.${column} FROM old CROSS JOIN ${name} AS r
       ON r.company_id = old.company_id AND r.${column} = old.key + 1 WHERE ${isOld}
     LIMIT ${CHUNK_ROWS}) SELECT company_id, key FROM old`
 }
@@ -143,8 +144,8 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number): Pro
   const delivered = sql`id IN (SELECT id FROM accounting_outbox WHERE state = 'done'
     AND updated_at < ${nowMs - DAYS.accounting_outbox * DAY_MS} AND ${ofSettled} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`
   // Rows are in the order of their creation, but for those that were moved here.
-  const keys = sql`rowid IN (SELECT rowid FROM (SELECT rowid, company_id, created_at FROM idempotency_keys ORDER BY rowid LIMIT ${CHUNK_ROWS})
-    WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS} AND ${ofSettled})`
+  const keys = sql`rowid IN (SELECT rowid FROM (SELECT rowid, created_at FROM idempotency_keys
+      WHERE ${ofSettled} ORDER BY rowid LIMIT ${CHUNK_ROWS}) WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS})`
   const entries = sql`id IN (SELECT id FROM admin_log
     WHERE at < ${nowMs - DAYS.admin_log * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
   await removeInChunks(() => orm.delete(adminLog).where(entries), CHUNK_ROWS)

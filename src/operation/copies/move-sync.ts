@@ -86,7 +86,7 @@ export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, s
   return plan.isUpdate ? { copied: [...copied, ...removed], removed: [], next } : { copied, removed, next }
 }
 
-/** Copies rows, and their parts anew: the source may have fewer. */
+/** Copies rows with their parts. */
 export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {
   const { pageRows = KEYS_AT_ONCE } = plan
   for (let at = 0; at < keys.length; at += pageRows) {

@@ -136,7 +136,7 @@ export async function raiseSequences(
 
 function settings(company: Row) {
   const names = ['name', 'currency', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'storage_quota_bytes']
-  const values = [...names, 'created_at', 'updated_at'].filter((name) => company[name] !== undefined)
+  const values = [...names, 'audit_expired', 'created_at', 'updated_at'].filter((name) => company[name] !== undefined)
   return Object.fromEntries(values.map((name) => [name, sql`${company[name] ?? null}`]))
 }
 

@@ -21,6 +21,8 @@ export interface TablePlan {
   version?: string
   /** Tables whose rows belong to a row of this one, and are copied with it. */
   parts: readonly TablePlan[]
+  /** For a part: requests delete its rows; those of others are only flagged. */
+  isRemoved?: true
   /** For a part: its owner's table and version, and the column that refers to it or to its row in `through`. */
   owner?: { table: string; version: string; column: string; through?: 'invoices' }
   /**
@@ -57,6 +59,7 @@ const partOf = (owner: NonNullable<TablePlan['owner']>, table: string, where?: s
 })
 
 const ofOrder = { table: 'orders', version: 'version', column: 'project_id' } as const
+const ofThread = { table: 'email_threads', version: 'revision', column: 'thread_id' } as const
 const ofInvoice = { ...ofOrder, column: 'invoice_id', through: 'invoices' } as const
 
 /**
@@ -87,7 +90,7 @@ export const TABLES: readonly TablePlan[] = [
     parts: [
       partOf(ofOrder, 'invoices'),
       partOf(ofInvoice, 'invoice_items'),
-      partOf(ofInvoice, 'payments'),
+      { ...partOf(ofInvoice, 'payments'), isRemoved: true },
       partOf(ofOrder, 'artworks'),
     ],
   },
@@ -111,13 +114,7 @@ export const TABLES: readonly TablePlan[] = [
     stamp: `json_array(revision, content_revision, content_used_at, content IS NULL, deleted, last_synced_at, updated_at)`,
     version: 'revision',
     // Read after the row: content that moves to R2 meanwhile is in this part, if not in the row.
-    parts: [
-      partOf(
-        { table: 'email_threads', version: 'revision', column: 'thread_id' },
-        'email_thread_objects',
-        'thread_id IS NOT NULL',
-      ),
-    ],
+    parts: [{ ...partOf(ofThread, 'email_thread_objects', 'thread_id IS NOT NULL'), isRemoved: true }],
   },
   { ...whole('thread_contexts', 'thread_id'), stamp: 'json_array(version, updated_at)' },
   { ...whole('catalog_items', 'id'), stamp: 'version' },

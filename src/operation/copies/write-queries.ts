@@ -167,11 +167,14 @@ export async function removeKeys(context: CompanyContext, plan: TablePlan, keys:
   await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isAmong(context, plan, keys))])
 }
 
-/** Removes the parts of rows from the destination. */
+/**
+ * Removes the parts of rows that requests may delete from the destination. Others are only flagged, and a line that is
+ * inserted again would leave its old words in the full-text table.
+ */
 export async function removeParts(context: CompanyContext, { parts }: TablePlan, ids: readonly Value[]): Promise<void> {
-  const isPart = (part: TablePlan) => ofOwners(context, part, ids)
-  const removals = parts.map((part) => orm.delete(tableOf(part.table)).where(isPart(part)))
-  if (removals.length > 0) await writeMoved(context, removals.toReversed())
+  const removed = parts.filter(({ isRemoved }) => isRemoved)
+  const removals = removed.map((part) => orm.delete(tableOf(part.table)).where(ofOwners(context, part, ids)))
+  if (removals.length > 0) await writeMoved(context, removals)
 }
 
 /** Limits the rows that one statement removes; few where a row may have 2 MB. */

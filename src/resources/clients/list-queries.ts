@@ -64,17 +64,12 @@ const statements = perVariant((variant: Variant) => ({
   }),
 }))
 
-/** The name of the primary key. */
-const BY_ID = 'sqlite_autoindex_clients_1'
-
 function listOf({ sort, deleted }: Variant, p: Values): List {
   const order = sortOf(sort)
   const hasChangedSince = p.updated_since && sql`clients.updated_at >= ${p.updated_since}`
   const hasExternalId = p.external_id && sql`clients.external_id = ${p.external_id}`
-  const index = (flag: Flag, column: string) => {
-    if (column === 'id') return flag ? 'clients_deleted' : BY_ID
-    return `clients_${flag ? 'deleted' : 'live'}_${column.replace('_at', '')}`
-  }
+  const index = (flag: Flag, column: string) =>
+    `clients_${flag ? 'deleted' : 'live'}${column === 'id' ? '' : `_${column.replace('_at', '')}`}`
   // The full-text table has only clients that are not deleted.
   const search = p.match && {
     hits: hitsOf(p, order.direction, order.column === 'id'),
@@ -88,7 +83,7 @@ function listOf({ sort, deleted }: Variant, p: Values): List {
     filters: [hasChangedSince, hasExternalId],
     search,
     index: (flag) => index(flag, order.column),
-    idIndex: BY_ID,
+    idIndex: 'clients_live',
     source: (flag) => {
       if (hasExternalId) return { index: 'clients_external_id', condition: hasExternalId }
       if (search && flag === 0) return search

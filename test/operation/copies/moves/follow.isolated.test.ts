@@ -142,6 +142,26 @@ describe('a place in the full-text tables', () => {
   })
 })
 
+describe('a line that changes while its company is copied', () => {
+  it('is found by its new words only', async () => {
+    const ordered = (await company.call('POST', '/clients', client('a'))).body.client
+    const { project } = (await company.call('POST', '/orders', { title: 'a', client_id: ordered.id })).body
+    const write = (title: string, id?: number) =>
+      company.call('PUT', `/orders/${project.id}/invoice-items`, { items: [{ id, title }] })
+    const { invoice_items } = (await write('Crimson shirt')).body
+    for (let step: string | undefined; step !== 'compare'; ) {
+      const progress = await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
+      if ('problem' in progress || progress.done) throw new Error('The move was over before the line changed.')
+      step = progress.step
+    }
+    expect((await write('Turquoise mug', invoice_items[0].id)).status).toBe(200)
+    await move(company.id, 'DB_TWO')
+    const find = async (q: string) =>
+      (await company.call('GET', `/products/search?include=lines&q=${q}`)).body.invoice_lines.length
+    expect([await find('crimson'), await find('turquoise')]).toEqual([0, 1])
+  })
+})
+
 describe('the delivery to an accounting system', () => {
   it('stores rotated tokens where the company has moved to, though its object opened the connection before', async () => {
     const shop = await Shop.open({}, 'DB')
