@@ -754,7 +754,7 @@ END;
 CREATE TRIGGER invoices_insert AFTER INSERT ON invoices BEGIN
   UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes,
       last_invoice_id = max(last_invoice_id, new.id), last_invoice_number = iif(
-      new.number NOT GLOB '*[^0-9]*' AND length(new.number) BETWEEN 1 AND 15,
+      (new.number NOT GLOB '*[^0-9]*' AND length(new.number) BETWEEN 1 AND 15) OR new.number = CAST(last_invoice_number + 1 AS TEXT),
       max(last_invoice_number, CAST(new.number AS INTEGER)), last_invoice_number)
     WHERE id = new.company_id;
 END;

@@ -7,7 +7,7 @@ import { ApiError, type Issue, invalid, MAX_ISSUES, notFound } from '../http/err
 import type { Lease } from '../http/memory.ts'
 import { describeSyntax, isFartherBound } from '../http/messages.ts'
 import type { AppEnv } from './context.ts'
-import type { Contract, Input } from './contract.ts'
+import { type Contract, type Input, takesKey } from './contract.ts'
 
 type ReadPart = (c: Context<AppEnv>) => Promise<unknown>
 
@@ -29,7 +29,7 @@ export function inputReader<C extends Contract>(contract: C) {
     if (contract.body) {
       refuseCoding(c.req.header('content-encoding'))
       const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, lease)
-      if (c.req.header('idempotency-key') !== undefined) bodyHash = hash('sha256', bytes)
+      if (takesKey(contract) && c.req.header('idempotency-key') !== undefined) bodyHash = hash('sha256', bytes)
       body = contract.hasRawBody ? bytes : parseBody(bytes, contract.body)
     }
     // Each part was validated with the contract's own schema, of which the compiler does not know.

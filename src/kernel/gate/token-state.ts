@@ -24,7 +24,7 @@ const NEARLY_USED_MS = 500
 type Answer = Exclude<Admission, { kind: 'outdated' }>
 type Send<T> = (object: DurableObjectStub<RateLimiter>, report: Report) => Promise<T>
 
-const NO_USAGE = { databaseMs: 0, refused: 0, uncounted: 0, mayCommit: false }
+const NO_USAGE = { databaseMs: 0, refused: 0, uncounted: 0 }
 const ENDED: Answer = { kind: 'ended', ageMs: 0 }
 
 /**
@@ -40,6 +40,9 @@ export class TokenState {
   /** For use until then; a null token has ended. */
   private cached: { token: Token | null; until: number } | null = null
   private unreported = NO_USAGE
+  /** Writes that the object does not know, and how many of them a call has told it: each call tells until one succeeds. */
+  private unknownWrites = 0
+  private knownWrites = 0
   /** Requests whose calls are under way: the object may allow each. */
   private pending = 0
   /** When an object that fails is called again; 0 for one that works. */
@@ -85,9 +88,9 @@ export class TokenState {
 
   /** Whether what is unreported deserves a call of its own. */
   isReportDue(): boolean {
-    const { databaseMs, mayCommit } = this.unreported
+    const { databaseMs } = this.unreported
     const isNearlyUsed = databaseMs > 0 && this.remaining.databaseMs < NEARLY_USED_MS
-    return mayCommit || databaseMs >= REPORT_MS || isNearlyUsed
+    return this.unknownWrites > this.knownWrites || databaseMs >= REPORT_MS || isNearlyUsed
   }
 
   charge(databaseMs: number): void {
@@ -97,7 +100,7 @@ export class TokenState {
 
   /** With the next call the object learns of a write that it does not know. */
   keepWrite(): void {
-    this.add({ mayCommit: true })
+    this.unknownWrites++
   }
 
   /** The company has moved: the object looks the token up again. */
@@ -121,13 +124,15 @@ export class TokenState {
     if (askedAt < this.retryAt) return Promise.resolve(null)
     const isRetry = this.retryAt > 0
     if (isRetry) this.retryAt = askedAt + RETRY_MS
-    const usage = this.unreported
+    const { unreported: usage, unknownWrites } = this
+    const report = { ...usage, mayCommit: unknownWrites > this.knownWrites }
     this.unreported = NO_USAGE
     this.pending += requests
     const work = async () => {
       try {
-        const answer = await withDeadline(send(this.open(c), usage), isRetry ? BUDGET_MS.limiter : BUDGET_MS.silence)
+        const answer = await withDeadline(send(this.open(c), report), isRetry ? BUDGET_MS.limiter : BUDGET_MS.silence)
         this.receive(answer, askedAt)
+        this.knownWrites = Math.max(this.knownWrites, unknownWrites)
         return answer
       } catch (error) {
         this.add(usage)
@@ -176,13 +181,12 @@ export class TokenState {
     this.remaining.company = company ?? known.company
   }
 
-  private add({ databaseMs = 0, refused = 0, uncounted = 0, mayCommit = false }: Partial<typeof NO_USAGE>): void {
+  private add({ databaseMs = 0, refused = 0, uncounted = 0 }: Partial<typeof NO_USAGE>): void {
     const { unreported } = this
     this.unreported = {
       databaseMs: databaseMs + unreported.databaseMs,
       refused: refused + unreported.refused,
       uncounted: uncounted + unreported.uncounted,
-      mayCommit: mayCommit || unreported.mayCommit,
     }
   }
 
@@ -201,7 +205,7 @@ export class TokenState {
     if (now >= this.remaining.resetAt) {
       const whole = { remaining: LIMIT, resetAt: now + WINDOW_MS, databaseMs: DATABASE_LIMIT_MS }
       this.remaining = { ...this.remaining, ...whole }
-      this.unreported = { ...NO_USAGE, mayCommit: this.unreported.mayCommit }
+      this.unreported = NO_USAGE
     }
     const { remaining } = this
     const allowed = !isOutOfTime(remaining, now) && requests <= remaining.remaining - this.pending

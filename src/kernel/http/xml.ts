@@ -55,11 +55,14 @@ export function readXml(xml: string, maxDepth: number, { open, close }: Events):
 /** An ampersand, with the rest of the reference that it must begin. */
 const REFERENCE = /&(?:#(\d{1,7});|#x([\da-fA-F]{1,6});|(amp|lt|gt|apos|quot);)?/g
 
+/** XML 1.0, 2.2: a reference may name these characters only. */
+const CHARACTER = /^[\t\n\r\x20-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]$/u
+
 const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', apos: "'", quot: '"' }
 
 function decodeReference(_: string, decimal?: string, hexadecimal?: string, name = ''): string {
   const code = decimal ?? (hexadecimal && `0x${hexadecimal}`)
   const character = code === undefined ? ENTITIES[name] : String.fromCodePoint(Number(code))
-  if (character === undefined) throw new Error('an unknown reference')
+  if (character === undefined || !CHARACTER.test(character)) throw new Error('an unknown reference')
   return character
 }

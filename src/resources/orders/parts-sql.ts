@@ -57,8 +57,6 @@ export interface ListedRow extends OrderRow {
 /** Limits the elements of a response's lists, and the characters of each of the three. */
 export const ELEMENTS_MAX = 10_000
 const CHARACTERS_MAX = 4_000_000
-/** D1 has rows of at most 2 MB. */
-const LISTS_OF_ROW_MAX_BYTES = 1_800_000
 
 /** Where the elements of one of `orders` are. */
 const LIST_SOURCES: Record<ListName, SQL> = {
@@ -128,10 +126,13 @@ export function decodeOrder([project, invoice, client, status, accounting]: Orde
 }
 
 /**
- * Builds the statements that read orders with their parts, in the order of a page.
+ * Builds the statements that read orders with their parts, in the order of a page: a row for each order, and one for each
+ * element of its lists.
  *
- * - `listed`: a row for each order. An order whose lists do not fit into a response or a row has `isCut`.
- * - `whole`: a row for each order and for each element of its lists, however many they are.
+ * - `listed`: within the limits of a response. An order that is over them, and those after it, have `isCut`.
+ * - `whole`: without limits, for a single order.
+ *
+ * An order's lists are not one value of JSON: no value in D1, nor one of a query, may have over 2 MB.
  *
  * @param pageOf selects `page_id` and `sort_value` in their `order`; a single order needs none
  */
@@ -141,81 +142,57 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
 ) {
   const names = LIST_NAMES.filter((name) => parts.includes(name))
   const hasInvoice = parts.some((name) => !['client', 'order_status', 'artworks', 'accounting'].includes(name))
-  const joined = ({ companyId }: P) => sql`CROSS JOIN orders ON orders.company_id = ${companyId} AND orders.id = page_id
-    ${hasInvoice ? WITH_INVOICE : sql``}`
-  const orderOf = ({ companyId }: P) => sql`page_id, sort_value, ${orderJson(companyId, parts)} AS element`
+  const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, element: sql`element` }
+  const aliased = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.as(name)]))
 
-  const listed = prepare((p: P) => {
-    const { ids, order } = pageOf(p)
-    const lists = names.map((name) => {
-      const elements = sql`SELECT * FROM ${LIST_SOURCES[name]} LIMIT ${sql.raw(String(ELEMENTS_MAX + 1))}`
-      return sql`, (SELECT json_group_array(${LISTS[name].row}) FROM (${elements}) AS ${sql.raw(name)}) AS ${sql.raw(name)}`
+  const statementWith = (limited: (elements: SQL) => SQL) =>
+    prepare((p: P) => {
+      const { ids, order } = pageOf(p)
+      // Its rows are read for the orders and for each list.
+      const [page, pages] =
+        names.length === 0
+          ? [sql`(${ids}) AS page`, sql``]
+          : [sql`page`, sql`WITH page AS MATERIALIZED (SELECT * FROM (${ids}))`]
+      const joined = sql`${page} CROSS JOIN orders ON orders.company_id = ${p.companyId} AND orders.id = page_id
+        ${hasInvoice ? WITH_INVOICE : sql``}`
+      const found = sql`SELECT 'order' AS list, page_id, sort_value, ${orderJson(p.companyId, parts)} AS element FROM ${joined}`
+      const lists = names.map((name) => {
+        const elements = sql`SELECT page_id, ${LISTS[name].row} AS element FROM ${joined} CROSS JOIN ${LIST_SOURCES[name]}`
+        return sql`SELECT ${sql.raw(`'${name}'`)}, page_id, NULL, ${limited(elements)}`
+      })
+      return orm
+        .select(aliased)
+        .from(sql`(${pages} ${sql.join([found, ...lists], sql` UNION ALL `)})`)
+        .orderBy(...(order ? [order] : []))
     })
-    const rows = sql`SELECT ${orderOf(p)} ${sql.join(lists)} FROM (${ids}) AS ids ${joined(p)}`
-    const columns = { page_id: sql`page_id`, sort_value: sql`sort_value`, element: sql`element` }
-    return orm
-      .select(
-        aliased({ ...columns, ...Object.fromEntries(names.map((name) => [name, limited(name, order !== undefined)])) }),
-      )
-      .from(names.length === 0 ? sql`(${rows})` : withSizes(rows, names))
-      .orderBy(...(order ? [order] : []))
-  })
-  const whole = prepare((p: P) => {
-    const { ids, order } = pageOf(p)
-    const lists = names.map((name) => {
-      return sql`SELECT ${sql.raw(`'${name}'`)}, page_id, NULL, ${LISTS[name].row}
-        FROM page ${joined(p)} CROSS JOIN ${LIST_SOURCES[name]}`
-    })
-    const rows = sql`(WITH page AS MATERIALIZED (SELECT * FROM (${ids}))
-      ${sql.join([sql`SELECT 'order' AS list, ${orderOf(p)} FROM page ${joined(p)}`, ...lists], sql` UNION ALL `)})`
-    const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, element: sql`element` }
-    return orm
-      .select(aliased(columns))
-      .from(rows)
-      .orderBy(...(order ? [order] : []))
-  })
+  const characters = sql`sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING)`
+  const [charactersMax, elementsEnd] = [sql.raw(String(CHARACTERS_MAX)), sql.raw(String(ELEMENTS_MAX + 1))]
+  const listed = statementWith(
+    (elements) => sql`iif(${characters} <= ${charactersMax}, element, NULL) FROM (${elements} LIMIT ${elementsEnd})`,
+  )
+  const whole = statementWith((elements) => sql`element FROM (${elements})`)
   return {
-    listed: (values: Parameters<typeof listed>[0]) => mapRows(listed(values), decodeListed),
-    whole: (values: Parameters<typeof whole>[0]) => mapRows(whole(values), decodeWhole),
+    listed: (values: Parameters<typeof listed>[0]) => mapRows(listed(values), (rows: Row[]) => decodeRows(rows, true)),
+    whole: (values: Parameters<typeof whole>[0]) => mapRows(whole(values), (rows: Row[]) => decodeRows(rows, false)),
   }
 }
 
-const aliased = (columns: Record<string, SQL>) =>
-  Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.as(name)]))
+/** `element` is null for one over the limit of characters. */
+type Row = { list: 'order' | ListName; page_id: number; sort_value: string | number; element: string | null }
 
-/** A list of a row; null where the row is too large, or of several rows from the one on with which the lists are. */
-function limited(name: ListName, isOfSeveral: boolean): SQL {
-  const column = sql.raw(name)
-  const sum = sql`sum(length(${column})) OVER (ROWS UNBOUNDED PRECEDING)`
-  return sql`iif(fits ${isOfSeveral ? sql`AND ${sum} <= ${sql.raw(String(CHARACTERS_MAX))}` : sql``}, ${column}, NULL)`
-}
-
-/** With limits SQLite computes each list once, not wherever it is used. */
-const withSizes = (rows: SQL, names: readonly ListName[]) =>
-  sql`(SELECT *, ${sql.raw(names.map((name) => `octet_length(${name})`).join(' + '))}
-    <= ${sql.raw(String(LISTS_OF_ROW_MAX_BYTES))} AS fits FROM (${rows} LIMIT -1) LIMIT -1)`
-
-type Row = { page_id: number; sort_value: string | number; element: string }
-
-function decodeListed(rows: (Row & Partial<Record<ListName, string | null>>)[]): ListedRow[] {
-  let elements = 0
-  return rows.map(({ element, sort_value, ...row }) => {
-    const lists: ListsJson = {}
-    for (const name of LIST_NAMES) {
-      lists[name] = row[name] ? JSON.parse(row[name]) : null
-      elements += lists[name]?.length ?? 0
-    }
-    const isCut = elements > ELEMENTS_MAX || LIST_NAMES.some((name) => row[name] === null)
-    return { ...decodeOrder(JSON.parse(element), lists), sortValue: sort_value, isCut }
-  })
-}
-
-function decodeWhole(rows: (Row & { list: 'order' | ListName })[]): ListedRow[] {
+function decodeRows(rows: Row[], isLimited: boolean): ListedRow[] {
   const elements = Map.groupBy(rows, ({ list, page_id }) => `${list}/${page_id}`)
+  let count = 0
   return rows.flatMap(({ list, page_id, sort_value, element }) => {
-    if (list !== 'order') return []
-    const listOf = (name: ListName) => elements.get(`${name}/${page_id}`)?.map((row) => JSON.parse(row.element))
-    const lists = { invoice_items: listOf('invoice_items'), payments: listOf('payments'), artworks: listOf('artworks') }
-    return [{ ...decodeOrder(JSON.parse(element), lists), sortValue: sort_value, isCut: false }]
+    if (list !== 'order' || element === null) return []
+    const lists: ListsJson = {}
+    let isCut = false
+    for (const name of LIST_NAMES) {
+      const found = elements.get(`${name}/${page_id}`) ?? []
+      count += found.length
+      isCut ||= isLimited && (count > ELEMENTS_MAX || found.at(-1)?.element === null)
+      lists[name] = isCut ? null : found.map((row) => JSON.parse(row.element ?? 'null'))
+    }
+    return [{ ...decodeOrder(JSON.parse(element), lists), sortValue: sort_value, isCut }]
   })
 }

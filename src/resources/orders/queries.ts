@@ -25,9 +25,7 @@ export async function findOrder(
   orderId: number,
   isDeletedToo: boolean,
 ): Promise<ListedRow | undefined> {
-  const { listed, whole } = isDeletedToo ? anyOrder : liveOrder
-  const [[order]] = await db.read([listed({ companyId, orderId })])
-  if (!order?.isCut) return order
+  const { whole } = isDeletedToo ? anyOrder : liveOrder
   return (await db.read([whole({ companyId, orderId })]))[0][0]
 }
 

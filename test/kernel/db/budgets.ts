@@ -125,16 +125,16 @@ const ROWS: Record<string, Row[]> = {
     ['with totals and clients', 240, 0, '/orders?expand=totals,client'],
     [
       'with every part',
-      400,
+      820,
       0,
       '/orders?expand=totals,client,invoice,invoice_items,payments,tax,order_status,artworks',
     ],
-    ['100 with lines and payments', 1050, 0, '/orders?per_page=100&expand=invoice_items,payments'],
+    ['100 with lines and payments', 2050, 0, '/orders?per_page=100&expand=invoice_items,payments'],
   ],
   readOrder: [
-    ['1 line, payment and artwork', 24, 0, '/orders/4321'],
-    ['10 lines, 5 payments, 5 artworks, 500 events', 41, 0, '/orders/1'],
-    ['unknown', 1, 0, '/orders/99999', NOT_FOUND],
+    ['1 line, payment and artwork', 29, 0, '/orders/4321'],
+    ['10 lines, 5 payments, 5 artworks, 500 events', 46, 0, '/orders/1'],
+    ['unknown', 5, 0, '/orders/99999', NOT_FOUND],
   ],
   createOrder: [
     ['with an event', 102, 18, '/orders', { ...WITH_EVENT, body: { title: 'New', ...ALL_OF_ORDER } }],

@@ -41,6 +41,8 @@ describe('readXml', () => {
     ['an unknown entity', '<a>&nbsp;</a>'],
     ['a bare ampersand', '<a>x & y</a>'],
     ['a reference beyond Unicode', '<a>&#x110000;</a>'],
+    ['a reference to half a character', '<a>&#xD800;</a>'],
+    ['a reference to NUL', '<a>&#0;</a>'],
     ['tags that do not match', '<a><b></a></b>'],
     ['a bare angle bracket', '<a>1 < 2</a>'],
     ['an end without a start', '<a/></a>'],

@@ -113,6 +113,9 @@ describe('POST /orders', () => {
     expect(numbers).toEqual(['1001', '1002'])
     await sql(`UPDATE companies SET last_invoice_number = 8999 WHERE id = ?`, one.id)
     expect((await createOrder(one)).invoice.number).toBe('9000')
+    await sql(`UPDATE companies SET last_invoice_number = 999999999999999 WHERE id = ?`, one.id)
+    const long = [(await createOrder(one)).invoice.number, (await createOrder(one)).invoice.number]
+    expect(long).toEqual(['1000000000000000', '1000000000000001'])
   })
 
   it('sets no status when the company has no default', async () => {
