@@ -67,7 +67,7 @@ export const published: Published = {
             batch_operations_max: 100,
             body_bytes_max: 1_048_576,
             file_bytes_max: 157_286_400,
-            mail_bytes: 0,
+            mail_bytes: 527,
             mail_quota_bytes: 2_147_483_648,
             stored_bytes: 412_500,
             storage_quota_bytes: 2_147_483_648,
