@@ -40,7 +40,7 @@ export class TokenState {
   /** For use until then; a null token has ended. */
   private cached: { token: Token | null; until: number } | null = null
   private unreported = NO_USAGE
-  /** Writes that the object does not know, and how many of them a call has told it: each call tells until one succeeds. */
+  /** Writes that the object does not know, and those reported: every call reports them until one succeeds. */
   private unknownWrites = 0
   private knownWrites = 0
   /** Requests whose calls are under way: the object may allow each. */

@@ -41,7 +41,7 @@ export async function listOwnCompanies({ directory, caller }: AdminContext) {
   return rows
 }
 
-/** What the lists over all companies can be narrowed to. */
+/** Filters of the lists over all companies. */
 export interface ListFilters<Id> {
   /** By default the one of the context; 0 stands for all. */
   company_id?: number | undefined

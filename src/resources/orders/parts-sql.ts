@@ -31,7 +31,7 @@ const LIST_NAMES = ['invoice_items', 'payments', 'artworks'] as const satisfies 
 /** The elements of an order's lists. */
 type Lists = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
 
-/** What an order may have beside its own columns. */
+/** A part of an order beside its own columns. */
 export type Part = Expansion | 'accounting'
 
 /** An order with its parts; a part that was not asked for is null or empty. */

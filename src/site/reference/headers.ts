@@ -124,7 +124,7 @@ export const ownHeaders = {
     'If-Match',
     'The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none.',
   ),
-  /** Of a PUT that may create. */
+  /** For a PUT that may create. */
   ifNoneMatchAny: requestHeader(
     'If-None-Match',
     '`*` only creates: 412 where the client exists, and nothing is changed.',

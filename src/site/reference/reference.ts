@@ -23,7 +23,7 @@ export interface Api {
   describeWebhooks: ((schemas: SchemaWriter) => JsonObject) | null
 }
 
-/** What is published of an API, in every form: OpenAPI, the page, llms.txt and Postman. */
+/** The model of an API from which every published form is made: OpenAPI, the page, llms.txt and Postman. */
 export interface Reference {
   api: Api
   /** In Markdown. */

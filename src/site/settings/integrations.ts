@@ -8,7 +8,7 @@ import { type Item, listView, type Scope } from './view.ts'
 type Integration = ItemOf<'GET /companies/{company_id}/integrations'>
 interface Row {
   kind: Kind
-  /** What is set up, if anything. */
+  /** The integration, once it is set up. */
   integration: Integration | undefined
 }
 
