@@ -2,9 +2,12 @@ import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import type { DatabaseUse } from '../db/client.ts'
 import { networksOf } from '../http/address.ts'
+import { BODY_LIMIT_BYTES } from '../http/body.ts'
 import { LruCache } from '../http/cache.ts'
+import { pause } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
-import { refusalOf, refuseToken } from './refusals.ts'
+import { fairShare } from './fair-share.ts'
+import { crowded, refusalOf, refuseToken } from './refusals.ts'
 import { RequestUsage } from './request-usage.ts'
 import { TokenState } from './token-state.ts'
 import { hashToken, type Token } from './tokens.ts'
@@ -62,10 +65,22 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   const usage = new RequestUsage(c, state, admission, isWrite)
   c.set('token', token)
   c.set('usage', usage)
-  const refusal = decision.allowed ? refuseToken(token) : refusalOf(decision, Date.now())
+  const refusal = decision.allowed
+    ? (refuseToken(token) ?? (await waitForTurn(token, c.req.raw)))
+    : refusalOf(decision, Date.now())
   if (refusal) c.res = errorResponse(refusal, c.req.url)
   else await next()
   usage.end(c.res.status)
+}
+
+/** @returns the 429 of a request that would wait too long */
+async function waitForTurn({ companyId }: Token, request: Request): Promise<ApiError | null> {
+  // A body of unknown length counts as the largest one of JSON.
+  const length = request.body ? Number(request.headers.get('content-length') ?? BODY_LIMIT_BYTES) || 0 : 0
+  const waitMs = fairShare.enter(companyId, length, performance.now())
+  if (waitMs === null) return crowded()
+  if (waitMs > 0) await pause(waitMs)
+  return null
 }
 
 function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {

@@ -14,6 +14,9 @@ import {
   WINDOW_MS,
 } from './window.ts'
 
+/** `Retry-After` of a request that waited in vain for the company's earlier ones. */
+const CROWDED_SECONDS = 5
+
 const WINDOW_SECONDS = WINDOW_MS / 1_000
 
 const timePolicy = (name: string, limitMs: number) => `"${name}";q=${limitMs};w=${WINDOW_SECONDS};qu="milliseconds"`
@@ -64,6 +67,11 @@ export function rateLimited(seconds: number, problem = `The token may send ${LIM
     details: { retry_after: seconds },
     headers: { 'Retry-After': String(seconds) },
   })
+}
+
+/** The 429 of a request that the company's earlier ones leave no room for. */
+export function crowded(): ApiError {
+  return rateLimited(CROWDED_SECONDS, 'Too many concurrent requests of this company')
 }
 
 /** The 403 of a token that may not send a request, whatever else is wrong with that. */

@@ -1,10 +1,10 @@
-import { type BatchSemaphore, type Permit, semaphoreOf } from '../db/batch-semaphore.ts'
 import type { BatchResult, Database, Meter } from '../db/client.ts'
 import { databaseFor, parseBookmark } from '../db/placement.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { type BatchSemaphore, type Permit, semaphoreOf } from './batch-semaphore.ts'
 import type { Admitted } from './limiter.ts'
 import { tighten } from './read-after-write.ts'
-import { describeLimits, POLICY, rateLimited, refusalOf } from './refusals.ts'
+import { crowded, describeLimits, POLICY, refusalOf } from './refusals.ts'
 import type { TokenContext, TokenState } from './token-state.ts'
 import type { Token } from './tokens.ts'
 import { isOutOfTime } from './window.ts'
@@ -13,8 +13,6 @@ import { isOutOfTime } from './window.ts'
 const ANNOUNCED_MS = 20_000
 /** The most that a failed batch is charged: D1 does not report its time, and an outage must not use up an allowance. */
 const FAILED_BATCH_MS = 1_000
-/** `Retry-After` of a batch that waited in vain for the company's earlier ones. */
-const CROWDED_SECONDS = 5
 
 /** An admitted request's use of its token's limits and of its company's database. */
 export class RequestUsage implements Meter {
@@ -87,7 +85,7 @@ export class RequestUsage implements Meter {
     const acquired = batches.acquire().catch(() => null)
     this.c.executionCtx.waitUntil(acquired)
     const permit = await acquired
-    if (!permit) throw rateLimited(CROWDED_SECONDS, 'Too many concurrent requests of this company')
+    if (!permit) throw crowded()
     // The earlier batches may have used up the time.
     const { remaining } = this.state
     if (!isOutOfTime(remaining, Date.now())) return permit

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { BatchSemaphore, IN_FLIGHT, type Permit } from '../../../src/kernel/db/batch-semaphore.ts'
+import { BatchSemaphore, IN_FLIGHT, type Permit } from '../../../src/kernel/gate/batch-semaphore.ts'
 
 describe('the semaphore of a company’s batches', () => {
   beforeEach(() => {
@@ -66,19 +66,33 @@ describe('the semaphore of a company’s batches', () => {
     expect(semaphore.tryAcquire()).toBeNull()
   })
 
-  it('gives a company a third of the time after a second of the database’s', () => {
-    const semaphore = new BatchSemaphore()
+  it.each([
+    { beside: 'nobody', isAlone: true, burst: [1_000, 200], waitMs: 600 },
+    { beside: 'others', isAlone: false, burst: [250, 50], waitMs: 300 },
+  ])('gives a company its burst of database time and then its share, beside $beside', ({ isAlone, burst, waitMs }) => {
+    const semaphore = new BatchSemaphore(() => isAlone)
     const run = (databaseMs: number) => {
       const permit = semaphore.tryAcquire()
       if (permit) semaphore.release(permit, databaseMs)
       return permit !== null
     }
-    expect([run(1_000), run(200), run(1)]).toEqual([true, true, false])
-    vi.advanceTimersByTime(599)
+    expect([...burst.map(run), run(1)]).toEqual([true, true, false])
+    vi.advanceTimersByTime(waitMs - 1)
     expect(run(1)).toBe(false)
     vi.advanceTimersByTime(1)
     expect([run(100), run(1)]).toEqual([true, false])
-    vi.advanceTimersByTime(300)
+    vi.advanceTimersByTime(isAlone ? 300 : 600)
     expect(run(1)).toBe(true)
+  })
+
+  it.each([
+    { beside: 'nobody', isAlone: true, inFlight: IN_FLIGHT },
+    { beside: 'others', isAlone: false, inFlight: 1 },
+  ])('runs $inFlight batches at once beside $beside after a heavy one', ({ isAlone, inFlight }) => {
+    const semaphore = new BatchSemaphore(() => isAlone)
+    const permit = semaphore.tryAcquire()
+    if (permit) semaphore.release(permit, 200)
+    const permits = Array.from({ length: IN_FLIGHT + 1 }, () => semaphore.tryAcquire())
+    expect(permits.filter(Boolean)).toHaveLength(inFlight)
   })
 })

@@ -1,11 +1,15 @@
 import { LruCache } from '../http/cache.ts'
 import { poll } from '../http/deadline.ts'
+import { fairShare } from './fair-share.ts'
 
 /** Batches of one company that run at once in an isolate. */
 export const IN_FLIGHT = 6
-/** An isolate gives a company this share of the database's time, and this much at once. */
-const SHARE = 1 / 3
-const BURST_MS = 1_000
+/**
+ * A company gets this share of the database's time, and this much at once. Beside others its batches run one by one from
+ * a lower use on: several heavy ones would be a long queue.
+ */
+const ALONE = { share: 1 / 3, burstMs: 1_000, oneByOneMs: 1_000 }
+const BESIDE_OTHERS = { share: 1 / 6, burstMs: 250, oneByOneMs: 50 }
 /** Less than the deadline of a batch, which runs while it waits. */
 const QUEUE_MS = 8_000
 /** A batch in flight for longer was lost with its request. */
@@ -24,6 +28,11 @@ export class BatchSemaphore {
   /** Database time of ended batches, less the share of the time since, by the clock that is never set. */
   private usedMs = 0
   private usedAt = 0
+  private readonly isAlone: () => boolean
+
+  constructor(isAlone = () => fairShare.isAlone(performance.now())) {
+    this.isAlone = isAlone
+  }
 
   /** Null where the batch must wait: see {@link BatchSemaphore.acquire}. */
   tryAcquire(): Permit | null {
@@ -55,7 +64,11 @@ export class BatchSemaphore {
   }
 
   private unpaidMs(): number {
-    return Math.max(0, this.usedMs - (performance.now() - this.usedAt) * SHARE)
+    return Math.max(0, this.usedMs - (performance.now() - this.usedAt) * this.limits().share)
+  }
+
+  private limits() {
+    return this.isAlone() ? ALONE : BESIDE_OTHERS
   }
 
   private enqueue(): Permit {
@@ -68,9 +81,12 @@ export class BatchSemaphore {
   private startQueued(): void {
     const now = Date.now()
     for (const permit of this.inFlight) if (now - permit.startedAt >= LOST_MS) this.inFlight.delete(permit)
-    if (this.unpaidMs() > BURST_MS) return
+    const { burstMs, oneByOneMs } = this.limits()
+    const unpaidMs = this.unpaidMs()
+    if (unpaidMs > burstMs) return
+    const most = unpaidMs > oneByOneMs ? 1 : IN_FLIGHT
     for (const permit of this.queue) {
-      if (this.inFlight.size >= IN_FLIGHT) return
+      if (this.inFlight.size >= most) return
       this.queue.delete(permit)
       permit.startedAt = now
       this.inFlight.add(permit)
