@@ -198,7 +198,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     '2: routes are mounted from contracts, nowhere by hand',
     occurrences(
       /\b(app|api)\.(get|post|put|patch|delete|all|on)\(/g,
-      /^(app|kernel\/api\/(endpoint|mount)|operation\/admin\/endpoint)\.ts$/,
+      /^(app|kernel\/api\/endpoint|operation\/admin\/endpoint)\.ts$/,
     ),
     { 'resources/clients/routes.ts': "app.get('/badges', handle)" },
   ],
@@ -287,7 +287,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     imports(
       /^(hono|@hono)(\/|$)/,
       allowed(
-        /^(app|kernel\/(http\/\w+|api\/(context|endpoint|failures|input|mount|response-headers)|gate\/(admit|token-state))|resources\/files\/relay|operation\/admin\/endpoint)\.ts$/,
+        /^(app|kernel\/(http\/\w+|api\/(context|endpoint|input)|gate\/(admit|token-state))|resources\/files\/relay|operation\/admin\/endpoint)\.ts$/,
       ),
     ),
     { 'resources/clients/routes.ts': "import { Hono } from 'hono'" },

@@ -1,5 +1,6 @@
+import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
-import { type CursorPosition, readCursor, writeCursor } from '../../../kernel/http/cursor.ts'
+import type { CursorPosition } from '../../../kernel/db/lists.ts'
 import { BUDGET_MS, bodyBudgetMs, withDeadline } from '../../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../../kernel/http/log.ts'
 import { exportPage, line, SECTIONS } from '../../copies/export.ts'
