@@ -14,8 +14,7 @@ import {
   serveDescription,
 } from './kernel/api/endpoint.ts'
 import { refuseQuery } from './kernel/api/input.ts'
-import { startUse } from './kernel/db/client.ts'
-import { databaseText } from './kernel/db/failures.ts'
+import { databaseText, startUse } from './kernel/db/client.ts'
 import { directoryFor } from './kernel/db/placement.ts'
 import { admit } from './kernel/gate/admit.ts'
 import { addressPolicy, isLoopback } from './kernel/http/address.ts'
@@ -199,7 +198,7 @@ export const app = createApp(routes, adminRoutes)
  * The response for any thrown value. Every 5xx is logged: a `failure` with its cause, which is also counted, or the
  * kind of an ApiError.
  */
-export function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: () => void): Response {
+function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: () => void): Response {
   const requestId = c.get('requestId')
   if (thrown instanceof ApiError) {
     const error = afterWrites(thrown, c)

@@ -124,12 +124,7 @@ export const RETRY_RULES: readonly RetryRule[] = [
     isRetried: true,
     advice: 'Nothing was changed. Send the same request again after `Retry-After` seconds, whatever its method.',
   },
-  {
-    statuses: [503],
-    needsRetryAfter: true,
-    isRetried: true,
-    advice: 'As with 429.',
-  },
+  { statuses: [503], needsRetryAfter: true, isRetried: true, advice: 'As with 429.' },
   {
     statuses: [409],
     reasons: ['idempotency_key_in_use'],

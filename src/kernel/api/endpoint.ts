@@ -190,7 +190,7 @@ export const OWN_ORIGIN = /^\/(admin|settings)(\/|$)/
  * The headers that every response has. A response is built with them, since each header that is set afterwards is a call
  * out of the isolate.
  */
-export function commonHeaders(c: Context<AppEnv>): Record<string, string> {
+function commonHeaders(c: Context<AppEnv>): Record<string, string> {
   const context = c.get('context')
   const db = context?.db
   const bookmark = db?.bookmark()
@@ -216,7 +216,7 @@ export function addCommonHeaders(c: Context<AppEnv>): void {
 }
 
 /** Builds the `Link` (RFC 8288) to the page after the requested one. */
-export function linkNext(requestUrl: string, cursor: string): string {
+function linkNext(requestUrl: string, cursor: string): string {
   const url = new URL(requestUrl)
   url.searchParams.set('cursor', cursor)
   url.searchParams.delete('page')

@@ -4,6 +4,7 @@ import { log, nameOf } from '../http/log.ts'
 import {
   type Database,
   type DatabaseOptions,
+  databaseMessage,
   openDatabase,
   orm,
   type Results,
@@ -11,7 +12,6 @@ import {
   statement,
 } from './client.ts'
 import type { CompanyContext } from './context.ts'
-import { databaseMessage } from './failures.ts'
 import { DATABASE_BINDING } from './names.ts'
 import { companies } from './schema.ts'
 

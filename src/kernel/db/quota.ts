@@ -1,9 +1,8 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { ApiError } from '../http/errors.ts'
 import { describeBytes } from '../http/messages.ts'
-import { type Database, type Filled, orm, type Placeholders, prepareBatch } from './client.ts'
+import { type Database, databaseMessage, type Filled, orm, type Placeholders, prepareBatch } from './client.ts'
 import { named } from './columns.ts'
-import { databaseMessage } from './failures.ts'
 import { isHere } from './placement.ts'
 import { BYTES_A_ROW, companies, idempotencyKeys, STORED_BYTES } from './schema.ts'
 

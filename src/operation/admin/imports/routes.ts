@@ -1,5 +1,5 @@
 import { isoTime } from '../../../kernel/api/contract.ts'
-import { databaseMessage } from '../../../kernel/db/failures.ts'
+import { databaseMessage } from '../../../kernel/db/client.ts'
 import { syncDirectory } from '../../../kernel/db/placement.ts'
 import { addressPolicy } from '../../../kernel/http/address.ts'
 import { ApiError, invalid, notFound } from '../../../kernel/http/errors.ts'
