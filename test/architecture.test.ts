@@ -234,7 +234,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
   ],
   [
     '4: addresses of companies are checked before they are called',
-    occurrences(/\bcallOutside\(/g, /^(kernel\/http\/address|operation\/admin\/access)\.ts$/),
+    occurrences(/\bcallOutside\(/g, /^(kernel\/http\/outbound|operation\/admin\/access)\.ts$/),
     { 'resources/products/supplier-a.ts': 'return await callOutside(request, timeoutMs, read)' },
   ],
   [
@@ -323,7 +323,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
   ],
   [
     'the log is written in one place',
-    occurrences(/\bconsole[.[]/g, /^kernel\/http\/log\.ts$/),
+    occurrences(/\bconsole[.[]/g, /^kernel\/http\/errors\.ts$/),
     { 'resources/clients/queries.ts': "console.log('a')" },
   ],
   [

@@ -261,10 +261,10 @@ export function runQuery<T>(work: () => Promise<T>, isIdempotent: boolean): Prom
 }
 
 /** D1's failures after which it recommends a retry of idempotent queries: only the response may have been lost. */
-export const TRANSIENT = /Network connection lost|storage caused object to be reset|reset because its code was updated/
+const TRANSIENT = /Network connection lost|storage caused object to be reset|reset because its code was updated/
 
 /** Failures of a batch that is undone, or was not begun. */
-export const NOT_COMMITTED = /SQLITE_|D1 DB is overloaded/
+const NOT_COMMITTED = /SQLITE_|D1 DB is overloaded/
 
 /** D1's errors that may pass; with other codes of SQLite a statement is wrong, and a database of 10 GB stays full. */
 const OUTAGE = /^D1_ERROR(?!.*(?:SQLITE_|maximum DB size))|SQLITE_(?:BUSY|LOCKED|IOERR|CANTOPEN|INTERRUPT)/s

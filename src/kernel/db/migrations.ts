@@ -1,7 +1,6 @@
 import { sql } from 'drizzle-orm'
 import journal from '../../../drizzle/meta/_journal.json' with { type: 'json' }
-import { ApiError } from '../http/errors.ts'
-import { log } from '../http/log.ts'
+import { ApiError, log } from '../http/errors.ts'
 import { databaseMessage, openDatabase, orm } from './client.ts'
 import { BEFORE_RELEASE } from './names.ts'
 

@@ -1,6 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { ApiError } from '../http/errors.ts'
-import { log, nameOf } from '../http/log.ts'
+import { ApiError, log, nameOf } from '../http/errors.ts'
 import {
   type Database,
   type DatabaseOptions,
