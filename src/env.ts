@@ -38,7 +38,7 @@ declare global {
        * this machine are then refused. Set in `.dev.vars` only.
        */
       ADMIN_DEVELOPMENT?: string
-      /** The JSON API of the DNS resolver that checks addresses of companies. Default: that of `kernel/http/address.ts`. */
+      /** The JSON API of the DNS resolver that checks addresses of companies. Default: that of `kernel/http/outbound.ts`. */
       WEBHOOK_RESOLVER?: string
       /** `development` also calls webhooks and integrations on loopback addresses. Set in `.dev.vars` only. */
       WEBHOOK_LOOPBACK?: string

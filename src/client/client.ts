@@ -1,5 +1,4 @@
-import { type PullState, type PushedClient, type PushedOrder, pull, push } from './company.ts'
-import { changesOf, listOf } from './lists.ts'
+import { changesOf, listOf, type PullState, type PushedClient, type PushedOrder, pull, push } from './lists.ts'
 import {
   type CallOptions,
   type ChangeOptions,

@@ -1,6 +1,5 @@
 export { chooseOrder, MAX_FILE_BYTES, type SkipReason } from './attachments.ts'
 export { type ApiClient, createClient } from './client.ts'
-export type { PullPage, PullState, PushedClient, PushedOrder, PushResult } from './company.ts'
 export {
   ApiError,
   type ApiErrorFields,
@@ -8,9 +7,10 @@ export {
   type ErrorCode,
   type ErrorReason,
   type Issue,
+  RETRY_RULES,
 } from './errors.ts'
+export type { PullPage, PullState, PushedClient, PushedOrder, PushResult } from './lists.ts'
 export type { Allowance, RateBudget } from './rate-budget.ts'
-export { RETRY_RULES } from './retry-rules.ts'
 export * from './sync.ts'
 export type {
   CallOptions,

@@ -1,6 +1,5 @@
-import { ApiError, readApiError, readUploadError } from './errors.ts'
+import { ApiError, chooseDelayMs, DEFAULT_MAX_RETRIES, readApiError, readUploadError } from './errors.ts'
 import { followBudget, type RateBudget } from './rate-budget.ts'
-import { chooseDelayMs, DEFAULT_MAX_RETRIES } from './retry-rules.ts'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 /** Rejects with the signal's reason as soon as it is aborted. */

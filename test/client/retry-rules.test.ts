@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { chooseDelayMs, describeRetryRules, RETRY_RULES } from '../../src/client/errors.ts'
 import { ApiError } from '../../src/client/index.ts'
 import readme from '../../src/client/README.md?raw'
-import { chooseDelayMs, describeRetryRules, RETRY_RULES } from '../../src/client/retry-rules.ts'
 import document from '../../src/site/reference/openapi.json'
 
 const rules = describeRetryRules()

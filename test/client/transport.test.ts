@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readRetryAfter } from '../../src/client/errors.ts'
+import { chooseDelayMs, readRetryAfter } from '../../src/client/errors.ts'
 import { type ApiClient, ApiError, createClient } from '../../src/client/index.ts'
-import { chooseDelayMs } from '../../src/client/retry-rules.ts'
 import { listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
 
 const account_email = 'sales@shop.example'

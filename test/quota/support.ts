@@ -1,4 +1,4 @@
-import { BYTES_A_ROW, STORED_BYTES } from '../../src/kernel/db/stored-bytes.ts'
+import { BYTES_A_ROW, STORED_BYTES } from '../../src/kernel/db/schema.ts'
 import { type Home, homeOf, mintCompany, sql, sqlIn, type TestCompany } from '../support/app.ts'
 
 /** A company that is not the first of its database, with a look-alike before it. */

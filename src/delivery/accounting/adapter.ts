@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { AddressPolicy } from '../../kernel/http/address.ts'
+import type { AddressPolicy } from '../../kernel/http/outbound.ts'
 import { classify } from './decisions.ts'
 import { formatEmail, type InvoiceCall, type InvoiceResult, listDisplayNames } from './invoice-payload.ts'
 import { AccountingError, sendRequest } from './transport.ts'

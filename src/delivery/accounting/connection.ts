@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { CredentialsError, decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
-import type { AddressPolicy } from '../../kernel/http/address.ts'
-import { log } from '../../kernel/http/log.ts'
+import { log } from '../../kernel/http/errors.ts'
+import type { AddressPolicy } from '../../kernel/http/outbound.ts'
 import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
 import { type ConnectionRow, type IntegrationRow, saveConnection, switchRemoteAccount } from './queries.ts'
 

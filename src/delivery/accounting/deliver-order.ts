@@ -1,5 +1,5 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { log, nameOf } from '../../kernel/http/log.ts'
+import { log, nameOf } from '../../kernel/http/errors.ts'
 import type { Connection } from './connection.ts'
 import {
   classify,

@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
-import { type AddressPolicy, callChecked } from '../../kernel/http/address.ts'
-import { OutboundError, type OutboundFailure } from '../../kernel/http/outbound.ts'
+import { type AddressPolicy, callChecked, OutboundError, type OutboundFailure } from '../../kernel/http/outbound.ts'
 import type { Failure } from './decisions.ts'
 
 const TIMEOUT_MS = 15_000

@@ -2,7 +2,7 @@ import type { Database } from '../db/client.ts'
 import type { WriteContext } from '../db/context.ts'
 import type { GateEnv } from '../gate/admit.ts'
 import type { Token } from '../gate/tokens.ts'
-import type { AddressPolicy } from '../http/address.ts'
+import type { AddressPolicy } from '../http/outbound.ts'
 
 /** The deployment's own storage: account-level S3 keys to its bucket, since a binding cannot presign. */
 export interface DeploymentStorage {

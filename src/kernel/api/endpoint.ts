@@ -1,17 +1,18 @@
 import { hash } from 'node:crypto'
-import type { Context, Hono } from 'hono'
+import type { Context, Hono, MiddlewareHandler, NotFoundHandler } from 'hono'
+import type { Env } from '../../env.ts'
 import { runWrite, type Write } from '../db/idempotency.ts'
+import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../db/versions.ts'
 import type { Permission } from '../gate/permissions.ts'
 import { refuseToken } from '../gate/refusals.ts'
+import { isolateMemory, type Lease } from '../http/body.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { invalid, unusable } from '../http/errors.ts'
-import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../http/etag.ts'
-import { isolateMemory, type Lease } from '../http/memory.ts'
+import { ApiError, errorResponse, invalid, unusable } from '../http/errors.ts'
+import { joinOr } from '../http/messages.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
-import { inputReader } from './input.ts'
-import { commonHeaders, linkNext } from './response-headers.ts'
+import { inputReader, refuseQuery } from './input.ts'
 
 /** A contract, and what adds it to Hono with its handler. */
 export interface Route {
@@ -176,4 +177,97 @@ export function honoPath(contract: Contract): string {
 export function requirePermission({ token }: RequestContext, permission: Permission): void {
   const refusal = refuseToken(token, permission)
   if (refusal) throw refusal
+}
+
+/** The response headers that pages of other origins may read. */
+const EXPOSED =
+  'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Link,Idempotency-Replayed,Server-Timing,X-Bookmark'
+
+/** Paths that other origins may not read: their callers are signed in by the browser. */
+export const OWN_ORIGIN = /^\/(admin|settings)(\/|$)/
+
+/**
+ * The headers that every response has. A response is built with them, since each header that is set afterwards is a call
+ * out of the isolate.
+ */
+function commonHeaders(c: Context<AppEnv>): Record<string, string> {
+  const context = c.get('context')
+  const db = context?.db
+  const bookmark = db?.bookmark()
+  return {
+    'X-Request-Id': c.get('requestId'),
+    'X-Content-Type-Options': 'nosniff',
+    ...(!OWN_ORIGIN.test(c.req.path) && {
+      'Access-Control-Allow-Origin': '*',
+      'Access-Control-Expose-Headers': EXPOSED,
+    }),
+    ...c.get('usage')?.headers(),
+    ...(context?.idempotency?.isReplayed && { 'Idempotency-Replayed': 'true' }),
+    ...(bookmark && { 'X-Bookmark': bookmark }),
+    ...(db && { 'Server-Timing': `db;dur=${db.waitedMs()}` }),
+  }
+}
+
+/** Adds {@link commonHeaders} to a response that was built without. */
+export function addCommonHeaders(c: Context<AppEnv>): void {
+  const { headers } = c.res
+  if (headers.has('X-Request-Id')) return
+  for (const [name, value] of Object.entries(commonHeaders(c))) headers.set(name, value)
+}
+
+/** Builds the `Link` (RFC 8288) to the page after the requested one. */
+function linkNext(requestUrl: string, cursor: string): string {
+  const url = new URL(requestUrl)
+  url.searchParams.set('cursor', cursor)
+  url.searchParams.delete('page')
+  return `<${url.href}>; rel="next"`
+}
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
+
+/** Mounts the routes of an API, and refuses every other method of their paths. HEAD is allowed wherever GET is. */
+export function mount(api: Hono<AppEnv>, routes: readonly Route[]): void {
+  for (const { mount } of routes) mount(api)
+  for (const [path, ofPath] of Map.groupBy(routes, ({ contract }) => honoPath(contract))) {
+    const methods: string[] = ofPath.map(({ contract }) => contract.method)
+    const allowed = METHODS.filter((each) => methods.includes(each === 'HEAD' ? 'GET' : each))
+    api.all(path, refuseMethod(allowed))
+  }
+}
+
+export function refuseMethod(allowed: readonly string[]): MiddlewareHandler<AppEnv> {
+  const message = `The path does not support this method: use ${joinOr(allowed)}`
+  return () => {
+    throw new ApiError('method_not_allowed', { message, headers: { Allow: allowed.join(', ') } })
+  }
+}
+
+/** The published description is a static asset; it needs no token. */
+export function serveDescription(api: Hono<AppEnv>, asset: string): void {
+  api.get('/openapi.json', async (c) => {
+    await refuseQuery(c)
+    c.set('operation', 'openapi')
+    return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
+  })
+  api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
+}
+
+const DESCRIBED = '/api/v1/openapi.json describes every route'
+/** For a path outside of the APIs: callers forget the first part. */
+const NO_PREFIX = `Route not found: paths of the API start with /api/v1, such as /api/v1/clients; ${DESCRIBED}`
+
+/** Serves the reference page and its files through the Worker, so that they have its headers. */
+export const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
+  const isOfApi = /^\/(api\/v1|admin)(\/|$)/.test(c.req.path)
+  const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
+  const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
+  if (asset && asset.status !== 404) return asset
+  const message = isOfApi ? `Route not found: ${DESCRIBED}` : NO_PREFIX
+  return errorResponse(new ApiError('not_found', { message }), c.req.url)
+}
+
+async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
+  const asset = await withDeadline(ASSETS.fetch(request), BUDGET_MS.assets)
+  // Headers of a fetched response are immutable.
+  return new Response(asset.body, asset)
 }

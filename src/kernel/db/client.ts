@@ -1,8 +1,8 @@
 import { fillPlaceholders, type Placeholder, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { LruCache } from '../http/cache.ts'
-import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
-import { databaseMessage, describeOutage, NOT_COMMITTED, TRANSIENT } from './failures.ts'
+import { BUDGET_MS, DeadlineError, pause, withDeadline } from '../http/deadline.ts'
+import { ApiError } from '../http/errors.ts'
 
 /** The common part of Drizzle's builders. */
 interface Query {
@@ -131,41 +131,34 @@ export interface Database {
 }
 
 /** The database use of one request, for its line in the log. */
-export interface DatabaseUse {
-  rowsRead: number
-  rowsWritten: number
-  /** Writes that have not ended, or ended without a response of SQLite: they may have been committed. */
-  openWrites: number
-  /** Time of the statements, without the network. */
-  durationMs: number
-  /** Statements that took {@link SLOW_MS} or longer. */
-  slow: number
-  /** Bytes of the database after the last batch. */
-  sizeBytes: number
-  /** Where the last batch ran; undefined in local databases. */
-  region: string | undefined
-  isPrimary: boolean | undefined
-}
+export type DatabaseUse = ReturnType<typeof startUse>
 
-export function startUse(): DatabaseUse {
-  const none = { rowsRead: 0, rowsWritten: 0, openWrites: 0, durationMs: 0, slow: 0, sizeBytes: 0 }
-  return { ...none, region: undefined, isPrimary: undefined }
+export function startUse() {
+  return {
+    rowsRead: 0,
+    rowsWritten: 0,
+    /** Writes that have not ended, or ended without a response of SQLite: they may have been committed. */
+    openWrites: 0,
+    /** Time of the statements, without the network. */
+    durationMs: 0,
+    /** Statements that took {@link SLOW_MS} or longer. */
+    slow: 0,
+    /** Bytes of the database after the last batch. */
+    sizeBytes: 0,
+    /** Where the last batch ran; undefined in local databases. */
+    region: undefined as string | undefined,
+    isPrimary: undefined as boolean | undefined,
+  }
 }
 
 /** Ten times as long as the dearest request of the budgets takes; one database runs one statement at a time. */
 export const SLOW_MS = 100
 
 /** The time of a batch, and where it ran. */
-export interface BatchResult {
-  /** Time of the statements, without the network. */
-  durationMs: number
-  location: { region: string | undefined; isPrimary: boolean | undefined }
-}
+export type BatchResult = { durationMs: number; location: Pick<DatabaseUse, 'region' | 'isPrimary'> }
 
 /** Decides when a batch may run, and charges the database time it took. */
-export interface Meter {
-  run<T extends BatchResult>(batch: () => Promise<T>): Promise<T>
-}
+export type Meter = { run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> }
 
 export interface DatabaseOptions {
   /**
@@ -196,14 +189,12 @@ export function openDatabase(
     const start = Date.now()
     const batch = async () => {
       if (isWrite) use.openWrites++
-      try {
-        const result = await runBatch(session, queries, use, slot)
-        if (isWrite) use.openWrites--
-        return result
-      } catch (error) {
+      const result = await runBatch(session, queries, use, slot).catch((error: unknown) => {
         if (isWrite && NOT_COMMITTED.test(databaseMessage(error))) use.openWrites--
         throw error
-      }
+      })
+      if (isWrite) use.openWrites--
+      return result
     }
     try {
       const { values, location } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
@@ -239,25 +230,19 @@ export async function runBatch<T extends Statements>(
     return { prepared, bound: session.prepare(sql).bind(...fillPlaceholders(params, { ...values, slot })) }
   })
   const results = await session.batch(queries.map(({ bound }) => bound))
-  return {
-    values: queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)) as Results<T>,
-    durationMs: results.reduce((sum, { meta }) => sum + addUse(use, meta), 0),
-    location: { region: use.region, isPrimary: use.isPrimary },
+  let durationMs = 0
+  for (const { meta } of results) {
+    use.rowsRead += meta.rows_read
+    use.rowsWritten += meta.rows_written
+    durationMs += meta.duration
+    if (meta.duration >= SLOW_MS) use.slow++
+    use.sizeBytes = meta.size_after
+    use.region = meta.served_by_region
+    use.isPrimary = meta.served_by_primary
   }
-}
-
-type Meta = Awaited<ReturnType<D1Database['batch']>>[number]['meta']
-
-/** Adds one statement. @returns its milliseconds */
-function addUse(use: DatabaseUse, meta: Meta): number {
-  use.rowsRead += meta.rows_read
-  use.rowsWritten += meta.rows_written
-  use.durationMs += meta.duration
-  if (meta.duration >= SLOW_MS) use.slow++
-  use.sizeBytes = meta.size_after
-  use.region = meta.served_by_region
-  use.isPrimary = meta.served_by_primary
-  return meta.duration
+  use.durationMs += durationMs
+  const values = queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)) as Results<T>
+  return { values, durationMs, location: { region: use.region, isPrimary: use.isPrimary } }
 }
 
 /**
@@ -267,15 +252,49 @@ function addUse(use: DatabaseUse, meta: Meta): number {
  * @throws DeadlineError when it takes too long: a write may still happen then
  */
 export function runQuery<T>(work: () => Promise<T>, isIdempotent: boolean): Promise<T> {
-  return withDeadline(isIdempotent ? retryOnce(work) : work(), BUDGET_MS.database)
-}
-
-async function retryOnce<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    if (!TRANSIENT.test(databaseMessage(error))) throw error
+  const retry = async (error: unknown) => {
+    if (!isIdempotent || !TRANSIENT.test(databaseMessage(error))) throw error
     await pause(RETRY_AFTER_MS + Math.random() * RETRY_JITTER_MS)
     return work()
   }
+  return withDeadline(work().catch(retry), BUDGET_MS.database)
+}
+
+/** D1's failures after which it recommends a retry of idempotent queries: only the response may have been lost. */
+const TRANSIENT = /Network connection lost|storage caused object to be reset|reset because its code was updated/
+
+/** Failures of a batch that is undone, or was not begun. */
+const NOT_COMMITTED = /SQLITE_|D1 DB is overloaded/
+
+/** D1's errors that may pass; with other codes of SQLite a statement is wrong, and a database of 10 GB stays full. */
+const OUTAGE = /^D1_ERROR(?!.*(?:SQLITE_|maximum DB size))|SQLITE_(?:BUSY|LOCKED|IOERR|CANTOPEN|INTERRUPT)/s
+
+/** From the first quotation mark to the code at the end. */
+const QUOTED = /["'`](?:.*(?=: SQLITE_\w+(?: \(extended: \w+\))?$)|.*$)/s
+
+/**
+ * D1's text of a failed statement with SQLite's code, which names tables and columns; null for another error. What is
+ * quoted is left out: it may be a value, such as the search text in a syntax error of the full-text search.
+ */
+export function databaseText(error: unknown): string | null {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (each.message.startsWith('D1_')) return each.message.replace(QUOTED, '…')
+    const [transient] = TRANSIENT.exec(each.message) ?? []
+    if (transient) return transient
+  }
+  return null
+}
+
+/** A 503 for the failure of a database; another error as it is. @param name a binding */
+export function describeOutage(error: unknown, name = 'DB'): unknown {
+  const text = error instanceof DeadlineError ? error.message : databaseText(error)
+  if (!(error instanceof DeadlineError || OUTAGE.test(text ?? '') || TRANSIENT.test(text ?? ''))) return error
+  const message = 'The database does not respond: nothing was changed. Retry after the seconds in Retry-After'
+  return new ApiError('unavailable', { message, cause: `${name}: ${text}`, headers: { 'Retry-After': '2' } })
+}
+
+/** D1's own message. Drizzle's wraps it as `cause` and contains the bound values, so it is not used. */
+export function databaseMessage(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  return cause instanceof Error ? cause.message : ''
 }

@@ -1,6 +1,7 @@
-import { Column, getTableColumns, is, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { type SQLiteColumn, SQLiteReal, type SQLiteTable } from 'drizzle-orm/sqlite-core'
+import { Column, getTableColumns, getTableName, is, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type SQLiteColumn, SQLiteReal, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { orm } from './client.ts'
+import * as schema from './schema.ts'
 import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from './schema.ts'
 
 type Columns<T extends SQLiteTable> = T['_']['columns']
@@ -141,3 +142,34 @@ export function assignments<T extends SQLiteTable>(table: T, values: Record<stri
 export const objectOfThread = sql<string | null>`(SELECT o.id
   FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id AND o.company_id = email_threads.company_id
     AND o.content_hash = email_threads.content_hash)`
+
+const byName = Object.fromEntries(
+  Object.values(schema).flatMap((table) => (is(table, SQLiteTable) ? [[getTableName(table) as string, table]] : [])),
+)
+
+/** The table with this name in SQL. For code that treats all tables alike. */
+export function tableOf(name: string): SQLiteTable {
+  const table = byName[name]
+  if (!table) throw new Error(`There is no table ${name}.`)
+  return table
+}
+
+/** The names of all tables but those that Drizzle cannot express. */
+export const TABLE_NAMES = Object.keys(byName)
+
+/** A name in SQL. */
+export const named = (name: string): SQL => sql.raw(`"${name}"`)
+
+interface CopiedColumns {
+  table: string
+  columns?: readonly string[]
+  without?: readonly string[]
+}
+
+/** The columns of a table that are copied; the company is known. */
+export function columnsOf({ table, columns, without = [] }: CopiedColumns) {
+  return Object.values(getTableColumns(tableOf(table))).filter(
+    ({ name, generated }) =>
+      !generated && name !== 'company_id' && !without.includes(name) && (columns?.includes(name) ?? true),
+  )
+}

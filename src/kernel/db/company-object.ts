@@ -1,7 +1,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { log, nameOf } from '../http/log.ts'
+import { log, nameOf } from '../http/errors.ts'
 import { requireSchema } from './migrations.ts'
 import { openCompany, type PlacedContext } from './placement.ts'
 

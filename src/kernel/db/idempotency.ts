@@ -1,14 +1,21 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { ApiError, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import { type Filled, orm, type Placeholders, prepare, prepareBatch, type Statements } from './client.ts'
+import {
+  databaseMessage,
+  type Filled,
+  orm,
+  type Placeholders,
+  prepare,
+  prepareBatch,
+  type Statements,
+} from './client.ts'
 import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
-import { databaseMessage } from './failures.ts'
-import { FAILURES } from './guards.ts'
 import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
+import { FAILURES } from './versions.ts'
 
 /** The placeholders of a keyed write; a write without a key omits them. */
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'

@@ -1,7 +1,9 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { LruCache } from '../http/cache.ts'
-import type { CursorPosition } from '../http/cursor.ts'
 import type { Database, Filled, Placeholders } from './client.ts'
+
+/** The position in a list. Keep it short, since it is part of URLs. */
+export type CursorPosition = readonly (string | number | null)[]
 
 /** The order of a list; equal elements are ordered by id. */
 export interface Sort {

@@ -1,9 +1,7 @@
 import { sql } from 'drizzle-orm'
 import journal from '../../../drizzle/meta/_journal.json' with { type: 'json' }
-import { ApiError } from '../http/errors.ts'
-import { log } from '../http/log.ts'
-import { openDatabase, orm } from './client.ts'
-import { databaseMessage } from './failures.ts'
+import { ApiError, log } from '../http/errors.ts'
+import { databaseMessage, openDatabase, orm } from './client.ts'
 import { BEFORE_RELEASE } from './names.ts'
 
 /** The migrations that this code needs: drizzle-kit adds each to its journal. */
@@ -31,10 +29,9 @@ export function verifySchema(applied: string | null): void {
 
 /** As {@link verifySchema}, without an error. */
 export function acceptsSchema(applied: string | null): boolean {
-  if (applied !== null && applied === accepted) return true
-  if (!isCurrent(applied)) return false
-  accepted = applied
-  return true
+  const isAccepted = (applied !== null && applied === accepted) || isCurrent(applied)
+  if (isAccepted) accepted = applied
+  return isAccepted
 }
 
 /** How a schema differs from what the code needs: with missing migrations it is older, with unknown ones newer. */

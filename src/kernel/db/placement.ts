@@ -1,9 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { ApiError } from '../http/errors.ts'
-import { log, nameOf } from '../http/log.ts'
+import { ApiError, log, nameOf } from '../http/errors.ts'
 import {
   type Database,
   type DatabaseOptions,
+  databaseMessage,
   openDatabase,
   orm,
   type Results,
@@ -11,7 +11,6 @@ import {
   statement,
 } from './client.ts'
 import type { CompanyContext } from './context.ts'
-import { databaseMessage } from './failures.ts'
 import { DATABASE_BINDING } from './names.ts'
 import { companies } from './schema.ts'
 

@@ -1,12 +1,10 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { ApiError } from '../http/errors.ts'
 import { describeBytes } from '../http/messages.ts'
-import { type Database, type Filled, orm, type Placeholders, prepareBatch } from './client.ts'
-import { databaseMessage } from './failures.ts'
+import { type Database, databaseMessage, type Filled, orm, type Placeholders, prepareBatch } from './client.ts'
+import { named } from './columns.ts'
 import { isHere } from './placement.ts'
-import { companies, idempotencyKeys } from './schema.ts'
-import { BYTES_A_ROW, STORED_BYTES } from './stored-bytes.ts'
-import { named } from './tables.ts'
+import { BYTES_A_ROW, companies, idempotencyKeys, STORED_BYTES } from './schema.ts'
 
 // The storage quotas of a company. Triggers count its rows in the transaction of a change; a table whose rows no request
 // updates or deletes has no trigger for that.

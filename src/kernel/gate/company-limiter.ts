@@ -1,7 +1,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { log, nameOf } from '../http/log.ts'
+import { log, nameOf } from '../http/errors.ts'
 import { COMPANY_LIMIT_MS, count, DATABASE_LIMIT_MS, isClosed, type RemainingTime, type Window } from './window.ts'
 
 /** The object of a token calls that of its company at most this often. */

@@ -1,7 +1,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { acceptsSchema } from '../db/migrations.ts'
-import { log, nameOf } from '../http/log.ts'
+import { log, nameOf } from '../http/errors.ts'
 import { type CompanyLimiter, CompanyShare } from './company-limiter.ts'
 import { ReadAfterWrite, type ReadConstraint, type Receipt, type Seen, type StoredWrites } from './read-after-write.ts'
 import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, touchToken, usable } from './tokens.ts'

@@ -2,7 +2,7 @@ import type { Env } from '../../env.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import type { ApiError } from '../http/errors.ts'
-import { log, nameOf } from '../http/log.ts'
+import { log, nameOf } from '../http/errors.ts'
 import { rateLimited } from './refusals.ts'
 
 /** A network with too many unknown tokens is blocked this long: the window of the `AUTH_FAILURES` binding. */

@@ -1,4 +1,7 @@
 import { Buffer } from 'node:buffer'
+import ipaddr from 'ipaddr.js'
+import * as z from 'zod/mini'
+import { LruCache } from './cache.ts'
 import { DeadlineError, withDeadline } from './deadline.ts'
 
 /**
@@ -113,4 +116,161 @@ export function charsetOf(body: Uint8Array, contentType: string | null): string 
 function findMark(marks: Record<string, string>, start: Buffer): string | undefined {
   const hex = start.toString('hex')
   return Object.entries(marks).find(([mark]) => hex.startsWith(mark))?.[1]
+}
+
+/** The JSON API of a DNS over HTTPS resolver. */
+const DEFAULT_RESOLVER = 'https://cloudflare-dns.com/dns-query'
+const RESOLVER_TIMEOUT_MS = 5_000
+const MAX_ANSWER_BYTES = 65_536
+export const MAX_URL_LENGTH = 2_048
+/** Look-ups are cached this long, so that the calls of one batch share them. */
+const FRESH_MS = 5_000
+
+export interface AddressPolicy {
+  /** The URL of the resolver; undefined for {@link DEFAULT_RESOLVER}. */
+  resolver: string | undefined
+  /** Whether `http` and `https` to a loopback address are accepted, in development. */
+  allowsLoopback: boolean
+}
+
+/** Reads the policy of the deployment's settings. */
+export function addressPolicy(settings: { WEBHOOK_RESOLVER?: string; WEBHOOK_LOOPBACK?: string }): AddressPolicy {
+  return { resolver: settings.WEBHOOK_RESOLVER, allowsLoopback: settings.WEBHOOK_LOOPBACK === 'development' }
+}
+
+/** The metadata and DNS address of a cloud, although in a public range. */
+const CLOUD = '168.63.129.16'
+const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
+
+/**
+ * Whether an address is public: IPv4 in decimal notation, or IPv6 of global unicast (2000::/3) outside of IANA's
+ * special-purpose networks, which include every form that embeds an IPv4 address.
+ */
+export function isPublicAddress(address: string): boolean {
+  if (!isAddress(address)) return false
+  const parsed = ipaddr.parse(address)
+  const isGlobal = parsed instanceof ipaddr.IPv4 ? address !== CLOUD : parsed.match(GLOBAL_UNICAST)
+  return isGlobal && parsed.range() === 'unicast'
+}
+
+/** Refuses the shorter and octal notations of IPv4. */
+const isAddress = (text: string) => ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)
+
+/** Names below `localhost` too: nobody can register one (RFC 6761, section 6.3). */
+const LOOPBACK = /^(([^.]+\.)*localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
+const IPV4 = /^[\d.]+$/
+
+/** @param hostname as normalized by `URL` */
+export function isLoopback(hostname: string): boolean {
+  return LOOPBACK.test(hostname)
+}
+
+/** The address in a normalized hostname, without brackets; null for a name. */
+function literalOf(hostname: string): string | null {
+  if (hostname.startsWith('[')) return hostname.slice(1, -1)
+  return IPV4.test(hostname) ? hostname : null
+}
+
+/**
+ * Checks an address chosen by a company when it is set, without a DNS look-up.
+ *
+ * @returns the problem, to follow the field's name in a sentence; null without one
+ */
+export function findFormProblem(address: string, allowsLoopback: boolean): string | null {
+  const url = URL.parse(address)
+  if (!url || address.length > MAX_URL_LENGTH) return `must be a URL of at most ${MAX_URL_LENGTH} characters`
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password'
+  if (url.hash !== '') return 'must not contain a fragment'
+  // `URL` has normalized numbers and other notations of an IPv4 address to decimal.
+  const { hostname, port, protocol } = url
+  if (allowsLoopback && isLoopback(hostname) && /^https?:$/.test(protocol)) return null
+  if (protocol !== 'https:') return 'must be an https address'
+  if (port !== '' && Number(port) < 1_024) return 'must have the port 443, or one above 1023'
+  const literal = literalOf(hostname)
+  const isPrivate = isLoopback(hostname) || (literal !== null && !isPublicAddress(literal))
+  return isPrivate ? NOT_PUBLIC : null
+}
+
+const NOT_PUBLIC = 'must resolve to public addresses only'
+
+/**
+ * Checks an address before each use: as {@link findFormProblem}, and by the current DNS records of its host.
+ *
+ * @throws OutboundError `resolver` when the resolver does not respond as expected
+ */
+export async function findProblem(address: string, policy: AddressPolicy): Promise<string | null> {
+  const { resolver = DEFAULT_RESOLVER, allowsLoopback } = policy
+  const problem = findFormProblem(address, allowsLoopback)
+  if (problem !== null) return problem
+  const { hostname } = new URL(address)
+  if (literalOf(hostname) !== null || (allowsLoopback && isLoopback(hostname))) return null
+  const addresses = await resolve(hostname, resolver)
+  if (addresses.length === 0) return 'has a host that does not resolve to an address'
+  return addresses.every(isPublicAddress) ? null : NOT_PUBLIC
+}
+
+/**
+ * Calls a host chosen by a company after a fresh check: stored addresses may be older than the rules, and a name may
+ * resolve elsewhere by now.
+ *
+ * @throws OutboundError `address` for a forbidden one, and the errors of {@link findProblem} and {@link callOutside}
+ */
+export async function callChecked<T>(
+  policy: AddressPolicy,
+  request: OutboundRequest,
+  timeoutMs: number,
+  read: Read<T>,
+) {
+  const startMs = Date.now()
+  // Only the origin is checked: path and query are ours, and may exceed the limit of a configured address.
+  const problem = await findProblem(URL.parse(request.url)?.origin ?? '', policy)
+  if (problem !== null) throw new OutboundError('address', problem)
+  return callOutside(request, timeoutMs - (Date.now() - startMs), read)
+}
+
+/** DNS results by resolver and host. */
+const resolved = new LruCache<string, string[]>({ maxWeight: 1_000, ttlMs: FRESH_MS })
+
+async function resolve(host: string, resolver: string): Promise<string[]> {
+  const key = `${resolver} ${host}`
+  const known = resolved.get(key)
+  if (known) return known
+  const answers = await Promise.all([queryResolver(resolver, host, 'A'), queryResolver(resolver, host, 'AAAA')])
+  const addresses = answers.flat()
+  resolved.set(key, addresses)
+  return addresses
+}
+
+/** A missing `Answer` means that the name does not exist. */
+const answer = z.object({ Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))) })
+/** A and AAAA; other records, such as CNAME, lead to them. */
+const ADDRESS_TYPES = [1, 28]
+
+async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA'): Promise<string[]> {
+  const url = new URL(resolver)
+  url.searchParams.set('name', name)
+  url.searchParams.set('type', type)
+  const request = { url: url.href, method: 'GET', headers: { accept: 'application/dns-json' } } as const
+  const read = async ({ status, readText }: OutboundResponse) => {
+    if (status === 400) return []
+    if (status !== 200) throw new OutboundError('resolver')
+    return answer.parse(JSON.parse(await readText(MAX_ANSWER_BYTES))).Answer ?? []
+  }
+  const records = await callOutside(request, RESOLVER_TIMEOUT_MS, read).catch(() => {
+    throw new OutboundError('resolver')
+  })
+  return records.filter((record) => ADDRESS_TYPES.includes(record.type)).map((record) => record.data)
+}
+
+/**
+ * The networks that one caller controls, smallest first: an IPv4 address (IPv4-mapped too), or an IPv6 address's /64
+ * (RFC 4291, section 2.2) and /48, which one site may have (RFC 6177). Other text is returned truncated.
+ */
+export function networksOf(address: string): [network: string, ...site: string[]] {
+  const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
+  if (!isAddress(text)) return [text]
+  const parsed = ipaddr.process(text)
+  if (parsed instanceof ipaddr.IPv4) return [parsed.toString()]
+  const prefix = parsed.parts.slice(0, 4).map((group) => group.toString(16))
+  return [`${prefix.join(':')}::/64`, `${prefix.slice(0, 3).join(':')}::/48`]
 }

@@ -1,5 +1,5 @@
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import { log, nameOf } from '../../kernel/http/log.ts'
+import { log, nameOf } from '../../kernel/http/errors.ts'
 import { listUsedTokens } from './companies/queries.ts'
 import type { AdminContext } from './context.ts'
 

@@ -1,5 +1,6 @@
 import type { Contract } from '../../kernel/api/contract.ts'
-import { type CursorPosition, readCursor, writeCursor } from '../../kernel/http/cursor.ts'
+import { readCursor, writeCursor } from '../../kernel/api/paging.ts'
+import type { CursorPosition } from '../../kernel/db/lists.ts'
 import type { AdminContext } from './context.ts'
 
 /** Binds a cursor to its list. @param filters of the list, without the page's own parameters */

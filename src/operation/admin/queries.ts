@@ -1,9 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
+import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
-import type { CursorPosition } from '../../kernel/http/cursor.ts'
 import type { AdminCompany, AdminContext, Membership } from './context.ts'
 
 const { id, name, suspended } = companies

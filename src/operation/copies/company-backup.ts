@@ -9,7 +9,7 @@ import {
   type PlacedContext,
   syncDirectory,
 } from '../../kernel/db/placement.ts'
-import { log } from '../../kernel/http/log.ts'
+import { log } from '../../kernel/http/errors.ts'
 import { type BackupContext, type BackupState, beginBackup, endBackup, stepBackup } from './backup.ts'
 import { BackupError, type Part } from './format.ts'
 import { moveFor } from './move-company.ts'

@@ -1,6 +1,6 @@
 import { isoTime } from '../../kernel/api/contract.ts'
+import { columnsOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { columnsOf } from '../../kernel/db/tables.ts'
 import { decompress } from '../../resources/mail/content.ts'
 import { openObject } from '../../resources/mail/objects.ts'
 import { TEXT_FIELDS } from '../../resources/mail/thread-input.ts'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
+import { databaseMessage } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { databaseMessage } from '../../kernel/db/failures.ts'
 import type { Line } from './format.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
 import { copyPage, copyRows, isAmong, type Key, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'

@@ -1,7 +1,7 @@
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { Database } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { log } from '../../kernel/http/log.ts'
+import { log } from '../../kernel/http/errors.ts'
 import {
   closeDestination,
   closeSource,

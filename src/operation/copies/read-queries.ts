@@ -1,8 +1,8 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type Database, orm, statement } from '../../kernel/db/client.ts'
+import { columnsOf, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes } from '../../kernel/db/schema.ts'
-import { columnsOf, named, tableOf } from '../../kernel/db/tables.ts'
 import type { Line, Row, Value } from './format.ts'
 import { CONTENT, DIRECTORY_TABLES, type TablePlan, UNITS } from './tables.ts'
 

@@ -1,6 +1,6 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import { log } from '../../kernel/http/log.ts'
+import { log } from '../../kernel/http/errors.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/objects.ts'
 import { type Row, SEQUENCES, type Sequences } from './format.ts'

@@ -4,7 +4,7 @@ import { compareSchema, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, DIRECTORY, databaseNames } from '../../kernel/db/placement.ts'
 import { firstKeyPrefix } from '../../kernel/gate/credentials.ts'
 import { poll, withDeadline } from '../../kernel/http/deadline.ts'
-import { log, nameOf } from '../../kernel/http/log.ts'
+import { log, nameOf } from '../../kernel/http/errors.ts'
 import type { readHealth } from './contract.ts'
 
 type Health = ResponseBody<typeof readHealth>

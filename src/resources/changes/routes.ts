@@ -1,6 +1,6 @@
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { requirePermission, route } from '../../kernel/api/endpoint.ts'
-import { readCursor, writeCursor } from '../../kernel/http/cursor.ts'
+import { readCursor, writeCursor } from '../../kernel/api/paging.ts'
 import { pause } from '../../kernel/http/deadline.ts'
 import { unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'

@@ -4,11 +4,10 @@ import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { externalGuardsOf, failWhen, isOtherVersion } from '../../kernel/db/guards.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { clients, companies } from '../../kernel/db/schema.ts'
 import { digitsOf, fold } from '../../kernel/db/search.ts'
-import { versionsOf } from '../../kernel/http/etag.ts'
+import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
 import { type ClientFields, initial, type NewClient, type WholeClient } from './contract.ts'
 
 export type ClientRow = RowOf<typeof clientColumns>

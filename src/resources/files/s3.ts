@@ -1,7 +1,12 @@
 import { AwsV4Signer } from 'aws4fetch'
-import { type AddressPolicy, callChecked } from '../../kernel/http/address.ts'
 import { BUDGET_MS } from '../../kernel/http/deadline.ts'
-import { OutboundError, type OutboundFailure, type OutboundResponse } from '../../kernel/http/outbound.ts'
+import {
+  type AddressPolicy,
+  callChecked,
+  OutboundError,
+  type OutboundFailure,
+  type OutboundResponse,
+} from '../../kernel/http/outbound.ts'
 import { readXml } from '../../kernel/http/xml.ts'
 import { encodeKey, encodeStrictly } from './keys.ts'
 

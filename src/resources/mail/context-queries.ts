@@ -5,8 +5,8 @@ import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../
 import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
-import type { CursorPosition } from '../../kernel/http/cursor.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 import { type NewThreadContext, referencesOf, refuseOtherCompanies } from './context-input.ts'
 

@@ -1,6 +1,5 @@
 import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
-import { ApiError } from '../../kernel/http/errors.ts'
-import { log, nameOf } from '../../kernel/http/log.ts'
+import { ApiError, log, nameOf } from '../../kernel/http/errors.ts'
 import { lengthOf } from './content.ts'
 
 /*

@@ -5,8 +5,8 @@ import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../
 import { objectOfThread } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { emailThreads } from '../../kernel/db/schema.ts'
-import type { CursorPosition } from '../../kernel/http/cursor.ts'
 import { TEXT_FIELDS, type TextField } from './thread-input.ts'
 
 /** Identifies a thread within its company; the email is lower-case. */

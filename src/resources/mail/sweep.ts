@@ -1,6 +1,6 @@
 import { openDatabase } from '../../kernel/db/client.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import { log, nameOf } from '../../kernel/http/log.ts'
+import { log, nameOf } from '../../kernel/http/errors.ts'
 import {
   announceMoves,
   forgetObjects,

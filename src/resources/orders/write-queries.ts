@@ -3,11 +3,10 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoDate } from '../../kernel/api/contract.ts'
 import type { Actor } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
-import { externalGuardsOf, failWhen, isOtherVersion } from '../../kernel/db/guards.ts'
 import { type KeyName, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { invoices, orders } from '../../kernel/db/schema.ts'
+import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
 import { invalid, unusable } from '../../kernel/http/errors.ts'
-import { versionsOf } from '../../kernel/http/etag.ts'
 import {
   type Change,
   type Changed,

@@ -1,7 +1,7 @@
 import type { RequestContext } from '../../kernel/api/context.ts'
 import type { Input, ResponseBody } from '../../kernel/api/contract.ts'
 import { withDeadline } from '../../kernel/http/deadline.ts'
-import { log, nameOf } from '../../kernel/http/log.ts'
+import { log, nameOf } from '../../kernel/http/errors.ts'
 import { presentItem } from '../orders/present.ts'
 import { fromCents } from '../orders/totals.ts'
 import { type searchProducts as contract, SOURCES, type Source } from './contract.ts'

@@ -108,7 +108,7 @@ describe('a request', () => {
     const refused = await send(request(token, 'POST', '/clients', { company_name: 'Crowd' }))
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5'])
     const { body } = await send(request(token, 'GET', '/clients'))
-    expect(body).toMatchObject({ clients: [] })
+    expect(body).toMatchObject({ pagination: { total: 0 } })
   })
 
   it('runs after its wait', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, inject, it } from 'vitest'
-import { type AddressPolicy, findProblem, isPublicAddress } from '../../../src/kernel/http/address.ts'
+import { type AddressPolicy, findProblem, isPublicAddress } from '../../../src/kernel/http/outbound.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
 

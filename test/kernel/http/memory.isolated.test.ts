@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { type Lease, MemoryBudget } from '../../../src/kernel/http/memory.ts'
+import { type Lease, MemoryBudget } from '../../../src/kernel/http/body.ts'
 
 beforeEach(() => {
   vi.useFakeTimers()

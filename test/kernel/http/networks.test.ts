@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { networksOf } from '../../../src/kernel/http/address.ts'
+import { networksOf } from '../../../src/kernel/http/outbound.ts'
 
 describe('networksOf', () => {
   it.each([

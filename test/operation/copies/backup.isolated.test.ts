@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
-import { TABLE_NAMES } from '../../../src/kernel/db/tables.ts'
+import { TABLE_NAMES } from '../../../src/kernel/db/columns.ts'
 import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/format.ts'

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { isolateMemory } from '../../../src/kernel/http/memory.ts'
+import { isolateMemory } from '../../../src/kernel/http/body.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'

@@ -1,6 +1,6 @@
 import { exports } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { isolateMemory } from '../../../src/kernel/http/memory.ts'
+import { isolateMemory } from '../../../src/kernel/http/body.ts'
 import { migrate, mintCompany, request, type TestCompany } from '../../support/app.ts'
 import { stopTime } from '../../support/time.ts'
 import { freshThreadId, MAILBOX, noise, sendText, threadPath } from './support.ts'

@@ -4,7 +4,7 @@ import { openDatabase, orm } from '../../../kernel/db/client.ts'
 import { bindingOf, DIRECTORY, placementColumns, syncDirectory } from '../../../kernel/db/placement.ts'
 import { storedBytes } from '../../../kernel/db/quota.ts'
 import { apiTokens, companies } from '../../../kernel/db/schema.ts'
-import { log, nameOf } from '../../../kernel/http/log.ts'
+import { log, nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 
 const { id, name, currency, suspended, accounting_sync_enabled, deliveries_paused } = companies

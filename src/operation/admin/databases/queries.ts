@@ -4,7 +4,7 @@ import { openDatabase, orm, startUse } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { bindingOf, DIRECTORY, databaseNames, freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'
 import { companies, moves } from '../../../kernel/db/schema.ts'
-import { nameOf } from '../../../kernel/http/log.ts'
+import { nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 
 /** Sums up each database by its companies' counters. A database that fails is listed with its error. */

@@ -1,4 +1,4 @@
-import { databaseMessage } from '../../../kernel/db/failures.ts'
+import { databaseMessage } from '../../../kernel/db/client.ts'
 import { databaseNames } from '../../../kernel/db/placement.ts'
 import { type ApiError, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'

@@ -1,4 +1,4 @@
-import { readCursor, writeCursor } from '../../../kernel/http/cursor.ts'
+import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
 import { ApiError, type ErrorKind } from '../../../kernel/http/errors.ts'
 import type { RestoreProblem } from '../../copies/protocol.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'

@@ -31,7 +31,7 @@ const endpointWithSecret = component('WebhookEndpointWithSecret', 'An endpoint, 
   secret: z.string().check(z.regex(/^whsec_[\w+/]{43}=$/), z.describe('Sent once, and stored encrypted.')),
 })
 
-/** The limit of every address, by `kernel/http/address.ts`. */
+/** The limit of every address, by `kernel/http/outbound.ts`. */
 const URL_MAX_LENGTH = 2_048
 
 const url = text(1, URL_MAX_LENGTH).check(

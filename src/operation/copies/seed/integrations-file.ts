@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { accountingId, oneLine } from '../../../kernel/api/contract.ts'
-import { type AddressPolicy, findFormProblem, MAX_URL_LENGTH } from '../../../kernel/http/address.ts'
 import type { Issue } from '../../../kernel/http/errors.ts'
+import { type AddressPolicy, findFormProblem, MAX_URL_LENGTH } from '../../../kernel/http/outbound.ts'
 import { regionOfHost } from '../../../resources/files/s3.ts'
 import { type SupplierName, suppliers } from '../../../resources/products/suppliers/registry.ts'
 import { secret } from '../../../resources/products/suppliers/supplier.ts'

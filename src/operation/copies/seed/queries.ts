@@ -1,11 +1,10 @@
 import { eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { orm } from '../../../kernel/db/client.ts'
-import { insertJsonRows } from '../../../kernel/db/columns.ts'
+import { insertJsonRows, named } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'
 import { companies, integrations, invoices, orderStatuses } from '../../../kernel/db/schema.ts'
-import { named } from '../../../kernel/db/tables.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 

@@ -1,7 +1,6 @@
 import * as z from 'zod/mini'
 import { oneLine } from '../../../kernel/api/contract.ts'
-import { type AddressPolicy, callChecked } from '../../../kernel/http/address.ts'
-import { OutboundError, type OutboundRequest } from '../../../kernel/http/outbound.ts'
+import { type AddressPolicy, callChecked, OutboundError, type OutboundRequest } from '../../../kernel/http/outbound.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 /** The wait after a 429 without a `Retry-After`. */

@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from 'vitest'
-import { TABLE_NAMES } from '../../../../src/kernel/db/tables.ts'
+import { TABLE_NAMES } from '../../../../src/kernel/db/columns.ts'
 import { FULL_TEXT, MOVED, NOT_MOVED, REMOVED } from '../../../../src/operation/copies/tables.ts'
 import { migrate, sql } from '../../../support/app.ts'
 
