@@ -5,10 +5,9 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isSettled, refuseUnsettled } from '../../kernel/db/placement.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { ApiError } from '../../kernel/http/errors.ts'
-import { MAX_DATABASE_BYTES } from './content.ts'
-import { REPLACED_MS, type StoredObject } from './objects.ts'
+import { MAX_DATABASE_BYTES, REPLACED_MS, type StoredObject } from './content.ts'
 
-// The database's records of the objects in R2: see `objects.ts`.
+// The database's records of the objects in R2: see `content.ts`.
 
 /** `now` is in milliseconds since the epoch. */
 type Timed = { now: number }
@@ -123,7 +122,7 @@ export async function listUnused({ db, now }: CompanyContext & Timed): Promise<M
   return rows.map((row) => ({ ...row, id: crypto.randomUUID() }))
 }
 
-/** Announces objects: see `objects.ts`. Fails if the writes of one of the companies are refused by now. */
+/** Announces objects: see `content.ts`. Fails if the writes of one of the companies are refused by now. */
 export async function announceMoves({ db, now }: CompanyContext & Timed, moves: readonly Move[]): Promise<void> {
   const rows = moves.map(({ id, company_id, content_hash, bytes }) => {
     return [id, company_id, content_hash, bytes, 'writing', null, now + WRITING_MS]

@@ -1,6 +1,7 @@
 import { openDatabase } from '../../kernel/db/client.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
+import { objectKey, putObject } from './content.ts'
 import {
   announceMoves,
   forgetObjects,
@@ -13,7 +14,6 @@ import {
   REMOVED_AT_ONCE,
   withdrawMoves,
 } from './object-queries.ts'
-import { objectKey, putObject } from './objects.ts'
 import { readContent } from './queries.ts'
 
 /** Limits one sweep to 200 threads, so 57,600 a day. */

@@ -10,10 +10,9 @@ import { companies, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { ApiError } from '../../kernel/http/errors.ts'
 import { describeBytes } from '../../kernel/http/messages.ts'
-import { lengthOf } from './content.ts'
 import { endNaming, nameObject, OBJECT_LOST, WAS_MOVED } from './object-queries.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
-import { contentText, type ThreadInput } from './thread-input.ts'
+import type { ThreadColumns } from './thread-input.ts'
 
 /**
  * The stored content hashes last seen, by company and legacy id, then by mailbox: a hint that each statement checks.
@@ -171,16 +170,7 @@ function sentColumns(p: Write) {
 export type ThreadWrite = ReturnType<typeof valuesOf>
 
 /** The values of the statements. An omitted text or time is absent, so its column stays. */
-export function valuesOf(context: RequestContext, key: ThreadKey, { texts, times, content }: ThreadInput) {
-  return {
-    ...actorOf(context),
-    ...key,
-    newId: crypto.randomUUID(),
-    content_hash: content.hash,
-    content_bytes: lengthOf(contentText(content)),
-    message_count: content.messages.count,
-    ...texts,
-    ...times,
-    last_synced_at: times.last_synced_at ?? context.now,
-  }
+export function valuesOf(context: RequestContext, key: ThreadKey, columns: ThreadColumns) {
+  const last_synced_at = columns.last_synced_at ?? context.now
+  return { ...actorOf(context), ...key, ...columns, newId: crypto.randomUUID(), last_synced_at }
 }
