@@ -24,17 +24,18 @@ import {
 } from './content.ts'
 import { exportedFields, type putEmailThread, type readEmailThread } from './contract.ts'
 import { scanObject } from './json-scan.ts'
-import { announceObject, withdrawObject } from './object-queries.ts'
 import { findThread, markUsed, readContent, type ThreadRow } from './queries.ts'
 import { HEADERS, summaryText } from './responses.ts'
 import { parseThread } from './thread-input.ts'
 import {
+  announceObject,
   findThreadId,
   insertThread,
   rememberHash,
   type ThreadWrite,
   touchThread,
   valuesOf,
+  withdrawObject,
   writeThread,
 } from './write-queries.ts'
 

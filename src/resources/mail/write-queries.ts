@@ -1,4 +1,4 @@
-import { eq, type Placeholder, sql } from 'drizzle-orm'
+import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Administrator, actorOf, adminEntry, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
@@ -6,11 +6,11 @@ import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
-import { companies, emailThreads } from '../../kernel/db/schema.ts'
+import { companies, emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { ApiError } from '../../kernel/http/errors.ts'
 import { describeBytes } from '../../kernel/http/messages.ts'
-import { endNaming, nameObject, OBJECT_LOST, WAS_MOVED } from './object-queries.ts'
+import { MAX_DATABASE_BYTES, REPLACED_MS, type StoredObject } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
 
@@ -38,6 +38,81 @@ export async function prefetchHashes({ companyId, db }: RequestContext, legacyTh
     .catch(() => [[]])
   hashes?.forEach(rememberHash)
 }
+
+/** An announced object is removed after this time unless a thread names it. No request takes that long. */
+export const WRITING_MS = 3_600_000
+
+/** Limits a company's objects being written: those of aborted requests are removed after an hour. */
+const MAX_WRITING = 128
+
+type Timed = { now: number }
+
+/** Announces an object before it is written: see `content.ts`. @throws ApiError 503 when too many are being written */
+export async function announceObject(
+  { companyId, db, now }: CompanyContext & Timed,
+  object: StoredObject,
+  bytes: number,
+) {
+  const writing = sql`(SELECT count(*) FROM email_thread_objects WHERE company_id = ${companyId} AND state = 'writing')`
+  const row = { ...object, bytes, remove_at: now + WRITING_MS }
+  const [rows] = await db.writeIdempotent([
+    // A retry after a transient failure may find the row, and must still return it.
+    insertRow(emailThreadObjects, row, sql`WHERE ${writing} < ${MAX_WRITING}`)
+      .onConflictDoUpdate({ target: emailThreadObjects.id, set: { remove_at: sql`excluded.remove_at` } })
+      .returning({ id: emailThreadObjects.id }),
+  ])
+  if (rows.length === 0) throw new ApiError('unavailable', { headers: { 'Retry-After': '60' } })
+}
+
+/**
+ * Gives an unnamed object to the sweep; no later write can name it.
+ *
+ * @param isWritten whether R2 has it: otherwise it may appear late, and is removed when that is no longer possible
+ */
+export async function withdrawObject({ companyId, db, now }: CompanyContext & Timed, id: string, isWritten: boolean) {
+  const isWriting = sql`company_id = ${companyId} AND id = ${id} AND state = 'writing'`
+  await db.writeIdempotent([
+    setObjects({ state: 'removing', remove_at: isWritten ? now : now + WRITING_MS }, isWriting),
+  ])
+}
+
+type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadObjects>>['set']>[0]
+
+export const setObjects = (values: ObjectValues, isChanged: SQL) =>
+  orm.update(emailThreadObjects).set(values).where(isChanged)
+
+/** Releases objects whose content was replaced: the sweep removes them later. */
+export const replaceObjects = (now: Placeholder | number, isReplaced: SQL) =>
+  setObjects(
+    { state: 'replaced', thread_id: null, remove_at: sql`${now} + ${sql.raw(String(REPLACED_MS))}` },
+    isReplaced,
+  )
+
+/**
+ * Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it.
+ *
+ * @param threadId selects the thread's id, if this batch wrote its content
+ */
+function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
+  const isNamed = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.id = ${p.newId} AND o.thread_id = email_threads.id)`
+  return [
+    setObjects(
+      { state: 'stored', thread_id: threadId, remove_at: null },
+      sql`id = ${p.newId} AND company_id = ${p.companyId} AND state = 'writing' AND ${threadId} IS NOT NULL`,
+    ),
+    orm
+      .update(emailThreads)
+      .set({ content_hash: sql`NULL` })
+      .where(sql`id = ${threadId} AND company_id = ${p.companyId} AND NOT ${isNamed}`),
+  ] as const
+}
+
+/** The database's own message when {@link nameObject} failed. */
+const OBJECT_LOST = 'NOT NULL constraint failed: email_threads.content_hash'
+
+/** Whether the row's content is in R2 only because nobody used it: a write brings it back. */
+const WAS_MOVED = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id
+  AND o.company_id = email_threads.company_id AND o.bytes <= ${sql.raw(String(MAX_DATABASE_BYTES))})`
 
 type Write = { [Name in keyof ThreadWrite]: Placeholder } & Partial<Placeholders<'content'>>
 
@@ -91,7 +166,7 @@ const replaceThread = prepareBatch((p: Write) => {
         },
       })
       .returning(threadColumns),
-    endNaming(p, written),
+    replaceObjects(p.now, sql`thread_id = ${written} AND company_id = ${p.companyId}`),
     ...(p.content ? [] : nameObject(p, written)),
   ]
 })
@@ -113,12 +188,8 @@ export async function writeThread(context: RequestContext, values: ThreadWrite, 
 }
 
 export async function findThreadId({ companyId, db }: CompanyContext, key: ThreadKey): Promise<string | undefined> {
-  const [[row]] = await db.read([
-    orm
-      .select({ id: emailThreads.id })
-      .from(emailThreads)
-      .where(isThread({ companyId, ...key })),
-  ])
+  const isOwn = isThread({ companyId, ...key })
+  const [[row]] = await db.read([orm.select({ id: emailThreads.id }).from(emailThreads).where(isOwn)])
   return row?.id
 }
 
