@@ -5,7 +5,7 @@ import { itemColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../../kernel/db/schema.ts'
 import { idOf, inSlot, wordsMatch } from '../../kernel/db/search.ts'
-import { type SupplierName, supplierNames } from './suppliers/registry.ts'
+import { type SupplierName, suppliers } from './contract.ts'
 
 const MAX_FOUND = 50
 /** A blank search lists this many of the newest items. */
@@ -29,7 +29,10 @@ export async function searchOwn(context: RequestContext, q: string, isWanted: (s
   const [local, lines, integrations] = await context.db.read([
     isWanted('local') ? items : orm.select().from(catalogItems).where(NOTHING),
     isWanted('lines') && search ? matchingLines(search) : orm.select(itemColumns).from(invoiceItems).where(NOTHING),
-    selectIntegrations(context, supplierNames),
+    selectIntegrations(
+      context,
+      Object.values(suppliers).map(({ name }) => name),
+    ),
   ])
   return { items: local, lines, integrations }
 }
