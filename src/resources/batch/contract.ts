@@ -6,24 +6,7 @@ import { createOrder, createPayment, putInvoiceItems, putOrder, updateOrder } fr
 
 export const OPERATIONS_MAX = 100
 
-/** The operations that a batch may contain. */
-export const BATCHED: readonly string[] = [
-  'createClient',
-  'updateClient',
-  'deleteClient',
-  'putClient',
-  'createOrder',
-  'updateOrder',
-  'deleteOrder',
-  'putOrder',
-  'putInvoiceItems',
-  'createPayment',
-  'updatePayment',
-  'deletePayment',
-  'putThreadContext',
-]
-
-/** The schemas of their bodies, by name. */
+/** The schemas of the operations’ bodies, by name. */
 const BODIES = [
   ...['NewClient', 'NewOrder', 'ClientChanges', 'OrderChanges', 'WholeClient', 'WholeOrder', 'NewInvoiceItems'],
   ...['NewPayment', 'PaymentChanges', 'ThreadContextBody'],

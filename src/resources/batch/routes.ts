@@ -11,9 +11,7 @@ import { operations as orders } from '../orders/operations.ts'
 import * as contract from './contract.ts'
 import { positionsOf, resolveReferences } from './references.ts'
 
-const operations: Operation[] = [...clients, ...orders, ...mail].filter(({ contract: { operationId } }) =>
-  contract.BATCHED.includes(operationId),
-)
+const operations: Operation[] = [...clients, ...orders, ...mail]
 const names = operations.map((each) => `${each.contract.method} ${each.contract.path}`)
 
 export const routes = [

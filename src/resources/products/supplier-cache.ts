@@ -59,7 +59,10 @@ const healths = new LruCache<string, Health>({ maxWeight: 10_000 })
 export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
   const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
   const cached = readCache(own)
-  return async (integration: Integration | 'unknown', { deadline, isSparing }: { deadline: number; isSparing: boolean }): Promise<SupplierResult> => {
+  return async (
+    integration: Integration | 'unknown',
+    { deadline, isSparing }: { deadline: number; isSparing: boolean },
+  ): Promise<SupplierResult> => {
     const read = await cached
     // A call in flight during the cache read may have ended since.
     const entry = recentEntries.get(own.id) ?? read
