@@ -1,4 +1,4 @@
-import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Administrator, actorOf, adminEntry, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
@@ -6,10 +6,9 @@ import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
-import { companies, emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
+import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { ApiError } from '../../kernel/http/errors.ts'
-import { describeBytes } from '../../kernel/http/messages.ts'
 import { MAX_DATABASE_BYTES, REPLACED_MS, type StoredObject } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
@@ -134,9 +133,7 @@ const touch = prepare((p: Write) =>
 export async function touchThread(context: RequestContext, values: ThreadWrite) {
   const known = knownHashes.get(`${values.companyId}/${values.legacyThreadId}`)?.get(values.accountEmail)
   if (known !== values.content_hash) return undefined
-  const [, [row]] = await context.db
-    .writeIdempotent(withinQuotas(values.companyId, [touch(values)]))
-    .catch(refuse(context))
+  const [, [row]] = await context.db.writeIdempotent(withinQuotas(values.companyId, [touch(values)])).catch(refuse)
   if (row) context.announceChange()
   return row
 }
@@ -180,7 +177,7 @@ const replaceThread = prepareBatch((p: Write) => {
 export async function writeThread(context: RequestContext, values: ThreadWrite, content?: string) {
   const [, , [row]] = await context.db
     .writeIdempotent(withinQuotas(values.companyId, replaceThread({ ...values, content })))
-    .catch(refuse(context))
+    .catch(refuse)
   if (!row) throw new Error('An upsert returned no row.')
   rememberHash(row)
   context.announceChange()
@@ -217,20 +214,10 @@ export async function insertThread(
   return rows.length > 0
 }
 
-/** For `catch`, of a batch that may have been rolled back. */
-function refuse({ db, companyId }: RequestContext) {
-  return async (error: unknown): Promise<never> => {
-    const message = databaseMessage(error)
-    if (message.includes(OBJECT_LOST)) throw new ApiError('unavailable', { headers: { 'Retry-After': '10' } })
-    if (!message.includes('mail quota exceeded')) throw quotaRefusal(error) ?? error
-    const quota = orm.select({ bytes: companies.mail_quota_bytes }).from(companies).where(eq(companies.id, companyId))
-    const [[found]] = await db.read([quota])
-    const limit_bytes = found?.bytes ?? 0
-    throw new ApiError('too_large', {
-      message: `The thread would exceed the company’s quota of stored mail, ${describeBytes(limit_bytes)}`,
-      details: { reason: 'storage_quota', limit_bytes },
-    })
-  }
+/** For `catch`, of a batch that was rolled back. */
+function refuse(error: unknown): never {
+  const isLost = databaseMessage(error).includes(OBJECT_LOST)
+  throw isLost ? new ApiError('unavailable', { headers: { 'Retry-After': '10' } }) : (quotaRefusal(error) ?? error)
 }
 
 /** The sent columns, and those that every write sets. */
