@@ -7,7 +7,7 @@ import { invalidInput } from '../../kernel/api/input.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
-import { ApiError, notFound } from '../../kernel/http/errors.ts'
+import { ApiError, found } from '../../kernel/http/errors.ts'
 import { etagsOf } from '../../kernel/http/etag.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/memory.ts'
@@ -120,8 +120,7 @@ export async function readThread(
 ): Promise<Response> {
   const key = { ...params, accountEmail: query.account_email }
   for (let reads = 0; reads < MAX_READS; reads++) {
-    const row = await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat())
-    if (!row) throw notFound('Email thread')
+    const row = found(await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat()), 'Email thread')
     rememberHash(row)
     const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
     if (row.isKnown) return new Response(null, { status: 304, headers })

@@ -2,7 +2,7 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import type { Input, ResponseBody } from '../../kernel/api/contract.ts'
 import { route } from '../../kernel/api/endpoint.ts'
 import { withDeadline } from '../../kernel/http/deadline.ts'
-import { invalid, notFound, unusable } from '../../kernel/http/errors.ts'
+import { found, invalid, unusable } from '../../kernel/http/errors.ts'
 import { log, nameOf } from '../../kernel/http/log.ts'
 import { presentItem } from '../orders/present.ts'
 import { fromCents } from '../orders/totals.ts'
@@ -23,9 +23,7 @@ export const routes = [
   route(contract.readProduct, async ({ params: { source }, query: { id, ...query } }, context) => {
     if (source !== 'invoice_item') return readSupplierProducts(context, source, query)
     if (id === undefined) throw invalid([{ path: 'id', message: 'is required' }])
-    const row = await findInvoiceItem(context, id)
-    if (!row) throw notFound('Invoice item')
-    return { source, item: presentItem(row) }
+    return { source, item: presentItem(found(await findInvoiceItem(context, id), 'Invoice item')) }
   }),
 ]
 
