@@ -11,6 +11,7 @@ const MAX_FOUND = 50
 /** A blank search lists this many of the newest items. */
 const NEWEST = 20
 const NOTHING = sql`0`
+const KINDS = Object.values(suppliers).map(({ name }) => name)
 
 /** A supplier's integration with encrypted credentials; every change raises `updated_at`. */
 export type Integration = typeof integrations.$inferSelect
@@ -29,10 +30,7 @@ export async function searchOwn(context: RequestContext, q: string, isWanted: (s
   const [local, lines, integrations] = await context.db.read([
     isWanted('local') ? items : orm.select().from(catalogItems).where(NOTHING),
     isWanted('lines') && search ? matchingLines(search) : orm.select(itemColumns).from(invoiceItems).where(NOTHING),
-    selectIntegrations(
-      context,
-      Object.values(suppliers).map(({ name }) => name),
-    ),
+    selectIntegrations(context, KINDS),
   ])
   return { items: local, lines, integrations }
 }

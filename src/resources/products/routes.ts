@@ -33,13 +33,13 @@ export const routes = [
 async function readSupplierProducts(context: RequestContext, source: SupplierName, query: ProductQuery) {
   const deadline = Date.now() + INFO_MS
   const supplier: Supplier = suppliers[source]
-  const { lookup, parameters, select = (items) => items } = supplier.adapter.find(query)
+  const { lookup, parameters, select = (items) => items } = supplier.find(query)
   const finish = startLookup(context, supplier, lookup)
   const integration = await findIntegration(context, source)
   if (!integration?.enabled) throw unusable(integration ? 'integration_disabled' : 'integration_missing')
   const result = await finish(integration, { deadline, isSparing: false })
   if (result.state === 'failed') throw unusable(result.reason, { cause: result.cause })
-  // An adapter defines the contract's schema of its items itself.
+  // A supplier defines the contract's schema of its items itself.
   return { source, query: parameters, products: select(result.items) } as ResponseBody<typeof contract.readProduct>
 }
 
@@ -65,7 +65,7 @@ async function searchProducts(context: RequestContext, query: Input<typeof contr
   const [own, ...parts] = await Promise.all([database, ...searches])
 
   const ownState = (source: Source) => (isWanted(source) ? (own ? 'ok' : 'failed') : 'skipped')
-  // An adapter defines the contract's schema of its part itself.
+  // A supplier defines the contract's schema of its part itself.
   return {
     query: query.q ?? '',
     local_items: (own?.items ?? []).map(({ id, title, description, price_cents }) => {
@@ -89,8 +89,8 @@ async function searchSupplier(
   database: Promise<{ integrations: Integration[] } | null>,
   deadline: number,
 ) {
-  const { name, adapter } = supplier
-  const { lookups, present } = adapter.search(q)
+  const { name } = supplier
+  const { lookups, present } = supplier.search(q)
   const started = lookups.map((lookup) => startLookup(context, supplier, lookup))
   const own = await database
   const integration = own ? own.integrations.find(({ kind, enabled }) => kind === name && enabled) : 'unknown'

@@ -131,7 +131,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
       return { ok: true, message: 'The storage lists the files of the company.' }
     }
     const supplier: Supplier | undefined = Object.values(suppliers).find(({ name }) => name === row.kind)
-    const lookup = supplier?.adapter.search(TEST_STYLE).lookups[0]
+    const lookup = supplier?.search(TEST_STYLE).lookups[0]
     if (!lookup) return { ok: false, message: 'The supplier is unknown.' }
     const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
     const connection = { baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS, onCallsLeft: () => {} }
