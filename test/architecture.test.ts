@@ -216,7 +216,10 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
   ],
   [
     '3: Drizzle is imported by the database, the tokens, the queries and what several of these share',
-    imports(/^drizzle-orm(\/|$)/, allowed(/^(kernel\/(db\/\w+|gate\/tokens)|.+\/((\w+-)?queries|\w+-sql))\.ts$/)),
+    imports(
+      /^drizzle-orm(\/|$)/,
+      allowed(/^(kernel\/(db\/\w+|gate\/tokens)|resources\/mail\/sweep|.+\/((\w+-)?queries|\w+-sql))\.ts$/),
+    ),
     { 'resources/clients/routes.ts': "import { sql } from 'drizzle-orm'" },
   ],
   [

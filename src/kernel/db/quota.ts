@@ -22,7 +22,7 @@ const isOverStorage = sql`(companies.recounted_at IS NOT NULL AND ${storedBytes}
 const isOverMail = sql`(companies.mail_bytes > companies.mail_quota_bytes)`
 
 /** The errors of SQLite name the quota. */
-const EXCEEDED = /storage_quota_exceeded (\d+)/
+const EXCEEDED = /(storage|mail)_quota_exceeded (\d+)/
 
 const quotaChecks = prepareBatch((p: Placeholders<'companyId'>) => {
   const isCompany = sql`companies.id = ${p.companyId}`
@@ -32,8 +32,8 @@ const quotaChecks = prepareBatch((p: Placeholders<'companyId'>) => {
   }
   const isRaised = sql`${isOverStorage} AND ${storedBytes} > companies.stored_bytes_checked`
   const isMailRaised = sql`${isOverMail} AND companies.mail_bytes > companies.mail_bytes_checked`
-  const failure = sql`json_extract('{}', iif(${isMailRaised}, 'mail quota exceeded',
-    'storage_quota_exceeded ' || companies.storage_quota_bytes))`
+  const failure = sql`json_extract('{}', iif(${isMailRaised},
+    'mail_quota_exceeded ' || companies.mail_quota_bytes, 'storage_quota_exceeded ' || companies.storage_quota_bytes))`
   return [
     orm
       .update(companies)
@@ -58,10 +58,14 @@ export function withinQuotas<const T extends readonly Filled<unknown>[]>(company
 
 /** 413 for a batch undone by {@link withinQuotas}; null for any other failure. */
 export function quotaRefusal(error: unknown): ApiError | null {
-  const [, quota] = EXCEEDED.exec(databaseMessage(error)) ?? []
+  const [, of, quota] = EXCEEDED.exec(databaseMessage(error)) ?? []
   if (quota === undefined) return null
-  const message = `The company would store more than its quota, ${describeBytes(Number(quota))}: delete or shorten what it stores, or ask the operator for more`
-  return new ApiError('too_large', { message, details: { reason: 'storage_quota', limit_bytes: Number(quota) } })
+  const limit_bytes = Number(quota)
+  const message =
+    of === 'mail'
+      ? `The thread would exceed the company’s quota of stored mail, ${describeBytes(limit_bytes)}`
+      : `The company would store more than its quota, ${describeBytes(limit_bytes)}: delete or shorten what it stores, or ask the operator for more`
+  return new ApiError('too_large', { message, details: { reason: 'storage_quota', limit_bytes } })
 }
 
 /** Subtracts idempotent results that the same batch removes next. */

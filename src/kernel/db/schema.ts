@@ -480,7 +480,7 @@ export const emailThreads = sqliteTable(
   ],
 )
 
-/** Objects of R2, each with the content of one thread as it was at one write: see `resources/mail/objects.ts`. */
+/** Objects of R2, each with the content of one thread as it was at one write: see `resources/mail/content.ts`. */
 export const emailThreadObjects = sqliteTable(
   'email_thread_objects',
   {

@@ -143,6 +143,12 @@ export function notFound(resource = 'Resource'): ApiError {
   return new ApiError('not_found', { message: `${resource} not found` })
 }
 
+/** @throws ApiError 404 for a row that does not exist */
+export function found<T>(row: T | null | undefined, resource: string): T {
+  if (row === null || row === undefined) throw notFound(resource)
+  return row
+}
+
 /** Builds the error of a {@link REASONS reason}. `message` replaces its text, `retryAfter` is in seconds. */
 export function unusable(
   reason: Reason,

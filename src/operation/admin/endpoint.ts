@@ -79,15 +79,11 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
   }
 }
 
+export { found } from '../../kernel/http/errors.ts'
+
 /** The error 409 for a request that contradicts the present state. */
 export function conflict(message: string): ApiError {
   return new ApiError('conflict', { message })
-}
-
-/** @throws ApiError 404 for a row that does not exist */
-export function found<T>(row: T | null | undefined, resource: string): T {
-  if (row === null || row === undefined) throw notFound(resource)
-  return row
 }
 
 type WithTimes<T> = {

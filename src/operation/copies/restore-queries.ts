@@ -140,7 +140,7 @@ function settings(company: Row) {
   return Object.fromEntries(values.map((name) => [name, sql`${company[name] ?? null}`]))
 }
 
-/** Adds R2 objects unknown to the database, which the sweep removes later. See `resources/mail/objects.ts`. */
+/** Adds R2 objects unknown to the database, which the sweep removes later. See `resources/mail/content.ts`. */
 export async function addUnknownObjects(
   { companyId, db }: CompanyContext,
   objects: readonly { id: string; content_hash: string; bytes: number }[],

@@ -59,29 +59,30 @@ export function resolveReferences(body: unknown, own: number, outcomeOf: (positi
   const resolved = structuredClone(body)
   const issues: Issue[] = []
   for (const { path, sent, set } of referencesIn(resolved)) {
-    const refuse = (message: string) => issues.push({ path: `${path}.${REFERENCE}`, message })
-    const reference = parse(sent)
-    if (!reference) refuse('must be the position of an earlier operation and a path in its result, such as 0.client.id')
-    else if (reference.position >= own) refuse(`must name an earlier operation: this one is ${own}, the first is 0`)
-    else {
-      const { position, names } = reference
-      const outcome = outcomeOf(position)
-      if ('error' in outcome) {
-        refuse(`names operation ${position}, which failed`)
-        continue
-      }
-      const value = names.reduce<unknown>(
-        (at, name) =>
-          typeof at === 'object' && at !== null && Object.hasOwn(at, name) ? at[name as never] : undefined,
-        outcome.value.body,
-      )
-      if (value === undefined || typeof value === 'object')
-        refuse(`names nothing in the result of operation ${position}`)
-      else set(value)
-    }
+    const found = find(sent, own, outcomeOf)
+    if ('problem' in found) issues.push({ path: `${path}.${REFERENCE}`, message: found.problem })
+    else set(found.value)
   }
   if (issues.length > 0) throw invalid(issues)
   return resolved
+}
+
+/** Finds the value that a reference names, or what is wrong with it. */
+function find(sent: unknown, own: number, outcomeOf: (position: number) => Outcome) {
+  const reference = parse(sent)
+  if (!reference) {
+    return { problem: 'must be the position of an earlier operation and a path in its result, such as 0.client.id' }
+  }
+  const { position, names } = reference
+  if (position >= own) return { problem: `must name an earlier operation: this one is ${own}, the first is 0` }
+  const outcome = outcomeOf(position)
+  if ('error' in outcome) return { problem: `names operation ${position}, which failed` }
+  let value: unknown = outcome.value.body
+  for (const name of names) {
+    value = typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? value[name as never] : undefined
+  }
+  const isValue = value !== undefined && typeof value !== 'object'
+  return isValue ? { value } : { problem: `names nothing in the result of operation ${position}` }
 }
 
 function isDeeper(body: unknown): boolean {

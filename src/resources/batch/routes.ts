@@ -11,10 +11,12 @@ import { operations as orders } from '../orders/operations.ts'
 import * as contract from './contract.ts'
 import { positionsOf, resolveReferences } from './references.ts'
 
-const operations: Operation[] = [...clients, ...orders, ...mail].filter(({ contract: { operationId } }) =>
-  contract.BATCHED.includes(operationId),
-)
-const names = operations.map((each) => `${each.contract.method} ${each.contract.path}`)
+const all: Operation[] = [...clients, ...orders, ...mail]
+const operations = all.map((operation) => {
+  const pattern = operation.contract.path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/?#]+)')
+  return { operation, pattern: new RegExp(`^${pattern}$`) }
+})
+const names = all.map(({ contract: { method, path } }) => `${method} ${path}`)
 
 export const routes = [
   route(contract.runBatch, async ({ body }, context) => {
@@ -56,11 +58,15 @@ function present(outcome: Outcome<Reply>, { url }: RequestContext, sent?: contra
   return { status: ERRORS[error.kind].status, body: errorBody(error, url, operationId), transaction: null }
 }
 
+/** Finds the operation of a request, and the decoded parameters of its path. */
 function match({ method, path }: contract.BatchOperation) {
-  return operations.flatMap((operation) => {
-    const params = operation.contract.method === method ? matchPath(operation.contract.path, path) : null
-    return params ? [{ operation, params }] : []
-  })[0]
+  for (const { operation, pattern } of operations) {
+    const found = operation.contract.method === method ? pattern.exec(path) : null
+    if (!found) continue
+    const params = Object.entries(found.groups ?? {}).map(([name, segment]) => [name, decode(segment)])
+    return { operation, params: Object.fromEntries(params) }
+  }
+  return undefined
 }
 
 /** @throws ApiError 400 for what a batch does not take */
@@ -71,7 +77,7 @@ function find(sent: contract.BatchOperation) {
 }
 
 /** @throws ApiError as the operation's own request would return it */
-function inputOf(operation: Operation, params: Record<string, string>, body: unknown, context: RequestContext) {
+function inputOf(operation: Operation, params: unknown, body: unknown, context: RequestContext) {
   const { permission, invalidParams, bodyLimitBytes, ...schemas } = operation.contract
   if (permission !== null) requirePermission(context, permission)
   const parsedParams = schemas.params?.safeParse(params)
@@ -83,20 +89,6 @@ function inputOf(operation: Operation, params: Record<string, string>, body: unk
   const parsedBody = schemas.body?.safeParse(body)
   if (parsedBody?.success === false) throw invalidInput('body', parsedBody.error.issues)
   return { params: parsedParams?.data, query: {}, body: parsedBody?.data }
-}
-
-/** Decodes the parameters of a path; null for another path. */
-function matchPath(template: string, path: string): Record<string, string> | null {
-  const wanted = template.split('/')
-  const segments = path.split('/')
-  if (segments.length !== wanted.length || /[?#]/.test(path)) return null
-  const params: Record<string, string> = {}
-  for (const [index, segment] of segments.entries()) {
-    const name = /^\{(\w+)\}$/.exec(wanted[index] ?? '')?.[1]
-    if (name === undefined ? segment !== wanted[index] : segment === '') return null
-    if (name !== undefined) params[name] = decode(segment)
-  }
-  return params
 }
 
 /** Decodes a segment; invalid percent-encoding stays unchanged, as in a URL. */

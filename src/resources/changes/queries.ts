@@ -1,4 +1,4 @@
-import { sql } from 'drizzle-orm'
+import { getTableColumns, sql } from 'drizzle-orm'
 import { withIsoTimes } from '../../kernel/api/contract.ts'
 import { mapRows, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
 import { clientColumns } from '../../kernel/db/columns.ts'
@@ -7,17 +7,15 @@ import { changes, clients, companies } from '../../kernel/db/schema.ts'
 import { orderStatements } from '../orders/parts-sql.ts'
 import { presentListed } from '../orders/present.ts'
 import { EXPANSIONS } from '../orders/shapes.ts'
-import type { Change, ChangeType } from './contract.ts'
-import { type ChangeRow, presentChange } from './present.ts'
+import type { ChangeType } from './contract.ts'
+import type { ChangeRow } from './present.ts'
 
 /** Limits the rows that one page reads: with a filter it may find none among them. */
 const WINDOW = 5_000
 
 /** A part of the feed. */
 export interface ChangePage {
-  data: Change[]
-  /** The sequence of each change. */
-  sequences: number[]
+  rows: FoundChange[]
   /** The sequence up to which the feed was read. */
   readTo: number
   hasMore: boolean
@@ -25,10 +23,14 @@ export interface ChangePage {
   oldest: number
 }
 
+type FoundChange = ChangeRow & { sequence: number }
+
+const { company_id, previous_updated_at, ...feedColumns } = getTableColumns(changes)
+
 const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'limit'>) => {
   const oldest = sql`(SELECT min(sequence) FROM changes WHERE company_id = ${p.companyId})`
   const first = sql`max(CAST(${p.after} AS INTEGER), coalesce(${oldest}, 1) - 1)`
-  const { sequence, type, entity_id, operation, version, at, old_status_id, new_status_id } = changes
+  const { sequence, type } = feedColumns
   return [
     orm
       .select({ last: companies.last_change, oldest: sql<number | null>`${oldest}`.as('oldest') })
@@ -36,28 +38,19 @@ const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'li
       .where(sql`${companies.id} = ${p.companyId}`),
     orm
       .select({
-        sequence,
-        type,
-        entity_id,
-        operation,
-        version,
-        at,
-        old_status_id,
-        new_status_id,
+        ...feedColumns,
         account_email: threadColumn('account_email'),
         legacy_thread_id: threadColumn('legacy_thread_id'),
       })
       .from(changes)
       .where(
-        sql`${changes.company_id} = ${p.companyId} AND ${sequence} > ${first} AND ${sequence} <= ${first} + ${sql.raw(String(WINDOW))}
+        sql`${company_id} = ${p.companyId} AND ${sequence} > ${first} AND ${sequence} <= ${first} + ${sql.raw(String(WINDOW))}
           AND ${type} IN (SELECT value FROM json_each(${p.types}))`,
       )
       .orderBy(sequence)
       .limit(p.limit),
   ]
 })
-
-type FoundChange = ChangeRow & { sequence: number }
 
 /** Selects a column of the change's thread; null for other types. */
 function threadColumn(name: 'account_email' | 'legacy_thread_id') {
@@ -80,8 +73,7 @@ export async function findChanges(
   const isFull = rows.length > limit
   const readTo = isFull ? (shown.at(-1)?.sequence ?? after) : Math.min(Math.max(after, oldest - 1) + WINDOW, last)
   return {
-    data: shown.map(presentChange),
-    sequences: shown.map(({ sequence }) => sequence),
+    rows: shown,
     readTo: Math.max(readTo, after),
     hasMore: readTo < last,
     oldest,
@@ -101,8 +93,8 @@ const ordersOf = orderStatements(EXPANSIONS, (p: Placeholders<'companyId' | 'ids
 
 /** The page as far as its orders fit into a response, with the clients and orders of its changes. */
 export async function withObjects({ db, companyId }: CompanyContext, page: ChangePage) {
-  const idsOf = (type: ChangeType, { data }: ChangePage) => [
-    ...new Set(data.flatMap((change) => (change.type === type ? [change.id] : []))),
+  const idsOf = (type: ChangeType, { rows }: ChangePage) => [
+    ...new Set(rows.flatMap((row) => (row.type === type ? [Number(row.entity_id)] : []))),
   ]
   const valuesOf = (ids: unknown[]) => ({ companyId, ids: JSON.stringify(ids) })
   const orderIds = idsOf('orders', page)
@@ -114,11 +106,11 @@ export async function withObjects({ db, companyId }: CompanyContext, page: Chang
   if (cut !== undefined && cut === orderIds[0]) {
     // The first order alone is over the limits: nothing shorter than it can be sent.
     ;[orders] = await db.read([ordersOf.whole(valuesOf([cut]))])
-    cut = orderIds[1] as number | undefined
+    cut = orderIds[1]
   }
-  const end = page.data.findIndex(({ type, id }) => type === 'orders' && id === cut)
-  const fits =
-    end < 0 ? page : { ...page, data: page.data.slice(0, end), readTo: page.sequences[end - 1] ?? 0, hasMore: true }
+  const end = page.rows.findIndex(({ type, entity_id }) => type === 'orders' && Number(entity_id) === cut)
+  const readTo = page.rows[end - 1]?.sequence ?? 0
+  const fits = end < 0 ? page : { ...page, rows: page.rows.slice(0, end), readTo, hasMore: true }
   const shown = { clients: new Set(idsOf('clients', fits)), orders: new Set(idsOf('orders', fits)) }
   return {
     page: fits,

@@ -5,6 +5,7 @@ import { pause } from '../../kernel/http/deadline.ts'
 import { unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { CHANGE_TYPES, type ChangeType } from './contract.ts'
+import { presentChange } from './present.ts'
 import { type ChangePage, findChanges, findLastChange, withObjects } from './queries.ts'
 
 /** The interval in which a waiting request looks for a change. */
@@ -36,7 +37,8 @@ export const routes = [
     const { page: shown = page, ...objects } = expanded ?? {}
     // A caller that reads a change must not read the older state of its object.
     await context.rememberFreshness()
-    return { data: shown.data, ...objects, pagination: { next_cursor: cursor(shown.readTo), has_more: shown.hasMore } }
+    const pagination = { next_cursor: cursor(shown.readTo), has_more: shown.hasMore }
+    return { data: shown.rows.map(presentChange), ...objects, pagination }
   }),
 ]
 
@@ -58,7 +60,7 @@ async function waitForChange(
 ): Promise<ChangePage> {
   const endsAt = Date.now() + waitMs
   let page = first
-  while (page.data.length === 0 && Date.now() < endsAt) {
+  while (page.rows.length === 0 && Date.now() < endsAt) {
     if (!page.hasMore) {
       await pause(Math.min(LOOK_EVERY_MS, endsAt - Date.now()))
       if ((await findLastChange(context)) <= page.readTo) continue

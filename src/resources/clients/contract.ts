@@ -97,7 +97,7 @@ export type NewClient = z.output<typeof newClient>
 export type ClientFields = z.output<typeof clientChanges>
 export type WholeClient = z.output<typeof wholeClient>
 
-const response = z.strictObject({ client })
+const versioned = { hasVersion: true, response: z.strictObject({ client }) } as const
 const shared = { tag: 'Clients', path: '/clients', errors: [] } as const
 const one = {
   ...shared,
@@ -108,7 +108,7 @@ const one = {
   query: z.strictObject({
     email: z.optional(queryEmail(255)).check(z.describe('Look up by this email instead of the path.')),
   }),
-  response,
+  ...versioned,
   errors: ['not_found'],
 } as const
 const read = { method: 'GET', permission: 'clients:read' } as const
@@ -138,17 +138,10 @@ export const createClient = defineContract({
   operationId: 'createClient',
   body: newClient,
   errors: ['conflict'],
-  hasVersion: true,
-  response,
+  ...versioned,
 })
 
-export const readClient = defineContract({
-  ...one,
-  ...read,
-  operationId: 'readClient',
-  hasEtag: true,
-  hasVersion: true,
-})
+export const readClient = defineContract({ ...one, ...read, operationId: 'readClient', hasEtag: true })
 
 export const updateClient = defineContract({
   ...one,
@@ -157,7 +150,6 @@ export const updateClient = defineContract({
   operationId: 'updateClient',
   body: clientChanges,
   errors: ['not_found', 'conflict', 'precondition_failed'],
-  hasVersion: true,
 })
 
 export const deleteClient = defineContract({
@@ -166,7 +158,6 @@ export const deleteClient = defineContract({
   method: 'DELETE',
   operationId: 'deleteClient',
   errors: ['not_found', 'precondition_failed'],
-  hasVersion: true,
 })
 
 const byExternalId = {
@@ -174,7 +165,7 @@ const byExternalId = {
   path: '/clients/by-external-id/{external_id}',
   params: z.strictObject({ external_id: externalId.check(z.describe('Your own id of the client, percent-encoded.')) }),
   invalidParams: 'invalid_request',
-  response,
+  ...versioned,
 } as const
 
 export const readClientByExternalId = defineContract({
@@ -183,7 +174,6 @@ export const readClientByExternalId = defineContract({
   operationId: 'readClientByExternalId',
   errors: ['not_found'],
   hasEtag: true,
-  hasVersion: true,
 })
 
 export const putClient = defineContract({
@@ -194,7 +184,6 @@ export const putClient = defineContract({
   body: wholeClient,
   createsOnly: true,
   errors: ['precondition_failed'],
-  hasVersion: true,
 })
 
 export const endpoints = [

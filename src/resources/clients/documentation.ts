@@ -57,10 +57,7 @@ export const published: Published = {
       createClient: {
         summary: 'Create a client',
         description: 'Only `company_name` is required. The company is the one of the token; `company_id` is refused.',
-        example: {
-          body: sent,
-          response: { client: created },
-        },
+        example: { body: sent, response: { client: created } },
       },
       readClient: {
         summary: 'Read a client by id or email',
@@ -97,11 +94,7 @@ export const published: Published = {
         summary: 'Create or replace a client by your own id',
         description:
           'Creates the client with this `external_id`, or replaces every field of the one that has it: a field that is left out gets its default (null or false), so a soft-deleted client is restored. Sent twice, it leaves one client. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412.',
-        example: {
-          params: { external_id: 'shop-7' },
-          body: sent,
-          response: { client: put },
-        },
+        example: { params: { external_id: 'shop-7' }, body: sent, response: { client: put } },
       },
     }
   },

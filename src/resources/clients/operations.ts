@@ -1,6 +1,6 @@
 import { type Input, parseId, withIsoTimes } from '../../kernel/api/contract.ts'
 import { operation } from '../../kernel/api/endpoint.ts'
-import { notFound } from '../../kernel/http/errors.ts'
+import { found, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { type ClientKey, type ClientRow, changeOf, creationOf, replacementOf } from './queries.ts'
 
@@ -13,8 +13,8 @@ export const operations = [
 ]
 
 export function reply(row: ClientRow | undefined) {
-  if (!row) throw notFound('Client')
-  return { body: { client: withIsoTimes(row) }, version: row.version }
+  const client = found(row, 'Client')
+  return { body: { client: withIsoTimes(client) }, version: client.version }
 }
 
 /** The email of the query wins over the path, which has an id or an email. */

@@ -6,7 +6,9 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { integrations, orders } from '../../kernel/db/schema.ts'
 import { notFound } from '../../kernel/http/errors.ts'
-import type { StorageRow } from './storage.ts'
+
+/** A company's own storage, with encrypted credentials. */
+export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
 
 /**
  * Finds the company's own storage, null if it has none or has disabled it.

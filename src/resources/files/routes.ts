@@ -5,10 +5,9 @@ import { findResponse, runWrite, storeResponse } from '../../kernel/db/idempoten
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf, uploadPrefix } from './keys.ts'
-import { listOrderFiles, useStorage } from './order-storage.ts'
 import { deletionRecordOf, findStorage } from './queries.ts'
 import { EXPIRES_SECONDS, type FileStorage, type StoredFile, type StoredObject } from './s3.ts'
-import { openStorage } from './storage.ts'
+import { listOrderFiles, openStorage, useStorage } from './storage.ts'
 
 const DEFAULT_TYPE = 'application/octet-stream'
 
@@ -32,12 +31,12 @@ async function useFile<T>(
   // A key must never reach outside of the order's prefix.
   if (!isBelow(keyPrefix(context.companyId, orderId), key)) throw notFound('File')
   const head = (storage: FileStorage) => storage.head(key)
-  const result = await useStorage(context, orderId, head, async ({ storage, first }) => {
+  const used = await useStorage(context, orderId, head, async ({ storage, first }) => {
     if (!first) throw notFound('File')
-    return { used: await use(storage, first) }
+    return use(storage, first)
   })
-  if (!result) throw unusable('storage_not_configured')
-  return result.used
+  if (used === null) throw unusable('storage_not_configured')
+  return used
 }
 
 export const routes = [

@@ -1,16 +1,15 @@
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
 import type { DeploymentStorage, RequestContext } from '../../kernel/api/context.ts'
-import type { integrations } from '../../kernel/db/schema.ts'
 import { CredentialsError, decryptCredentials } from '../../kernel/gate/credentials.ts'
-import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { LruCache } from '../../kernel/http/cache.ts'
+import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, unusable } from '../../kernel/http/errors.ts'
 import type { AddressPolicy } from '../../kernel/http/outbound.ts'
+import { keyPrefix } from './keys.ts'
+import { findStorage, type StorageRow } from './queries.ts'
 import { LOCAL_S3, RELAY } from './relay.ts'
-import { type FileStorage, s3Storage } from './s3.ts'
-
-/** A company's own storage, with encrypted credentials. */
-export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
+import { type FilePage, type FileStorage, StorageError, type StorageProblem, s3Storage } from './s3.ts'
 
 const filled = z.string().check(z.minLength(1))
 const addressing = z._default(z.enum(['path', 'virtual']), 'path')
@@ -82,4 +81,91 @@ const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, c
 /** Calls the binding, and retries once after any failure, which is safe for all of these calls. */
 function callTwice<T>(call: () => Promise<T>): Promise<T> {
   return withDeadline(call().catch(call), BUDGET_MS.storage)
+}
+
+/** The last seen storage by company id: a hint for the first call. */
+const lastSeen = new LruCache<number, StorageRow | null>({ maxWeight: 1_000 })
+
+/** A storage, and the result of the first call to it. */
+type Reached<T> = { storage: FileStorage; first: T }
+
+/**
+ * Works with the storage of an order's files; null if none is configured. The first call must change nothing: it runs
+ * beside the check of the order, on the last seen storage, and is repeated if the check finds another one.
+ *
+ * @throws ApiError 404 if the company does not have the order, 502 when its own storage fails
+ */
+export async function useStorage<First, Result>(
+  context: RequestContext,
+  orderId: number,
+  call: (storage: FileStorage) => Promise<First>,
+  use: (reached: Reached<First>) => Promise<Result>,
+): Promise<Result | null> {
+  const { companyId, requestId } = context
+  const callFirst = async (row: StorageRow | null): Promise<Reached<First> | null> => {
+    const storage = await openStorage(context, row)
+    return storage && { storage, first: await call(storage) }
+  }
+  const expected = lastSeen.get(companyId) ?? null
+  const prefetched = callFirst(expected)
+  // If it is discarded, its failure must not end the request.
+  prefetched.catch(() => undefined)
+  const row = await findStorage(context, orderId)
+  lastSeen.set(companyId, row)
+  const isExpected = JSON.stringify(row) === JSON.stringify(expected)
+  try {
+    const reached = await (isExpected ? prefetched : callFirst(row))
+    return reached && (await use(reached))
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error
+    const { problem, status, code } = error
+    log('storage_failed', { request_id: requestId, company_id: companyId, problem, status, code })
+    const isRejected = status === 401 || status === 403
+    const cause = isRejected ? 'rejected its keys: correct them in the integration' : PROBLEMS[problem]
+    throw unusable(isRejected ? 'supplier_rejected_credentials' : 'supplier_unavailable', {
+      message: `The company’s storage ${cause}`,
+      storage_code: code,
+    })
+  }
+}
+
+const PROBLEMS: Record<StorageProblem, string> = {
+  timeout: 'did not respond in time',
+  network: 'cannot be reached',
+  address: 'has an address that is not allowed: it must be https, and resolve to public addresses only',
+  malformed: 'sent a malformed response',
+  refused: 'refused the request',
+}
+
+/** Limits one listing. Ten full pages have this many files; a storage may send smaller pages. */
+const MAX_FILES = 10_000
+const MAX_PAGES = 40
+
+/**
+ * Lists the files of an order, or of one of its threads; null without a configured storage. `truncated` means more
+ * files: over 10,000, over 40 pages, or not listed within {@link BUDGET_MS}.listing.
+ *
+ * @throws ApiError 404 where the company does not have the order, 409 and 502 when its own storage cannot be used
+ */
+export function listOrderFiles(context: RequestContext, orderId: number, legacyThreadId: string | undefined) {
+  const until = Date.now() + BUDGET_MS.listing
+  const prefix = keyPrefix(context.companyId, orderId, legacyThreadId)
+  const listFirst = (storage: FileStorage) => storage.list(prefix)
+  return useStorage(context, orderId, listFirst, async ({ storage, first }) => {
+    const all = [...first.files]
+    let { cursor } = first
+    try {
+      for (let pages = 1; cursor !== null && all.length < MAX_FILES && pages < MAX_PAGES; pages++) {
+        const leftMs = until - Date.now()
+        if (leftMs <= 0) break
+        const page: FilePage = await withDeadline(storage.list(prefix, cursor), leftMs)
+        all.push(...page.files)
+        cursor = page.cursor
+      }
+    } catch (error) {
+      // At the deadline, the pages so far are listed.
+      if (!(error instanceof DeadlineError) || Date.now() < until) throw error
+    }
+    return { files: all.slice(0, MAX_FILES), truncated: cursor !== null || all.length > MAX_FILES }
+  })
 }

@@ -2,6 +2,17 @@ import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip, createGzip, gunzipSync } from 'node:zlib'
+import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
+import { ApiError, log, nameOf } from '../../kernel/http/errors.ts'
+
+/*
+ * The arrays of a thread, compressed: in its row, or as an object in the deployment's own R2 bucket, never in a
+ * company's storage. Keys begin with `mail/`, which no route of files reaches, since those begin with `orders/`.
+ *
+ * Each object is written once, under a unique key, between two writes of the database: the first announces it, the
+ * second names it and fails unless it is still announced. The sweep removes only objects that it has marked before,
+ * which ends their announcement: so a late write can never name a removed object.
+ */
 
 /**
  * Larger compressed content is written to R2; the sweep also moves unused smaller content there. In base64 beside four
@@ -9,15 +20,12 @@ import { createGunzip, createGzip, gunzipSync } from 'node:zlib'
  */
 export const MAX_DATABASE_BYTES = 1_000_000
 
+/** Plain iteration of a body of R2 reads 4 KiB at a time. */
 const CHUNK_BYTES = 262_144
 
 /** Compresses the joined pieces. Level 1 shrinks HTML mail to a seventh at 200 MB a second. */
 export async function compress(pieces: Iterable<Uint8Array>): Promise<Uint8Array[]> {
-  const chunks: Uint8Array[] = []
-  for await (const chunk of pipeline(Readable.from(pieces), createGzip({ level: 1, chunkSize: CHUNK_BYTES }), ignore)) {
-    chunks.push(chunk)
-  }
-  return chunks
+  return Array.fromAsync(pipeline(Readable.from(pieces), createGzip({ level: 1, chunkSize: CHUNK_BYTES }), ignore))
 }
 
 /** Decompresses on demand: no more than two chunks wait for the reader. */
@@ -26,9 +34,7 @@ export function decompress(content: Iterable<Uint8Array> | AsyncIterable<Uint8Ar
 }
 
 /** Decompresses small content at once, which is faster. */
-export function decompressSmall(content: Uint8Array): Uint8Array {
-  return gunzipSync(content)
-}
+export const decompressSmall = (content: Uint8Array): Uint8Array => gunzipSync(content)
 
 /** A reader of the stream gets its errors. */
 function ignore(): void {}
@@ -46,4 +52,83 @@ export function lengthOf(pieces: readonly Uint8Array[]): number {
 
 export function toBase64(pieces: readonly Uint8Array[]): string {
   return Buffer.concat(pieces).toString('base64')
+}
+
+/** Objects stay this long after the last thread named them: backups name them for 42 days, Time Travel for 30. */
+export const REPLACED_MS = 43 * 24 * 3_600_000
+
+export interface StoredObject {
+  id: string
+  company_id: number
+  content_hash: string
+}
+
+export function objectKey({ id, company_id, content_hash }: StoredObject): string {
+  return `mail/${company_id}/${content_hash}/${id}`
+}
+
+/** Parses a key of {@link objectKey}. */
+export function parseObjectKey(key: string) {
+  const [, , content_hash = '', id = ''] = key.split('/')
+  return { id, content_hash }
+}
+
+/** A failure of R2: nothing is changed, and a retry may succeed. */
+function unavailable(cause: string): ApiError {
+  return new ApiError('unavailable', { headers: { 'Retry-After': '10' }, cause })
+}
+
+/** Writes an object in chunks. @throws ApiError 503 when R2 fails or takes too long */
+export async function putObject(bucket: R2Bucket, object: StoredObject, content: readonly Uint8Array[]): Promise<void> {
+  const { readable, writable } = new FixedLengthStream(lengthOf(content))
+  const writer = writable.getWriter()
+  const send = async () => {
+    for (const chunk of content) await writer.write(chunk)
+    await writer.close()
+  }
+  try {
+    await withDeadline(Promise.all([bucket.put(objectKey(object), readable), send()]), BUDGET_MS.storage)
+  } catch (error) {
+    void writer.abort(error).catch(() => undefined)
+    throw unavailable(`R2 did not store mail content: ${nameOf(error)}`)
+  }
+}
+
+/** Reads an object on demand, in chunks. @throws ApiError 503 when R2 fails or takes too long */
+export async function openObject(bucket: R2Bucket, object: StoredObject): Promise<AsyncIterable<Uint8Array>> {
+  return chunksOf((await findObject(bucket, object)).body)
+}
+
+/** Reads a small object. @throws ApiError 503 when R2 fails or takes too long */
+export async function readObject(bucket: R2Bucket, object: StoredObject): Promise<Uint8Array> {
+  const found = await findObject(bucket, object)
+  return withDeadline(found.bytes(), BUDGET_MS.storage).catch(refuseRead)
+}
+
+function refuseRead(error: unknown): never {
+  throw unavailable(`R2 did not return mail content: ${nameOf(error)}`)
+}
+
+async function findObject(bucket: R2Bucket, object: StoredObject): Promise<R2ObjectBody> {
+  const get = () => withDeadline(bucket.get(objectKey(object)), BUDGET_MS.storage)
+  // A failure of R2 often passes, but a call that hangs has used up the time.
+  const found = await get()
+    .catch((error: unknown) => (error instanceof DeadlineError ? Promise.reject(error) : get()))
+    .catch(refuseRead)
+  if (found) return found
+  log('mail_content_missing', { company_id: object.company_id, object_id: object.id }, 'error')
+  throw unavailable('R2 does not have mail content that a thread names')
+}
+
+async function* chunksOf(body: ReadableStream): AsyncGenerator<Uint8Array> {
+  const reader = body.getReader({ mode: 'byob' })
+  try {
+    for (;;) {
+      const { value, done } = await reader.readAtLeast(CHUNK_BYTES, new Uint8Array(CHUNK_BYTES))
+      if (value?.length) yield value
+      if (done) return
+    }
+  } finally {
+    void reader.cancel().catch(() => undefined)
+  }
 }

@@ -187,18 +187,13 @@ export function contextDeletionOf(
 type Values = Placeholders<Exclude<keyof ReturnType<typeof valuesOf>, KeyName>, KeyName>
 
 function valuesOf(context: RequestContext, legacyThreadId: string, body: NewThreadContext) {
-  const { thread_id = null, sender_email = null, client_id, selected_order_id } = body
+  const { thread_id = null, sender_email = null } = body
   // Ids are numbers, whose JSON is their digits.
-  const json = (value: unknown): string | null => (value == null ? null : JSON.stringify(value))
-  const [client_data, clients_data] = [json(body.client_data), json(body.clients_data)]
-  return {
-    ...writerOf(context),
-    ...{ legacyThreadId, thread_id, sender_email, client_id: json(client_id), client_data, clients_data },
-    ...{ orders_data: json(body.orders_data), selected_order_id: json(selected_order_id) },
-    participant_emails: json(body.participant_emails),
-    participants_data: json(body.participants_data),
-    references: JSON.stringify(referencesOf(body)),
-  }
+  const names = ['client_id', 'selected_order_id', ...JSON_COLUMNS] as const
+  const columns = names.map((name) => [name, body[name] == null ? null : JSON.stringify(body[name])])
+  const json = Object.fromEntries(columns) as Record<(typeof names)[number], string | null>
+  const references = JSON.stringify(referencesOf(body))
+  return { ...writerOf(context), ...json, legacyThreadId, thread_id, sender_email, references }
 }
 
 /**

@@ -78,6 +78,10 @@ const message = z
     }),
   )
 
+/** Stored as JSON texts. */
+export const TEXT_FIELDS = ['mail_thread_id', 'subject', 'snippet', 'mail_history_id'] as const
+export type TextField = (typeof TEXT_FIELDS)[number]
+
 const summaryFields = {
   id: z.uuid(),
   account_email: z.string().check(z.describe('The mailbox that was synced, lower-case.')),
@@ -94,6 +98,15 @@ const summaryFields = {
   updated_at: dateTime,
   deleted: z.boolean(),
 }
+
+type SummaryField = keyof typeof summaryFields
+
+export const isText = (name: string) => TEXT_FIELDS.some((text) => text === name)
+
+/** The fields of a thread without its content, the texts last. */
+export const SUMMARY_FIELDS = (Object.keys(summaryFields) as SummaryField[]).sort(
+  (a, b) => Number(isText(a)) - Number(isText(b)),
+)
 
 const emailThread = component('EmailThread', 'A mail thread with all its messages.', {
   participants: z.array(participant),

@@ -62,14 +62,12 @@ const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
  *
  * @param bytes UTF-8
  * @param wanted names of at most 32 ASCII characters; for an array, the expected kind of its elements
- * @param known members of an earlier scan for the same names: an array with the same bytes is reused
  * @returns the members that exist, or null when the bytes are JSON but not an object
  * @throws JsonError when the bytes are not JSON
  */
 export function scanObject<Name extends string>(
   bytes: Uint8Array,
   wanted: Readonly<Record<Name, Kind | null>>,
-  known?: Readonly<Partial<Record<NoInfer<Name>, Member>>>,
 ): Map<Name, Member> | null {
   const members = new Map<Name, Member>()
   const start = skipSpace(bytes, 0)
@@ -82,8 +80,7 @@ export function scanObject<Name extends string>(
     const name = nameOf(bytes, at, nameEnd)
     const valueAt = skipSpace(bytes, expect(bytes, skipSpace(bytes, nameEnd), COLON))
     if (!isWanted(name, wanted)) return skipValue(bytes, valueAt)
-    const before = known?.[name]
-    const member = before && isAt(bytes, valueAt, before) ? before : scanMember(bytes, valueAt, wanted[name])
+    const member = scanMember(bytes, valueAt, wanted[name])
     members.set(name, member)
     return valueAt + member.text.length
   })
@@ -118,11 +115,6 @@ function skipList(bytes: Uint8Array, start: number, close: number, skipElement: 
     if (bytes[at] !== COMMA) return expect(bytes, at, close)
     at = skipSpace(bytes, at + 1)
   }
-}
-
-/** Whether the same array begins here. Its bracket marks its end, whereas a number could have more digits. */
-function isAt(bytes: Uint8Array, start: number, { text, kind }: Member): boolean {
-  return kind === 'array' && Buffer.compare(bytes.subarray(start, start + text.length), text) === 0
 }
 
 /** Reads the name between two quotes; empty if it is longer than any requested name. */

@@ -7,7 +7,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { emailThreads } from '../../kernel/db/schema.ts'
-import { TEXT_FIELDS, type TextField } from './thread-input.ts'
+import { isText, SUMMARY_FIELDS } from './contract.ts'
 
 /** Identifies a thread within its company; the email is lower-case. */
 export type ThreadKey = Record<'legacyThreadId' | 'accountEmail', string>
@@ -67,46 +67,34 @@ const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.d
 
 const DAY_MS = 86_400_000
 
-/** Records the use of content in a row, at most once a day, so the record may be a day early. */
-export async function markUsed({ companyId, db, now }: CompanyContext & { now: number }, row: ThreadRow) {
-  if (row.content_used_at >= now - DAY_MS) return
+/** Records the use of content in a row after the response, at most once a day, so the record may be a day early. */
+export function markUsed(
+  { companyId, db, now, waitUntil }: RequestContext,
+  row: ThreadRow & { isInRow: number },
+): void {
+  if (!row.isInRow || row.content_used_at >= now - DAY_MS) return
   const isOlder = sql`id = ${row.id} AND company_id = ${companyId} AND content_used_at < ${now}`
-  await db.writeIdempotent([orm.update(emailThreads).set({ content_used_at: now }).where(isOlder)])
+  const use = db.writeIdempotent([orm.update(emailThreads).set({ content_used_at: now }).where(isOlder)])
+  waitUntil(use.catch(() => undefined))
 }
 
 /** Characters of a text's JSON in a list, and the end of a truncated one. */
 const TEXT_CHARACTERS = 2_000
 export const CUT = '…'
 
-const OTHER_FIELDS = [
-  'id',
-  'account_email',
-  'legacy_thread_id',
-  'message_count',
-  'first_message_at',
-  'last_message_at',
-  'last_synced_at',
-  'created_at',
-  'updated_at',
-  'deleted',
-] as const
-
 /** A thread without its content; `deleted` is 0 or 1. A text is JSON, truncated if it is long: see {@link CUT}. */
-export type ThreadSummaryRow = Pick<ThreadRow, Exclude<(typeof OTHER_FIELDS)[number], 'deleted'> | TextField> & {
-  deleted: boolean | number
-}
+export type ThreadSummaryRow = Omit<Pick<ThreadRow, (typeof SUMMARY_FIELDS)[number]>, 'deleted'> & { deleted: number }
 
 /** The summary as a JSON object. */
 const summary: SQL = (() => {
-  const cut = (field: string) =>
-    sql.raw(`'${field}', CASE WHEN length(${field}) <= ${TEXT_CHARACTERS} THEN ${field}
-    ELSE substr(${field}, 1, ${TEXT_CHARACTERS}) || '${CUT}' END`)
-  const members = [...OTHER_FIELDS.map((field) => sql.raw(`'${field}', ${field}`)), ...TEXT_FIELDS.map(cut)]
-  return sql`json_object(${sql.join(members, sql`, `)})`
+  const cut = (field: string) => `CASE WHEN length(${field}) <= ${TEXT_CHARACTERS} THEN ${field}
+    ELSE substr(${field}, 1, ${TEXT_CHARACTERS}) || '${CUT}' END`
+  const members = SUMMARY_FIELDS.map((field) => `'${field}', ${isText(field) ? cut(field) : field}`)
+  return sql.raw(`json_object(${members.join(', ')})`)
 })()
 
 /** The columns of a page: without the content of threads that are only scanned. */
-const NAMES = sql.raw([...OTHER_FIELDS, ...TEXT_FIELDS].join(', '))
+const NAMES = sql.raw(SUMMARY_FIELDS.join(', '))
 
 const decode = (json: string): ThreadSummaryRow => JSON.parse(json)
 

@@ -2,7 +2,7 @@ import { route } from '../../kernel/api/endpoint.ts'
 import { openList } from '../../kernel/api/paging.ts'
 import { runWrite } from '../../kernel/db/idempotency.ts'
 import { SMALL_BODY_BYTES } from '../../kernel/http/body.ts'
-import { notFound } from '../../kernel/http/errors.ts'
+import { found } from '../../kernel/http/errors.ts'
 import { contextDeletionOf, findThreadContext, listThreadContexts, replacementOf } from './context-queries.ts'
 import * as contract from './contract.ts'
 import { listThreads, threadDeletionOf } from './queries.ts'
@@ -13,8 +13,7 @@ import { prefetchHashes } from './write-queries.ts'
 export const routes = [
   route(contract.readThreadContext, async ({ params }, context) => {
     const row = await findThreadContext(context, params.legacyThreadId)
-    if (!row) throw notFound('Thread context')
-    return jsonResponse(contextText(row))
+    return jsonResponse(contextText(found(row, 'Thread context')))
   }),
 
   route(contract.putThreadContext, async ({ params, body }, context) => {
@@ -24,8 +23,7 @@ export const routes = [
 
   route(contract.deleteThreadContext, async ({ params }, context) => {
     const row = await runWrite(context, contextDeletionOf(context, params.legacyThreadId))
-    if (!row) throw notFound('Thread context')
-    return jsonResponse(contextText(row))
+    return jsonResponse(contextText(found(row, 'Thread context')))
   }),
 
   route(contract.listThreadContexts, async ({ query }, context, extras) => {
@@ -49,8 +47,7 @@ export const routes = [
 
   route(contract.deleteEmailThread, async ({ params, query }, context) => {
     const row = await runWrite(context, threadDeletionOf(context, { ...params, accountEmail: query.account_email }))
-    if (!row) throw notFound('Email thread')
-    return jsonResponse(`{"email_thread":${summaryText(row)}}`)
+    return jsonResponse(`{"email_thread":${summaryText(found(row, 'Email thread'))}}`)
   }),
 
   route(contract.readEmailThread, readThread),

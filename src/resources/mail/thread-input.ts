@@ -1,19 +1,14 @@
 import { Buffer } from 'node:buffer'
-import { LruCache } from '../../kernel/http/cache.ts'
 import { type Issue, invalid } from '../../kernel/http/errors.ts'
 import { FORMATS } from '../../kernel/http/messages.ts'
-import { hashOf } from './content.ts'
-import { accountEmail, MAX_TEXT_BYTES } from './contract.ts'
+import { hashOf, lengthOf } from './content.ts'
+import { accountEmail, MAX_TEXT_BYTES, TEXT_FIELDS, type TextField } from './contract.ts'
 import { JsonError, type Member, scanObject } from './json-scan.ts'
 
-export const TEXT_FIELDS = ['mail_thread_id', 'subject', 'snippet', 'mail_history_id'] as const
-export type TextField = (typeof TEXT_FIELDS)[number]
-
-export const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
+const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
 type TimeField = (typeof TIME_FIELDS)[number]
 
 const ARRAY_FIELDS = ['participants', 'labels', 'messages'] as const
-type ArrayField = (typeof ARRAY_FIELDS)[number]
 
 const SCALARS = Object.fromEntries(['account_email', ...TEXT_FIELDS, ...TIME_FIELDS].map((field) => [field, null]))
 /** Fields to read; arrays with the kind of their elements. */
@@ -22,13 +17,7 @@ const FIELDS = {
   ...({ participants: 'object', labels: 'string', messages: 'object' } as const),
 }
 
-/** The arrays of a thread; an omitted one is empty. */
-export interface Content extends Record<ArrayField, Member> {
-  /** SHA-256 of {@link contentText}, lower-case hex. */
-  hash: string
-}
-
-export type ThreadInput = ReturnType<typeof parseThread>
+export type ThreadColumns = ReturnType<typeof parseThread>['columns']
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -37,38 +26,17 @@ const EMPTY_ARRAY: Member = { text: encoder.encode('[]'), kind: 'array', count: 
 
 /** Emails and date-times are shorter, so a longer text is not even decoded. */
 const SHORT_TEXT_BYTES = 4_096
-/** The estimated size of a cache entry besides its bodies. */
-const CACHE_ENTRY_BYTES = 2_000
-
-/**
- * Caches small content by company and thread, each array a view of its body: the same bytes need no new scan and hash.
- */
-export const contentCache = new LruCache<string, Content>({
-  maxWeight: 8_000_000,
-  weigh: (content) => {
-    const bodies = new Set(ARRAY_FIELDS.map((field) => content[field].text.buffer))
-    return Array.from(bodies).reduce((bytes, body) => bytes + body.byteLength, CACHE_ENTRY_BYTES)
-  },
-})
-
-/** Builds the JSON text of the three arrays as members of an object, in pieces. */
-export function contentText(content: Record<ArrayField, Member>): Uint8Array[] {
-  return ARRAY_FIELDS.flatMap((field, index) => [
-    encoder.encode(`${index > 0 ? ',' : ''}"${field}":`),
-    content[field].text,
-  ])
-}
 
 /**
  * Reads the UTF-8 of a PUT without building its values: arrays keep the bytes that were sent, so that no number or
  * escape in them changes.
  *
- * @param cached content of an earlier body: an array with the same bytes is reused
- * @returns the lower-case email, texts as JSON and times in milliseconds; an omitted field is absent
+ * @returns `content` is the JSON text of the three arrays as members of an object, in pieces. `columns` has texts as
+ *   JSON, times in milliseconds, and the SHA-256 of the content in lower-case hex; an omitted text or time is absent
  * @throws ApiError 400 with every issue's path
  */
-export function parseThread(bytes: Uint8Array, cached?: Content) {
-  const members = scan(bytes, cached)
+export function parseThread(bytes: Uint8Array) {
+  const members = scan(bytes)
   const issues: Issue[] = []
   const report = (path: string, message: string) => issues.push({ path, message })
   const email = accountEmail.safeParse(shortText(members.get('account_email')))
@@ -79,38 +47,37 @@ export function parseThread(bytes: Uint8Array, cached?: Content) {
   for (const field of TEXT_FIELDS) {
     const member = members.get(field)
     if (!member) continue
-    if (member.kind !== 'string' && member.kind !== 'null')
-      report(field, `must be a string or null, not ${nounOf(member)}`)
-    else texts[field] = member.kind === 'null' ? null : storedText(member.text)
+    if (member.kind === 'string') texts[field] = storedText(member.text)
+    else if (member.kind === 'null') texts[field] = null
+    else report(field, `must be a string or null, not ${nounOf(member)}`)
     if (texts[field] === '') report(field, TOO_LONG)
   }
   const times: Partial<Record<TimeField, number | null>> = {}
   for (const field of TIME_FIELDS) {
     const member = members.get(field)
     if (!member) continue
-    const time = parseDateTime(shortText(member))
-    if (time === null && member.kind !== 'null') report(field, `must be ${FORMATS.datetime}, or null`)
-    times[field] = time
+    times[field] = parseDateTime(shortText(member))
+    if (times[field] === null && member.kind !== 'null') report(field, `must be ${FORMATS.datetime}, or null`)
   }
-  const arrayOf = (field: ArrayField): Member => {
+  const content: Uint8Array[] = []
+  for (const field of ARRAY_FIELDS) {
     const member = members.get(field) ?? EMPTY_ARRAY
     const element = FIELDS[field]
     if (member.kind !== 'array') report(field, `must be an array of ${element}s, not ${nounOf(member)}`)
     for (const index of member.mismatches) report(`${field}.${index}`, `must be ${NOUNS[element]}`)
-    return member
+    content.push(encoder.encode(`${content.length > 0 ? ',' : ''}"${field}":`), member.text)
   }
-  const arrays = { participants: arrayOf('participants'), labels: arrayOf('labels'), messages: arrayOf('messages') }
-  if (!members.has('messages')) report('messages', 'is required')
-  if (!email.success || issues.length > 0) throw invalid(issues)
+  const messages = members.get('messages')
+  if (!messages) report('messages', 'is required')
+  if (!email.success || !messages || issues.length > 0) throw invalid(issues)
 
-  const isCached = cached && ARRAY_FIELDS.every((field) => arrays[field] === cached[field])
-  const content: Content = { ...arrays, hash: isCached ? cached.hash : hashOf(contentText(arrays)) }
-  return { accountEmail: email.data, texts, times, content }
+  const stored = { content_hash: hashOf(content), content_bytes: lengthOf(content), message_count: messages.count }
+  return { accountEmail: email.data, content, columns: { ...texts, ...times, ...stored } }
 }
 
-function scan(bytes: Uint8Array, cached?: Content): Map<keyof typeof FIELDS, Member> {
+function scan(bytes: Uint8Array): Map<keyof typeof FIELDS, Member> {
   try {
-    const members = scanObject(bytes, FIELDS, cached)
+    const members = scanObject(bytes, FIELDS)
     if (members) return members
   } catch (error) {
     if (!(error instanceof JsonError)) throw error

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import type { Input } from '../../kernel/api/contract.ts'
@@ -7,24 +8,38 @@ import type { Administrator } from '../../kernel/db/audit.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { etagsOf } from '../../kernel/db/versions.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/body.ts'
-import { ApiError, notFound } from '../../kernel/http/errors.ts'
-import { compress, decompress, decompressSmall, lengthOf, MAX_DATABASE_BYTES, toBase64 } from './content.ts'
+import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
+import { ApiError, found, log, nameOf } from '../../kernel/http/errors.ts'
+import {
+  compress,
+  decompress,
+  decompressSmall,
+  lengthOf,
+  MAX_DATABASE_BYTES,
+  openObject,
+  putObject,
+  readObject,
+  toBase64,
+} from './content.ts'
 import { exportedFields, type putEmailThread, type readEmailThread } from './contract.ts'
 import { scanObject } from './json-scan.ts'
-import { announceObject, withdrawObject } from './object-queries.ts'
-import { openObject, putObject, readObject } from './objects.ts'
-import { findThread, markUsed, readContent } from './queries.ts'
-import { SENDING_BYTES, threadResponse } from './responses.ts'
-import { contentCache, contentText, parseThread } from './thread-input.ts'
+import { findThread, markUsed, readContent, type ThreadRow } from './queries.ts'
+import { HEADERS, summaryText } from './responses.ts'
+import { parseThread } from './thread-input.ts'
 import {
+  announceObject,
   findThreadId,
   insertThread,
   rememberHash,
   type ThreadWrite,
   touchThread,
   valuesOf,
+  withdrawObject,
   writeThread,
 } from './write-queries.ts'
+
+/** The memory of a response while the caller reads it, besides its content. */
+const SENDING_BYTES = 2_000_000
 
 /** The memory of large content while it is read: as base64 in JSON, as base64 and as bytes. */
 const READING_BYTES = 5_000_000
@@ -32,44 +47,43 @@ const READING_BYTES = 5_000_000
 /** Content may be replaced, or moved to R2, between the two reads of a large thread. */
 const MAX_READS = 3
 
-/** Stores a whole thread: its content in the row, or in R2 if it is large. Unchanged content is not written again. */
+/**
+ * Stores a whole thread: its content in the row, or in R2 if it is large. Unchanged content is not written again. An
+ * object is announced, written, and named together with the row; a failure leaves it to the sweep.
+ */
 export async function putThread(
   { params, body }: Input<typeof putEmailThread>,
   context: RequestContext,
   { lease, prefetched }: Extras,
 ): Promise<Response> {
   const isLarge = body.length >= SMALL_BODY_BYTES
-  const cacheKey = `${context.companyId}/${params.legacyThreadId}`
-  const input = parseThread(body, contentCache.get(cacheKey))
-  const text = contentText(input.content)
-  const values = valuesOf(context, { ...params, accountEmail: input.accountEmail }, input)
+  const { accountEmail, content, columns } = parseThread(body)
+  const values = valuesOf(context, { ...params, accountEmail }, columns)
   await prefetched
 
   const touched = await touchThread(context, values)
   if (touched) {
-    if (touched.isInRow) context.waitUntil(markUsed(context, touched).catch(() => undefined))
+    markUsed(context, touched)
     if (isLarge) await lease.resize(body.length)
-    else contentCache.set(cacheKey, input.content)
-    return threadResponse(context, touched, text, { lease })
+    return threadResponse(context, touched, content, { lease })
   }
 
-  const content = await compress(text)
-  const bytes = lengthOf(content)
+  const compressed = await compress(content)
+  const bytes = lengthOf(compressed)
   const isInRow = bytes <= MAX_DATABASE_BYTES
   if (isLarge) {
     // The compressed content replaces the body, whose memory is free for other requests while this one waits.
     releaseBytes(body)
-    for (const chunk of content) lease.own(chunk)
+    for (const chunk of compressed) lease.own(chunk)
     // A row has the content as base64, and its batch repeats that as JSON.
     await lease.resize(Math.min(lease.bytes, isInRow ? 4 * bytes : bytes))
   }
   const row = isInRow
-    ? await writeThread(context, values, toBase64(content))
-    : await writeWithObject(context, values, content)
-  return threadResponse(context, row, isLarge ? decompress(takeFrom(content, lease)) : text, { lease })
+    ? await writeThread(context, values, toBase64(compressed))
+    : await writeWithObject(context, values, compressed)
+  return threadResponse(context, row, isLarge ? decompress(takeFrom(compressed, lease)) : content, { lease })
 }
 
-/** Announces the object, writes it, and names it together with the row. A failure leaves it to the sweep. */
 async function writeWithObject(context: RequestContext, values: ThreadWrite, content: readonly Uint8Array[]) {
   const { newId: id, companyId: company_id, content_hash } = values
   const object = { id, company_id, content_hash }
@@ -105,14 +119,13 @@ export async function readThread(
 ): Promise<Response> {
   const key = { ...params, accountEmail: query.account_email }
   for (let reads = 0; reads < MAX_READS; reads++) {
-    const row = await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat())
-    if (!row) throw notFound('Email thread')
+    const row = found(await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat()), 'Email thread')
     rememberHash(row)
     const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
     if (row.isKnown) return new Response(null, { status: 304, headers })
     const members = await readMembers(context, row, lease)
     if (!members) continue
-    if (row.isInRow) context.waitUntil(markUsed(context, row).catch(() => undefined))
+    markUsed(context, row)
     return threadResponse(context, row, members, { lease, headers })
   }
   throw new ApiError('unavailable', { headers: { 'Retry-After': '1' } })
@@ -138,6 +151,48 @@ async function readMembers(context: RequestContext, row: FoundThread, lease: Lea
   return decompress([content])
 }
 
+/**
+ * Builds the email thread of the contract. A large one is streamed, so that it is never in memory as a whole, and the
+ * lease is held until the end. A failure then aborts the stream: the caller never sees a complete body.
+ *
+ * @param members JSON text of the arrays
+ */
+async function threadResponse(
+  context: RequestContext,
+  row: ThreadRow,
+  members: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  { lease, headers }: { lease: Lease; headers?: Record<string, string> },
+): Promise<Response> {
+  const init = { headers: { ...HEADERS, ...headers } }
+  const [head, tail] = [Buffer.from(`{"email_thread":${summaryText(row).slice(0, -1)},`), Buffer.from('}}')]
+  if (row.content_bytes < SMALL_BODY_BYTES) {
+    return new Response(Buffer.concat([head, ...(await Array.fromAsync(members)), tail]), init)
+  }
+  await lease.resize(Math.max(lease.bytes, SENDING_BYTES))
+  lease.isStreaming = true
+  // A write to the runtime's own stream resolves when the caller has read the piece.
+  const { readable, writable } = new IdentityTransformStream()
+  const writer = writable.getWriter()
+  const abort = (error: unknown) => void writer.abort(error).catch(() => undefined)
+  const deadlineMs = bodyBudgetMs(row.content_bytes)
+  const timer = setTimeout(() => abort(new DeadlineError(deadlineMs)), deadlineMs)
+  const send = async () => {
+    try {
+      for (const part of [[head], members, [tail]]) for await (const piece of part) await writer.write(piece)
+      await writer.close()
+    } catch (error) {
+      abort(error)
+      log('stream_failed', { request_id: context.requestId, reason: nameOf(error) })
+    } finally {
+      clearTimeout(timer)
+      lease.release()
+    }
+  }
+  // `waitUntil` keeps the stream alive until it ends: only then does it notice that the caller has gone.
+  context.waitUntil(send())
+  return new Response(readable, init)
+}
+
 const NAMES = Object.fromEntries(Object.keys(exportedFields).map((name) => [name, null]))
 /** Longer values are invalid. */
 const MAX_VALUE_BYTES = 2_000
@@ -150,28 +205,23 @@ const MAX_VALUE_BYTES = 2_000
  * @throws ApiError 400 for an invalid thread, 503 when R2 fails
  */
 export async function importThread(context: CompanyContext & Administrator, bucket: R2Bucket, bytes: Uint8Array) {
-  const { accountEmail, texts, times, content } = parseThread(bytes)
+  const { accountEmail, content, columns } = parseThread(bytes)
   const exported = parseExported(bytes)
-  const { companyId: company_id } = context
+  const { companyId: company_id, now } = context
   const stored = await findThreadId(context, { legacyThreadId: exported.legacy_thread_id, accountEmail })
   if (stored !== undefined) return { id: stored, is_new: false }
 
-  const text = contentText(content)
-  const compressed = await compress(text)
-  const content_bytes = lengthOf(text)
+  const compressed = await compress(content)
   releaseBytes(bytes)
-  const isInRow = lengthOf(compressed) <= MAX_DATABASE_BYTES
-  const object = isInRow ? null : { id: crypto.randomUUID(), company_id, content_hash: content.hash }
+  const length = lengthOf(compressed)
+  const isInRow = length <= MAX_DATABASE_BYTES
+  const object = isInRow ? null : { id: crypto.randomUUID(), company_id, content_hash: columns.content_hash }
   if (object) {
-    await announceObject(context, object, lengthOf(compressed))
+    await announceObject(context, object, length)
     await putObject(bucket, object, compressed)
   }
-  const row = {
-    ...{ ...texts, ...times, ...exported, account_email: accountEmail, message_count: content.messages.count },
-    ...{ content_hash: content.hash, content_bytes, content_used_at: context.now },
-    content: isInRow ? toBase64(compressed) : null,
-  }
-  return { id: row.id, is_new: await insertThread(context, row, object?.id) }
+  const own = { account_email: accountEmail, content: isInRow ? toBase64(compressed) : null, content_used_at: now }
+  return { id: exported.id, is_new: await insertThread(context, { ...columns, ...exported, ...own }, object?.id) }
 }
 
 /** Parses the fields that a PUT does not have. @throws ApiError 400 */

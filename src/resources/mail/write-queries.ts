@@ -1,18 +1,16 @@
-import { eq, type Placeholder, sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Administrator, actorOf, adminEntry, auditEntry } from '../../kernel/db/audit.ts'
 import { databaseMessage, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
 import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
-import { companies, emailThreads } from '../../kernel/db/schema.ts'
+import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { ApiError } from '../../kernel/http/errors.ts'
-import { describeBytes } from '../../kernel/http/messages.ts'
-import { lengthOf } from './content.ts'
-import { endNaming, nameObject, OBJECT_LOST, WAS_MOVED } from './object-queries.ts'
+import { MAX_DATABASE_BYTES, REPLACED_MS, type StoredObject } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
-import { contentText, type ThreadInput } from './thread-input.ts'
+import type { ThreadColumns } from './thread-input.ts'
 
 /**
  * The stored content hashes last seen, by company and legacy id, then by mailbox: a hint that each statement checks.
@@ -39,6 +37,81 @@ export async function prefetchHashes({ companyId, db }: RequestContext, legacyTh
   hashes?.forEach(rememberHash)
 }
 
+/** An announced object is removed after this time unless a thread names it. No request takes that long. */
+export const WRITING_MS = 3_600_000
+
+/** Limits a company's objects being written: those of aborted requests are removed after an hour. */
+const MAX_WRITING = 128
+
+type Timed = { now: number }
+
+/** Announces an object before it is written: see `content.ts`. @throws ApiError 503 when too many are being written */
+export async function announceObject(
+  { companyId, db, now }: CompanyContext & Timed,
+  object: StoredObject,
+  bytes: number,
+) {
+  const writing = sql`(SELECT count(*) FROM email_thread_objects WHERE company_id = ${companyId} AND state = 'writing')`
+  const row = { ...object, bytes, remove_at: now + WRITING_MS }
+  const [rows] = await db.writeIdempotent([
+    // A retry after a transient failure may find the row, and must still return it.
+    insertRow(emailThreadObjects, row, sql`WHERE ${writing} < ${MAX_WRITING}`)
+      .onConflictDoUpdate({ target: emailThreadObjects.id, set: { remove_at: sql`excluded.remove_at` } })
+      .returning({ id: emailThreadObjects.id }),
+  ])
+  if (rows.length === 0) throw new ApiError('unavailable', { headers: { 'Retry-After': '60' } })
+}
+
+/**
+ * Gives an unnamed object to the sweep; no later write can name it.
+ *
+ * @param isWritten whether R2 has it: otherwise it may appear late, and is removed when that is no longer possible
+ */
+export async function withdrawObject({ companyId, db, now }: CompanyContext & Timed, id: string, isWritten: boolean) {
+  const isWriting = sql`company_id = ${companyId} AND id = ${id} AND state = 'writing'`
+  await db.writeIdempotent([
+    setObjects({ state: 'removing', remove_at: isWritten ? now : now + WRITING_MS }, isWriting),
+  ])
+}
+
+type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadObjects>>['set']>[0]
+
+export const setObjects = (values: ObjectValues, isChanged: SQL) =>
+  orm.update(emailThreadObjects).set(values).where(isChanged)
+
+/** Releases objects whose content was replaced: the sweep removes them later. */
+export const replaceObjects = (now: Placeholder | number, isReplaced: SQL) =>
+  setObjects(
+    { state: 'replaced', thread_id: null, remove_at: sql`${now} + ${sql.raw(String(REPLACED_MS))}` },
+    isReplaced,
+  )
+
+/**
+ * Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it.
+ *
+ * @param threadId selects the thread's id, if this batch wrote its content
+ */
+function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
+  const isNamed = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.id = ${p.newId} AND o.thread_id = email_threads.id)`
+  return [
+    setObjects(
+      { state: 'stored', thread_id: threadId, remove_at: null },
+      sql`id = ${p.newId} AND company_id = ${p.companyId} AND state = 'writing' AND ${threadId} IS NOT NULL`,
+    ),
+    orm
+      .update(emailThreads)
+      .set({ content_hash: sql`NULL` })
+      .where(sql`id = ${threadId} AND company_id = ${p.companyId} AND NOT ${isNamed}`),
+  ] as const
+}
+
+/** The database's own message when {@link nameObject} failed. */
+const OBJECT_LOST = 'NOT NULL constraint failed: email_threads.content_hash'
+
+/** Whether the row's content is in R2 only because nobody used it: a write brings it back. */
+const WAS_MOVED = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id
+  AND o.company_id = email_threads.company_id AND o.bytes <= ${sql.raw(String(MAX_DATABASE_BYTES))})`
+
 type Write = { [Name in keyof ThreadWrite]: Placeholder } & Partial<Placeholders<'content'>>
 
 const hasContent = (p: Write) => sql`${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED}`
@@ -59,9 +132,7 @@ const touch = prepare((p: Write) =>
 export async function touchThread(context: RequestContext, values: ThreadWrite) {
   const known = knownHashes.get(`${values.companyId}/${values.legacyThreadId}`)?.get(values.accountEmail)
   if (known !== values.content_hash) return undefined
-  const [, [row]] = await context.db
-    .writeIdempotent(withinQuotas(values.companyId, [touch(values)]))
-    .catch(refuse(context))
+  const [, [row]] = await context.db.writeIdempotent(withinQuotas(values.companyId, [touch(values)])).catch(refuse)
   if (row) context.announceChange()
   return row
 }
@@ -91,7 +162,7 @@ const replaceThread = prepareBatch((p: Write) => {
         },
       })
       .returning(threadColumns),
-    endNaming(p, written),
+    replaceObjects(p.now, sql`thread_id = ${written} AND company_id = ${p.companyId}`),
     ...(p.content ? [] : nameObject(p, written)),
   ]
 })
@@ -105,7 +176,7 @@ const replaceThread = prepareBatch((p: Write) => {
 export async function writeThread(context: RequestContext, values: ThreadWrite, content?: string) {
   const [, , [row]] = await context.db
     .writeIdempotent(withinQuotas(values.companyId, replaceThread({ ...values, content })))
-    .catch(refuse(context))
+    .catch(refuse)
   if (!row) throw new Error('An upsert returned no row.')
   rememberHash(row)
   context.announceChange()
@@ -113,12 +184,8 @@ export async function writeThread(context: RequestContext, values: ThreadWrite, 
 }
 
 export async function findThreadId({ companyId, db }: CompanyContext, key: ThreadKey): Promise<string | undefined> {
-  const [[row]] = await db.read([
-    orm
-      .select({ id: emailThreads.id })
-      .from(emailThreads)
-      .where(isThread({ companyId, ...key })),
-  ])
+  const isOwn = isThread({ companyId, ...key })
+  const [[row]] = await db.read([orm.select({ id: emailThreads.id }).from(emailThreads).where(isOwn)])
   return row?.id
 }
 
@@ -146,20 +213,10 @@ export async function insertThread(
   return rows.length > 0
 }
 
-/** For `catch`, of a batch that may have been rolled back. */
-function refuse({ db, companyId }: RequestContext) {
-  return async (error: unknown): Promise<never> => {
-    const message = databaseMessage(error)
-    if (message.includes(OBJECT_LOST)) throw new ApiError('unavailable', { headers: { 'Retry-After': '10' } })
-    if (!message.includes('mail quota exceeded')) throw quotaRefusal(error) ?? error
-    const quota = orm.select({ bytes: companies.mail_quota_bytes }).from(companies).where(eq(companies.id, companyId))
-    const [[found]] = await db.read([quota])
-    const limit_bytes = found?.bytes ?? 0
-    throw new ApiError('too_large', {
-      message: `The thread would exceed the company’s quota of stored mail, ${describeBytes(limit_bytes)}`,
-      details: { reason: 'storage_quota', limit_bytes },
-    })
-  }
+/** For `catch`, of a batch that was rolled back. */
+function refuse(error: unknown): never {
+  const isLost = databaseMessage(error).includes(OBJECT_LOST)
+  throw isLost ? new ApiError('unavailable', { headers: { 'Retry-After': '10' } }) : (quotaRefusal(error) ?? error)
 }
 
 /** The sent columns, and those that every write sets. */
@@ -170,16 +227,7 @@ function sentColumns(p: Write) {
 export type ThreadWrite = ReturnType<typeof valuesOf>
 
 /** The values of the statements. An omitted text or time is absent, so its column stays. */
-export function valuesOf(context: RequestContext, key: ThreadKey, { texts, times, content }: ThreadInput) {
-  return {
-    ...actorOf(context),
-    ...key,
-    newId: crypto.randomUUID(),
-    content_hash: content.hash,
-    content_bytes: lengthOf(contentText(content)),
-    message_count: content.messages.count,
-    ...texts,
-    ...times,
-    last_synced_at: times.last_synced_at ?? context.now,
-  }
+export function valuesOf(context: RequestContext, key: ThreadKey, columns: ThreadColumns) {
+  const last_synced_at = columns.last_synced_at ?? context.now
+  return { ...actorOf(context), ...key, ...columns, newId: crypto.randomUUID(), last_synced_at }
 }

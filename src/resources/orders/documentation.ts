@@ -43,10 +43,7 @@ export const published: Published = {
       summary: 'Create an order',
       description:
         'Creates the order and its default invoice, with the next invoice number of the company, and the `invoice_items` and `payments` that are sent, in one transaction: at most 500 of each and 400,000 bytes. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.',
-      example: {
-        body: newOrder,
-        response: createdOrder,
-      },
+      example: { body: newOrder, response: createdOrder },
     },
     readOrder: {
       summary: 'Read an order in full',

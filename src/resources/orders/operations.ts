@@ -1,6 +1,6 @@
 import { withIsoTimes } from '../../kernel/api/contract.ts'
 import { operation } from '../../kernel/api/endpoint.ts'
-import { notFound, unusable } from '../../kernel/http/errors.ts'
+import { found, unusable } from '../../kernel/http/errors.ts'
 import type { Changed } from './change-sql.ts'
 import * as contract from './contract.ts'
 import type { OrderRow } from './parts-sql.ts'
@@ -42,14 +42,12 @@ export const operations = [
 ]
 
 export function replyWhole(order: OrderRow | undefined) {
-  const body = order && presentOrder(order)
-  if (!body) throw notFound('Order')
+  const body = found(order && presentOrder(order), 'Order')
   return { body, version: body.project.version }
 }
 
 function replyChanged(changed: Changed | undefined) {
-  if (!changed) throw notFound('Order')
-  const { order, sent } = changed
+  const { order, sent } = found(changed, 'Order')
   const { invoice = null, ...lists } = presentParts(order, ['invoice', ...sent])
   return { body: { project: withIsoTimes(order.row), invoice, ...lists }, version: order.row.version }
 }

@@ -1,6 +1,6 @@
 import { route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
-import { invalid, notFound } from '../../kernel/http/errors.ts'
+import { found, invalid } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { listOrders } from './list-queries.ts'
 import { operations, replyWhole } from './operations.ts'
@@ -26,9 +26,7 @@ export const routes = [
   route(contract.listOrderStatuses, async (_input, context) => ({ data: await findStatuses(context) })),
   route(contract.listTaxes, async (_input, context) => ({ data: await findTaxes(context) })),
   route(contract.listPayments, async ({ params }, context) => {
-    const rows = await findPayments(context, params.id)
-    if (!rows) throw notFound('Order')
-    return { data: rows.map(presentPayment) }
+    return { data: found(await findPayments(context, params.id), 'Order').map(presentPayment) }
   }),
   ...operations.map(routeOf),
 ]

@@ -10,8 +10,14 @@ import {
   text,
 } from '../../kernel/api/contract.ts'
 import { invoiceItem } from '../orders/shapes.ts'
-import { supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
-import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
+import type { Supplier } from './suppliers/supplier.ts'
+import { supplierA, supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
+import { supplierB, supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
+
+/** Every supplier, by the `kind` of its integrations. */
+export const suppliers = { supplier_b: supplierB, supplier_a: supplierA } as const satisfies Record<string, Supplier>
+
+export type SupplierName = keyof typeof suppliers
 
 /** The sources of the search, in the order of the contract. */
 export const SOURCES = ['local', 'supplier_b', 'supplier_a', 'lines'] as const

@@ -5,12 +5,13 @@ import { itemColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../../kernel/db/schema.ts'
 import { idOf, inSlot, wordsMatch } from '../../kernel/db/search.ts'
-import { type SupplierName, supplierNames } from './suppliers/registry.ts'
+import { type SupplierName, suppliers } from './contract.ts'
 
 const MAX_FOUND = 50
 /** A blank search lists this many of the newest items. */
 const NEWEST = 20
 const NOTHING = sql`0`
+const KINDS = Object.values(suppliers).map(({ name }) => name)
 
 /** A supplier's integration with encrypted credentials; every change raises `updated_at`. */
 export type Integration = typeof integrations.$inferSelect
@@ -29,7 +30,7 @@ export async function searchOwn(context: RequestContext, q: string, isWanted: (s
   const [local, lines, integrations] = await context.db.read([
     isWanted('local') ? items : orm.select().from(catalogItems).where(NOTHING),
     isWanted('lines') && search ? matchingLines(search) : orm.select(itemColumns).from(invoiceItems).where(NOTHING),
-    selectIntegrations(context, supplierNames),
+    selectIntegrations(context, KINDS),
   ])
   return { items: local, lines, integrations }
 }

@@ -25,15 +25,9 @@ export type SupplierResult =
 
 type Failed = Extract<SupplierResult, { state: 'failed' }>
 
-/**
- * Metadata of a cached result: `account` is the `updated_at` of the integration that fetched it, and only that one gets
- * it.
- */
+/** Metadata of a cached result; only the integration with the `updated_at` of `account`, which fetched it, gets it. */
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
 type Entry = z.output<typeof metadataSchema> & { items: unknown[] }
-
-/** The deadline (epoch ms), and whether to leave the last calls of the supplier's minute to others. */
-type Urgency = { deadline: number; isSparing: boolean }
 
 /** A lookup of one company; `id` is unique to both. */
 type CompanyLookup = { context: RequestContext; supplier: Supplier; lookup: Lookup; id: string }
@@ -59,12 +53,16 @@ const healths = new LruCache<string, Health>({ maxWeight: 10_000 })
 /**
  * Starts to read the cache, which needs no database. The returned function gives cached items, refreshing stale ones
  * after the response, or else calls the supplier. The integration is `unknown` while the database fails: then only the
- * cache is used.
+ * cache is used. `deadline` is in milliseconds since the epoch; `isSparing` leaves the last calls of the supplier's
+ * minute to others.
  */
 export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
   const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
   const cached = readCache(own)
-  return async (integration: Integration | 'unknown', { deadline, isSparing }: Urgency): Promise<SupplierResult> => {
+  return async (
+    integration: Integration | 'unknown',
+    { deadline, isSparing }: { deadline: number; isSparing: boolean },
+  ): Promise<SupplierResult> => {
     const read = await cached
     // A call in flight during the cache read may have ended since.
     const entry = recentEntries.get(own.id) ?? read
@@ -173,11 +171,11 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
     return { state: 'ok', items }
   } catch (thrown) {
     const isOurs = thrown instanceof SupplierError
-    const error = isOurs ? thrown : new SupplierError('supplier_unavailable', 'the adapter failed')
-    healths.set(account, recordFailure(healthOf(account), error, Date.now()))
-    const { reason, message } = error
-    log('supplier_failed', { request_id, company_id, reason, error: `${own.supplier.name}: ${message}` })
-    return failed(reason, `${own.supplier.name}: ${message}`)
+    const failure = isOurs ? thrown : new SupplierError('supplier_unavailable', 'the adapter failed')
+    healths.set(account, recordFailure(healthOf(account), failure, Date.now()))
+    const error = `${own.supplier.name}: ${failure.message}`
+    log('supplier_failed', { request_id, company_id, reason: failure.reason, error })
+    return failed(failure.reason, error)
   }
 }
 

@@ -7,9 +7,9 @@ const WANTED: Record<string, Kind | null> = { a: null, list: 'object', labels: '
 const encoder = new TextEncoder()
 
 /** The results of the scanner and of JSON.parse in one form. */
-function byScanner(text: string, known?: Record<string, Member>): unknown {
+function byScanner(text: string): unknown {
   try {
-    const members = scanObject(encoder.encode(text), WANTED, known)
+    const members = scanObject(encoder.encode(text), WANTED)
     return members && Object.fromEntries([...members].map(([name, member]) => [name, parsed(member)]))
   } catch (error) {
     if (error instanceof JsonError) return 'no JSON'
@@ -175,7 +175,7 @@ describe('the scanner', () => {
     expect(members?.get('list')).toMatchObject({ kind: 'object', count: 0 })
   })
 
-  it('gives the same result after an earlier scan, and reuses its equal arrays', () => {
+  it('reads arrays where other values may stand', () => {
     const list = fc.constantFrom(
       '[]',
       '[1]',
@@ -195,22 +195,11 @@ describe('the scanner', () => {
       .tuple(list, list, list)
       .map(([labels, messages, a]) => `{"labels":${labels},"messages":${messages},"a":${a}}`)
     fc.assert(
-      fc.property(text, text, (before, after) => {
-        fc.pre(byScanner(before) !== 'no JSON')
-        const known = Object.fromEntries(scanObject(encoder.encode(before), WANTED) ?? [])
-        expect(byScanner(after, known)).toEqual(byScanner(after))
-        expect(byScanner(after, known)).toEqual(byParser(after))
+      fc.property(text, (each) => {
+        expect(byScanner(each)).toEqual(byParser(each))
       }),
       { numRuns: 2_000 },
     )
-    const known = scanObject(encoder.encode('{"labels":["a"],"messages":[{}],"a":"x"}'), WANTED)
-    const again = scanObject(
-      encoder.encode('{"a":"x","messages":[{}],"labels":["b"]}'),
-      WANTED,
-      Object.fromEntries(known ?? []),
-    )
-    expect(again?.get('messages')).toBe(known?.get('messages'))
-    expect(again?.get('labels')).not.toBe(known?.get('labels'))
   })
 
   it('lists at most 1,000 mismatches', () => {

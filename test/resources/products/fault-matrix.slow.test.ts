@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { SupplierName } from '../../../src/resources/products/suppliers/registry.ts'
+import type { SupplierName } from '../../../src/resources/products/contract.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { migrate, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'

@@ -70,7 +70,7 @@ function checkThread(
   ]
 }
 
-/** The stored JSON, as `src/resources/mail/content.ts` and `src/resources/mail/objects.ts` have its form; null where it cannot be read. */
+/** The stored JSON, in the form of `src/resources/mail/content.ts`; null where it cannot be read. */
 function readContent(db: DatabaseSync, row: StoredThread, objects: MailObjects): unknown {
   try {
     const content = row.content === null ? readObject(db, row, objects) : Buffer.from(row.content, 'base64')

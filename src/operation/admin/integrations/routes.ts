@@ -8,7 +8,7 @@ import { addressPolicy } from '../../../kernel/http/outbound.ts'
 import { companyPrefix } from '../../../resources/files/keys.ts'
 import { StorageError } from '../../../resources/files/s3.ts'
 import { openStorage } from '../../../resources/files/storage.ts'
-import { suppliers } from '../../../resources/products/suppliers/registry.ts'
+import { suppliers } from '../../../resources/products/contract.ts'
 import { type Supplier, SupplierError } from '../../../resources/products/suppliers/supplier.ts'
 import { findAddressIssues, integrationsFile } from '../../copies/seed/integrations-file.ts'
 import type { AdminContext } from '../context.ts'
@@ -130,7 +130,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
       return { ok: true, message: 'The storage lists the files of the company.' }
     }
     const supplier: Supplier | undefined = Object.values(suppliers).find(({ name }) => name === row.kind)
-    const lookup = supplier?.adapter.search(TEST_STYLE).lookups[0]
+    const lookup = supplier?.search(TEST_STYLE).lookups[0]
     if (!lookup) return { ok: false, message: 'The supplier is unknown.' }
     const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
     const connection = { baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS, onCallsLeft: () => {} }

@@ -3,7 +3,7 @@ import { accountingId, oneLine } from '../../../kernel/api/contract.ts'
 import type { Issue } from '../../../kernel/http/errors.ts'
 import { type AddressPolicy, findFormProblem, MAX_URL_LENGTH } from '../../../kernel/http/outbound.ts'
 import { regionOfHost } from '../../../resources/files/s3.ts'
-import { type SupplierName, suppliers } from '../../../resources/products/suppliers/registry.ts'
+import { type SupplierName, suppliers } from '../../../resources/products/contract.ts'
 import { secret } from '../../../resources/products/suppliers/supplier.ts'
 
 /** A bucket name that is a valid label of a host name and fits a certificate for `*.HOST`. */

@@ -116,25 +116,23 @@ type Connection = SupplierConnection<z.output<typeof credentials>>
 export const supplierA = {
   name: 'supplier_a',
   credentials,
-  adapter: {
-    search(q: string) {
-      const styles = findStyleCandidates(q).slice(0, MAX_STYLES)
-      return {
-        lookups: styles.map(lookupStyle),
-        present(products: SupplierAVariant[], index: number) {
-          const style = styles[index] ?? null
-          const summary = style === null ? null : summarise(style, products)
-          return { supplier_a: { style, products, count: products.length, summary } }
-        },
-      }
-    },
+  search(q: string) {
+    const styles = findStyleCandidates(q).slice(0, MAX_STYLES)
+    return {
+      lookups: styles.map(lookupStyle),
+      present(products: SupplierAVariant[], index: number) {
+        const style = styles[index] ?? null
+        const summary = style === null ? null : summarise(style, products)
+        return { supplier_a: { style, products, count: products.length, summary } }
+      },
+    }
+  },
 
-    find(query: ProductQuery) {
-      const { style, color = null, size = null } = query
-      if (style === undefined) throw invalid([{ path: 'style', message: 'is required' }])
-      const select = (variants: SupplierAVariant[]) => filterVariants(variants, query)
-      return { lookup: lookupStyle(style), parameters: { style, color, size }, select }
-    },
+  find(query: ProductQuery) {
+    const { style, color = null, size = null } = query
+    if (style === undefined) throw invalid([{ path: 'style', message: 'is required' }])
+    const select = (variants: SupplierAVariant[]) => filterVariants(variants, query)
+    return { lookup: lookupStyle(style), parameters: { style, color, size }, select }
   },
 } as const
 

@@ -88,24 +88,22 @@ const idSchema = z.string().check(
 export const supplierB = {
   name: 'supplier_b',
   credentials,
-  adapter: {
-    search(q: string) {
-      const present = (styles: SupplierBStyle[]) => ({ supplier_b_styles: styles })
-      return { lookups: q === '' ? [] : [lookupStyles(q)], present }
-    },
+  search(q: string) {
+    const present = (styles: SupplierBStyle[]) => ({ supplier_b_styles: styles })
+    return { lookups: q === '' ? [] : [lookupStyles(q)], present }
+  },
 
-    find(query: ProductQuery) {
-      const sku = readId(query, 'sku')
-      if (sku !== null) {
-        return { lookup: lookupProducts(`sku ${sku}`, `${encode(sku)}?`), parameters: { sku, styleId: null } }
-      }
-      const styleId = readId(query, 'styleId') ?? readId(query, 'styleid') ?? readId(query, 'style')
-      if (styleId === null) throw invalid([{ path: 'styleId', message: 'is missing: sku or styleId is required' }])
-      // Any other text is a part number, or brand and name.
-      const parameter = /^\d+$/.test(styleId) ? 'styleid' : 'style'
-      const lookup = lookupProducts(`style ${styleId}`, `?${parameter}=${encode(styleId)}&`)
-      return { lookup, parameters: { sku, styleId } }
-    },
+  find(query: ProductQuery) {
+    const sku = readId(query, 'sku')
+    if (sku !== null) {
+      return { lookup: lookupProducts(`sku ${sku}`, `${encode(sku)}?`), parameters: { sku, styleId: null } }
+    }
+    const styleId = readId(query, 'styleId') ?? readId(query, 'styleid') ?? readId(query, 'style')
+    if (styleId === null) throw invalid([{ path: 'styleId', message: 'is missing: sku or styleId is required' }])
+    // Any other text is a part number, or brand and name.
+    const parameter = /^\d+$/.test(styleId) ? 'styleid' : 'style'
+    const lookup = lookupProducts(`style ${styleId}`, `?${parameter}=${encode(styleId)}&`)
+    return { lookup, parameters: { sku, styleId } }
   },
 } as const
 

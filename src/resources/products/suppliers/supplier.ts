@@ -6,21 +6,19 @@ const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 /** The wait after a 429 without a `Retry-After`. */
 const RETRY_AFTER_SECONDS = 10
 
-/** A supplier as the registry lists it. */
+/** A supplier, with the searches and the reads of product info that it has. */
 export interface Supplier {
   /** The `kind` of its integrations, and the source of its products in the contract. */
   name: string
   /** The schema of an integration's credentials, which are stored encrypted. */
   credentials: z.ZodMiniType
-  adapter: {
-    /**
-     * The lookups of a search, tried in order until one has items; none if `q` has nothing for this supplier. `present`
-     * builds its part of the response from the items of the lookup at `index`, or from none.
-     */
-    search(q: string): { lookups: Lookup[]; present(items: unknown[], index: number): object }
-    /** Finds the lookup of product info, its parameters, and the requested items. @throws ApiError for invalid ones */
-    find(query: ProductQuery): { lookup: Lookup; parameters: object; select?(items: unknown[]): unknown[] }
-  }
+  /**
+   * The lookups of a search, tried in order until one has items; none if `q` has nothing for this supplier. `present`
+   * builds its part of the response from the items of the lookup at `index`, or from none.
+   */
+  search(q: string): { lookups: Lookup[]; present(items: unknown[], index: number): object }
+  /** Finds the lookup of product info, its parameters, and the requested items. @throws ApiError for invalid ones */
+  find(query: ProductQuery): { lookup: Lookup; parameters: object; select?(items: unknown[]): unknown[] }
 }
 
 export type ProductQuery = Readonly<Record<string, string | undefined>>

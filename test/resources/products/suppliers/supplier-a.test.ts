@@ -31,7 +31,7 @@ function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
     timeoutMs,
     onCallsLeft,
   }
-  return { onCallsLeft, fetchStyle: (style: string) => supplierA.adapter.find({ style }).lookup.fetch(connection) }
+  return { onCallsLeft, fetchStyle: (style: string) => supplierA.find({ style }).lookup.fetch(connection) }
 }
 
 function connect({ timeoutMs, credentials }: { timeoutMs?: number; credentials?: Partial<typeof CREDENTIALS> } = {}) {

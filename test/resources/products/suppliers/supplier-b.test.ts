@@ -29,7 +29,7 @@ function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
     timeoutMs,
     onCallsLeft,
   }
-  const { search, find } = supplierB.adapter
+  const { search, find } = supplierB
   return {
     onCallsLeft,
     searchStyles: async (q: string) => (await search(q).lookups[0]?.fetch(connection)) ?? fail(),

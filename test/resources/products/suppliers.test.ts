@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
-import { readProduct, SOURCES } from '../../../../src/resources/products/contract.ts'
-import { suppliers } from '../../../../src/resources/products/suppliers/registry.ts'
+import { readProduct, SOURCES, suppliers } from '../../../src/resources/products/contract.ts'
 
 it.each(Object.entries(suppliers))(
   '%s has its own name and is a source of search and product info',
