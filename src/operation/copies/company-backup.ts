@@ -11,14 +11,12 @@ import {
 } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/log.ts'
 import { type BackupContext, type BackupState, beginBackup, endBackup, stepBackup } from './backup.ts'
-import { BackupError, type Part } from './format.ts'
 import { moveFor } from './move-company.ts'
 import type { MoveResult, RecoveryProgress, RestoreResult } from './protocol.ts'
-
 import { beginReconciliation, type Reconciliation, saveSequences, stepReconciliation } from './reconcile.ts'
 import { beginRestore, type RestoreContext, type RestoreState, stepRestore } from './restore.ts'
 import { listOverdue, recordBackup } from './restore-queries.ts'
-import { PartWriter, removeOldBackups } from './store.ts'
+import { BackupError, type Part, PartWriter, removeOldBackups } from './store.ts'
 
 /** A run starts no step after this time; the next run continues. */
 const RUN_MS = 20_000

@@ -5,11 +5,10 @@ import { decompress } from '../../resources/mail/content.ts'
 import { openObject } from '../../resources/mail/objects.ts'
 import { TEXT_FIELDS } from '../../resources/mail/thread-input.ts'
 import { fromCents } from '../../resources/orders/totals.ts'
-import type { Row } from './format.ts'
 import { copyPage, type Key, readCompany } from './read-queries.ts'
 import { elements } from './seed/file.ts'
 import { CENTS, COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
-import { TABLES, type TablePlan } from './tables.ts'
+import { type Row, TABLES, type TablePlan } from './tables.ts'
 
 /**
  * The parts of an export, referenced rows first. Clients are never removed, so the clients of every exported order are

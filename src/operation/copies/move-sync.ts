@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { databaseMessage } from '../../kernel/db/failures.ts'
-import type { Line } from './format.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
 import { copyPage, copyRows, isAmong, type Key, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'
-import { MOVED, type TablePlan } from './tables.ts'
+import { type Line, MOVED, type TablePlan } from './tables.ts'
 import { putLines, removeKeys, removeParts } from './write-queries.ts'
 
 /** The databases differ, and not only by a concurrent write. */

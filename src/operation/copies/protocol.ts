@@ -2,7 +2,7 @@ import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { moveCompany } from '../admin/databases/contract.ts'
 import type { restoreCompany } from '../admin/recovery/contract.ts'
-import type { Sequences } from './format.ts'
+import type { Sequences } from './tables.ts'
 
 /** The progress of a restore, and whether this call began it. */
 export type RestoreProgress = ResponseBody<typeof restoreCompany> & { begun: boolean }

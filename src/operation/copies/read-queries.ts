@@ -3,8 +3,7 @@ import { type Database, orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes } from '../../kernel/db/schema.ts'
 import { columnsOf, named, tableOf } from '../../kernel/db/tables.ts'
-import type { Line, Row, Value } from './format.ts'
-import { CONTENT, DIRECTORY_TABLES, type TablePlan, UNITS } from './tables.ts'
+import { CONTENT, DIRECTORY_TABLES, type Line, type Row, type TablePlan, UNITS, type Value } from './tables.ts'
 
 // The reader of all copies: a page of a table by key, the parts of its rows, and what has changed since.
 

@@ -1,4 +1,3 @@
-import { BackupError, type BackupName, type Manifest, planRestore, type Row } from './format.ts'
 import type { RestoreProblem, RestoreProgress } from './protocol.ts'
 import { countRows, isEmpty, readCompany } from './read-queries.ts'
 import {
@@ -9,8 +8,16 @@ import {
   stepReconciliation,
 } from './reconcile.ts'
 import { openForRestore } from './restore-queries.ts'
-import { listBackups, readManifest, readPart } from './store.ts'
-import { type TablePlan, UNITS } from './tables.ts'
+import {
+  BackupError,
+  type BackupName,
+  listBackups,
+  type Manifest,
+  planRestore,
+  readManifest,
+  readPart,
+} from './store.ts'
+import { type Row, type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
 
 export interface RestoreContext extends ReconcileContext {

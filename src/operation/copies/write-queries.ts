@@ -5,9 +5,8 @@ import { insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { named, tableOf } from '../../kernel/db/tables.ts'
-import type { Line, Row, Value } from './format.ts'
 import { databaseOf, isAmong, type Key, ofOwners } from './read-queries.ts'
-import { FULL_TEXT, REMOVED, type TablePlan } from './tables.ts'
+import { FULL_TEXT, type Line, REMOVED, type Row, type TablePlan, type Value } from './tables.ts'
 
 // The writers of rows: `insertLines` for a restore, `putLines` for a move. A seed has its own values: `seed/queries.ts`.
 
