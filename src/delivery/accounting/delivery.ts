@@ -12,18 +12,10 @@ import { deliverNext } from './deliver-order.ts'
 import { type ConnectionRow, type IntegrationRow, loadCompanyState, loadQueue } from './queries.ts'
 import { AccountingError } from './transport.ts'
 
-/** The object of {@link AccountingDelivery} for its callers. */
-interface AccountingObject extends Rpc.DurableObjectBranded {
-  start(companyId: number): Promise<void>
-  check(companyId: number): Promise<{ ok: boolean; message: string }>
-  ping(): void
-  findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'>
-}
-
 declare global {
   namespace Cloudflare {
     interface Env {
-      ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingObject>
+      ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingDelivery>
     }
   }
 }

@@ -9,16 +9,10 @@ import { deliverChanges } from './deliver-changes.ts'
 import { HostPace } from './host-pace.ts'
 import { listEnabledEndpoints } from './queries.ts'
 
-/** The object of {@link WebhookDelivery} for its callers. */
-interface WebhookObject extends Rpc.DurableObjectBranded {
-  start(companyId: number): Promise<void>
-  ping(): void
-}
-
 declare global {
   namespace Cloudflare {
     interface Env {
-      WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookObject>
+      WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookDelivery>
     }
   }
 }

@@ -5,7 +5,6 @@ import {
   countRows,
   findChangedSince,
   hasId,
-  type Key,
   readChanged,
   readCompany,
   type Sink,
@@ -22,7 +21,7 @@ import {
   type Store,
   writeManifest,
 } from './store.ts'
-import { TABLES } from './tables.ts'
+import { type Key, TABLES } from './tables.ts'
 
 /** Rows that change while they are read are read up to this often. */
 const MAX_READS = 5

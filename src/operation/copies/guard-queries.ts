@@ -1,6 +1,5 @@
 import { sql } from 'drizzle-orm'
-import type { Administrator } from '../../kernel/db/audit.ts'
-import { adminEntry } from '../../kernel/db/audit.ts'
+import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot } from '../../kernel/db/placement.ts'

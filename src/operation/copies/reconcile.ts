@@ -1,8 +1,9 @@
+import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log } from '../../kernel/http/log.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/objects.ts'
-import type { AccountingCheck } from './protocol.ts'
+import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { addUnknownObjects, endTokens, listSequences, raiseSequences, removeChanges } from './restore-queries.ts'
 import { inTime, listBackups, readManifest } from './store.ts'
 import { type Row, SEQUENCES, type Sequences } from './tables.ts'
@@ -20,6 +21,16 @@ const NUMBER_SPAN = 100_000
 const REVOKED = 'revoked/'
 /** Limits the values that one call reads. */
 const REVOKED_AT_ONCE = 100
+
+/** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
+type AccountingCheck = ResponseBody<typeof restoreCompany>['accounting']
+
+/** The progress of one company's recovery, and its highest assigned ids. */
+export interface RecoveryProgress {
+  done: boolean
+  sequences: Sequences
+  accounting: AccountingCheck
+}
 
 /** The steps that remain after rows were restored or the whole database was reset. */
 export interface Reconciliation {

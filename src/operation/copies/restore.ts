@@ -1,4 +1,5 @@
-import type { RestoreProblem, RestoreProgress } from './protocol.ts'
+import type { ResponseBody } from '../../kernel/api/contract.ts'
+import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { countRows, isEmpty, readCompany } from './read-queries.ts'
 import {
   beginReconciliation,
@@ -19,6 +20,14 @@ import {
 } from './store.ts'
 import { type Row, type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
+
+/** The progress of a restore, and whether this call began it. */
+type RestoreProgress = ResponseBody<typeof restoreCompany> & { begun: boolean }
+
+/** The reasons that prevent a restore. */
+export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
+
+export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message?: string }
 
 export interface RestoreContext extends ReconcileContext {
   manifests: Map<string, Manifest>

@@ -3,6 +3,7 @@ import { isoDate } from '../../../kernel/api/contract.ts'
 import * as schema from '../../../kernel/db/schema.ts'
 import { digitsOf, fold, lineSearchTexts, searchText } from '../../../kernel/db/search.ts'
 import { toHundredths } from '../../../resources/orders/totals.ts'
+import { splitBySize } from '../chunks.ts'
 import type { SeedFile } from './file.ts'
 
 /**
@@ -153,18 +154,8 @@ export function findDuplicates(rows: Rows): string[] {
 const CHUNK_BYTES = 40_000
 
 /** Splits JSON values into JSON arrays that each fit into one statement. */
-export function chunkJson(values: Iterable<unknown>): string[] {
-  const chunks: string[][] = []
-  let bytes = Number.POSITIVE_INFINITY
-  for (const value of values) {
-    const text = JSON.stringify(value)
-    const size = Buffer.byteLength(text) + 1
-    if (bytes + size > CHUNK_BYTES) {
-      chunks.push([])
-      bytes = 0
-    }
-    chunks.at(-1)?.push(text)
-    bytes += size
-  }
+export function chunkJson(values: unknown[]): string[] {
+  const texts = values.map((value) => JSON.stringify(value))
+  const chunks = splitBySize(texts, (text) => [Buffer.byteLength(text) + 1], [CHUNK_BYTES])
   return chunks.map((chunk) => `[${chunk.join(',')}]`)
 }

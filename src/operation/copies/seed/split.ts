@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
+import { splitBySize } from '../chunks.ts'
 import type { SeedInput } from './file.ts'
 import { type KnownIds, numbered, REFERENCES } from './rows.ts'
 
@@ -24,8 +25,6 @@ interface Element {
   value: object
   rows: number
   bytes: number
-  /** A slice of an order; a part holds only one slice of each. */
-  isSlice?: true
 }
 
 /**
@@ -36,21 +35,12 @@ interface Element {
  * @throws RangeError for an element that is too large for a part
  */
 export function splitSeedFile(file: SeedInput): { hash: string; parts: SeedPart[] } {
-  const groups: Element[][] = [[]]
-  let [rows, bytes] = [0, 0]
-  for (const element of listElements(file)) {
-    if (element.bytes > ELEMENT_MAX_BYTES)
-      throw new RangeError(`\`${element.list}\` has an element of more than 900 KB`)
-    const group = groups.at(-1) ?? []
-    const isFull = rows + element.rows > PART_ROWS || bytes + element.bytes > PART_BYTES
-    if (group.length > 0 && (isFull || element.isSlice || group[0]?.isSlice)) {
-      groups.push([])
-      rows = bytes = 0
-    }
-    groups.at(-1)?.push(element)
-    rows += element.rows
-    bytes += element.bytes
-  }
+  const elements = listElements(file)
+  const tooLarge = elements.find(({ bytes }) => bytes > ELEMENT_MAX_BYTES)
+  if (tooLarge) throw new RangeError(`\`${tooLarge.list}\` has an element of more than 900 KB`)
+  const groups = splitBySize(elements, ({ rows, bytes }) => [rows, bytes], [PART_ROWS, PART_BYTES])
+  // A company alone is one part.
+  if (groups.length === 0) groups.push([])
   const knownTo = findKnown(file)
   const parts = groups.map((group): SeedPart => {
     const part = joinElements(file, group)
@@ -99,22 +89,15 @@ function sliceOrder(order: Order): Element[] {
   const head = { ...order, artworks: [], invoice: invoice && { ...invoice, items: [], payments: [] } }
   const headBytes = bytesOf(head)
 
-  const slices: { children: object[]; bytes: number }[] = [{ children: [], bytes: headBytes }]
-  for (const { child, bytes } of children) {
-    const slice = slices.at(-1)
-    const isFull = slice && (headRows + slice.children.length >= PART_ROWS || slice.bytes + bytes > PART_BYTES)
-    if (!slice || (isFull && slice.children.length > 0)) slices.push({ children: [child], bytes: headBytes + bytes })
-    else {
-      slice.children.push(child)
-      slice.bytes += bytes
-    }
-  }
-  return slices.map(({ children, bytes }) => {
-    const of = (kind: string) => children.flatMap((child) => Reflect.get(child, kind) ?? [])
-    const parts = { items: of('item'), payments: of('payment') }
-    const value = { ...head, artworks: of('artwork'), invoice: invoice && { ...invoice, ...parts } }
-    const element: Element = { list: 'orders', value, rows: headRows + children.length, bytes }
-    return slices.length > 1 ? { ...element, isSlice: true } : element
+  const limits = [PART_ROWS - headRows, PART_BYTES - headBytes]
+  const slices = splitBySize(children, ({ bytes }) => [1, bytes], limits)
+  const of = (kind: string, slice: typeof children) => slice.flatMap(({ child }) => Reflect.get(child, kind) ?? [])
+  return (slices.length > 0 ? slices : [[]]).map((slice) => {
+    const lists = { items: of('item', slice), payments: of('payment', slice) }
+    const value = { ...head, artworks: of('artwork', slice), invoice: invoice && { ...invoice, ...lists } }
+    const bytes = slice.reduce((sum, each) => sum + each.bytes, headBytes)
+    // A part holds only one slice of each order.
+    return { list: 'orders', value, rows: slices.length > 1 ? PART_ROWS : headRows + slice.length, bytes }
   })
 }
 

@@ -1,7 +1,7 @@
 import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { moveFor } from '../../../../src/operation/copies/move-company.ts'
+import { moveFor } from '../../../../src/operation/copies/move.ts'
 import { Shop } from '../../../delivery/accounting/shop.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, operatorOf } from '../../../support/admin.ts'
 import {
