@@ -34,13 +34,13 @@ const ITEM_BYTES = `coalesce((SELECT sum(300 + octet_length(coalesce(i.descripti
   JOIN invoice_items AS i ON i.company_id = v.company_id AND i.invoice_id = v.id
   WHERE v.company_id = orders.company_id AND v.project_id = orders.id), 0)`
 
-/** How an export reads tables unlike other copies: without credentials, and fewer orders at once. */
+/** An export reads whole rows but for credentials, and fewer orders at once. */
 const CHANGES: Record<string, Partial<TablePlan>> = {
   integrations: { without: ['credentials'] },
   orders: { pageRows: PAGE_ORDERS, partBytes: ITEM_BYTES },
 }
 const plans: Record<string, TablePlan> = Object.fromEntries(
-  TABLES.map((plan) => [plan.name, { ...plan, ...CHANGES[plan.name] }]),
+  TABLES.map((plan) => [plan.name, { ...plan, without: [], ...CHANGES[plan.name] }]),
 )
 
 /** The fields of a thread before its texts and arrays, which are the JSON that was sent. */
