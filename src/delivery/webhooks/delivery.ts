@@ -5,8 +5,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase } from '../../kernel/db/placement.ts'
 import { listWebhookCompanies } from '../../kernel/db/sweep.ts'
 import { addressPolicy } from '../../kernel/http/address.ts'
-import { deliverChanges } from './deliver-changes.ts'
-import { HostPace } from './host-pace.ts'
+import { deliverChanges, HostPace } from './deliver-changes.ts'
 import { listEnabledEndpoints } from './queries.ts'
 
 declare global {
