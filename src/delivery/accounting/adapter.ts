@@ -211,28 +211,24 @@ function createOAuthSession(
   /** All secrets, for redaction in messages. */
   const listSecrets = () => [client_secret, basic, tokens.refresh_token, tokens.access_token ?? '']
 
-  async function requestTokens(): Promise<Tokens> {
-    const { refresh_token } = tokens
-    const start = Date.now()
-    const issued = await sendRequest(tokenResponse, {
-      endpoint: 'token',
-      url,
-      addresses,
-      authorization: `Basic ${basic}`,
-      contentType: 'application/x-www-form-urlencoded',
-      body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token }).toString(),
-      secrets: listSecrets(),
-    })
-    const lifetimeMs = issued.expires_in * 1_000
-    return {
-      refresh_token: issued.refresh_token ?? refresh_token,
-      access_token: issued.access_token,
-      access_good_until: start + lifetimeMs - Math.min(MAX_MARGIN_MS, lifetimeMs / 10),
-    }
-  }
-
   async function renew(): Promise<void> {
-    unsaved ??= await requestTokens()
+    if (!unsaved) {
+      const start = Date.now()
+      const granted = { grant_type: 'refresh_token', refresh_token: tokens.refresh_token }
+      const issued = await sendRequest(tokenResponse, {
+        endpoint: 'token',
+        url,
+        addresses,
+        authorization: `Basic ${basic}`,
+        contentType: 'application/x-www-form-urlencoded',
+        body: new URLSearchParams(granted).toString(),
+        secrets: listSecrets(),
+      })
+      const { access_token, refresh_token = tokens.refresh_token, expires_in } = issued
+      const lifetimeMs = expires_in * 1_000
+      const access_good_until = start + lifetimeMs - Math.min(MAX_MARGIN_MS, lifetimeMs / 10)
+      unsaved = { refresh_token, access_token, access_good_until }
+    }
     await saveTokens(unsaved)
     tokens = unsaved
     unsaved = null

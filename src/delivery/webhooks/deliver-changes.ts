@@ -176,14 +176,11 @@ class Round {
     else if (nextAt === null) {
       const change = `${message.eventTypeOf(item.type, item.operation)} of ${item.entity_id}`
       this.outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
-    } else this.countInitialFailure(error)
-  }
-
-  private countInitialFailure(error: string): void {
-    if (this.outcome.initial_failures === null) return
-    this.outcome.initial_failures += 1
-    if (this.outcome.initial_failures < MAX_INITIAL_FAILURES) return
-    this.outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
+    } else if (this.outcome.initial_failures !== null) {
+      this.outcome.initial_failures += 1
+      if (this.outcome.initial_failures < MAX_INITIAL_FAILURES) return
+      this.outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
+    }
   }
 
   private keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
@@ -195,10 +192,9 @@ class Round {
   private async openSecrets(): Promise<message.Secrets | null> {
     const { id, secret } = this.endpoint
     const { companyId, credentialsKey } = this.delivery
+    const kind = message.credentialsKind(id)
     try {
-      return message.readSecrets(
-        await decryptCredentials(credentialsKey, companyId, message.credentialsKind(id), secret),
-      )
+      return message.readSecrets(await decryptCredentials(credentialsKey, companyId, kind, secret))
     } catch {
       this.outcome.disabledReason = 'The signing secret cannot be decrypted: rotate it and enable the endpoint.'
       return null

@@ -230,19 +230,16 @@ export async function readCompany({ companyId, db }: CompanyContext) {
 
 /** Counts the company's rows in each table of a backup, by the names of lines. */
 export async function countRows(context: CompanyContext): Promise<Record<string, number>> {
-  const count = async (units: readonly TablePlan[]) => {
-    const [first, ...rest] = units.map((plan) =>
-      orm
-        .select({ count: sql<number>`count(*)`.as('count') })
-        .from(tableOf(plan.table))
-        .where(ofCompany(context, plan)),
-    )
-    const results = first ? await databaseOf(context, units[0]?.table ?? '').read([first, ...rest]) : []
-    return units.map(({ name }, index) => [name, results[index]?.[0]?.count ?? 0])
-  }
-  const isOfDirectory = ({ table }: TablePlan) => DIRECTORY_TABLES.includes(table)
-  const own = UNITS.filter((plan) => !isOfDirectory(plan))
-  return Object.fromEntries((await Promise.all([count(UNITS.filter(isOfDirectory)), count(own)])).flat())
+  const groups = Map.groupBy(UNITS, ({ table }) => databaseOf(context, table))
+  const counts = Array.from(groups, async ([db, units]) => {
+    const [first, ...rest] = units.map(({ table, where = '1' }) => {
+      const text = `SELECT count(*) AS count FROM ${table} WHERE company_id = ? AND (${where})`
+      return statement<{ count: number }>(text, context.companyId)
+    })
+    const results = first ? await db.read([first, ...rest]) : []
+    return units.map(({ name }, index) => [name, results[index]?.[0]?.count ?? 0] as const)
+  })
+  return Object.fromEntries((await Promise.all(counts)).flat())
 }
 
 /** Whether the company has no contents. */
