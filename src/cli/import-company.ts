@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { readCompany } from '../operation/admin/companies/contract.ts'
 import { importEmailThread, readImport } from '../operation/admin/imports/contract.ts'
-import { readExport, threadOf } from '../operation/copies/seed/export-file.ts'
+import { readExport, threadOf } from '../operation/copies/seed/split.ts'
 import { CommandError, print, resolvePath, warn } from './command.ts'
 import { importSeed, splitFile } from './seed-file.ts'
 import type { Connection } from './target.ts'

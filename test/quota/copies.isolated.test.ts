@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, expect, it, vi } from 'vitest'
-import { moveFor } from '../../src/operation/copies/move-company.ts'
+import { moveFor } from '../../src/operation/copies/move.ts'
 import { backUp, restore, wipe } from '../operation/copies/support.ts'
 import { operatorOf } from '../support/admin.ts'
 import { type Home, migrate, mintCompany, sql } from '../support/app.ts'

@@ -46,11 +46,7 @@ const invoice = z.looseObject({
 const invoiceResponse = z.object({ Invoice: invoice })
 const deletedResponse = z.object({ Invoice: entity })
 const customerResponse = z.object({ Customer: entity })
-const invoicesResponse = z.object({ QueryResponse: z.object({ Invoice: z._default(z.array(invoice), []) }) })
-const numbersResponse = z.object({
-  QueryResponse: z.object({ Invoice: z._default(z.array(z.object({ DocNumber: text })), []) }),
-})
-const customersResponse = z.object({ QueryResponse: z.object({ Customer: z._default(z.array(entity), []) }) })
+const numbered = z.object({ DocNumber: text })
 
 /** An invoice of the accounting system, with all its fields. */
 type Invoice = z.infer<typeof invoice>
@@ -92,18 +88,15 @@ export class AccountingAdapter {
   }
 
   /** Finds all invoices with a number: the system may allow several. */
-  async findInvoices(docNumber: string): Promise<Invoice[]> {
-    const query = `select * from Invoice where DocNumber = ${quote(docNumber)}`
-    return (await this.#call(invoicesResponse, 'query', { query })).QueryResponse.Invoice
+  findInvoices(docNumber: string): Promise<Invoice[]> {
+    return this.#query('Invoice', invoice, `select * from Invoice where DocNumber = ${quote(docNumber)}`)
   }
 
   /** Finds the highest number up to `ceiling` among the {@link NEWEST} newest invoices; 0 without any. */
   async findLastNumber(ceiling: number): Promise<number> {
     const query = `select DocNumber from Invoice orderby MetaData.CreateTime desc maxresults ${NEWEST}`
-    const { QueryResponse } = await this.#call(numbersResponse, 'query', { query })
-    const numbers = QueryResponse.Invoice.map(({ DocNumber = '' }) =>
-      /^\d{1,15}$/.test(DocNumber) ? Number(DocNumber) : 0,
-    )
+    const found = await this.#query('Invoice', numbered, query)
+    const numbers = found.map(({ DocNumber = '' }) => (/^\d{1,15}$/.test(DocNumber) ? Number(DocNumber) : 0))
     return numbers.reduce((highest, number) => (number > ceiling ? highest : Math.max(highest, number)), 0)
   }
 
@@ -125,7 +118,13 @@ export class AccountingAdapter {
 
   async #findCustomer(displayName: string): Promise<string | undefined> {
     const query = `select * from Customer where DisplayName = ${quote(displayName)}`
-    return (await this.#call(customersResponse, 'query', { query })).QueryResponse.Customer[0]?.Id
+    return (await this.#query('Customer', entity, query))[0]?.Id
+  }
+
+  async #query<T>(name: string, element: z.ZodMiniType<T>, query: string): Promise<T[]> {
+    const found = z.object({ [name]: z._default(z.array(element), []) })
+    const { QueryResponse } = await this.#call(z.object({ QueryResponse: found }), 'query', { query })
+    return QueryResponse[name] ?? []
   }
 
   /** Creates a customer; undefined if the name belongs to something other than an active customer. */
@@ -212,28 +211,24 @@ function createOAuthSession(
   /** All secrets, for redaction in messages. */
   const listSecrets = () => [client_secret, basic, tokens.refresh_token, tokens.access_token ?? '']
 
-  async function requestTokens(): Promise<Tokens> {
-    const { refresh_token } = tokens
-    const start = Date.now()
-    const issued = await sendRequest(tokenResponse, {
-      endpoint: 'token',
-      url,
-      addresses,
-      authorization: `Basic ${basic}`,
-      contentType: 'application/x-www-form-urlencoded',
-      body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token }).toString(),
-      secrets: listSecrets(),
-    })
-    const lifetimeMs = issued.expires_in * 1_000
-    return {
-      refresh_token: issued.refresh_token ?? refresh_token,
-      access_token: issued.access_token,
-      access_good_until: start + lifetimeMs - Math.min(MAX_MARGIN_MS, lifetimeMs / 10),
-    }
-  }
-
   async function renew(): Promise<void> {
-    unsaved ??= await requestTokens()
+    if (!unsaved) {
+      const start = Date.now()
+      const granted = { grant_type: 'refresh_token', refresh_token: tokens.refresh_token }
+      const issued = await sendRequest(tokenResponse, {
+        endpoint: 'token',
+        url,
+        addresses,
+        authorization: `Basic ${basic}`,
+        contentType: 'application/x-www-form-urlencoded',
+        body: new URLSearchParams(granted).toString(),
+        secrets: listSecrets(),
+      })
+      const { access_token, refresh_token = tokens.refresh_token, expires_in } = issued
+      const lifetimeMs = expires_in * 1_000
+      const access_good_until = start + lifetimeMs - Math.min(MAX_MARGIN_MS, lifetimeMs / 10)
+      unsaved = { refresh_token, access_token, access_good_until }
+    }
     await saveTokens(unsaved)
     tokens = unsaved
     unsaved = null

@@ -1,6 +1,6 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
-import type { Connection } from './connection.ts'
+import type { AccountingAdapter } from './adapter.ts'
 import {
   classify,
   decide,
@@ -13,6 +13,16 @@ import {
 import * as payload from './invoice-payload.ts'
 import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
 import { AccountingError } from './transport.ts'
+
+/** An open connection to one company's accounting system. */
+export interface Connection {
+  /** `updated_at` of the integration when the connection was opened. */
+  version: number
+  adapter: AccountingAdapter
+  item_id: string
+  tax_code_id: string | null
+  delete_mode: 'void' | 'delete'
+}
 
 /** The context of one company's delivery. */
 export type Delivery = CompanyContext & { connection: Connection }

@@ -1,3 +1,4 @@
+import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
 import { openDatabase } from '../../kernel/db/client.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
@@ -5,25 +6,18 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase, openCompany } from '../../kernel/db/placement.ts'
 import { recountDaily } from '../../kernel/db/quota.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../../kernel/db/sweep.ts'
+import { CredentialsError, decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
-import { type Connection, openConnection } from './connection.ts'
-import { deliverNext } from './deliver-order.ts'
-import { type ConnectionRow, type IntegrationRow, loadCompanyState, loadQueue } from './queries.ts'
+import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
+import { type Connection, deliverNext } from './deliver-order.ts'
+import * as queries from './queries.ts'
 import { AccountingError } from './transport.ts'
-
-/** The object of {@link AccountingDelivery} for its callers. */
-interface AccountingObject extends Rpc.DurableObjectBranded {
-  start(companyId: number): Promise<void>
-  check(companyId: number): Promise<{ ok: boolean; message: string }>
-  ping(): void
-  findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'>
-}
 
 declare global {
   namespace Cloudflare {
     interface Env {
-      ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingObject>
+      ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingDelivery>
     }
   }
 }
@@ -33,6 +27,24 @@ const ORDERS_PER_RUN = 20
 const RUN_MS = 60_000
 /** This exceeds the stale attempts of one event, but lets other orders come in between. */
 const STEPS_PER_ORDER = 8
+
+/** Storing rotated tokens is retried, since the previous ones are already void. */
+const SAVE_ATTEMPTS = 3
+
+const filled = z.string().check(z.minLength(1))
+const settingsSchema = z.object({ token_url: z.optional(z.string()) })
+const credentialsSchema = z.object({
+  realm_id: filled,
+  client_id: filled,
+  client_secret: filled,
+  refresh_token: filled,
+  item_id: z._default(filled, '1'),
+  tax_code_id: z._default(z.nullable(filled), null),
+  delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
+})
+
+/** `granted_with` is the credentials' refresh token: a different one means that the company connected again. */
+const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string() })
 
 /**
  * Delivers one company's events to its accounting system. A single object keeps the changes of an invoice in order and
@@ -45,9 +57,9 @@ export class AccountingDelivery extends CompanyObject {
 
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
-    const { integration, connectionRow, orderIds, at } = await findDue(context, ORDERS_PER_RUN)
+    const { integration, orderIds, at, ...state } = await findDue(context, ORDERS_PER_RUN)
     if (!integration || orderIds.length === 0) return at
-    const connection = await this.openOnce(context, integration, connectionRow)
+    const connection = await this.openOnce(context, integration, state.connectionRow)
     if (!connection) return null
 
     const delivery = { ...context, connection }
@@ -63,10 +75,8 @@ export class AccountingDelivery extends CompanyObject {
 
   /** Checks the credentials by one call that changes nothing. */
   async check(companyId: number): Promise<{ ok: boolean; message: string }> {
-    const context = await openCompany(this.env, companyId)
-    const { integration, connectionRow } = await loadCompanyState(context)
-    if (!integration) return { ok: false, message: 'The integration is disabled.' }
-    const connection = await this.openOnce(context, integration, connectionRow)
+    const connection = await this.connectionOf(companyId)
+    if (connection === 'none') return { ok: false, message: 'The integration is disabled.' }
     if (!connection) return { ok: false, message: 'The stored credentials cannot be read: save them again.' }
     try {
       await connection.adapter.findInvoices('connection-test')
@@ -80,10 +90,8 @@ export class AccountingDelivery extends CompanyObject {
   /** Finds the highest number up to `ceiling` among the newest invoices in the company's accounting system. */
   async findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'> {
     try {
-      const context = await openCompany(this.env, companyId)
-      const { integration, connectionRow } = await loadCompanyState(context)
-      if (!integration) return 'none'
-      const connection = await this.openOnce(context, integration, connectionRow)
+      const connection = await this.connectionOf(companyId)
+      if (connection === 'none') return 'none'
       return connection ? await connection.adapter.findLastNumber(ceiling) : 'failed'
     } catch (error) {
       log('accounting_number_unread', { company_id: companyId, error: nameOf(error) }, 'error')
@@ -91,27 +99,92 @@ export class AccountingDelivery extends CompanyObject {
     }
   }
 
+  /** `none`: the company has no enabled integration. */
+  private async connectionOf(companyId: number): Promise<Connection | null | 'none'> {
+    const context = await openCompany(this.env, companyId)
+    const { integration, connectionRow } = await queries.loadCompanyState(context)
+    return integration ? this.openOnce(context, integration, connectionRow) : 'none'
+  }
+
   /** Reuses the connection until the integration changes, since it may hold unsaved tokens. */
-  private async openOnce(context: CompanyContext, integration: IntegrationRow, row: ConnectionRow | null) {
+  private async openOnce(
+    context: CompanyContext,
+    integration: queries.IntegrationRow,
+    row: queries.ConnectionRow | null,
+  ): Promise<Connection | null> {
     this.context = context
     if (this.connection?.version !== integration.updated_at) {
-      const settings = { keys: this.env.CREDENTIALS_KEY, addresses: addressPolicy(this.env) }
-      const latest = () => this.context ?? context
-      this.connection = await openConnection(context, latest, settings, integration, row)
+      this.connection = await this.open(context, integration, row)
     }
     return this.connection
+  }
+
+  /**
+   * Opens the company's connection from its integration and the last stored tokens. Returns null and stops the company
+   * if the credentials cannot be decrypted.
+   */
+  private async open(
+    context: CompanyContext,
+    { base_url, updated_at: version, ...integration }: queries.IntegrationRow,
+    row: queries.ConnectionRow | null,
+  ): Promise<Connection | null> {
+    const { companyId } = context
+    const { CREDENTIALS_KEY: keys } = this.env
+    const decrypt = (stored: string) => decryptCredentials(keys, companyId, 'accounting_sync', stored)
+
+    let credentials: z.infer<typeof credentialsSchema>
+    let settings: z.infer<typeof settingsSchema>
+    try {
+      const parsed = credentialsSchema.safeParse(await decrypt(integration.credentials))
+      if (!parsed.success) throw new CredentialsError('The stored credentials are not complete.')
+      credentials = parsed.data
+      settings = settingsSchema.parse(JSON.parse(integration.settings))
+    } catch (error) {
+      const isKnown = error instanceof CredentialsError
+      const reason = isKnown ? error.message : 'The settings of the integration cannot be read.'
+      await queries.saveConnection(context, { stopped_for: version, reason: `credentials_unreadable: ${reason}` })
+      log('outbox', { state: 'company_stopped', cause: 'credentials_unreadable', company_id: companyId })
+      return null
+    }
+
+    const account = `${base_url} ${credentials.realm_id}`
+    if (row?.remote_account !== account) await queries.switchRemoteAccount(context, account, row?.remote_account)
+
+    const { refresh_token: granted_with } = credentials
+    // Tokens cannot be decrypted without their key: at worst the company must connect again.
+    const decrypted = row?.tokens && (await decrypt(row.tokens).catch(() => null))
+    const stored = storedTokensSchema.safeParse(decrypted).data
+    const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
+    const saveTokens = async (rotated: Tokens): Promise<void> => {
+      const tokens = await encryptCredentials(keys, companyId, 'accounting_sync', { granted_with, ...rotated })
+      for (let attempts = 1; ; attempts++) {
+        try {
+          // The company may move while the connection is open.
+          return await queries.saveConnection(this.context ?? context, { tokens })
+        } catch (error) {
+          if (attempts >= SAVE_ATTEMPTS) throw error
+        }
+      }
+    }
+    const adapter = new AccountingAdapter(
+      { base_url, ...settings, ...credentials, addresses: addressPolicy(this.env) },
+      stored?.granted_with === granted_with ? stored : first,
+      saveTokens,
+    )
+    const { item_id, tax_code_id, delete_mode } = credentials
+    return { version, adapter, item_id, tax_code_id, delete_mode }
   }
 }
 
 /** Finds at most `limit` orders to deliver now, and the next time to look (null: after the company's next change). */
 async function findDue(context: CompanyContext, limit: number) {
-  const { mayDeliver, ...state } = await loadCompanyState(context)
+  const { mayDeliver, ...state } = await queries.loadCompanyState(context)
   const { integration, connectionRow } = state
   const isStopped = !mayDeliver || !integration || connectionRow?.stopped_for === integration.updated_at
   if (isStopped) return { ...state, orderIds: [], at: null }
   const pausedUntil = connectionRow?.paused_until ?? 0
   if (pausedUntil > Date.now()) return { ...state, orderIds: [], at: pausedUntil }
-  const { orderIds, nextAttemptAt } = await loadQueue(context, Date.now(), limit)
+  const { orderIds, nextAttemptAt } = await queries.loadQueue(context, Date.now(), limit)
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 

@@ -1,10 +1,10 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decryptCredentials } from '../../kernel/gate/credentials.ts'
+import { LruCache } from '../../kernel/http/cache.ts'
 import { pause } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { type AddressPolicy, callChecked, OutboundError, type OutboundFailure } from '../../kernel/http/outbound.ts'
-import type { HostPace } from './host-pace.ts'
 import * as message from './message.ts'
 import { type EndpointRow, type Item, loadRound, type Outcome, ROUND_CHANGES, saveRound } from './queries.ts'
 
@@ -18,6 +18,25 @@ export const MAX_FAILING = 10
 export const MAX_INITIAL_FAILURES = 20
 /** The delay after a failure outside of the endpoint: the resolver does not respond. */
 const POSTPONE_MS = 30_000
+
+/** Limits a company's deliveries to one host per second, over all of its endpoints. */
+export const DELIVERIES_PER_SECOND = 10
+const SECOND_MS = 1_000
+
+/** Spreads the deliveries of one company by their host. */
+export class HostPace {
+  /** Start times of the last deliveries to a host, oldest first. */
+  private readonly begins = new LruCache<string, number[]>({ maxWeight: 100 })
+
+  /** Reserves the next delivery to a host. @returns its delay in milliseconds */
+  reserve(host: string, nowMs: number): number {
+    const begins = this.begins.get(host) ?? []
+    const [oldest = 0] = begins.length < DELIVERIES_PER_SECOND ? [] : begins
+    const at = Math.max(nowMs, oldest + SECOND_MS)
+    this.begins.set(host, [...begins, at].slice(-DELIVERIES_PER_SECOND))
+    return at - nowMs
+  }
+}
 
 /** The context of the delivery to one endpoint. */
 export interface Delivery extends CompanyContext {
@@ -156,14 +175,11 @@ class Round {
     else if (nextAt === null) {
       const change = `${message.eventTypeOf(item.type, item.operation)} of ${item.entity_id}`
       this.outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
-    } else this.countInitialFailure(error)
-  }
-
-  private countInitialFailure(error: string): void {
-    if (this.outcome.initial_failures === null) return
-    this.outcome.initial_failures += 1
-    if (this.outcome.initial_failures < MAX_INITIAL_FAILURES) return
-    this.outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
+    } else if (this.outcome.initial_failures !== null) {
+      this.outcome.initial_failures += 1
+      if (this.outcome.initial_failures < MAX_INITIAL_FAILURES) return
+      this.outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
+    }
   }
 
   private keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
@@ -175,10 +191,9 @@ class Round {
   private async openSecrets(): Promise<message.Secrets | null> {
     const { id, secret } = this.endpoint
     const { companyId, credentialsKey } = this.delivery
+    const kind = message.credentialsKind(id)
     try {
-      return message.readSecrets(
-        await decryptCredentials(credentialsKey, companyId, message.credentialsKind(id), secret),
-      )
+      return message.readSecrets(await decryptCredentials(credentialsKey, companyId, kind, secret))
     } catch {
       this.outcome.disabledReason = 'The signing secret cannot be decrypted: rotate it and enable the endpoint.'
       return null

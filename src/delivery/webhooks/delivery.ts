@@ -5,20 +5,13 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase } from '../../kernel/db/placement.ts'
 import { listWebhookCompanies } from '../../kernel/db/sweep.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
-import { deliverChanges } from './deliver-changes.ts'
-import { HostPace } from './host-pace.ts'
+import { deliverChanges, HostPace } from './deliver-changes.ts'
 import { listEnabledEndpoints } from './queries.ts'
-
-/** The object of {@link WebhookDelivery} for its callers. */
-interface WebhookObject extends Rpc.DurableObjectBranded {
-  start(companyId: number): Promise<void>
-  ping(): void
-}
 
 declare global {
   namespace Cloudflare {
     interface Env {
-      WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookObject>
+      WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookDelivery>
     }
   }
 }

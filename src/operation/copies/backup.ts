@@ -1,19 +1,27 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { BackupError, isFullDue, type Manifest, type Part } from './format.ts'
 import {
   copyPage,
   copyRows,
   countRows,
   findChangedSince,
   hasId,
-  type Key,
   readChanged,
   readCompany,
   type Sink,
   type Version,
 } from './read-queries.ts'
-import { listBackups, type PartWriter, readManifest, type Store, writeManifest } from './store.ts'
-import { TABLES, type TablePlan } from './tables.ts'
+import {
+  BackupError,
+  isFullDue,
+  listBackups,
+  type Manifest,
+  type Part,
+  type PartWriter,
+  readManifest,
+  type Store,
+  writeManifest,
+} from './store.ts'
+import { type Key, TABLES } from './tables.ts'
 
 /** Rows that change while they are read are read up to this often. */
 const MAX_READS = 5
@@ -52,6 +60,11 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
   const sequence = Number(found.company.last_change)
   const backups = await listBackups(context)
   const last = backups.at(-1)
+  // An increment on a damaged backup could not be restored: the next one is full.
+  const nullWhenDamaged = (error: unknown) => {
+    if (error instanceof BackupError) return null
+    throw error
+  }
   const isContinued = last && !isFullDue(backups, nowMs)
   const previous = isContinued ? await readManifest(context, last).catch(nullWhenDamaged) : null
   const isSame = previous?.schema === schema && previous.database === context.database
@@ -72,15 +85,9 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
   }
 }
 
-/** An increment on a damaged backup could not be restored: make the next one full. */
-function nullWhenDamaged(error: unknown): null {
-  if (error instanceof BackupError) return null
-  throw error
-}
-
 /**
- * Reads one page of a table for the next part. After an interruption, the backup continues with the state as of the last
- * part written, and writes later ones again.
+ * Reads one page of a table for the next part. Rows that change meanwhile are read again: the last read counts. After an
+ * interruption, the backup continues with the state as of the last part written, and writes later ones again.
  *
  * @returns the state of the backup; null when all tables are read
  */
@@ -91,18 +98,6 @@ export async function stepBackup(
 ): Promise<BackupState | null> {
   const plan = TABLES[state.table]
   if (!plan) return null
-  const { last, next } = await copyStep(context, plan, state, writer)
-  const isAppended = plan.rows === 'appended' && last !== undefined
-  const appended = isAppended ? { ...state.appended, [plan.name]: Number(last) } : state.appended
-  return { ...state, appended, after: next, table: next ? state.table : state.table - 1 }
-}
-
-/**
- * Copies a page with its parts. Rows that change meanwhile are read again: the last read counts.
- *
- * @returns the page's last id, and the key after which the next page begins; null at the end of the table
- */
-async function copyStep(context: BackupContext, plan: TablePlan, state: BackupState, writer: PartWriter) {
   let versions: Version[] = []
   const sink: Sink = async (each, lines) => {
     await writer.add(lines)
@@ -110,25 +105,25 @@ async function copyStep(context: BackupContext, plan: TablePlan, state: BackupSt
     versions.push(...lines.map(({ row }): Version => [row.id ?? null, Number(row[plan.version ?? ''])]))
   }
   const isIncrement = state.kind === 'increment'
-  let next: Key | null
-  let last: Key[number] | undefined
+  let { appended } = state
+  let after: Key | null
   if (plan.rows === 'changed' && isIncrement) {
-    const after = Number(state.after?.[0] ?? state.since)
-    const changed = await readChanged(context, plan, after, state.sequence)
+    const changed = await readChanged(context, plan, Number(state.after?.[0] ?? state.since), state.sequence)
     await copyRows(context, plan, hasId(context, plan, changed.ids), sink)
-    next = changed.next === null ? null : [changed.next]
+    after = changed.next === null ? null : [changed.next]
   } else {
     const first = plan.rows === 'appended' && isIncrement ? [state.appendedBefore[plan.name] ?? 0] : null
-    const page = await copyPage(context, plan, state.after ?? first, sink)
-    next = page.next
-    last = page.lines.at(-1)?.row.id
+    const { lines, next } = await copyPage(context, plan, state.after ?? first, sink)
+    after = next
+    const last = lines.at(-1)
+    if (plan.rows === 'appended' && last) appended = { ...appended, [plan.name]: Number(last.row.id) }
   }
   for (let reads = 1; versions.length > 0 && reads < MAX_READS; reads++) {
     const ids = await findChangedSince(context, plan, versions)
     versions = []
     if (ids.length > 0) await copyRows(context, plan, hasId(context, plan, ids), sink)
   }
-  return { last, next }
+  return { ...state, appended, after, table: after ? state.table : state.table - 1 }
 }
 
 /** Completes a backup with its manifest. */
@@ -139,7 +134,6 @@ export async function endBackup(context: BackupContext, state: BackupState, part
   const found = await readCompany(context)
   if (!found) return
   const { company, schema } = found
-  const finished_at = new Date(nowMs).toISOString()
-  const end = { at, finished_at, kind, previous, schema, sequence, appended, company, counts, parts }
-  await writeManifest(context, { format: 2, company_id, database, ...end })
+  const facts = { format: 2, company_id, database, at, finished_at: new Date(nowMs).toISOString(), kind } as const
+  await writeManifest(context, { ...facts, previous, schema, sequence, appended, company, counts, parts })
 }

@@ -11,14 +11,17 @@ import {
 } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
 import { type BackupContext, type BackupState, beginBackup, endBackup, stepBackup } from './backup.ts'
-import { BackupError, type Part } from './format.ts'
-import { moveFor } from './move-company.ts'
-import type { MoveResult, RecoveryProgress, RestoreResult } from './protocol.ts'
-
-import { beginReconciliation, type Reconciliation, saveSequences, stepReconciliation } from './reconcile.ts'
-import { beginRestore, type RestoreContext, type RestoreState, stepRestore } from './restore.ts'
+import { type MoveResult, moveFor } from './move.ts'
+import {
+  beginReconciliation,
+  type Reconciliation,
+  type RecoveryProgress,
+  saveSequences,
+  stepReconciliation,
+} from './reconcile.ts'
+import { beginRestore, type RestoreContext, type RestoreResult, type RestoreState, stepRestore } from './restore.ts'
 import { listOverdue, recordBackup } from './restore-queries.ts'
-import { PartWriter, removeOldBackups } from './store.ts'
+import { BackupError, type Part, PartWriter, removeOldBackups } from './store.ts'
 
 /** A run starts no step after this time; the next run continues. */
 const RUN_MS = 20_000
@@ -33,6 +36,14 @@ const partName = (index: number) => `${PART}${String(index).padStart(8, '0')}`
 const noop = () => undefined
 /** Companies started by one sweep: 1,440 a day, with at most 1,024 in each database. */
 const STARTED_AT_ONCE = 5
+
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      COMPANY_BACKUP: DurableObjectNamespace<CompanyBackup>
+    }
+  }
+}
 
 /** Backs up, restores and moves one company. A single object never runs two of these at once. */
 export class CompanyBackup extends CompanyObject {

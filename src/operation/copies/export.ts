@@ -4,11 +4,10 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decompress, openObject } from '../../resources/mail/content.ts'
 import { TEXT_FIELDS } from '../../resources/mail/contract.ts'
 import { fromCents } from '../../resources/orders/totals.ts'
-import type { Row } from './format.ts'
-import { copyPage, type Key, readCompany } from './read-queries.ts'
+import { copyPage, readCompany } from './read-queries.ts'
 import { elements } from './seed/file.ts'
 import { CENTS, COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
-import { TABLES, type TablePlan } from './tables.ts'
+import { type Key, type Line, type Row, TABLES, type TablePlan, type Value } from './tables.ts'
 
 /**
  * The parts of an export, referenced rows first. Clients are never removed, so the clients of every exported order are
@@ -34,13 +33,13 @@ const ITEM_BYTES = `coalesce((SELECT sum(300 + octet_length(coalesce(i.descripti
   JOIN invoice_items AS i ON i.company_id = v.company_id AND i.invoice_id = v.id
   WHERE v.company_id = orders.company_id AND v.project_id = orders.id), 0)`
 
-/** Whole rows, but for credentials. */
+/** An export reads whole rows but for credentials, and fewer orders at once. */
+const CHANGES: Record<string, Partial<TablePlan>> = {
+  integrations: { without: ['credentials'] },
+  orders: { pageRows: PAGE_ORDERS, partBytes: ITEM_BYTES },
+}
 const plans: Record<string, TablePlan> = Object.fromEntries(
-  TABLES.map((plan) => {
-    const without = plan.name === 'integrations' ? ['credentials'] : []
-    const isOrders = plan.name === 'orders'
-    return [plan.name, { ...plan, without, ...(isOrders && { pageRows: PAGE_ORDERS, partBytes: ITEM_BYTES }) }]
-  }),
+  TABLES.map((plan) => [plan.name, { ...plan, without: [], ...CHANGES[plan.name] }]),
 )
 
 /** The fields of a thread before its texts and arrays, which are the JSON that was sent. */
@@ -61,27 +60,21 @@ function presenterOf(table: string, fields: readonly string[]): (row: Row) => Fi
     const column = columns.get(COLUMN_OF[field] ?? field)
     if (!column) return []
     const isTime = column.dataType === 'number' && field.endsWith('_at')
-    const show = (value: string | number): unknown => {
+    const show = (value: Value): unknown => {
+      if (value === null) return null
       if (CENTS.has(field)) return fromCents(Number(value))
       if (JSON_FIELDS.has(field)) return JSON.parse(String(value))
       return isTime ? isoTime(Number(value)) : column.mapFromDriverValue(value)
     }
     return [{ field, name: column.name, show }]
   })
-  const present = (row: Row, name: string, show: (value: string | number) => unknown) => {
-    const value = row[name] ?? null
-    return value === null ? null : show(value)
-  }
-  return (row) => Object.fromEntries(shown.map(({ field, name, show }) => [field, present(row, name, show)]))
+  return (row) => Object.fromEntries(shown.map(({ field, name, show }) => [field, show(row[name] ?? null)]))
 }
 
-const fields: Record<string, readonly string[]> = {
-  ...Object.fromEntries(Object.entries(elements).map(([table, { shape }]) => [table, Object.keys(shape)])),
-  email_threads: THREAD_FIELDS,
-}
-const presenters: Record<string, (row: Row) => Fields> = Object.fromEntries(
-  Object.entries(fields).map(([table, names]) => [table, presenterOf(table, names)]),
-)
+const presenters = Object.fromEntries([
+  ...Object.entries(elements).map(([table, { shape }]) => [table, presenterOf(table, Object.keys(shape))] as const),
+  ['email_threads', presenterOf('email_threads', THREAD_FIELDS)] as const,
+])
 
 const present = (table: string, row: Row): Fields => presenters[table]?.(row) ?? {}
 
@@ -102,17 +95,12 @@ export async function exportPage(context: CompanyContext, files: R2Bucket, secti
     const { company } = (await readCompany(context)) ?? {}
     return { next: null, pieces: company ? [line(section, present('companies', company))] : [] }
   }
-  const parts = new Map<string, Row[]>()
-  const { lines, next } = await copyPage(context, plan, after.length > 0 ? after : null, (_, read) => {
-    for (const { name, row, of } of read) {
-      if (!of) continue
-      const key = `${name} ${of[0]}`
-      const known = parts.get(key)
-      if (known) known.push(row)
-      else parts.set(key, [row])
-    }
+  const read: Line[] = []
+  const { lines, next } = await copyPage(context, plan, after.length > 0 ? after : null, (_, each) => {
+    read.push(...each)
   })
-  const partsOf: PartsOf = (table, { id }) => parts.get(`${table} ${id}`) ?? []
+  const parts = Map.groupBy(read, ({ name, of }) => `${name} ${of?.[0]}`)
+  const partsOf: PartsOf = (table, { id }) => parts.get(`${table} ${id}`)?.map(({ row }) => row) ?? []
   const rows = lines.map(({ row }) => row)
   if (section === 'email_threads') return { next, pieces: threadLines(context, files, rows, partsOf) }
   const show = (row: Row) => {

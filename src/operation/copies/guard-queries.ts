@@ -1,12 +1,10 @@
 import { sql } from 'drizzle-orm'
-import type { Administrator } from '../../kernel/db/audit.ts'
-import { adminEntry } from '../../kernel/db/audit.ts'
+import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot } from '../../kernel/db/placement.ts'
 import { companies, companyGuards, moves } from '../../kernel/db/schema.ts'
-import type { Row } from './format.ts'
-import { REMOVED, type TablePlan } from './tables.ts'
+import { REMOVED, type Row, type TablePlan } from './tables.ts'
 import { COPY_CHANGES } from './write-queries.ts'
 
 // Whose the company's rows are: the row of its move, its guards in both databases, and its rows of `companies`.

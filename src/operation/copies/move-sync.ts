@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto'
 import { databaseMessage } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import type { Line } from './format.ts'
+import { eachPage } from './chunks.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
-import { copyPage, copyRows, isAmong, type Key, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'
-import { MOVED, type TablePlan } from './tables.ts'
+import { copyPage, copyRows, isAmong, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'
+import { type Key, type Line, MOVED, type Row, type TablePlan } from './tables.ts'
 import { putLines, removeKeys, removeParts } from './write-queries.ts'
 
 /** The databases differ, and not only by a concurrent write. */
@@ -13,7 +13,7 @@ export class DifferenceError extends Error {
 }
 
 /** A company under move, in both databases. */
-export interface Ends {
+interface Ends {
   from: CompanyContext
   to: CompanyContext
 }
@@ -29,8 +29,9 @@ const SIDE_BY_SIDE = 4
 const KEYS_AT_ONCE = 500
 const ATTEMPTS = 5
 
-export const startFeeds = (sequence: number): Since =>
-  Object.fromEntries(MOVED.filter(isByFeed).map(({ name }) => [name, sequence]))
+/** The position at the feed's end, by the company's row. */
+export const startFeeds = (company?: Row): Since =>
+  Object.fromEntries(MOVED.filter(isByFeed).map(({ name }) => [name, Number(company?.last_change ?? 0)]))
 
 /** The table in the destination, whose ids may be its own. */
 const atDestination = (plan: TablePlan): TablePlan => (plan.sourceId ? { ...plan, idColumn: plan.sourceId } : plan)
@@ -52,7 +53,7 @@ interface Differences {
   removed: Key[]
   next: Key | null
   /** The last change of the feed that was read. */
-  sequence?: number | undefined
+  sequence?: number
 }
 
 /**
@@ -61,29 +62,36 @@ interface Differences {
  * @param since reads the feed after this change, if the table's changes are there; else all stamps are compared
  */
 export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number): Promise<Differences> {
-  if (since !== undefined && isByFeed(plan)) {
-    const { ids, last, next } = await readChanged(ends.from, plan, Number(after?.[0] ?? since), Number.MAX_SAFE_INTEGER)
-    const copied = ids.map((id): Key => [id])
-    return { copied, removed: [], next: next === null ? null : [next], sequence: last ?? since }
-  }
-  const page = await readStamps(ends.from, plan, { after })
+  if (since === undefined || !isByFeed(plan)) return compareStamps(ends, plan, after)
+  const { ids, last, next } = await readChanged(ends.from, plan, Number(after?.[0] ?? since), Number.MAX_SAFE_INTEGER)
+  const copied = ids.map((id): Key => [id])
+  return { copied, removed: [], next: next === null ? null : [next], sequence: last ?? since }
+}
+
+/** Finds rows of one page with different stamps, and those with the same. @param until the last key, if not the table's */
+async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | null, until: Key | null = null) {
+  const page = await readStamps(from, plan, after, until)
   const { next } = page
   const left = new Map(page.keys.map((key, index) => [key, page.stamps[index]]))
   const known = new Set(page.keys)
   const removed: Key[] = []
   // The destination needs several pages if it has rows removed from the source since.
-  for (let from = after, isFirst = true; isFirst || from; isFirst = false) {
-    const copied = await readStamps(ends.to, atDestination(plan), { after: from, until: next })
-    if (copied.text === page.text) return { copied: [], removed: [], next }
+  await eachPage(async (first) => {
+    const copied = await readStamps(to, atDestination(plan), first, next ?? until)
+    if (copied.text === page.text) {
+      left.clear()
+      return null
+    }
     for (const [index, key] of copied.keys.entries()) {
       if (!known.has(key)) removed.push(JSON.parse(key))
       else if (left.get(key) === copied.stamps[index]) left.delete(key)
     }
-    from = copied.next
-  }
+    return copied.next
+  }, after)
   const copied = [...left.keys()].map((key): Key => JSON.parse(key))
+  const same = page.keys.filter((key) => !left.has(key))
   // A row that an update no longer sets is still there.
-  return plan.isUpdate ? { copied: [...copied, ...removed], removed: [], next } : { copied, removed, next }
+  return plan.isUpdate ? { copied: [...copied, ...removed], removed: [], same, next } : { copied, removed, same, next }
 }
 
 /** Copies rows with their parts. */
@@ -113,11 +121,12 @@ export const removeFrom = ({ to }: Ends, plan: TablePlan, keys: readonly Key[]) 
 /** Copies rows after the last copied one of an append-only table. @returns how many */
 export async function copyTail(ends: Ends, plan: TablePlan): Promise<number> {
   let copied = 0
-  for (let after: Key | null = [await findLastCopied(ends.to, plan)]; after; ) {
-    const { count, next }: { count: number; next: Key | null } = await copyTable(ends, plan, after)
+  const copyNext = async (after: Key | null) => {
+    const { count, next } = await copyTable(ends, plan, after)
     copied += count
-    after = next
+    return next
   }
+  await eachPage(copyNext, [await findLastCopied(ends.to, plan)])
   return copied
 }
 
@@ -139,16 +148,23 @@ export async function catchUp(ends: Ends, since: Since, tables: readonly TablePl
 
 async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
   const all = { copied: [] as Key[], removed: [] as Key[] }
-  for (let after: Key | null = null, isFirst = true; isFirst || after; isFirst = false) {
-    const page: Differences = await findPage(ends, plan, after, since)
+  await eachPage(async (after) => {
+    const page = await findPage(ends, plan, after, since)
     all.copied.push(...page.copied)
     all.removed.push(...page.removed)
-    after = page.next
-  }
+    return page.next
+  })
   return all
 }
 
-export const isOfReference = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
+const isOfReference = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
+
+/** Ignores a failure that is due to references between rows. */
+export async function exceptOfReference(work: Promise<void>): Promise<void> {
+  await work.catch((error: unknown) => {
+    if (!isOfReference(error)) throw error
+  })
+}
 
 /**
  * Retries work on a table that fails because a row refers to one written after its own table was copied. Before the
@@ -160,9 +176,7 @@ export async function withParents<T>(ends: Ends, since: Since, table: number, wo
       return await work()
     } catch (error) {
       if (attempt === ATTEMPTS || !isOfReference(error)) throw error
-      await catchUp(ends, since, MOVED.slice(0, table)).catch((failure: unknown) => {
-        if (!isOfReference(failure)) throw failure
-      })
+      await exceptOfReference(catchUp(ends, since, MOVED.slice(0, table)))
     }
   }
 }
@@ -172,10 +186,11 @@ export async function withParents<T>(ends: Ends, since: Since, table: number, wo
  * stamps, the next comparison of stamps is one of all values.
  *
  * @returns the key after which the next page begins; null at the end
- * @throws DifferenceError
+ * @throws DifferenceError if a different row has the same stamp in both databases
  */
-export async function comparePage({ from, to }: Ends, plan: TablePlan, after: Key | null): Promise<Key | null> {
+export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null): Promise<Key | null> {
   if (!plan.stamp && !plan.version) return null
+  const { from, to } = ends
   const keys = new Map<string, Key>()
   const different = new Map<string, { name: string; key: Key }>()
   // The same row of both databases cancels itself out, in any order.
@@ -187,26 +202,14 @@ export async function comparePage({ from, to }: Ends, plan: TablePlan, after: Ke
   }
   const sink: Sink = (_, lines) => lines.forEach(toggle)
   const { lines, next } = await copyPage(from, plan, after, sink)
-  const copied = atDestination(plan)
   const read = lines.map(({ row }) => keyOf(plan, row))
-  await copyRows(to, ...amongAll(to, copied, read), sink)
-  if (different.size > 0) await checkStamps({ from, to }, plan, [...different.values()])
-  return next
-}
-
-/** @throws DifferenceError if one of the rows has the same stamp in both databases */
-async function checkStamps({ from, to }: Ends, plan: TablePlan, different: { name: string; key: Key }[]) {
-  const keys = different.map(({ key }) => key)
-  const of = async (context: CompanyContext, copied: TablePlan) => {
-    const page = await readStamps(context, copied, { keys })
-    return new Map(page.keys.map((key, index) => [JSON.stringify(JSON.parse(key)), page.stamps[index]]))
-  }
-  const [before, after] = await Promise.all([of(from, plan), of(to, atDestination(plan))])
-  const wrong = different.find(({ key }) => {
-    const stamp = before.get(JSON.stringify(key))
-    return stamp !== undefined && stamp === after.get(JSON.stringify(key))
-  })
+  await copyRows(to, ...amongAll(to, atDestination(plan), read), sink)
+  if (different.size === 0) return next
+  const { same } = await compareStamps(ends, plan, after, next)
+  const unchanged = new Set(same.map((key) => JSON.stringify(JSON.parse(key))))
+  const wrong = [...different.values()].find(({ key }) => unchanged.has(JSON.stringify(key)))
   if (wrong) throw new DifferenceError(`different rows in ${wrong.name}`)
+  return next
 }
 
 /** Compares row counts, and sums of the tables not compared page by page. @throws DifferenceError */

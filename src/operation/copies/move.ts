@@ -1,39 +1,16 @@
+import type { Env } from '../../env.ts'
+import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
-import type { Database } from '../../kernel/db/client.ts'
+import { databaseMessage, openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
+import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
+import { bindingOf, databaseNames, openCompany } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
-import {
-  closeDestination,
-  closeSource,
-  deleteMove,
-  endGuard,
-  hasMoved,
-  openDestination,
-  prepareDestination,
-  readGuard,
-  removeOldChanges,
-  saveMove,
-  setGuard,
-  setPlacement,
-  setReadOnly,
-} from './guard-queries.ts'
-import {
-  catchUp,
-  compareEnds,
-  comparePage,
-  copyKeys,
-  copyTable,
-  copyTail,
-  DifferenceError,
-  findPage,
-  isOfReference,
-  removeFrom,
-  type Since,
-  startFeeds,
-  withParents,
-} from './move-sync.ts'
-import { type Key, readCompany } from './read-queries.ts'
-import { MOVED, type TablePlan } from './tables.ts'
+import type { moveCompany } from '../admin/databases/contract.ts'
+import * as guard from './guard-queries.ts'
+import * as sync from './move-sync.ts'
+import { readCompany } from './read-queries.ts'
+import { type Key, MOVED } from './tables.ts'
 import { removeRows } from './write-queries.ts'
 
 /**
@@ -41,7 +18,7 @@ import { removeRows } from './write-queries.ts'
  * Then writes are refused briefly for the last round, and the old database redirects. Each step can be repeated; until
  * the last one the move can be undone.
  */
-export interface MoveState {
+interface MoveState {
   step: 'clear' | 'begin' | 'copy' | 'compare' | 'follow' | 'switch' | 'place' | 'remove' | 'undo' | 'undo_remove'
   /** The position in the list of tables, and the key in that table. */
   table: number
@@ -51,20 +28,19 @@ export interface MoveState {
   refusedMs: number
   /** Attempts that ended because writes were refused for too long or the databases differed. */
   failures: number
-  since: Since
+  since: sync.Since
   /** The round of following the source's changes, and the rows copied in it. The first compares all stamps. */
   round: number
   changed: number
 }
 
-export interface Move {
-  companyId: number
+interface Move {
   source: string
   destination: string
   /** The administrator whose call runs this step. */
   by: Administrator
-  directory: Database
-  /** The company in each of the two databases. */
+  /** The company in the directory, and in each of the two databases. */
+  directory: CompanyContext
   from: CompanyContext
   to: CompanyContext
 }
@@ -80,39 +56,115 @@ const FAILURES_MAX = 5
 const LAST_FAILURES = 3
 
 /** The move failed after several attempts: the databases differ, or writes would stop for too long. */
-export class MoveError extends Error {
+class MoveError extends Error {
   override readonly name = 'MoveError'
 }
 
 const START = { table: 0, after: null, changed: 0 } as const
+const BEGINNING: MoveState = { ...START, step: 'clear', rows: 0, refusedMs: 0, failures: 0, since: {}, round: 0 }
 
-export const BEGINNING: MoveState = {
-  ...START,
-  step: 'clear',
-  rows: 0,
-  refusedMs: 0,
-  failures: 0,
-  since: {},
-  round: 0,
+/** The reasons that prevent a move. */
+export type MoveProblem =
+  | 'unknown_database'
+  | 'outdated'
+  | 'full'
+  | 'restoring'
+  | 'moving_elsewhere'
+  | 'has_moved'
+  | 'stuck'
+
+export type MoveResult = ResponseBody<typeof moveCompany> | { problem: MoveProblem; message?: string }
+
+/**
+ * Moves a company to another database, or back to its source, for some time. The state is in the directory, so the next
+ * call continues after an interruption at any point.
+ */
+export async function moveFor(env: Env, by: Administrator, destination: string, ms: number): Promise<MoveResult> {
+  const endMs = Date.now() + ms
+  const found = await open(env, by, destination)
+  if ('problem' in found) return found
+  const { move, startedAt } = found
+  const { source } = move
+  const progress = (done: boolean, { step, rows, refusedMs }: MoveState) =>
+    ({ done, source, destination: move.destination, step, rows, frozen_ms: refusedMs }) as const
+  let { state } = found
+  if (!state) return progress(true, { ...BEGINNING, step: 'remove' })
+  try {
+    for (;;) {
+      const after: MoveState | null = await doAndSave(move, state, startedAt)
+      if (!after) {
+        const { rows, refusedMs: frozen_ms } = state
+        log('company_moved', { company_id: by.companyId, source, destination, rows, frozen_ms })
+        return progress(true, state)
+      }
+      // Once the company is placed, the caller invalidates the tokens' objects.
+      const isPlaced = state.step === 'place'
+      state = after
+      if (isPlaced || Date.now() >= endMs) return progress(false, state)
+    }
+  } catch (error) {
+    if (error instanceof MoveError) return { problem: 'stuck', message: error.message }
+    if (databaseMessage(error).includes('companies_slot')) return { problem: 'full' }
+    throw error
+  }
+}
+
+type Found = { move: Move; state: MoveState | null; startedAt: number } | { problem: MoveProblem }
+
+async function open(env: Env, by: Administrator, destination: string): Promise<Found> {
+  const { companyId } = by
+  const isBound = (name: string) => databaseNames(env).includes(name)
+  if (!isBound(destination)) return { problem: 'unknown_database' }
+  const { directory: db, database } = await openCompany(env, companyId)
+  const directory = { companyId, db }
+  const row = await guard.findMove(directory)
+  const ends = (source: string, to: string): Move => {
+    const of = (name: string): CompanyContext => ({ companyId, db: openDatabase(bindingOf(env, name)) })
+    return { source, destination: to, by, directory, from: of(source), to: of(to) }
+  }
+  if (!row) {
+    const move = ends(database, destination)
+    if (database === destination) return { move, state: null, startedAt: 0 }
+    if (!isCurrent(await readApplied(bindingOf(env, destination)))) return { problem: 'outdated' }
+    return { move, state: BEGINNING, startedAt: Date.now() }
+  }
+  const { source, started_at: startedAt } = row
+  const isBack = destination === source
+  if (isBack && !isBound(row.destination)) {
+    // The copied rows stay in a database that is no longer bound.
+    const move = ends(source, source)
+    if (await guard.hasMoved(move.from)) return { problem: 'has_moved' }
+    await guard.endGuard(move.from)
+    await guard.deleteMove(directory)
+    return { move, state: null, startedAt: 0 }
+  }
+  const move = ends(source, row.destination)
+  const state = row.state as MoveState
+  const isUndone = state.step.startsWith('undo')
+  if (destination === row.destination && !isUndone) return { move, state, startedAt }
+  if (!isBack) return { problem: 'moving_elsewhere' }
+  if (await guard.hasMoved(move.from)) return { problem: 'has_moved' }
+  return { move, state: isUndone ? state : { ...state, step: 'undo', table: 0 }, startedAt }
+}
+
+/** Does one step and saves the state. @returns that state; null when the move is complete or undone */
+async function doAndSave(move: Move, state: MoveState, startedAt: number): Promise<MoveState | null> {
+  const after = await doStep(move, state).catch((error: unknown) => {
+    if (!(error instanceof sync.DifferenceError)) throw error
+    log('move_differs', { reason: error.message }, 'error')
+    return next(fail(state, error.message), 'clear')
+  })
+  const { directory, source, destination } = move
+  if (after) await guard.saveMove(directory, { source, destination, state: after, started_at: startedAt }, Date.now())
+  else await guard.deleteMove(directory)
+  return after
 }
 
 const next = (state: MoveState, step: MoveState['step']): MoveState => ({ ...state, ...START, step })
 
-/** Does one step and saves the state. @returns that state; null when the move is complete or undone */
-export async function stepMove(move: Move, state: MoveState, startedAt: number): Promise<MoveState | null> {
-  const after = await doStep(move, state).catch((error: unknown) => restart(state, error))
-  const { companyId, directory: db, source, destination } = move
-  const context = { companyId, db }
-  if (after) await saveMove(context, { source, destination, state: after, started_at: startedAt }, Date.now())
-  else await deleteMove(context)
-  return after
-}
-
-/** Starts the copy again after a difference between the databases. */
-function restart(state: MoveState, error: unknown): MoveState {
-  if (!(error instanceof DifferenceError)) throw error
-  log('move_differs', { reason: error.message }, 'error')
-  return next(fail(state, error.message), 'clear')
+/** Goes on after a page: with the next one, or with the next table. */
+const turn = (state: MoveState, after: Key | null): MoveState => {
+  return { ...state, after, table: after ? state.table : state.table + 1 }
 }
 
 function fail(state: MoveState, reason: string): MoveState {
@@ -122,28 +174,37 @@ function fail(state: MoveState, reason: string): MoveState {
 }
 
 async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
-  const { companyId, directory: db, source, destination, by, from, to } = move
+  const { source, destination, by, directory, from, to } = move
+  const plan = MOVED[state.table]
   switch (state.step) {
     case 'clear':
-      return clear(move, state, 'begin')
-    case 'begin':
-      return { ...next(state, 'copy'), since: await begin(move) }
-    case 'copy':
-      return copy(move, state)
+      return clear(move, state, next(state, 'begin'))
+    case 'begin': {
+      const { company } = (await readCompany(from)) ?? {}
+      if (!company) throw new MoveError('The company has no row in its database.')
+      const slot = await guard.prepareDestination(to, company, Number(company.slot))
+      await guard.setGuard(from, { state: 'copying', destination, slot })
+      return { ...next(state, 'copy'), since: sync.startFeeds(company) }
+    }
+    case 'copy': {
+      if (!plan) return next(state, 'compare')
+      const work = () => sync.copyTable(move, plan, state.after)
+      const { count, next: after } = await sync.withParents(move, state.since, state.table, work)
+      return { ...turn(state, after), rows: state.rows + count }
+    }
     case 'compare': {
-      const plan = MOVED[state.table]
+      if (plan) return turn(state, await sync.comparePage(move, plan, state.after))
       // The feed before this is in the stamps that the first round compares.
-      if (!plan) return { ...next(state, 'follow'), round: 0, since: await readFeeds(from) }
-      return turn(state, await comparePage(move, plan, state.after))
+      return { ...next(state, 'follow'), round: 0, since: sync.startFeeds((await readCompany(from))?.company) }
     }
     case 'follow':
       return follow(move, state)
     case 'switch':
       return switchOver(move, state)
     case 'place': {
-      const guard = await readGuard(from)
-      await setPlacement({ companyId, db }, { destination, slot: guard?.slot ?? 0, by })
-      await endGuard(to)
+      const { slot = 0 } = (await guard.readGuard(from)) ?? {}
+      await guard.setPlacement(directory, { destination, slot, by })
+      await guard.endGuard(to)
       return next(state, 'remove')
     }
     case 'remove': {
@@ -151,50 +212,22 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       return step === null ? null : { ...state, table: step }
     }
     case 'undo':
-      await endGuard(from)
+      await guard.endGuard(from)
       return next(state, 'undo_remove')
     case 'undo_remove':
       return clear(move, state, null)
   }
 }
 
-/** Goes on after a page: with the next one, or with the next table. */
-const turn = (state: MoveState, after: Key | null): MoveState => ({
-  ...state,
-  after,
-  table: after ? state.table : state.table + 1,
-})
-
 /** Removes rows that an earlier attempt left in the destination. The guard stays: nobody reads the company there. */
-async function clear({ source, destination, from, to }: Move, state: MoveState, then: 'begin' | null) {
+async function clear({ source, destination, from, to }: Move, state: MoveState, then: MoveState | null) {
   if (state.table === 0) {
-    await closeDestination(to)
+    await guard.closeDestination(to)
     const found = await readCompany(from)
-    await setGuard(to, { state: 'moved', destination: source, slot: Number(found?.company.slot ?? 0) })
+    await guard.setGuard(to, { state: 'moved', destination: source, slot: Number(found?.company.slot ?? 0) })
   }
   const step = await removeRows(to, { database: destination, step: state.table, isCopy: true })
-  if (step !== null) return { ...state, table: step }
-  return then === null ? null : next(state, then)
-}
-
-async function begin({ destination, from, to }: Move): Promise<Since> {
-  const { company } = (await readCompany(from)) ?? {}
-  if (!company) throw new MoveError('The company has no row in its database.')
-  const slot = await prepareDestination(to, company, Number(company.slot))
-  await setGuard(from, { state: 'copying', destination, slot })
-  return startFeeds(Number(company.last_change))
-}
-
-async function readFeeds(from: CompanyContext): Promise<Since> {
-  return startFeeds(Number((await readCompany(from))?.company.last_change ?? 0))
-}
-
-async function copy(move: Move, state: MoveState): Promise<MoveState> {
-  const plan = MOVED[state.table]
-  if (!plan) return next(state, 'compare')
-  const work = () => copyTable(move, plan, state.after)
-  const { count, next: after } = await withParents(move, state.since, state.table, work)
-  return { ...turn(state, after), rows: state.rows + count }
+  return step === null ? then : { ...state, table: step }
 }
 
 /** Copies the changed rows of one page. */
@@ -205,12 +238,13 @@ async function follow(move: Move, state: MoveState): Promise<MoveState> {
     return isClose ? next(state, 'switch') : { ...next(state, 'follow'), round: state.round + 1 }
   }
   if (plan.rows === 'appended') {
-    return turn({ ...state, changed: state.changed + (await copyTail(move, plan)) }, null)
+    return turn({ ...state, changed: state.changed + (await sync.copyTail(move, plan)) }, null)
   }
   const since = state.round === 0 ? undefined : state.since[plan.name]
-  const { copied, removed, next: after, sequence } = await findPage(move, plan, state.after, since)
-  await withParents(move, state.since, state.table, () => copyKeys(move, plan, copied))
-  await removeUnlessReferenced(move, plan, removed)
+  const { copied, removed, next: after, sequence } = await sync.findPage(move, plan, state.after, since)
+  await sync.withParents(move, state.since, state.table, () => sync.copyKeys(move, plan, copied))
+  // Rows that others still refer to are removed in the next round.
+  await sync.exceptOfReference(sync.removeFrom(move, plan, removed))
   return {
     ...turn(state, after),
     changed: state.changed + copied.length + removed.length,
@@ -218,42 +252,35 @@ async function follow(move: Move, state: MoveState): Promise<MoveState> {
   }
 }
 
-/** Rows that others still refer to are removed in the next round. */
-async function removeUnlessReferenced(move: Move, plan: TablePlan, keys: readonly Key[]): Promise<void> {
-  await removeFrom(move, plan, keys).catch((error: unknown) => {
-    if (!isOfReference(error)) throw error
-  })
-}
-
 /** Refuses writes, copies and compares the rest, and switches to the new database. */
 async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const { source, destination, by, from, to } = move
   // An interrupted step continues after the switch.
-  if (await hasMoved(from)) return next(state, 'place')
-  await closeDestination(to)
+  if (await guard.hasMoved(from)) return next(state, 'place')
+  await guard.closeDestination(to)
   const start = Date.now()
-  await setReadOnly(from, start)
+  await guard.setReadOnly(from, start)
   try {
     const { company, oldestChange } = (await readCompany(from)) ?? {}
-    await removeOldChanges(to, oldestChange ?? Number(company?.last_change ?? 0) + 1)
-    await catchUp(move, state.since)
-    await compareEnds(move, start)
+    await guard.removeOldChanges(to, oldestChange ?? Number(company?.last_change ?? 0) + 1)
+    await sync.catchUp(move, state.since)
+    await sync.compareEnds(move, start)
     const maxMs = state.failures < LAST_FAILURES ? READ_ONLY_MAX_MS : LAST_READ_ONLY_MAX_MS
     if (Date.now() - start < maxMs) {
-      const guard = await readGuard(from)
-      if (company && guard?.state === 'read_only') {
-        await openDestination(to, company)
-        if (await closeSource(from, { source, destination, slot: guard.slot, by })) {
+      const present = await guard.readGuard(from)
+      if (company && present?.state === 'read_only') {
+        await guard.openDestination(to, company)
+        if (await guard.closeSource(from, { source, destination, slot: present.slot, by })) {
           return { ...next(state, 'place'), refusedMs: state.refusedMs + Date.now() - start }
         }
         // Something else allowed writes again: the destination must not act as the company's database.
-        await closeDestination(to)
+        await guard.closeDestination(to)
       }
     }
     const failed = fail(state, 'writes would be refused for too long')
     return { ...next(failed, 'follow'), round: 1, refusedMs: state.refusedMs + Date.now() - start }
   } finally {
     // This changes nothing once the old database is closed.
-    await setReadOnly(from, null)
+    await guard.setReadOnly(from, null)
   }
 }

@@ -3,16 +3,23 @@ import { type Database, orm, statement } from '../../kernel/db/client.ts'
 import { columnsOf, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes } from '../../kernel/db/schema.ts'
-import type { Line, Row, Value } from './format.ts'
-import { CONTENT, DIRECTORY_TABLES, type TablePlan, UNITS } from './tables.ts'
+import { eachPage } from './chunks.ts'
+import {
+  CONTENT,
+  DIRECTORY_TABLES,
+  type Key,
+  type Line,
+  type Row,
+  type TablePlan,
+  UNITS,
+  type Value,
+} from './tables.ts'
 
 // The reader of all copies: a page of a table by key, the parts of its rows, and what has changed since.
 
 /** Limits the rows of a page. It ends with the row by which its texts have so many bytes. */
 const PAGE_ROWS = 500
 const PAGE_BYTES = 1_000_000
-
-export type Key = readonly Value[]
 
 /** Takes lines of one table. */
 export type Sink = (plan: TablePlan, lines: Line[]) => Promise<void> | void
@@ -136,10 +143,7 @@ export async function copyPage(context: CompanyContext, plan: TablePlan, after: 
 
 /** Copies all rows that a condition selects, page by page, each page with its parts. */
 export async function copyRows(context: CompanyContext, plan: TablePlan, where: SQL, sink: Sink): Promise<void> {
-  for (let after: Key | null = null, isFirst = true; isFirst || after; isFirst = false) {
-    const page: { next: Key | null } = await copyPage(context, plan, after, sink, where)
-    after = page.next
-  }
+  await eachPage(async (after) => (await copyPage(context, plan, after, sink, where)).next)
 }
 
 /** A row of a table with a version. */
@@ -182,21 +186,18 @@ export async function findChangedSince(context: CompanyContext, plan: TablePlan,
 /** Limits the stamps of one page, so that they are a text of less than 2,000,000 bytes. */
 const STAMPS = 4_000
 
-/** Selects the stamps of rows: those with some keys, or all after one key, up to another. */
-export type Which = { keys: readonly Key[] } | { after: Key | null; until?: Key | null }
-
 /**
  * Reads one page of the stamps by which a move finds changed rows.
  *
+ * @param after the last key before the page
+ * @param until the last key that belongs to it
  * @returns the keys of rows as texts, their stamps, the whole page as one text, and the last key if more may follow
  */
-export async function readStamps(context: CompanyContext, plan: TablePlan, which: Which) {
+export async function readStamps(context: CompanyContext, plan: TablePlan, after: Key | null, until: Key | null) {
   const keys = list(keysOf(plan))
-  const conditions = 'keys' in which ? [isAmong(context, plan, which.keys)] : [ofCompany(context, plan)]
-  if ('after' in which) {
-    if (which.after?.length) conditions.push(compare(plan, '>', which.after))
-    if (which.until?.length) conditions.push(compare(plan, '<=', which.until))
-  }
+  const conditions = [ofCompany(context, plan)]
+  if (after?.length) conditions.push(compare(plan, '>', after))
+  if (until?.length) conditions.push(compare(plan, '<=', until))
   const stamp = plan.stamp ?? plan.version
   const value = stamp ? sql.raw(stamp) : sql`json_array(${list(columnsOf(plan).map(({ name }) => named(name)))})`
   const order = plan.key.length > 0 ? sql`ORDER BY ${keys}` : sql``
@@ -229,19 +230,16 @@ export async function readCompany({ companyId, db }: CompanyContext) {
 
 /** Counts the company's rows in each table of a backup, by the names of lines. */
 export async function countRows(context: CompanyContext): Promise<Record<string, number>> {
-  const count = async (units: readonly TablePlan[]) => {
-    const [first, ...rest] = units.map((plan) =>
-      orm
-        .select({ count: sql<number>`count(*)`.as('count') })
-        .from(tableOf(plan.table))
-        .where(ofCompany(context, plan)),
-    )
-    const results = first ? await databaseOf(context, units[0]?.table ?? '').read([first, ...rest]) : []
-    return units.map(({ name }, index) => [name, results[index]?.[0]?.count ?? 0])
-  }
-  const isOfDirectory = ({ table }: TablePlan) => DIRECTORY_TABLES.includes(table)
-  const own = UNITS.filter((plan) => !isOfDirectory(plan))
-  return Object.fromEntries((await Promise.all([count(UNITS.filter(isOfDirectory)), count(own)])).flat())
+  const groups = Map.groupBy(UNITS, ({ table }) => databaseOf(context, table))
+  const counts = Array.from(groups, async ([db, units]) => {
+    const [first, ...rest] = units.map(({ table, where = '1' }) => {
+      const text = `SELECT count(*) AS count FROM ${table} WHERE company_id = ? AND (${where})`
+      return statement<{ count: number }>(text, context.companyId)
+    })
+    const results = first ? await db.read([first, ...rest]) : []
+    return units.map(({ name }, index) => [name, results[index]?.[0]?.count ?? 0] as const)
+  })
+  return Object.fromEntries((await Promise.all(counts)).flat())
 }
 
 /** Whether the company has no contents. */

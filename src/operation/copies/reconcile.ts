@@ -1,12 +1,12 @@
+import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log } from '../../kernel/http/errors.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
-import { type Row, SEQUENCES, type Sequences } from './format.ts'
-import type { AccountingCheck } from './protocol.ts'
+import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { addUnknownObjects, endTokens, listSequences, raiseSequences, removeChanges } from './restore-queries.ts'
-import { listBackups, readManifest } from './store.ts'
+import { inTime, listBackups, readManifest } from './store.ts'
+import { type Row, SEQUENCES, type Sequences } from './tables.ts'
 
 /**
  * Raises a company's sequence of changes past the known one: writes of the last minutes before the loss are unknown,
@@ -21,6 +21,16 @@ const NUMBER_SPAN = 100_000
 const REVOKED = 'revoked/'
 /** Limits the values that one call reads. */
 const REVOKED_AT_ONCE = 100
+
+/** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
+type AccountingCheck = ResponseBody<typeof restoreCompany>['accounting']
+
+/** The progress of one company's recovery, and its highest assigned ids. */
+export interface RecoveryProgress {
+  done: boolean
+  sequences: Sequences
+  accounting: AccountingCheck
+}
 
 /** The steps that remain after rows were restored or the whole database was reset. */
 export interface Reconciliation {
@@ -49,11 +59,8 @@ export interface ReconcileContext extends RevokedContext {
 export function beginReconciliation(company: Row | null): Reconciliation {
   const tokens = company ? (['tokens'] as const) : []
   const left: Reconciliation['left'] = ['known', 'files', 'mail', 'accounting', ...tokens, 'feed', 'raise']
-  return { left, sequences: sequencesOf(company ?? {}), cursor: null, accounting: 'none', company }
+  return { left, sequences: highest(company ?? {}), cursor: null, accounting: 'none', company }
 }
-
-const sequencesOf = (company: Row) =>
-  Object.fromEntries(SEQUENCES.map((name) => [name, Number(company[name] ?? 0)])) as Sequences
 
 /** Does one step, which may be repeated. @returns the state after it; at the end nothing is `left` */
 export async function stepReconciliation(
@@ -92,8 +99,10 @@ export async function stepReconciliation(
   }
 }
 
-function highest(sequences: Sequences, others: Partial<Sequences>): Sequences {
-  return Object.fromEntries(SEQUENCES.map((name) => [name, Math.max(sequences[name], others[name] ?? 0)])) as Sequences
+/** The highest of the sequences in several rows. */
+function highest(...rows: Row[]): Sequences {
+  const values = SEQUENCES.map((name) => [name, Math.max(...rows.map((row) => Number(row[name] ?? 0)))])
+  return Object.fromEntries(values) as Sequences
 }
 
 /** Finds the company's known sequences in the bucket: the sweep's, and those of the newest backup. */
@@ -101,28 +110,29 @@ export async function findKnownSequences({ companyId, bucket }: ReconcileContext
   const known = (await readKnownSequences(bucket))[companyId]
   const newest = (await listBackups({ bucket, companyId })).at(-1)
   const company = newest ? (await readManifest({ bucket, companyId }, newest)).company : {}
-  return highest(sequencesOf(company), known ?? {})
+  return highest(company, known ?? {})
+}
+
+/** Lists one page of a bucket, and finds the cursor of the next; null at the end. */
+async function listPage(bucket: R2Bucket, options: R2ListOptions, cursor: string | null) {
+  const page = await inTime(bucket.list({ ...options, ...(cursor !== null && { cursor }) }))
+  return { ...page, next: page.truncated ? page.cursor : null }
 }
 
 /** Finds the highest order with a file on one page of the listing, without the company's own storage. */
 async function findOrdersWithFiles({ companyId, files }: ReconcileContext, cursor: string | null) {
   const prefix = companyPrefix(companyId)
-  const page = await withDeadline(
-    files.list({ prefix, delimiter: '/', ...(cursor !== null && { cursor }) }),
-    BUDGET_MS.storage,
-  )
-  const ids = page.delimitedPrefixes.map((folder) => Number(folder.slice(prefix.length, -1)))
-  const last_order_id = ids.filter(Number.isSafeInteger).reduce((high, id) => Math.max(high, id), 0)
-  return { last_order_id, cursor: page.truncated ? page.cursor : null }
+  const { delimitedPrefixes, next } = await listPage(files, { prefix, delimiter: '/' }, cursor)
+  const ids = delimitedPrefixes.map((folder) => Number(folder.slice(prefix.length, -1)))
+  return { last_order_id: Math.max(0, ...ids.filter(Number.isSafeInteger)), cursor: next }
 }
 
 /** Schedules unknown mail objects of one page for removal, as if their content was replaced now. */
 async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cursor: string | null, nowMs: number) {
-  const options = { prefix: `mail/${companyId}/`, ...(cursor !== null && { cursor }) }
-  const page = await withDeadline(files.list(options), BUDGET_MS.storage)
+  const page = await listPage(files, { prefix: `mail/${companyId}/` }, cursor)
   const objects = page.objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size }))
   if (objects.length > 0) await addUnknownObjects({ companyId, db }, objects, nowMs + REPLACED_MS)
-  return page.truncated ? page.cursor : null
+  return page.next
 }
 
 /**
@@ -137,7 +147,7 @@ export async function revokeAgain(context: RevokedContext, cursor: string | null
     const names = page.keys.map(({ name }) => name)
     return { page, ends: names.length === 0 ? [] : [...(await cache.get(names))] }
   }
-  const { page, ends } = await withDeadline(read(), BUDGET_MS.storage)
+  const { page, ends } = await inTime(read())
   const tokens = ends.map(([name, endedAt]) => [name.slice(REVOKED.length), Number(endedAt ?? 0)] as const)
   const revoked = tokens.length === 0 ? 0 : await endTokens(context, tokens, nowMs)
   return { revoked, cursor: page.list_complete ? null : page.cursor }
@@ -146,14 +156,9 @@ export async function revokeAgain(context: RevokedContext, cursor: string | null
 /** The object of the bucket with the highest assigned ids of every company, as of the last sweep. */
 const KEY = 'sequences.json'
 
-type KnownSequences = Record<number, Sequences>
-
-async function readKnownSequences(bucket: R2Bucket): Promise<KnownSequences> {
-  const read = async () => {
-    const object = await bucket.get(KEY)
-    return object ? await object.json<KnownSequences>() : {}
-  }
-  return withDeadline(read(), BUDGET_MS.storage)
+async function readKnownSequences(bucket: R2Bucket): Promise<Record<number, Sequences>> {
+  const read = async () => (await bucket.get(KEY))?.json<Record<number, Sequences>>()
+  return (await inTime(read())) ?? {}
 }
 
 /**
@@ -171,5 +176,5 @@ export async function saveSequences(context: CompanyContext, bucket: R2Bucket): 
     known[id] = highest(sequences, before ?? {})
   }
   if (behind.length > 0) log('database_set_back', { companies: behind.length, company_id: behind[0] }, 'error')
-  if (isChanged) await withDeadline(bucket.put(KEY, JSON.stringify(known)), BUDGET_MS.storage)
+  if (isChanged) await inTime(bucket.put(KEY, JSON.stringify(known)))
 }

@@ -12,7 +12,7 @@ import {
   webhookDeliveries,
   webhookEndpoints,
 } from '../../kernel/db/schema.ts'
-import { type Row, SEQUENCES, type Sequences } from './format.ts'
+import { type Row, SEQUENCES, type Sequences } from './tables.ts'
 
 const REMOVED_ROWS = 2_000
 

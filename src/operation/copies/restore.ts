@@ -1,5 +1,5 @@
-import { BackupError, type BackupName, type Manifest, planRestore, type Row } from './format.ts'
-import type { RestoreProblem, RestoreProgress } from './protocol.ts'
+import type { ResponseBody } from '../../kernel/api/contract.ts'
+import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { countRows, isEmpty, readCompany } from './read-queries.ts'
 import {
   beginReconciliation,
@@ -9,9 +9,25 @@ import {
   stepReconciliation,
 } from './reconcile.ts'
 import { openForRestore } from './restore-queries.ts'
-import { listBackups, readManifest, readPart } from './store.ts'
-import { type TablePlan, UNITS } from './tables.ts'
+import {
+  BackupError,
+  type BackupName,
+  listBackups,
+  type Manifest,
+  planRestore,
+  readManifest,
+  readPart,
+} from './store.ts'
+import { type Row, type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
+
+/** The progress of a restore, and whether this call began it. */
+type RestoreProgress = ResponseBody<typeof restoreCompany> & { begun: boolean }
+
+/** The reasons that prevent a restore. */
+export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
+
+export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message?: string }
 
 export interface RestoreContext extends ReconcileContext {
   manifests: Map<string, Manifest>

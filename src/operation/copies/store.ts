@@ -1,61 +1,146 @@
+import { hash } from 'node:crypto'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import * as z from 'zod/mini'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import {
-  BackupError,
-  type BackupName,
-  formatManifest,
-  type Line,
-  type Manifest,
-  manifestKey,
-  manifestPrefix,
-  type Part,
-  packPart,
-  parseManifest,
-  parseManifestKey,
-  partKey,
-  partsPrefix,
-  planRemoval,
-  unpackPart,
-} from './format.ts'
+import type { Line } from './tables.ts'
 
-// The bucket of the backups.
+/*
+ * The objects of the bucket:
+ *   backups/COMPANY/manifests/TIME-KIND.json     written last: a backup without it does not exist     35 days and more
+ *   backups/COMPANY/parts/TIME/NNNNN.ndjson.gz   rows, one `Line` of JSON each                        as its manifest
+ *   sequences.json                               highest assigned ids of every company                kept
+ */
+
+const count = z.int().check(z.minimum(0))
+const counts = z.record(z.string(), count)
+const value = z.union([z.string(), z.number(), z.null()])
+
+const part = z.object({ key: z.string(), bytes: count, sha256: z.string(), rows: counts })
+
+/** A file of a backup, with its number of rows by name. */
+export type Part = z.infer<typeof part>
+
+const manifest = z.object({
+  /** Format 1 has no checksum. */
+  format: z.literal([1, 2]),
+  company_id: z.int(),
+  /** The start, which names the backup, and the end: each row is as of a time in between. */
+  at: z.iso.datetime(),
+  finished_at: z.iso.datetime(),
+  kind: z.enum(['full', 'increment']),
+  /** The backup that an increment continues. */
+  previous: z.nullable(z.iso.datetime()),
+  /** The newest migration of the database, and its binding. An increment requires that both are unchanged. */
+  schema: z.string(),
+  database: z._default(z.string(), 'DB'),
+  /** The newest change at the start: the next increment starts after it. */
+  sequence: count,
+  /** The highest id of each table with appended rows. */
+  appended: counts,
+  /** The row of `companies` at the end, and the row counts of its tables then. */
+  company: z.record(z.string(), value),
+  counts,
+  parts: z.array(part),
+})
+
+/** The metadata of a backup. */
+export type Manifest = z.infer<typeof manifest>
+
+/** A backup, identified by the name of its manifest. */
+export type BackupName = Pick<Manifest, 'at' | 'kind'>
 
 export interface Store {
   bucket: R2Bucket
   companyId: number
 }
 
+const prefixOf = (companyId: number, folder: 'manifests' | 'parts') => `backups/${companyId}/${folder}/`
+
+export function manifestKey(companyId: number, { at, kind }: BackupName): string {
+  return `${prefixOf(companyId, 'manifests')}${at}-${kind}.json`
+}
+
+const MANIFEST_NAME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)-(full|increment)\.json$/
+
+/** Parses the key of a manifest; null for any other key. */
+export function parseManifestKey(companyId: number, key: string): BackupName | null {
+  const [, at, kind] = MANIFEST_NAME.exec(key.slice(prefixOf(companyId, 'manifests').length)) ?? []
+  return at && (kind === 'full' || kind === 'increment') ? { at, kind } : null
+}
+
+/** An unreadable backup. The message contains no values of rows. */
+export class BackupError extends Error {
+  override readonly name = 'BackupError'
+}
+
+/** Bounds a call of a bucket. */
+export const inTime = <T>(call: Promise<T>): Promise<T> => withDeadline(call, BUDGET_MS.storage)
+
 /** Lists a company's complete backups, oldest first: about 42, since each is kept for 35 to 42 days. */
 export async function listBackups({ bucket, companyId }: Store): Promise<BackupName[]> {
-  const prefix = manifestPrefix(companyId)
-  const { objects } = await withDeadline(bucket.list({ prefix }), BUDGET_MS.storage)
+  const { objects } = await inTime(bucket.list({ prefix: prefixOf(companyId, 'manifests') }))
   return objects.flatMap(({ key }) => parseManifestKey(companyId, key) ?? [])
 }
 
 /** @throws BackupError when it is missing or damaged */
 export async function readManifest({ bucket, companyId }: Store, backup: BackupName): Promise<Manifest> {
   const key = manifestKey(companyId, backup)
-  const manifest = parseManifest(await read(bucket, key, (object) => object.text()), key)
-  if (manifestKey(manifest.company_id, manifest) !== key) throw new BackupError(`${key} is misplaced.`)
-  return manifest
+  const read = parseManifest(await readObject(bucket, key, (object) => object.text()), key)
+  if (manifestKey(read.company_id, read) !== key) throw new BackupError(`${key} is misplaced.`)
+  return read
 }
 
-export async function writeManifest({ bucket }: Store, manifest: Manifest): Promise<void> {
-  const key = manifestKey(manifest.company_id, manifest)
-  await withDeadline(bucket.put(key, formatManifest(manifest)), BUDGET_MS.storage)
+/** @throws BackupError for an invalid or altered manifest */
+export function parseManifest(text: string, key = 'A manifest'): Manifest {
+  try {
+    const { sha256, ...facts } = JSON.parse(text)
+    const parsed = manifest.parse(facts)
+    if (parsed.format === 1 || sha256 === hash('sha256', JSON.stringify(facts))) return parsed
+  } catch {
+    throw new BackupError(`${key} cannot be read.`)
+  }
+  throw new BackupError(`${key} is damaged: its checksum differs.`)
+}
+
+/** Writes a manifest with its checksum. */
+export async function writeManifest({ bucket }: Store, facts: Manifest): Promise<void> {
+  const text = JSON.stringify({ ...facts, sha256: hash('sha256', JSON.stringify(facts)) })
+  await inTime(bucket.put(manifestKey(facts.company_id, facts), text))
 }
 
 /** Reads the rows of a part. @throws BackupError when it is missing or damaged */
 export async function readPart({ bucket }: Store, part: Part): Promise<Line[]> {
-  return unpackPart(part, await read(bucket, part.key, async (object) => new Uint8Array(await object.arrayBuffer())))
+  return unpackPart(part, new Uint8Array(await readObject(bucket, part.key, (object) => object.arrayBuffer())))
 }
 
-function read<T>(bucket: R2Bucket, key: string, take: (object: R2ObjectBody) => Promise<T>): Promise<T> {
+function readObject<T>(bucket: R2Bucket, key: string, take: (object: R2ObjectBody) => Promise<T>): Promise<T> {
   const body = async () => {
     const object = await bucket.get(key)
     if (!object) throw new BackupError(`${key} is missing.`)
     return take(object)
   }
-  return withDeadline(body(), BUDGET_MS.storage)
+  return inTime(body())
+}
+
+/** Compresses a part, and describes it for the manifest. */
+export function packPart(key: string, lines: readonly Line[]) {
+  const bytes = gzipSync(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+  const rows: Part['rows'] = {}
+  for (const { name } of lines) rows[name] = (rows[name] ?? 0) + 1
+  return { part: { key, bytes: bytes.length, sha256: hash('sha256', bytes), rows }, bytes }
+}
+
+/** Bounds the text of a part. A written one has at most about 8,000,000 characters: see `PartWriter`. */
+const MAX_TEXT_BYTES = 32_000_000
+
+/** Unpacks the rows of a part. @throws BackupError when it does not match its manifest */
+export function unpackPart({ key, sha256 }: Part, bytes: Uint8Array): Line[] {
+  if (hash('sha256', bytes) !== sha256) throw new BackupError(`${key} is damaged: its checksum differs.`)
+  const text = gunzipSync(bytes, { maxOutputLength: MAX_TEXT_BYTES }).toString()
+  return text
+    .split('\n')
+    .filter(Boolean)
+    .map((line): Line => JSON.parse(line))
 }
 
 /** A part is written after the page with which its text has this many characters, or earlier at twice as many. */
@@ -63,17 +148,17 @@ const PART_CHARACTERS = 3_000_000
 
 /** Gathers lines of several pages, and writes them as the next parts of a backup. */
 export class PartWriter {
-  private readonly store: Store
-  private readonly at: string
+  private readonly bucket: R2Bucket
+  private readonly folder: string
   private number: number
   private lines: Line[] = []
   private characters = 0
   private written: Part[] = []
 
   /** @param backup its start, and the number of parts that are written */
-  constructor(store: Store, { at, parts }: { at: string; parts: number }) {
-    this.store = store
-    this.at = at
+  constructor({ bucket, companyId }: Store, { at, parts }: { at: string; parts: number }) {
+    this.bucket = bucket
+    this.folder = `${prefixOf(companyId, 'parts')}${at}/`
     this.number = parts
   }
 
@@ -87,9 +172,9 @@ export class PartWriter {
 
   private async flush(): Promise<void> {
     if (this.lines.length === 0) return
-    const { bucket, companyId } = this.store
-    const { part, bytes } = packPart(partKey(companyId, this.at, ++this.number), this.lines)
-    await withDeadline(bucket.put(part.key, bytes), BUDGET_MS.storage)
+    const name = String(++this.number).padStart(5, '0')
+    const { part, bytes } = packPart(`${this.folder}${name}.ndjson.gz`, this.lines)
+    await inTime(this.bucket.put(part.key, bytes))
     this.written.push(part)
     this.lines = []
     this.characters = 0
@@ -106,6 +191,30 @@ export class PartWriter {
   }
 }
 
+const DAY_MS = 86_400_000
+const KEPT_MS = 35 * DAY_MS
+/** One hour less than 7 days, so that the eighth daily backup is full. */
+const FULL_EVERY_MS = 7 * DAY_MS - 3_600_000
+
+/** Whether the next backup must be full. @param backups the existing ones, oldest first */
+export function isFullDue(backups: readonly BackupName[], nowMs: number): boolean {
+  return !backups.some(({ at, kind }) => kind === 'full' && Date.parse(at) > nowMs - FULL_EVERY_MS)
+}
+
+/** Plans which backups to remove, oldest first: those older than 35 days that no kept backup needs. */
+export function planRemoval(backups: readonly BackupName[], nowMs: number): BackupName[] {
+  const kept = backups.findIndex(({ at }) => Date.parse(at) >= nowMs - KEPT_MS)
+  const needed = backups.slice(0, kept + 1).findLastIndex(({ kind }) => kind === 'full')
+  return kept === -1 || needed === -1 ? [] : backups.slice(0, needed)
+}
+
+/** Plans the backups that restore a time: the last full one before it and the increments after that. */
+export function planRestore(backups: readonly BackupName[], untilMs: number): BackupName[] {
+  const before = backups.filter(({ at }) => Date.parse(at) <= untilMs)
+  const first = before.findLastIndex(({ kind }) => kind === 'full')
+  return first === -1 ? [] : before.slice(first)
+}
+
 /** Limits the backups that one call removes, and the objects of one deletion. */
 const REMOVED_AT_ONCE = 10
 const KEYS_AT_ONCE = 1_000
@@ -115,21 +224,16 @@ export async function removeOldBackups({ bucket, companyId }: Store, nowMs: numb
   const backups = await listBackups({ bucket, companyId })
   const removed = planRemoval(backups, nowMs)
   // Remove the newest first, so that the rest of a chain still begins with a full backup.
-  for (const backup of removed.toReversed()) {
-    await withDeadline(bucket.delete(manifestKey(companyId, backup)), BUDGET_MS.storage)
-  }
+  for (const backup of removed.toReversed()) await inTime(bucket.delete(manifestKey(companyId, backup)))
   const kept = new Set(backups.slice(removed.length).map(({ at }) => at))
-  const prefix = partsPrefix(companyId)
-  const folders = await withDeadline(bucket.list({ prefix, delimiter: '/' }), BUDGET_MS.storage)
+  const prefix = prefixOf(companyId, 'parts')
+  const folders = await inTime(bucket.list({ prefix, delimiter: '/' }))
   const orphans = folders.delimitedPrefixes.filter((folder) => !kept.has(folder.slice(prefix.length, -1)))
-  for (const folder of orphans.slice(0, REMOVED_AT_ONCE)) await removeFolder(bucket, folder)
-}
-
-async function removeFolder(bucket: R2Bucket, prefix: string): Promise<void> {
-  for (let hasMore = true; hasMore; ) {
-    const page = await withDeadline(bucket.list({ prefix, limit: KEYS_AT_ONCE }), BUDGET_MS.storage)
-    if (page.objects.length === 0) return
-    await withDeadline(bucket.delete(page.objects.map(({ key }) => key)), BUDGET_MS.storage)
-    hasMore = page.truncated
+  for (const folder of orphans.slice(0, REMOVED_AT_ONCE)) {
+    for (let hasMore = true; hasMore; ) {
+      const page = await inTime(bucket.list({ prefix: folder, limit: KEYS_AT_ONCE }))
+      hasMore = page.truncated && page.objects.length > 0
+      if (page.objects.length > 0) await inTime(bucket.delete(page.objects.map(({ key }) => key)))
+    }
   }
 }

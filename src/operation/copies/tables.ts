@@ -1,3 +1,16 @@
+/** A value as D1 returns it. */
+export type Value = string | number | null
+export type Row = Record<string, Value>
+/** What identifies a row within its table and company. */
+export type Key = readonly Value[]
+
+/** One row. A part repeats the key and version of its owner, and is restored only with that version. */
+export interface Line {
+  name: string
+  row: Row
+  of?: [id: Value, version: number]
+}
+
 /** How the rows of one table are copied: by a backup and its restore, by a move, and by an export. */
 export interface TablePlan {
   /** The name in a part of a backup: the table's unless it is another view of it. */
@@ -199,3 +212,15 @@ export const CONTENT = [
   'thread_contexts',
   'catalog_items',
 ]
+
+/** The company's highest assigned ids: the next ones follow them. */
+export const SEQUENCES = [
+  'last_client_id',
+  'last_order_id',
+  'last_invoice_id',
+  'last_invoice_number',
+  'last_payment_id',
+  'last_change',
+] as const
+
+export type Sequences = Record<(typeof SEQUENCES)[number], number>

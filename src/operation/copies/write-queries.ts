@@ -4,9 +4,9 @@ import { orm, type Statements, statement } from '../../kernel/db/client.ts'
 import { insertRow, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
-import type { Line, Row, Value } from './format.ts'
-import { databaseOf, isAmong, type Key, ofOwners } from './read-queries.ts'
-import { FULL_TEXT, REMOVED, type TablePlan } from './tables.ts'
+import { splitBySize } from './chunks.ts'
+import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
+import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type TablePlan, type Value } from './tables.ts'
 
 // The writers of rows: `insertLines` for a restore, `putLines` for a move. A seed has its own values: `seed/queries.ts`.
 
@@ -18,22 +18,8 @@ const STATEMENT_ROWS = 100
 
 const lengthOf = (row: Row) => Object.values(row).reduce((sum: number, value) => sum + String(value).length + 5, 0)
 
-/** Splits lines by statements. */
-function chunksOf(lines: readonly Line[]): Line[][] {
-  const chunks: Line[][] = []
-  let characters = 0
-  for (const line of lines) {
-    const length = lengthOf(line.row)
-    characters += length
-    const last = chunks.at(-1)
-    if (last && characters <= STATEMENT_CHARACTERS && last.length < STATEMENT_ROWS) last.push(line)
-    else {
-      chunks.push([line])
-      characters = length
-    }
-  }
-  return chunks
-}
+const splitLines = (lines: readonly Line[]) =>
+  splitBySize(lines, ({ row }) => [1, lengthOf(row)], [STATEMENT_ROWS, STATEMENT_CHARACTERS])
 
 /**
  * Inserts missing rows, by any unique key; parts only if their owner has their version. It may be repeated, and a newer
@@ -41,7 +27,7 @@ function chunksOf(lines: readonly Line[]): Line[][] {
  */
 export async function insertLines(context: CompanyContext, plan: TablePlan, lines: readonly Line[]): Promise<void> {
   const db = databaseOf(context, plan.table)
-  for (const chunk of chunksOf(lines)) {
+  for (const chunk of splitLines(lines)) {
     await db.writeIdempotent([plan.isUpdate ? update(context, plan, chunk) : insertMissing(context, plan, chunk)])
   }
 }
@@ -126,7 +112,7 @@ async function writeMoved<T extends readonly Statement[]>(
 /** Writes rows of a table into the destination of a move, replacing any with the same keys. */
 export async function putLines(context: CompanyContext, plan: TablePlan, lines: readonly Line[]): Promise<void> {
   const { companyId } = context
-  for (const chunk of chunksOf(lines)) {
+  for (const chunk of splitLines(lines)) {
     await writeMoved(context, [
       ...clearUnique(companyId, plan, chunk),
       plan.isUpdate ? update(context, plan, chunk) : upsert(companyId, plan, chunk),

@@ -1,6 +1,5 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import type { AccountingDelivery } from '../../../src/delivery/accounting/delivery.ts'
 import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
 import { CREDENTIALS } from '../../../src/simulators/accounting-data.ts'
 import {
@@ -90,8 +89,7 @@ export class Shop {
   }
 
   get object() {
-    const objects = env.ACCOUNTING_DELIVERY as unknown as DurableObjectNamespace<AccountingDelivery>
-    return objects.get(objects.idFromName(String(this.company.id)))
+    return env.ACCOUNTING_DELIVERY.get(env.ACCOUNTING_DELIVERY.idFromName(String(this.company.id)))
   }
 
   /** Runs the object's alarm until it has nothing to do now; returns its next alarm. */

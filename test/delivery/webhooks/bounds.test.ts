@@ -1,8 +1,12 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { deliverChanges, MAX_INITIAL_FAILURES } from '../../../src/delivery/webhooks/deliver-changes.ts'
-import { DELIVERIES_PER_SECOND, HostPace } from '../../../src/delivery/webhooks/host-pace.ts'
+import {
+  DELIVERIES_PER_SECOND,
+  deliverChanges,
+  HostPace,
+  MAX_INITIAL_FAILURES,
+} from '../../../src/delivery/webhooks/deliver-changes.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { addressPolicy } from '../../../src/kernel/http/outbound.ts'
 import { look } from '../../../src/simulators/steer.ts'

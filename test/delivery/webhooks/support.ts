@@ -1,7 +1,6 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import type { WebhookDelivery } from '../../../src/delivery/webhooks/delivery.ts'
 import { credentialsKind, EVENT_TYPES, rotateSecret, type Secrets } from '../../../src/delivery/webhooks/message.ts'
 import type { Env } from '../../../src/env.ts'
 import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
@@ -139,8 +138,7 @@ export class Subscriber {
   }
 
   get object() {
-    const objects = env.WEBHOOK_DELIVERY as unknown as DurableObjectNamespace<WebhookDelivery>
-    return objects.get(objects.idFromName(String(this.company.id)))
+    return env.WEBHOOK_DELIVERY.get(env.WEBHOOK_DELIVERY.idFromName(String(this.company.id)))
   }
 
   /**

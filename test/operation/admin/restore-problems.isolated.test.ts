@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
-import { manifestKey } from '../../../src/operation/copies/format.ts'
+import { manifestKey } from '../../../src/operation/copies/store.ts'
 import { adminCall } from '../../support/admin.ts'
 import { migrate, mintCompany } from '../../support/app.ts'
 import { backUp, wipe } from '../copies/support.ts'

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
-import type { Manifest } from '../../../src/operation/copies/format.ts'
+import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
 import { backUp, manifestsOf } from './support.ts'
 

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { SEQUENCES, type Sequences } from '../../../src/operation/copies/format.ts'
+import { SEQUENCES, type Sequences } from '../../../src/operation/copies/tables.ts'
 import { noise } from '../../resources/mail/support.ts'
 import { call, migrate, mintToken, sql, type TestCompany } from '../../support/app.ts'
 import { insertion } from '../../support/rows.ts'

@@ -1,17 +1,15 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import type { Env } from '../../../src/env.ts'
-import type { CompanyBackup } from '../../../src/operation/copies/company-backup.ts'
-import type { Manifest } from '../../../src/operation/copies/format.ts'
-import type { RestoreResult } from '../../../src/operation/copies/protocol.ts'
+import type { RestoreResult } from '../../../src/operation/copies/restore.ts'
+import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { FULL_TEXT } from '../../../src/operation/copies/tables.ts'
 import { sql } from '../../support/app.ts'
 
 export type Rows = Record<string, Record<string, unknown>[]>
 
 function objectOf(companyId: number) {
-  const objects = env.COMPANY_BACKUP as unknown as DurableObjectNamespace<CompanyBackup>
-  return objects.get(objects.idFromName(String(companyId)))
+  return env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(companyId)))
 }
 
 /** Runs the company's backup to its end, or until it fails; with other bindings beside the real ones. */

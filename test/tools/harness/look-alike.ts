@@ -62,15 +62,15 @@ function statements(id: number): { sql: string; params: unknown[] }[] {
   const company = `INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (?, 0, ?, 0, 0) ON CONFLICT DO NOTHING`
   return [
     { sql: company, params: [id, file.company.name] },
-    ...NAMES.flatMap((name) => insertions(TABLES[name].table, rows[name])),
+    ...NAMES.flatMap((name) => insertions(TABLES[name].table, id, rows[name])),
   ]
 }
 
-function insertions(table: SQLiteTable, rows: readonly object[]) {
+function insertions(table: SQLiteTable, company_id: number, rows: readonly object[]) {
   const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
   const values = rows.map((row) =>
     columns.map((column) => {
-      const value: unknown = Reflect.get(row, column.name) ?? column.default ?? null
+      const value: unknown = Reflect.get({ ...row, company_id }, column.name) ?? column.default ?? null
       return value === null ? null : column.mapToDriverValue(value)
     }),
   )

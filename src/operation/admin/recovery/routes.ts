@@ -1,7 +1,7 @@
 import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
 import { ApiError, type ErrorKind } from '../../../kernel/http/errors.ts'
-import type { RestoreProblem } from '../../copies/protocol.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'
+import type { RestoreProblem } from '../../copies/restore.ts'
 import { listBackups } from '../../copies/store.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'

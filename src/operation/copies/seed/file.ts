@@ -59,20 +59,16 @@ const lastNumber = (noun: string) =>
     z.optional(z.int().check(z.nonnegative(), idMaximum)),
   )
 
+const quota = (description: string) => field(description, z._default(z.int().check(z.positive()), 2_147_483_648))
+
 const company = z.strictObject({
   id: field('The id of the company, also for `npm run tokens -- create --company ID`.', id),
   name: field('The name of the company.', title),
   currency: field('The ISO 4217 code of the currency of all amounts.', z._default(currency, 'USD')),
   accounting_sync_enabled: field('Sends orders to the accounting system unless a request says otherwise.', flag),
   suspended: field('Refuses every request of the company with 403.', flag),
-  mail_quota_bytes: field(
-    'How many bytes of compressed mail the company may store.',
-    z._default(z.int().check(z.positive()), 2_147_483_648),
-  ),
-  storage_quota_bytes: field(
-    'How many bytes of all else the company may store in the database.',
-    z._default(z.int().check(z.positive()), 2_147_483_648),
-  ),
+  mail_quota_bytes: quota('How many bytes of compressed mail the company may store.'),
+  storage_quota_bytes: quota('How many bytes of all else the company may store in the database.'),
   created_at: createdAt,
   updated_at: updatedAt,
   last_client_id: lastNumber('client'),

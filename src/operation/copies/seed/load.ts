@@ -134,14 +134,12 @@ function toDifference(row: object): Difference[] {
   return [{ type: TABLES[row.name as Name].noun, id: Number(row.id), fields }]
 }
 
-type StoredIntegration = Rows['integrations'][number]
-
 /** Derives the rows of integrations. Unchanged credentials keep their encrypted form. */
 async function listIntegrationRows(
   { companyId, credentialsKey: key, now }: LoadContext,
-  stored: StoredIntegration[],
+  stored: Rows['integrations'],
   file: IntegrationsFile,
-): Promise<StoredIntegration[]> {
+): Promise<Rows['integrations']> {
   const given = Object.entries(file).flatMap(([kind, integration]) => (integration ? [{ kind, ...integration }] : []))
   const rows = given.map(async ({ kind, enabled, base_url, credentials, ...rest }) => {
     const before = stored.find((row) => row.kind === kind)?.credentials ?? ''
@@ -149,7 +147,7 @@ async function listIntegrationRows(
     const isStored = sortedText(decrypted) === sortedText(credentials) && (await usesFirstKey(key, before))
     const encrypted = isStored ? before : await encryptCredentials(key, companyId, kind, credentials)
     const settings = JSON.stringify(rest)
-    return { company_id: companyId, kind, enabled, base_url, settings, credentials: encrypted, updated_at: now }
+    return { kind, enabled, base_url, settings, credentials: encrypted, updated_at: now }
   })
   return Promise.all(rows)
 }

@@ -4,7 +4,7 @@ import { orm } from '../../../kernel/db/client.ts'
 import { insertJsonRows, named } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'
-import { companies, integrations, invoices, orderStatuses } from '../../../kernel/db/schema.ts'
+import { companies, integrations, orderStatuses } from '../../../kernel/db/schema.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
@@ -18,10 +18,12 @@ export async function readStored({ companyId, db }: CompanyContext) {
 }
 
 /**
- * Rows of a JSON array that a statement reads as `value`. Tables are joined to it by CROSS JOIN, which SQLite never
- * reorders: otherwise it may read the whole array for each row of the table.
+ * Selects from a list of JSON values, each read as `value`, in statements of bounded size. A table is joined by CROSS
+ * JOIN, which SQLite never reorders: otherwise it may read the whole list for each row of the table.
  */
-const elements = (chunk: string) => sql`json_each(${chunk})`
+function selectEach<T extends Record<string, SQL.Aliased>>(list: unknown[], fields: T, table: SQL, where: SQL) {
+  return chunkJson(list).map((chunk) => orm.select<T>(fields).from(sql`json_each(${chunk}) ${table}`).where(where))
+}
 
 /**
  * Selects references to rows that are neither known nor in the database.
@@ -35,31 +37,17 @@ export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, k
     const exists = sql`SELECT 1 FROM ${TABLES[to].table} WHERE company_id = ${companyId} AND id = value ->> 1`
     const message = `\`${field}\` of ${TABLES[from].noun} `
     const reason = `: there is no ${TABLES[to].noun} `
-    return chunkJson(pairs).map((chunk) =>
-      orm
-        .select({
-          issue: sql<string>`${message} || (value ->> 0) || ${reason} || (value ->> 1) || ', in the file or in the database'`,
-        })
-        .from(elements(chunk))
-        .where(sql`NOT EXISTS (${exists})`),
-    )
+    const issue = sql<string>`${message} || (value ->> 0) || ${reason} || (value ->> 1) || ', in the file or in the database'`
+    return selectEach(pairs, { issue: issue.as('issue') }, sql``, sql`NOT EXISTS (${exists})`)
   })
 }
 
 /** Selects the file's invoices that belong to another order in the database. */
 export function selectMovedInvoices({ companyId }: CompanyContext, rows: Rows) {
   const pairs = rows.invoices.map(({ id, project_id }) => [id, project_id])
-  return chunkJson(pairs).map((chunk) =>
-    orm
-      .select({
-        issue: sql<string>`'invoice ' || ${invoices.id} || ' belongs to order ' || ${invoices.project_id} || ' in the database'`,
-      })
-      .from(elements(chunk))
-      .crossJoin(invoices)
-      .where(
-        sql`${invoices.company_id} = ${companyId} AND ${invoices.id} = value ->> 0 AND ${invoices.project_id} <> value ->> 1`,
-      ),
-  )
+  const issue = sql<string>`'invoice ' || v.id || ' belongs to order ' || v.project_id || ' in the database'`
+  const isMoved = sql`v.company_id = ${companyId} AND v.id = value ->> 0 AND v.project_id <> value ->> 1`
+  return selectEach(pairs, { issue: issue.as('issue') }, sql`CROSS JOIN invoices AS v`, isMoved)
 }
 
 /** Selects constraints that new rows of the file would violate, since another row has the value. */
@@ -68,14 +56,9 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
     const { table } = TABLES[name]
     const pairs = rows[name].map((row) => [row.id, Reflect.get(row, field)]).filter(([, value]) => value != null)
     const isAbsent = sql`NOT EXISTS (SELECT 1 FROM ${table} AS own WHERE own.company_id = ${companyId} AND own.id = value ->> 0)`
-    return chunkJson(pairs).map((chunk) =>
-      orm
-        .select({ constraint: sql<string>`${`${name}.company_id, ${name}.${field}`}` })
-        .from(elements(chunk))
-        .crossJoin(table)
-        .where(sql`${table.company_id} = ${companyId} AND ${table}.${named(field)} = value ->> 1 AND ${isAbsent}`)
-        .limit(1),
-    )
+    const isTaken = sql`other.company_id = ${companyId} AND other.${named(field)} = value ->> 1 AND ${isAbsent}`
+    const constraint = sql<string>`${`${name}.company_id, ${name}.${field}`}`.as('constraint')
+    return selectEach(pairs, { constraint }, sql`CROSS JOIN ${table} AS other`, isTaken).map((each) => each.limit(1))
   })
 }
 
@@ -98,23 +81,18 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
       Reflect.get(row, 'id'),
       ...columns.map((column) => (isOpen(row, column.name) ? [] : [toDriver(column, row)])),
     ])
-    const target = sql.raw(getTableName(table))
     const names = columns.map(({ name }, index) => {
-      const [element, value] = [sql.raw(`'$[${index + 1}][0]'`), sql`${target}.${sql.raw(name)}`]
+      const [element, value] = [sql.raw(`'$[${index + 1}][0]'`), sql`t.${named(name)}`]
       return sql`iif(json_type(value, ${element}) IS NOT NULL AND ${value} IS NOT value ->> ${element}, ${sql.raw(`'${name},'`)}, '')`
     })
-    const differing = sql.join(names, sql` || `)
-    return chunkJson(given).map((chunk) =>
-      orm
-        .select({
-          name: sql<string>`${name}`.as('name'),
-          id: sql<number>`value ->> 0`.as('row_id'),
-          columns: sql<string>`(${differing})`.as('columns'),
-        })
-        .from(elements(chunk))
-        .crossJoin(table)
-        .where(sql`${target}.company_id = ${companyId} AND ${target}.id = value ->> 0 AND columns <> ''`)
-        .orderBy(sql`row_id`),
+    const fields = {
+      name: sql<string>`${name}`.as('name'),
+      id: sql<number>`value ->> 0`.as('row_id'),
+      columns: sql<string>`(${sql.join(names, sql` || `)})`.as('columns'),
+    }
+    const isDifferent = sql`t.company_id = ${companyId} AND t.id = value ->> 0 AND columns <> ''`
+    return selectEach(given, fields, sql`CROSS JOIN ${table} AS t`, isDifferent).map((each) =>
+      each.orderBy(sql`row_id`),
     )
   })
 }
@@ -159,7 +137,7 @@ export function saveCompany({ companyId }: CompanyContext, { company, order_stat
   ] as const
 }
 
-/** Encodes a value as the database stores it. */
+/** Encodes a row's value as the database stores it. */
 function toDriver(column: SQLiteColumn, row: object): unknown {
   const value = Reflect.get(row, column.name) ?? column.default ?? null
   return value === null ? null : column.mapToDriverValue(value)
@@ -172,13 +150,15 @@ function toDriver(column: SQLiteColumn, row: object): unknown {
  * @param key the column that, with the company, identifies a row
  */
 export function loadRows(
-  _context: CompanyContext,
+  { companyId }: CompanyContext,
   { table, key, replaces }: { table: SQLiteTable; key: string; replaces: boolean },
   rows: object[],
   now: number,
 ) {
   const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
-  const values = rows.map((row) => columns.map((column) => toDriver(column, row)))
+  const values = rows
+    .map((row) => ({ ...row, company_id: companyId }))
+    .map((row) => columns.map((column) => toDriver(column, row)))
   const target = getTableName(table)
   const changing = columns.map(({ name }) => name).filter((name) => !['company_id', 'version', key].includes(name))
   const set = changing.map((name) => {

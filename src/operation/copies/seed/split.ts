@@ -1,7 +1,8 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
+import { splitBySize } from '../chunks.ts'
 import type { SeedInput } from './file.ts'
-import { type KnownIds, numbered } from './rows.ts'
+import { type KnownIds, numbered, REFERENCES } from './rows.ts'
 
 /** Limits one part, so that its transaction is short. */
 const PART_ROWS = 500
@@ -24,8 +25,6 @@ interface Element {
   value: object
   rows: number
   bytes: number
-  /** A slice of an order; a part holds only one slice of each. */
-  isSlice?: true
 }
 
 /**
@@ -36,21 +35,12 @@ interface Element {
  * @throws RangeError for an element that is too large for a part
  */
 export function splitSeedFile(file: SeedInput): { hash: string; parts: SeedPart[] } {
-  const groups: Element[][] = [[]]
-  let [rows, bytes] = [0, 0]
-  for (const element of listElements(file)) {
-    if (element.bytes > ELEMENT_MAX_BYTES)
-      throw new RangeError(`\`${element.list}\` has an element of more than 900 KB`)
-    const group = groups.at(-1) ?? []
-    const isFull = rows + element.rows > PART_ROWS || bytes + element.bytes > PART_BYTES
-    if (group.length > 0 && (isFull || element.isSlice || group[0]?.isSlice)) {
-      groups.push([])
-      rows = bytes = 0
-    }
-    groups.at(-1)?.push(element)
-    rows += element.rows
-    bytes += element.bytes
-  }
+  const elements = listElements(file)
+  const tooLarge = elements.find(({ bytes }) => bytes > ELEMENT_MAX_BYTES)
+  if (tooLarge) throw new RangeError(`\`${tooLarge.list}\` has an element of more than 900 KB`)
+  const groups = splitBySize(elements, ({ rows, bytes }) => [rows, bytes], [PART_ROWS, PART_BYTES])
+  // A company alone is one part.
+  if (groups.length === 0) groups.push([])
   const knownTo = findKnown(file)
   const parts = groups.map((group): SeedPart => {
     const part = joinElements(file, group)
@@ -69,26 +59,23 @@ function joinElements({ company }: SeedInput, elements: Element[]): SeedInput {
 }
 
 function listElements(file: SeedInput): Element[] {
-  const element = (list: Element['list'], value: object): Element => ({
-    list,
-    value,
-    rows: 1,
-    bytes: Buffer.byteLength(JSON.stringify(value)),
-  })
-  const listOf = (list: 'taxes' | 'clients' | 'catalog_items' | 'thread_contexts') =>
-    (file[list] ?? []).map((value) => element(list, value))
+  const listOf = (list: Element['list'], values: object[] = []) =>
+    values.map((value): Element => ({ list, value, rows: 1, bytes: bytesOf(value) }))
   const hasNumber = ({ invoice }: Order) => !invoice || invoice.number !== undefined
   const orders = (file.orders ?? []).toSorted((a, b) => Number(hasNumber(b)) - Number(hasNumber(a)))
+  const integrations = Object.entries(file.integrations ?? {}).map(([kind, value]) => ({ [kind]: value }))
   return [
-    ...numbered(file.order_statuses).map((value) => element('order_statuses', value)),
-    ...listOf('taxes'),
-    ...listOf('clients'),
-    ...listOf('catalog_items'),
+    ...listOf('order_statuses', numbered(file.order_statuses)),
+    ...listOf('taxes', file.taxes),
+    ...listOf('clients', file.clients),
+    ...listOf('catalog_items', file.catalog_items),
     ...orders.flatMap(sliceOrder),
-    ...listOf('thread_contexts'),
-    ...Object.entries(file.integrations ?? {}).map(([kind, value]) => element('integrations', { [kind]: value })),
+    ...listOf('thread_contexts', file.thread_contexts),
+    ...listOf('integrations', integrations),
   ]
 }
+
+const bytesOf = (value: object) => Buffer.byteLength(JSON.stringify(value))
 
 /** Yields an order as one element, or as several slices with the same order and invoice. */
 function sliceOrder(order: Order): Element[] {
@@ -97,58 +84,77 @@ function sliceOrder(order: Order): Element[] {
     ...numbered(invoice?.items).map((item) => ({ item })),
     ...(invoice?.payments ?? []).map((payment) => ({ payment })),
     ...artworks.map((artwork) => ({ artwork })),
-  ].map((child) => ({ child, bytes: Buffer.byteLength(JSON.stringify(child)) }))
+  ].map((child) => ({ child, bytes: bytesOf(child) }))
   const headRows = invoice ? 2 : 1
   const head = { ...order, artworks: [], invoice: invoice && { ...invoice, items: [], payments: [] } }
-  const headBytes = Buffer.byteLength(JSON.stringify(head))
+  const headBytes = bytesOf(head)
 
-  const slices: { children: object[]; bytes: number }[] = [{ children: [], bytes: headBytes }]
-  for (const { child, bytes } of children) {
-    const slice = slices.at(-1)
-    const isFull = slice && (headRows + slice.children.length >= PART_ROWS || slice.bytes + bytes > PART_BYTES)
-    if (!slice || (isFull && slice.children.length > 0)) slices.push({ children: [child], bytes: headBytes + bytes })
-    else {
-      slice.children.push(child)
-      slice.bytes += bytes
-    }
-  }
-  return slices.map(({ children, bytes }) => {
-    const of = (kind: string) => children.flatMap((child) => Reflect.get(child, kind) ?? [])
-    const parts = { items: of('item'), payments: of('payment') }
-    const value = { ...head, artworks: of('artwork'), invoice: invoice && { ...invoice, ...parts } }
-    const element: Element = { list: 'orders', value, rows: headRows + children.length, bytes }
-    return slices.length > 1 ? { ...element, isSlice: true } : element
+  const limits = [PART_ROWS - headRows, PART_BYTES - headBytes]
+  const slices = splitBySize(children, ({ bytes }) => [1, bytes], limits)
+  const of = (kind: string, slice: typeof children) => slice.flatMap(({ child }) => Reflect.get(child, kind) ?? [])
+  return (slices.length > 0 ? slices : [[]]).map((slice) => {
+    const lists = { items: of('item', slice), payments: of('payment', slice) }
+    const value = { ...head, artworks: of('artwork', slice), invoice: invoice && { ...invoice, ...lists } }
+    const bytes = slice.reduce((sum, each) => sum + each.bytes, headBytes)
+    // A part holds only one slice of each order.
+    return { list: 'orders', value, rows: slices.length > 1 ? PART_ROWS : headRows + slice.length, bytes }
   })
 }
 
 /** Finds the ids in other parts of the file to which a part refers. */
 function findKnown(file: SeedInput): (part: SeedInput) => KnownIds {
   const idsOf = (of: SeedInput, name: keyof KnownIds) => new Set(of[name]?.map(({ id }) => id))
-  const all = {
-    clients: idsOf(file, 'clients'),
-    order_statuses: idsOf(file, 'order_statuses'),
-    taxes: idsOf(file, 'taxes'),
-  }
+  const all = Object.fromEntries(REFERENCES.map(([, , to]) => [to, idsOf(file, to)]))
   return (part) => {
-    const { orders = [] } = part
-    const elsewhere = (name: keyof KnownIds, ids: (number | null | undefined)[]) => {
-      const own = idsOf(part, name)
-      const found = new Set(ids.flatMap((id) => (id && all[name].has(id) && !own.has(id) ? [id] : [])))
-      return found.size > 0 ? { [name]: [...found] } : {}
-    }
-    return {
-      ...elsewhere(
-        'clients',
-        orders.map((order) => order.client_id),
-      ),
-      ...elsewhere(
-        'order_statuses',
-        orders.map((order) => order.order_status_id),
-      ),
-      ...elsewhere(
-        'taxes',
-        orders.map((order) => order.invoice?.tax_id),
-      ),
+    const orders = part.orders ?? []
+    const rows = { orders, invoices: orders.flatMap(({ invoice }) => invoice ?? []) }
+    const known = REFERENCES.map(([from, field, to]) => {
+      const own = idsOf(part, to)
+      const ids = rows[from].map((row): number => Reflect.get(row, field))
+      return [to, [...new Set(ids.filter((id) => all[to]?.has(id) && !own.has(id)))]] as const
+    })
+    return Object.fromEntries(known.filter(([, ids]) => ids.length > 0))
+  }
+}
+
+/** Lists that an export and a seed file have in common. */
+const LISTS = ['order_statuses', 'taxes', 'clients', 'orders', 'catalog_items', 'thread_contexts'] as const
+
+const THREAD = '{"type":"email_threads","data":'
+
+/** The JSON of the email thread in a line of an export; null for another line. */
+export function threadOf(line: string): string | null {
+  return line.startsWith(THREAD) ? line.trimEnd().slice(THREAD.length, -1) : null
+}
+
+/**
+ * Reads the lines of an export: its responses one after the other.
+ *
+ * @param takeThread gets the JSON of each email thread
+ * @returns a seed file without the integrations, whose credentials an export does not have, and the kinds of these
+ * @throws RangeError for lines that are no complete export
+ */
+export async function readExport(
+  lines: AsyncIterable<string> | Iterable<string>,
+  takeThread: (json: string) => void = () => undefined,
+) {
+  const file: Record<string, unknown[]> = Object.fromEntries(LISTS.map((name) => [name, []]))
+  const integrations: string[] = []
+  let company: SeedInput['company'] | undefined
+  let last = ''
+  for await (const text of lines) {
+    if (text.trim() === '') continue
+    const thread = threadOf(text)
+    if (thread !== null) takeThread(thread)
+    else {
+      const { type, data } = JSON.parse(text)
+      last = type
+      if (type === 'company') company = data
+      else if (type === 'integrations') integrations.push(...Object.keys(data))
+      else file[type]?.push(data)
     }
   }
+  if (!company || last !== 'end')
+    throw new RangeError('the export is incomplete: its first line is `company`, its last `end`')
+  return { file: { company, ...file } as SeedInput, integrations }
 }

@@ -1,7 +1,7 @@
 import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { moveFor } from '../../../../src/operation/copies/move-company.ts'
+import { moveFor } from '../../../../src/operation/copies/move.ts'
 import { Shop } from '../../../delivery/accounting/shop.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, operatorOf } from '../../../support/admin.ts'
 import {
@@ -159,6 +159,33 @@ describe('a line that changes while its company is copied', () => {
     const find = async (q: string) =>
       (await company.call('GET', `/products/search?include=lines&q=${q}`)).body.invoice_lines.length
     expect([await find('crimson'), await find('turquoise')]).toEqual([0, 1])
+  })
+})
+
+describe('rows that are removed while their company is copied', () => {
+  it('are removed in the copy too, also where the rest of the page is the same', async () => {
+    // Two pages of keys in the destination, of which the source keeps the second.
+    await sql(
+      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 4002)
+       INSERT INTO idempotency_keys (company_id, token_id, key, fingerprint, created_at)
+       SELECT ?1, 1, printf('%05d', i), '', ?2 FROM n`,
+      ...[company.id, Date.now()],
+    )
+    const steps: string[] = []
+    for (let isDone = false; !isDone; ) {
+      const result = await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
+      if ('problem' in result) throw new Error(result.problem)
+      if (result.step === 'follow' && !steps.includes('follow')) {
+        await sql("DELETE FROM idempotency_keys WHERE company_id = ? AND key <= '04000'", company.id)
+      }
+      steps.push(result.step)
+      isDone = result.done
+    }
+    expect(steps.filter((step, index) => step !== steps[index - 1])).toEqual([
+      ...['clear', 'begin', 'copy', 'compare', 'follow', 'switch', 'place', 'remove'],
+    ])
+    const kept = await sqlIn('DB_TWO', 'SELECT key FROM idempotency_keys WHERE company_id = ?', company.id)
+    expect(kept).toEqual([{ key: '04001' }, { key: '04002' }])
   })
 })
 

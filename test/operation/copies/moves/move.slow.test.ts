@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../../src/env.ts'
-import { moveFor } from '../../../../src/operation/copies/move-company.ts'
+import { moveFor } from '../../../../src/operation/copies/move.ts'
 import { FULL_TEXT, NOT_MOVED } from '../../../../src/operation/copies/tables.ts'
 import { adminCall, operatorOf } from '../../../support/admin.ts'
 import { freshId, type Home, migrate, mintToken, request, send, sql, sqlIn } from '../../../support/app.ts'

@@ -9,7 +9,7 @@ import {
   planRemoval,
   planRestore,
   unpackPart,
-} from '../../../src/operation/copies/format.ts'
+} from '../../../src/operation/copies/store.ts'
 
 const DAY_MS = 86_400_000
 const NOW = Date.UTC(2026, 10, 22, 3)

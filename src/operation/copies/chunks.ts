@@ -1,0 +1,28 @@
+import type { Key } from './tables.ts'
+
+/**
+ * Splits a list into groups that each stay within limits; an item over a limit is a group by itself.
+ *
+ * @param sizesOf the sizes of an item
+ * @param limits of the sums of those sizes in one group
+ */
+export function splitBySize<T>(items: Iterable<T>, sizesOf: (item: T) => number[], limits: number[]): T[][] {
+  const groups: T[][] = []
+  let sums: number[] = []
+  for (const item of items) {
+    const sizes = sizesOf(item)
+    const group = groups.at(-1)
+    sums = sizes.map((size, index) => size + (sums[index] ?? 0))
+    if (group && limits.every((limit, index) => (sums[index] ?? 0) <= limit)) group.push(item)
+    else {
+      groups.push([item])
+      sums = sizes
+    }
+  }
+  return groups
+}
+
+/** Reads pages one after the other. @param read gets the key before a page, and returns that of the next; null at the end */
+export async function eachPage(read: (after: Key | null) => Promise<Key | null>, first: Key | null = null) {
+  for (let after = await read(first); after; ) after = await read(after)
+}
