@@ -2,8 +2,8 @@ import { idText, type ResponseBody } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/accounting/contract.ts'
 import { listCompanies, readCompany } from '../operation/admin/companies/contract.ts'
 import { listIntegrations } from '../operation/admin/integrations/contract.ts'
-import { type Argument, CommandError, optional, print, required, runCommand } from './command.ts'
-import { collect, formatTable, operation, plural, shortTime, toLine } from './operator.ts'
+import { type Argument, CommandError, optional, required, runCommand } from './command.ts'
+import { collect, operation, plural, printTable, shortTime, toLine } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
 /** An event that is being sent is listed as `pending`. */
@@ -23,8 +23,8 @@ A service sends the events at once. Without one, 'npm run dev' on the data sends
 ${TARGET_HELP}`
 
 const LIST_LIMIT = 500
-const HEADINGS = ['ID', 'COMPANY', 'ORDER', 'CHANGE', 'STATE', 'TRIES', 'NEXT TRY', 'LAST ERROR']
 const ID = required('ID', idText)
+const CUSTOMER = required('CUSTOMER_ID', api.linkCustomer.body.shape.customer_id)
 const COMPANY = optional('--company ID', idText)
 const STATE: Argument<(typeof STATES)[number] | undefined> = {
   usage: `[--state ${STATES.join('|')}]`,
@@ -48,18 +48,14 @@ await runCommand('accounting', HELP, {
     for await (const event of dead) companyIds.add(event.company_id)
     let count = 0
     for (const company_id of companyIds) {
-      const request = { params: { company_id }, body: { states: ['dead' as const] } }
-      count += (await service.call(api.retryEvents, request)).retried
+      const { retried } = await service.call(api.retryEvents, { params: { company_id }, body: { states: ['dead'] } })
+      count += retried
     }
-    if (count === 0) return print('No dead events.')
-    print(`${plural(count, 'dead event is', 'dead events are')} sent again ${service.deliveries}`)
+    if (count === 0) return console.log('No dead events.')
+    console.log(`${plural(count, 'dead event is', 'dead events are')} sent again ${service.deliveries}`)
   }),
   'link-customer': operation(
-    {
-      client_id: required('CLIENT_ID', idText),
-      customer_id: required('CUSTOMER_ID', api.linkCustomer.body.shape.customer_id),
-      company_id: COMPANY,
-    },
+    { client_id: required('CLIENT_ID', idText), customer_id: CUSTOMER, company_id: COMPANY },
     async (service, { client_id, customer_id, company_id: given }) => {
       const company_id = await findCompany(service, given)
       const request = { params: { company_id, client_id }, body: { customer_id } }
@@ -68,39 +64,40 @@ await runCommand('accounting', HELP, {
       const { company_name, retried } = linked
       const client = `Client ${client_id} (${toLine(company_name)}) of company ${company_id}`
       const sent = `${plural(retried, 'event is', 'events are')} sent again ${service.deliveries}`
-      print(`${client} is linked to customer ${customer_id}.${retried === 0 ? '' : ` ${sent}`}`)
+      console.log(`${client} is linked to customer ${customer_id}.${retried === 0 ? '' : ` ${sent}`}`)
     },
   ),
 })
 
 type Integration = ResponseBody<typeof listIntegrations>['data'][number]
+type Filter = { state: string | undefined; company_id: number | undefined }
 
-async function listEvents(
-  service: Connection,
-  { state, company_id }: { state: string | undefined; company_id: number | undefined },
-) {
-  const events = service.list(api.listAllEvents, { query: { state, company_id } })
-  const { shown, hasMore } = await collect(events, LIST_LIMIT)
+async function listEvents(service: Connection, filter: Filter): Promise<void> {
+  const { shown, end } = await collect(service.list(api.listAllEvents, { query: filter }), LIST_LIMIT)
+  /** Those that are not called now: stopped until they are changed, or paused. */
   const blocked = new Map<number, Integration>()
-  for (const id of new Set([...shown.map((event) => event.company_id), company_id ?? []].flat())) {
+  const { company_id = [] } = filter
+  for (const id of new Set([...shown.map((event) => event.company_id), company_id].flat())) {
     const found = await service.find(listIntegrations, { params: { company_id: id } })
-    // It is not called now: stopped until it is changed, or paused.
-    const isBlocked = ({ kind, state }: Integration) =>
-      kind === 'accounting_sync' && /^(paused|reconnect_needed)$/.test(state)
-    const integration = found?.data.find(isBlocked)
-    if (integration) blocked.set(id, integration)
+    const integration = found?.data.find(({ kind }) => kind === 'accounting_sync')
+    if (integration && /^(paused|reconnect_needed)$/.test(integration.state)) blocked.set(id, integration)
   }
-  const rows = shown.map(({ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error }) => {
-    const next = nextTry(next_attempt_at, blocked.get(company_id))
-    return [id, company_id, order_id, operation, state, attempts, next, last_error]
-  })
-  print(rows.length === 0 ? 'No events.' : formatTable(HEADINGS, rows))
-  if (hasMore) print('… and more.')
+  const columns = {
+    ID: 'id',
+    COMPANY: 'company_id',
+    ORDER: 'order_id',
+    CHANGE: 'operation',
+    STATE: 'state',
+    TRIES: 'attempts',
+    'NEXT TRY': (event: (typeof shown)[number]) => nextTry(event.next_attempt_at, blocked.get(event.company_id)),
+    'LAST ERROR': 'last_error',
+  } as const
+  printTable(columns, shown, 'No events.', end)
   for (const [id, { state, paused_until, reason }] of blocked) {
     const isPaused = state === 'paused' && paused_until !== null
     const stop = 'stopped until its integration is changed (with npm run seed)'
     const status = isPaused ? `paused until ${shortTime(paused_until)}` : stop
-    print(`Company ${id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
+    console.log(`Company ${id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
   }
 }
 
@@ -112,23 +109,21 @@ function nextTry(time: string | null, blocked: Integration | undefined): string 
 }
 
 async function retryOne(service: Connection, id: number, given: number | undefined): Promise<void> {
-  const missing = `There is no undelivered event ${id}.`
   const { data } = await service.call(api.listAllEvents, { query: { id, company_id: given } })
   const [event, another] = data
-  if (!event) throw new CommandError(missing)
   if (another) throw new CommandError(`Event ${id} is there in several databases: say which one with --company ID.`)
-  const { company_id, order_id } = event
-  const isRetried = await service.find(api.retryEvent, { params: { company_id, event_id: id } })
-  if (!isRetried) throw new CommandError(missing)
-  print(`Event ${id} (order ${order_id} of company ${company_id}) is sent again ${service.deliveries}`)
+  const isRetried =
+    event && (await service.find(api.retryEvent, { params: { company_id: event.company_id, event_id: id } }))
+  if (!isRetried) throw new CommandError(`There is no undelivered event ${id}.`)
+  const what = `Event ${id} (order ${event.order_id} of company ${event.company_id})`
+  console.log(`${what} is sent again ${service.deliveries}`)
 }
 
 /** The given company, else the only one. */
 async function findCompany(service: Connection, given: number | undefined): Promise<number> {
   if (given !== undefined) {
-    const company = await service.find(readCompany, { params: { company_id: given } })
-    if (!company) throw new CommandError(`There is no company ${given}.`)
-    return company.id
+    if (await service.find(readCompany, { params: { company_id: given } })) return given
+    throw new CommandError(`There is no company ${given}.`)
   }
   const { data } = await service.call(listCompanies, { query: { per_page: 2 } })
   const [company, another] = data

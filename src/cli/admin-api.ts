@@ -11,7 +11,8 @@ export interface Service {
   headers?: Record<string, string>
 }
 
-type InputOf<T> = T extends z.ZodMiniType ? z.input<T> : undefined
+/** The shape of a part of a contract's request. */
+export type InputOf<T> = T extends z.ZodMiniType ? z.input<T> : object
 type Texts = Record<string, string | number | boolean | undefined>
 
 /** The parts of a contract's request. */
@@ -25,16 +26,13 @@ export interface RequestOf<C extends Contract> {
 
 export type Element<C extends Contract> = ResponseBody<C> extends { data: (infer T)[] } ? T : never
 
-/** An error response of the API. */
+/** A failed request. */
 export class AdminError extends CommandError {
-  readonly status: number
-  readonly issues: { path: string; message: string }[]
-
-  constructor(status: number, message: string, issues: { path: string; message: string }[] = []) {
-    super(message)
-    this.status = status
-    this.issues = issues
-  }
+  /** Of a response of the API, else 0. */
+  status = 0
+  issues: z.output<typeof issue>[] = []
+  /** After which the request is sent again; null where it must not be. */
+  retryMs: number | null = null
 }
 
 const ATTEMPTS_MAX = 4
@@ -53,16 +51,18 @@ const errorBody = z.object({ error: z.object({ message: z.string(), details }) }
 
 export type AdminApi = ReturnType<typeof openAdminApi>
 
-/** @throws AdminError for an error response, CommandError when there is no service of this kind at the address */
+/** @throws AdminError for an error response, and when there is no service of this kind at the address */
 export function openAdminApi(service: Service) {
   /** Sends the request of a contract whose response is not JSON. */
   async function open<C extends Contract>(contract: C, request: RequestOf<C> = {}): Promise<Response> {
     for (let attempt = 1; ; attempt++) {
-      const outcome = await send(service, contract, request)
-      if (outcome instanceof Response) return outcome
-      const { error, retryMs } = outcome
-      if (retryMs === null || retryMs > PAUSE_MAX_MS || attempt === ATTEMPTS_MAX) throw error
-      await sleep(retryMs * (1 + Math.random() / 4))
+      try {
+        return await send(service, contract, request)
+      } catch (error) {
+        const retryMs = error instanceof AdminError ? error.retryMs : null
+        if (retryMs === null || retryMs > PAUSE_MAX_MS || attempt === ATTEMPTS_MAX) throw error
+        await sleep(retryMs * (1 + Math.random() / 4))
+      }
     }
   }
 
@@ -97,17 +97,12 @@ export function openAdminApi(service: Service) {
   return { open, call, find, list }
 }
 
-/** An error, and the time after which its request is sent again; null where it must not be. */
-interface Failure {
-  error: CommandError
-  retryMs: number | null
-}
-
+/** @throws AdminError */
 async function send(
   service: Service,
   { method, path }: Contract,
   { params = {}, query = {}, body, isRepeatable }: RequestOf<Contract>,
-): Promise<Response | Failure> {
+): Promise<Response> {
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
   const url = new URL(`${service.url}/admin/v1${filled}`)
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, `${value}`)
@@ -117,36 +112,31 @@ async function send(
     // A string is JSON already, to be sent as it is.
     body: typeof body === 'string' ? body : JSON.stringify(body),
   }
-  const mayRepeat = method !== 'POST' || isRepeatable === true
-  try {
-    const response = await fetch(url, { method, headers, redirect: 'manual', ...content })
-    return response.ok ? response : await readFailure(response, service, mayRepeat)
-  } catch (error) {
+  const retryMs = method !== 'POST' || isRepeatable ? RETRY_MS : null
+  const response = await fetch(url, { method, headers, redirect: 'manual', ...content }).catch((error: unknown) => {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'network'
     // A connection that ends early, as while `dev` reloads, does not tell whether the request was carried out.
     const isCut = code === 'ECONNRESET' || code === 'UND_ERR_SOCKET'
-    const unreachable = new CommandError(`${service.url} cannot be reached (${code}).`)
-    return { error: unreachable, retryMs: isCut && mayRepeat ? RETRY_MS : null }
-  }
-}
-
-async function readFailure(response: Response, service: Service, mayRepeat: boolean): Promise<Failure> {
-  const { status, headers } = response
+    const unreachable = new AdminError(`${service.url} cannot be reached (${code}).`)
+    throw Object.assign(unreachable, { retryMs: isCut ? retryMs : null })
+  })
+  if (response.ok) return response
+  const { status } = response
   const { success, data } = errorBody.safeParse(await readJson(response))
-  if (!success) return { error: isOther(service, response), retryMs: status >= 500 && mayRepeat ? RETRY_MS : null }
+  if (!success) throw Object.assign(isOther(service, response), { retryMs: status >= 500 ? retryMs : null })
   const { message, details } = data.error
   const text = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${service.url}` : message
-  const seconds = Number(headers.get('retry-after') ?? Number.NaN)
+  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
   const isBusy = (status === 429 || status === 503) && Number.isFinite(seconds)
-  const error = new AdminError(status, text.replace(/\.?$/, '.'), details?.issues)
-  return { error, retryMs: isBusy ? seconds * 1000 : null }
+  const error = new AdminError(text.replace(/\.?$/, '.'))
+  throw Object.assign(error, { status, issues: details?.issues ?? [], retryMs: isBusy ? seconds * 1000 : null })
 }
 
 const readJson = async (response: Response) => parseJson(await response.text().catch(() => ''))
 
-function isOther({ url }: Service, { status }: Response): CommandError {
+function isOther({ url }: Service, { status }: Response): AdminError {
   const isRedirect = status >= 300 && status < 400
   const hint = isRedirect ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
-  return new CommandError(`${url} did not respond as this service does (HTTP ${status})${hint}.`)
+  return new AdminError(`${url} did not respond as this service does (HTTP ${status})${hint}.`)
 }

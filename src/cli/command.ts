@@ -27,8 +27,6 @@ export interface Argument<T> {
   usage: string
   /** The error where it is left out, instead of a general one. */
   missing?: string
-  /** Whether only the help names it. */
-  isUnlisted?: true
   /** @throws CommandError when the words do not fit */
   read: (given: Given[]) => T
 }
@@ -44,10 +42,6 @@ export function required<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T
 
 export function optional<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T | undefined> {
   return { usage: `[${usage}]`, read: (given) => (given.length === 0 ? undefined : readValue(schema, given.at(-1))) }
-}
-
-export function repeated<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T[]> {
-  return { usage: `[${usage}]`, read: (given) => given.map((each) => readValue(schema, each)) }
 }
 
 export function flag(name: string): Argument<boolean> {
@@ -78,8 +72,7 @@ function readValue<T>(schema: z.ZodMiniType<T>, { name, text }: Given = { name: 
 }
 
 function usageOf(prefix: string, described: Arguments): string {
-  const listed = Object.values(described).filter(({ isUnlisted }) => !isUnlisted)
-  return [prefix, ...listed.map(({ usage }) => usage)].filter(Boolean).join(' ')
+  return [prefix, ...Object.values(described).map(({ usage }) => usage)].filter(Boolean).join(' ')
 }
 
 /** Reads a command line strictly. `prefix` begins the usage in errors. @throws CommandError */
@@ -140,15 +133,6 @@ export function parseJson(text: string): unknown {
   }
 }
 
-export function print(text: string): void {
-  process.stdout.write(`${text}\n`)
-}
-
-/** Prints what the user should know of a command that succeeds, beside its output. */
-export function warn(text: string): void {
-  process.stderr.write(`${text}\n`)
-}
-
 /** A command, or an action of one. */
 export interface Command {
   arguments: Arguments
@@ -159,21 +143,39 @@ export function command<A extends Arguments>(described: A, run: (values: Values<
   return { arguments: described, run: (args, prefix) => run(readArguments(args, prefix, described)) }
 }
 
-/** Runs a command, or the action of several that the command line names. @param help explains every option */
-export function runCommand(name: string, help: string, given: Command | Record<string, Command>): Promise<void> {
+/** The reader of the output, such as `head`, has read enough. */
+const isClosedPipe = (error: unknown) => error instanceof Error && 'code' in error && error.code === 'EPIPE'
+
+/**
+ * Runs a command, or the action of several that the command line names, or prints the help, which explains every option.
+ * A failure becomes one line on standard error and exit code 1.
+ */
+export async function runCommand(name: string, help: string, given: Command | Record<string, Command>): Promise<void> {
   const prefix = `npm run ${name} --`
-  const single = isCommand(given) ? given : null
   const actions = isCommand(given) ? { '': given } : given
   const usages = Object.entries(actions).map(([action, each]) => usageOf(`${prefix} ${action}`.trim(), each.arguments))
-  return runMain(`${usages.join('\n')}\n\n${help}`, async (args) => {
-    if (single) return single.run(args, prefix)
+  const text = `${usages.join('\n')}\n\n${help}`
+  const args = process.argv.slice(2)
+  process.stdout.on('error', (error) => {
+    if (!isClosedPipe(error)) throw error
+  })
+  if (args.includes('--help') || args.includes('-h')) return console.log(text)
+  try {
+    refuseTaken(text)
+    if (isCommand(given)) return await given.run(args, prefix)
     const name = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
     const isMissing = args[0] === undefined || args[0].startsWith('-')
     const problem = isMissing ? 'Missing action.' : `Unknown action '${args[0]}'.`
-    const action = actions[name]
-    if (!action) throw new CommandError(`${problem} Usage: ${prefix} ${listActions(actions)}`)
+    const action = given[name]
+    if (!action) throw new CommandError(`${problem} Usage: ${prefix} ${listActions(given)}`)
     await action.run(args.toSpliced(args.indexOf(name), 1), `${prefix} ${name}`)
-  })
+  } catch (error) {
+    if (isClosedPipe(error)) return
+    process.exitCode = 1
+    const cause = error instanceof Error ? error.message : String(error)
+    const message = error instanceof CommandError ? cause : `Failed: ${cause}`
+    console.error(message.trim().replaceAll(/\s*\n\s*/g, ' '))
+  }
 }
 
 const isCommand = (given: Command | Record<string, Command>): given is Command => typeof given.run === 'function'
@@ -186,28 +188,6 @@ function listActions(actions: Record<string, Command>): string {
   })
   const line = full.join(' | ')
   return line.length > 100 ? Object.keys(actions).join(' | ') : line
-}
-
-/** The reader of the output, such as `head`, has read enough. */
-const isClosedPipe = (error: unknown) => error instanceof Error && 'code' in error && error.code === 'EPIPE'
-
-/** Runs a command, or prints its help. A failure becomes one line on standard error and exit code 1. */
-async function runMain(help: string, main: (args: string[]) => Promise<void>): Promise<void> {
-  const args = process.argv.slice(2)
-  process.stdout.on('error', (error) => {
-    if (!isClosedPipe(error)) throw error
-  })
-  if (args.includes('--help') || args.includes('-h')) return print(help)
-  try {
-    refuseTaken(help)
-    await main(args)
-  } catch (error) {
-    if (isClosedPipe(error)) return
-    process.exitCode = 1
-    const cause = error instanceof Error ? error.message : String(error)
-    const message = error instanceof CommandError ? cause : `Failed: ${cause}`
-    warn(message.trim().replaceAll(/\s*\n\s*/g, ' '))
-  }
 }
 
 /** @throws CommandError for an option of the command that stood before `--`: npm passes it on as a setting of its own */

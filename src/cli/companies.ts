@@ -9,18 +9,7 @@ import * as databases from '../operation/admin/databases/contract.ts'
 import { exportCompany } from '../operation/admin/exports/contract.ts'
 import * as membership from '../operation/admin/members/contract.ts'
 import { recoverDeployment, restoreCompany } from '../operation/admin/recovery/contract.ts'
-import {
-  always,
-  CommandError,
-  optional,
-  parseJson,
-  print,
-  required,
-  resolvePath,
-  runCommand,
-  TEXT,
-  warn,
-} from './command.ts'
+import { always, CommandError, optional, parseJson, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { importCompany } from './import-company.ts'
 import { formatTable, listing, operation, printTable, request, shortTime } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
@@ -53,6 +42,7 @@ const EMAIL = required('EMAIL', z.email('must be an email address').check(z.trim
 const ROLE = z.enum(['owner', 'developer'], 'must be owner or developer')
 const DATABASE = databases.moveCompany.body.shape.database
 const missing = 'There is no company {company_id}.'
+const toMb = (bytes: number) => (bytes / 1e6).toFixed(1)
 type OfCompany = { company_id: number }
 /** How an export ends. */
 const lastLine = z.object({ type: z.enum(['end', 'next']), data: z.object({ cursor: z.optional(z.string()) }) })
@@ -71,7 +61,7 @@ await runCommand('companies', HELP, {
       ORDERS: 'order_count',
     },
     empty: 'No companies.',
-    summary: (_companies, _values, service) => printDatabases(service),
+    after: (_companies, _values, service) => printDatabases(service),
   }),
   show: request({
     contract: api.readCompany,
@@ -89,11 +79,10 @@ await runCommand('companies', HELP, {
       const { data, totals, incomplete } = await service.call(api.readUsage, { params, query: { hours } })
       const columns = { HOUR: 'hour', REQUESTS: 'requests', REFUSED: 'refused', 'DATABASE MS': 'database_ms' } as const
       printTable(columns, [...data, { hour: 'total', ...totals }])
-      const { mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes } = stored
-      const mb = (bytes: number) => (bytes / 1e6).toFixed(1)
-      const all = `${mb(stored_bytes)} of ${mb(storage_quota_bytes)} MB of all else`
-      print(`Stored: ${mb(mail_bytes)} of ${mb(mail_quota_bytes)} MB of mail, and ${all}.`)
-      if (incomplete) warn('Some tokens could not be counted.')
+      const mail = `${toMb(stored.mail_bytes)} of ${toMb(stored.mail_quota_bytes)} MB of mail`
+      const all = `${toMb(stored.stored_bytes)} of ${toMb(stored.storage_quota_bytes)} MB of all else`
+      console.log(`Stored: ${mail}, and ${all}.`)
+      if (incomplete) console.error('Some tokens could not be counted.')
     },
     { missing },
   ),
@@ -140,9 +129,9 @@ await runCommand('companies', HELP, {
       for (const id of paused) {
         const request = { params: { company_id: id }, body: { deliveries_paused: false } }
         const { name } = await service.call(api.updateCompany, request)
-        print(`Company ${id} (${name}): what waits is delivered ${service.deliveries}`)
+        console.log(`Company ${id} (${name}): what waits is delivered ${service.deliveries}`)
       }
-      if (paused.length === 0) print('No company is paused.')
+      if (paused.length === 0) console.log('No company is paused.')
     },
     { missing },
   ),
@@ -158,17 +147,16 @@ function suspension(suspended: boolean, outcome: string) {
 }
 
 /** Prints the companies of each database, and the moves under way. */
-async function printDatabases(service: Connection): Promise<undefined> {
+async function printDatabases(service: Connection): Promise<void> {
   const { data, moves } = await service.call(databases.listDatabases)
-  const rows = data.map(({ name, companies, rows, size_bytes, size_max_bytes, error }) => {
+  const rows = data.map(({ name, companies, rows, size_bytes, size_max_bytes: max, error }) => {
     if (error !== null) return [name, null, null, null, `does not respond (${error})`]
-    const share = `${((100 * size_bytes) / size_max_bytes).toFixed(2)} %`
-    return [name, companies, rows, `${(size_bytes / 1e6).toFixed(1)} MB`, share]
+    return [name, companies, rows, `${toMb(size_bytes)} MB`, `${((100 * size_bytes) / max).toFixed(2)} %`]
   })
-  print(`\n${formatTable(['DATABASE', 'COMPANIES', 'CLIENTS AND ORDERS', 'SIZE', 'SHARE OF 10 GB'], rows)}`)
+  console.log(`\n${formatTable(['DATABASE', 'COMPANIES', 'CLIENTS AND ORDERS', 'SIZE', 'SHARE OF 10 GB'], rows)}`)
   for (const { company_id, source, destination, step } of moves) {
-    const way = `from ${source} to ${destination} (${step})`
-    warn(`Company ${company_id} is on its way ${way}: repeat the move, or take it back.`)
+    const move = `Company ${company_id} is on its way from ${source} to ${destination} (${step})`
+    console.error(`${move}: repeat the move, or take it back.`)
   }
 }
 
@@ -177,14 +165,16 @@ async function move(service: Connection, { company_id, database }: OfCompany & {
   const request = { params: { company_id }, body: { database }, isRepeatable: true } as const
   for (let last = ''; ; ) {
     const { done, step, source, destination, rows, frozen_ms } = await service.call(databases.moveCompany, request)
-    if (!done) {
-      if (step !== last) warn(`${source} to ${destination}: ${step}, ${rows} rows copied.`)
-      last = step
-      continue
+    if (done) {
+      const refused = frozen_ms > 0 ? ` Writes were refused for ${frozen_ms} ms.` : ''
+      const isMoved = destination === database
+      const outcome = isMoved
+        ? `is in ${database}: ${rows} rows copied.${refused}`
+        : `stays in ${database}: the move is taken back.`
+      return console.log(`Company ${company_id} ${outcome}`)
     }
-    if (destination !== database) return print(`Company ${company_id} stays in ${database}: the move is taken back.`)
-    const refused = frozen_ms > 0 ? ` Writes were refused for ${frozen_ms} ms.` : ''
-    return print(`Company ${company_id} is in ${database}: ${rows} rows copied.${refused}`)
+    if (step !== last) console.error(`${source} to ${destination}: ${step}, ${rows} rows copied.`)
+    last = step
   }
 }
 
@@ -239,16 +229,18 @@ async function restore(service: Connection, { company_id, from }: OfCompany & { 
   const step = () => service.call(restoreCompany, { params: { company_id }, body: { from }, isRepeatable: true })
   let progress = await step()
   while (!progress.done) progress = await step()
-  print(`Restored company ${company_id} from the backup of ${shortTime(progress.backup)}: ${progress.rows} rows.`)
+  console.log(`Restored company ${company_id} from the backup of ${shortTime(progress.backup)}: ${progress.rows} rows.`)
   for (const { table, expected, found } of progress.differences) {
-    warn(`${table} has ${found} rows, and had ${expected} when the backup ended.`)
+    console.error(`${table} has ${found} rows, and had ${expected} when the backup ended.`)
   }
   warnOfNumbers(company_id, progress.accounting)
 }
 
 function warnOfNumbers(companyId: number, accounting: 'none' | 'read' | 'failed'): void {
   if (accounting !== 'failed') return
-  warn(`The last invoice number of company ${companyId} could not be read from its accounting system: run it again.`)
+  console.error(
+    `The last invoice number of company ${companyId} could not be read from its accounting system: run it again.`,
+  )
 }
 
 /** Completes a restore of the whole database, company after company. */
@@ -262,12 +254,12 @@ async function recover(service: Connection): Promise<void> {
     if (step.company) {
       companies += 1
       const { id, last_order_id, last_invoice_number, accounting } = step.company
-      print(`Company ${id}: orders go on after ${last_order_id}, invoices after number ${last_invoice_number}.`)
+      console.log(`Company ${id}: orders go on after ${last_order_id}, invoices after number ${last_invoice_number}.`)
       warnOfNumbers(id, accounting)
     }
     cursor = step.next_cursor ?? undefined
   } while (cursor !== undefined)
   const summary = `Recovered: ${companies}. Tokens revoked again: ${revoked}.`
-  print(`${summary} Companies whose deliveries are paused now: ${paused}.`)
-  print('When everything is as it should be: npm run companies -- resume-deliveries')
+  console.log(`${summary} Companies whose deliveries are paused now: ${paused}.`)
+  console.log('When everything is as it should be: npm run companies -- resume-deliveries')
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { type ApiClient, ApiError, createClient, type SyncProgress, syncAttachments } from '../client/index.ts'
-import { CommandError, command, optional, print, runCommand, TEXT } from './command.ts'
+import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
 import { readSampleCompany } from './sample-company.ts'
 import sampleThread from './sample-thread.json' with { type: 'json' }
 import { startDev } from './start-dev.ts'
@@ -45,7 +45,7 @@ const demo = command(ARGUMENTS, async ({ url, token, thread = findSampleThread()
   }
   if (url !== undefined && token !== undefined) return runDemo(createClient({ baseUrl: url, token }), thread)
   if (url !== undefined || token !== undefined) throw new CommandError('--url and --token go together.')
-  print('Starting a server with a sample company…')
+  console.log('Starting a server with a sample company…')
   const dev = await startDev()
   await runDemo(createClient({ baseUrl: dev.url, token: dev.token }), thread).finally(dev.stop)
 })
@@ -59,14 +59,15 @@ function findSampleThread(): string {
 
 async function runDemo(client: ApiClient, legacyThreadId: string): Promise<void> {
   try {
-    print(`Thread ${legacyThreadId}: "${THREAD.subject}", ${THREAD.messages.length} messages\n\nFirst run`)
+    console.log(`Thread ${legacyThreadId}: "${THREAD.subject}", ${THREAD.messages.length} messages\n\nFirst run`)
     const orderId = await sync(client, legacyThreadId)
-    print('\nSecond run, as after a crash: stored files are not uploaded again')
+    console.log('\nSecond run, as after a crash: stored files are not uploaded again')
     await sync(client, legacyThreadId)
 
     const { files } = await client.files.list(orderId, { legacyThreadId })
-    print(`\nThe files of order ${orderId} that came with this thread`)
-    for (const { path, length, source } of files) print(`  ${source}  ${String(length).padStart(9)} bytes  ${path}`)
+    console.log(`\nThe files of order ${orderId} that came with this thread`)
+    for (const { path, length, source } of files)
+      console.log(`  ${source}  ${String(length).padStart(9)} bytes  ${path}`)
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const request = error.requestId === null ? '' : ` (request ${error.requestId})`
@@ -87,7 +88,7 @@ async function sync(client: ApiClient, legacyThreadId: string): Promise<string> 
   if (result.status === 'skipped') throw new CommandError(`The thread was skipped: ${result.reason}.`)
   const { orderId, emailThread, attachments, missingKeys } = result
   const missing = missingKeys?.join(', ') || 'none'
-  print(`  thread stored: ${emailThread.message_count} messages; order ${orderId}; missing keys: ${missing}`)
+  console.log(`  thread stored: ${emailThread.message_count} messages; order ${orderId}; missing keys: ${missing}`)
   for (const attachment of attachments) if (attachment.status === 'failed') throw attachment.error
   return orderId
 }
@@ -95,9 +96,9 @@ async function sync(client: ApiClient, legacyThreadId: string): Promise<string> 
 function printProgress({ messageIndex, attachmentIndex, phase, sentBytes, totalBytes, outcome }: SyncProgress): void {
   const name = THREAD.messages[messageIndex]?.attachments?.[attachmentIndex]?.filename
   if (phase === 'finished' && outcome) {
-    print(`  ${outcome.status.padEnd(15)} ${name}${'storageKey' in outcome ? ` → ${outcome.storageKey}` : ''}`)
+    console.log(`  ${outcome.status.padEnd(15)} ${name}${'storageKey' in outcome ? ` → ${outcome.storageKey}` : ''}`)
   }
-  if (phase === 'uploading' && sentBytes === 0) print(`  uploading       ${name} (${totalBytes} bytes)`)
+  if (phase === 'uploading' && sentBytes === 0) console.log(`  uploading       ${name} (${totalBytes} bytes)`)
 }
 
 await runCommand('demo', HELP, demo)

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
 import { type Simulators, startSimulators } from '../simulators/start.ts'
-import { CommandError, command, optional, print, runCommand, TEXT } from './command.ts'
+import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
 import { describeLog, readDevVars, startRuntime } from './local-runtime.ts'
 import { OWNER, prepareSample, type Sample } from './sample-company.ts'
 import { findFreePort } from './start-dev.ts'
@@ -89,7 +89,7 @@ async function serve(
 }
 
 function announce(url: string, { company, token, examples }: Sample): void {
-  print(`
+  console.log(`
   Address   ${url}/api/v1   (reference: ${url}/)
   Company   ${company.id}, ${company.name}
   Token     ${token}

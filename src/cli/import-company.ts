@@ -2,8 +2,8 @@ import { createReadStream } from 'node:fs'
 import { readCompany } from '../operation/admin/companies/contract.ts'
 import { importEmailThread, readImport } from '../operation/admin/imports/contract.ts'
 import { readExport, threadOf } from '../operation/copies/seed/split.ts'
-import { CommandError, print, resolvePath, warn } from './command.ts'
-import { importSeed, splitFile } from './seed-file.ts'
+import { CommandError, resolvePath } from './command.ts'
+import { importSeed, splitFile, unreadable } from './seed-file.ts'
 import type { Connection } from './target.ts'
 
 /**
@@ -25,9 +25,9 @@ export async function importCompany(
   const input = { ...file, company: { ...file.company, id: company_id } }
   const params = { company_id }
   const company = await service.find(readCompany, { params })
-  const isEmpty = !company || company.client_count + company.order_count === 0
   const { hash } = splitFile(input, name)
-  if (!isEmpty && !(await service.find(readImport, { params: { company_id, hash } }))) {
+  const hasData = company && company.client_count + company.order_count > 0
+  if (hasData && !(await service.find(readImport, { params: { company_id, hash } }))) {
     throw new CommandError(`Company ${company_id} is not empty: import into a new one (create ID).`)
   }
   const { summary } = await importSeed(service, input, name)
@@ -40,10 +40,10 @@ export async function importCompany(
     threads += 1
     if (is_new) added += 1
   }
-  print(summary)
-  print(`Email threads: ${threads}, of which ${added} were new.`)
+  console.log(summary)
+  console.log(`Email threads: ${threads}, of which ${added} were new.`)
   if (integrations.length > 0) {
-    warn(`Set up again, since an export has no credentials: ${integrations.join(', ')}.`)
+    console.error(`Set up again, since an export has no credentials: ${integrations.join(', ')}.`)
   }
 }
 
@@ -57,9 +57,7 @@ async function* linesOf(path: string, name: string): AsyncGenerator<string, void
       yield* lines
     }
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : null
-    if (typeof code !== 'string') throw error
-    throw new CommandError(`${name}: ${code === 'ENOENT' ? 'no such file' : `cannot be read (${code})`}.`)
+    throw unreadable(name, error)
   }
   if (rest !== '') yield rest
 }

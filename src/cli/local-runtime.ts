@@ -1,11 +1,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
+import type { MiniflareOptions } from 'miniflare'
 import { parse as parseToml } from 'smol-toml'
 import * as z from 'zod/mini'
 import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { areKeys, MALFORMED_KEY } from '../kernel/gate/credentials.ts'
-import { CommandError, parseJson, warn } from './command.ts'
+import { CommandError, parseJson } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
 const DEV_VARS = `${PROJECT_ROOT}.dev.vars`
@@ -64,39 +65,30 @@ async function buildWorker(): Promise<string> {
   return outputFiles[0]?.text ?? ''
 }
 
+type Binding = NonNullable<MiniflareOptions['workers'][number]['config']['env']>[string]
+
 function readConfiguration() {
   const file = parseToml(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8'))
   const { name, compatibility_date, compatibility_flags, vars, ...bindings } = configuration.parse(file)
-  const classOf = (binding: string, className: string) => (binding.endsWith('_DELIVERY') ? IDLE + className : className)
-  const objects = bindings.durable_objects.bindings.map(
-    (object) => [object.name, classOf(object.name, object.class_name)] as const,
-  )
-  // A test or a company's network sets these in the environment; all others are those of `dev`.
+  // A test or a company's network sets WEBHOOK_RESOLVER in the environment; all others are those of `dev`.
   const { WEBHOOK_RESOLVER } = process.env
   const texts = { ...vars, ...readDevVars(), ...(WEBHOOK_RESOLVER && { WEBHOOK_RESOLVER }) }
-  return {
-    config: {
-      name,
-      compatibilityDate: compatibility_date,
-      compatibilityFlags: compatibility_flags,
-      exports: Object.fromEntries(
-        objects.map(([, exportName]) => [exportName, { type: 'durable-object' as const, storage: 'sqlite' as const }]),
-      ),
-    },
-    env: Object.fromEntries([
-      ...Object.entries(texts).map(([key, value]) => [key, { type: 'text' as const, value: value ?? '' }] as const),
-      ...bindings.d1_databases.map((each) => [each.binding, { type: 'd1' as const, id: each.database_id }] as const),
-      ...bindings.kv_namespaces.map((each) => [each.binding, { type: 'kv' as const, id: each.id }] as const),
-      ...bindings.r2_buckets.map((each) => [each.binding, { type: 'r2' as const, name: each.bucket_name }] as const),
-      ...bindings.ratelimits.map(
-        ({ name, namespace_id: namespace, simple }) =>
-          [name, { type: 'rate-limit' as const, namespace, simple }] as const,
-      ),
-      ...objects.map(
-        ([binding, exportName]) => [binding, { type: 'durable-object' as const, worker: name, exportName }] as const,
-      ),
-    ]),
+  const env: Record<string, Binding> = {}
+  const exports: Record<string, { type: 'durable-object'; storage: 'sqlite' }> = {}
+  for (const [key, value = ''] of Object.entries(texts)) env[key] = { type: 'text', value }
+  for (const { binding, database_id: id } of bindings.d1_databases) env[binding] = { type: 'd1', id }
+  for (const { binding, id } of bindings.kv_namespaces) env[binding] = { type: 'kv', id }
+  for (const { binding, bucket_name } of bindings.r2_buckets) env[binding] = { type: 'r2', name: bucket_name }
+  for (const { name, namespace_id: namespace, simple } of bindings.ratelimits) {
+    env[name] = { type: 'rate-limit', namespace, simple }
   }
+  for (const { name: binding, class_name } of bindings.durable_objects.bindings) {
+    const exportName = binding.endsWith('_DELIVERY') ? IDLE + class_name : class_name
+    env[binding] = { type: 'durable-object', worker: name, exportName }
+    exports[exportName] = { type: 'durable-object', storage: 'sqlite' }
+  }
+  const dates = { compatibilityDate: compatibility_date, compatibilityFlags: compatibility_flags }
+  return { config: { name, ...dates, exports }, env }
 }
 
 /** A runtime on the data of a claimed state directory, whose schema it updates; with the Worker where it serves. */
@@ -106,19 +98,15 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   const [{ Miniflare }, script] = await Promise.all([import('miniflare'), serves ? buildWorker() : 'export default {}'])
   const modules = { 'worker.mjs': { type: 'esm' as const, contents: script } }
   const databases = Object.fromEntries(Object.entries(env).filter(([name]) => DATABASE_BINDING.test(name)))
+  const manifest = { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules }
   const runtime = new Miniflare({
     resourcePersistencePath: join(state, 'v3'),
-    handleStructuredLogs: ({ level, message }) => level === 'error' && warn(describeLog(message)),
+    handleStructuredLogs: ({ level, message }) => level === 'error' && console.error(describeLog(message)),
     cf: false,
     telemetry: { enabled: false },
     workers: [
       {
-        config: {
-          ...config,
-          exports: serves ? config.exports : {},
-          env: serves ? env : databases,
-          manifest: { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules },
-        },
+        config: { ...config, ...(serves ? { env } : { env: databases, exports: {} }), manifest },
         dev: { rootPath: PROJECT_ROOT },
       },
     ],

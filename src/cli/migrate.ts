@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs'
-import { CommandError, command, optional, print, runCommand, TEXT } from './command.ts'
+import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
 import { CONFIG, listDatabases } from './setup-config.ts'
 import { readState } from './target.ts'
 import { runWrangler } from './wrangler.ts'
@@ -28,7 +28,7 @@ const migrate = command(described, async ({ env, state: directory, config }) => 
     if (!/No migrations to apply|✅/.test(output)) {
       throw new CommandError('wrangler did not say that it has applied them: run it again.')
     }
-    print(output.trim())
+    console.log(output.trim())
   }
 })
 

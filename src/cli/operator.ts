@@ -1,32 +1,9 @@
 import * as z from 'zod/mini'
 import { type Contract, isoTime, type ResponseBody } from '../kernel/api/contract.ts'
-import { type AdminApi, AdminError, type Element, type RequestOf } from './admin-api.ts'
-import {
-  type Argument,
-  type Arguments,
-  type Command,
-  CommandError,
-  command,
-  type Given,
-  nameOf,
-  print,
-  type Values,
-} from './command.ts'
+import { AdminError, type Element, type InputOf, type RequestOf } from './admin-api.ts'
+import { type Argument, type Arguments, type Command, CommandError, command, nameOf, type Values } from './command.ts'
 import { type Connection, connect, type Target, target } from './target.ts'
 
-/** One action as data. Arguments with the names of the contract's parameters and fields are sent as those. */
-interface Row<C extends Contract, A extends Arguments> {
-  contract: C
-  arguments: A
-  /** Finds the company of an id that is unique in the deployment, by a list that takes it. */
-  find?: { contract: Contract; by: string; missing: string }
-  /** @returns why the arguments do not fit together */
-  check?: (values: Values<A>) => string | false
-  /** The error where the service responds 404, with `{name}` for an argument. */
-  missing?: string
-}
-
-type InputOf<T> = T extends z.ZodMiniType ? z.input<T> : object
 type Names<C extends Contract> = keyof (InputOf<C['params']> & InputOf<C['query']> & InputOf<C['body']>) | 'target'
 
 /** The arguments that a contract takes: all are among its parameters and fields, and fields have their types. */
@@ -38,6 +15,21 @@ type Fitting<C extends Contract, A extends Arguments> = {
       : never
 }
 
+interface Rules<A extends Arguments> {
+  /** @returns why the arguments do not fit together */
+  check?: ((values: Values<A>) => string | false) | undefined
+  /** The error where the service responds 404, or finds no company by `find`, with `{name}` for an argument. */
+  missing?: string | undefined
+}
+
+/** One action as data. Arguments with the names of the contract's parameters and fields are sent as those. */
+interface Row<C extends Contract, A extends Arguments> extends Rules<A> {
+  contract: C
+  arguments: A
+  /** A list that takes the id that is the first argument, unique in the deployment: it gives the company. */
+  find?: Contract
+}
+
 interface Printed<C extends Contract, A extends Arguments> extends Row<C, A> {
   print: (response: ResponseBody<C>, values: Values<A>, service: Connection) => string
 }
@@ -45,7 +37,7 @@ interface Printed<C extends Contract, A extends Arguments> extends Row<C, A> {
 /** An action that sends one request and prints its response. */
 export function request<C extends Contract, A extends Arguments>(row: Printed<C, A> & { arguments: Fitting<C, A> }) {
   return toCommand(row, async (service, request, values) => {
-    print(row.print(await service.call(row.contract, request), values, service))
+    console.log(row.print(await service.call(row.contract, request), values, service))
   })
 }
 
@@ -58,37 +50,26 @@ interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
   limit?: number
   /** Printed instead of an empty table. */
   empty?: string
-  /** Printed after the table. */
-  summary?: (elements: Element<C>[], values: Values<A>, service: Connection) => string | false | Promise<undefined>
+  /** Prints what follows the table. */
+  after?: (elements: Element<C>[], values: Values<A>, service: Connection) => void | Promise<void>
 }
 
 /** An action that prints a list as a table. */
 export function listing<C extends Contract, A extends Arguments>(row: Listing<C, A> & { arguments: Fitting<C, A> }) {
-  const { contract, columns, limit, empty, summary } = row
   return toCommand(row, async (service, request, values) => {
-    const { shown, hasMore } = await collect(service.list(contract, request), limit)
-    printTable(columns, shown, empty)
-    if (hasMore) print('… and more.')
-    const end = await summary?.(shown, values, service)
-    if (end) print(end)
+    const { shown, end } = await collect(service.list(row.contract, request), row.limit)
+    printTable(row.columns, shown, row.empty, end)
+    await row.after?.(shown, values, service)
   })
-}
-
-/** Prints rows by the columns' headings: a field of a row, or what is computed of it. */
-export function printTable<T>(columns: Columns<T>, rows: T[], empty?: string): void {
-  const cells = rows.map((row) =>
-    Object.values(columns).map((column) => (typeof column === 'function' ? column(row) : (row[column] as Cell))),
-  )
-  print(rows.length === 0 && empty ? empty : formatTable(Object.keys(columns), cells))
 }
 
 const hasTarget = z.object({ target: z.custom<Target>() })
 
-/** An action of several requests. `check` and `missing` are as in a row. */
+/** An action of several requests. */
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  { check, missing }: Pick<Row<Contract, A>, 'check' | 'missing'> = {},
+  { check, missing }: Rules<A> = {},
 ): Command {
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
@@ -101,17 +82,28 @@ export function operation<A extends Arguments>(
   })
 }
 
+const ofCompany = z.looseObject({ company_id: z.number() })
+
 function toCommand<C extends Contract, A extends Arguments>(
-  { contract, arguments: described, find, check, missing }: Row<C, A>,
+  { contract, arguments: described, find, check, missing = '' }: Row<C, A>,
   run: (service: Connection, request: RequestOf<C>, values: Values<A>) => Promise<void>,
 ): Command {
   const send = async (service: Connection, values: Values<A>) => {
-    const company = find && { company_id: await findCompany(service, find, values) }
-    await run(service, toRequest(contract, { ...values, ...company }), values)
+    if (!find) return run(service, toRequest(contract, values), values)
+    const [id] = Object.values(values)
+    const found = await findFirst(service.list(find, { query: { id: String(id) } }), fillIn(missing, values))
+    const { company_id } = ofCompany.parse(found)
+    await run(service, toRequest(contract, { ...values, company_id }), values)
   }
   const isEmpty = (values: Values<A>) => contract.method === 'PATCH' && !toRequest(contract, values).body
   const refuse = (values: Values<A>) => check?.(values) || (isEmpty(values) && 'There is nothing to change.')
-  return operation(described, send, { check: refuse, ...(missing && { missing }) })
+  return operation(described, send, { check: refuse, missing: find ? undefined : missing })
+}
+
+/** @throws CommandError when there is none */
+export async function findFirst<T>(elements: AsyncIterable<T>, missing: string): Promise<T> {
+  for await (const element of elements) return element
+  throw new CommandError(missing)
 }
 
 /** The request of a contract, of the values that have the names of its parameters and fields. */
@@ -126,30 +118,12 @@ function toRequest<C extends Contract>({ path, method }: C, values: Record<strin
   return request
 }
 
-const ofCompany = z.looseObject({ company_id: z.number() })
-
-async function findCompany(
-  service: AdminApi,
-  { contract, by, missing }: NonNullable<Row<Contract, Arguments>['find']>,
-  values: Record<string, unknown>,
-) {
-  for await (const element of service.list(contract, { query: { id: String(values[by]) } })) {
-    return ofCompany.parse(element).company_id
-  }
-  throw new CommandError(fillIn(missing, values))
-}
-
 function fillIn(text: string, values: Record<string, unknown>): string {
   return text.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
 }
 
 /** An error response in the words of the command line. */
-function explain(
-  error: unknown,
-  described: Arguments,
-  missing: string | undefined,
-  values: Record<string, unknown>,
-): unknown {
+function explain(error: unknown, described: Arguments, missing = '', values: Record<string, unknown> = {}): unknown {
   if (!(error instanceof AdminError)) return error
   if (error.status === 404 && missing) return new CommandError(fillIn(missing, values))
   const [issue] = error.issues
@@ -160,14 +134,19 @@ function explain(
   return new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
 }
 
-/** The first elements. */
+/** The first elements, and what is printed after them. */
 export async function collect<T>(elements: AsyncIterable<T>, limit = Number.POSITIVE_INFINITY) {
   const shown: T[] = []
-  for await (const element of elements) {
-    if (shown.length === limit) return { shown, hasMore: true }
-    shown.push(element)
-  }
-  return { shown, hasMore: false }
+  for await (const element of elements) if (shown.push(element) > limit) break
+  return { shown: shown.slice(0, limit), end: shown.length > limit ? '\n… and more.' : '' }
+}
+
+/** Prints rows by the columns' headings: a field of a row, or what is computed of it. */
+export function printTable<T>(columns: Columns<T>, rows: T[], empty?: string, end = ''): void {
+  const cells = rows.map((row) =>
+    Object.values(columns).map((column) => (typeof column === 'function' ? column(row) : (row[column] as Cell))),
+  )
+  console.log(rows.length === 0 && empty ? empty : formatTable(Object.keys(columns), cells) + end)
 }
 
 /** Lines of aligned columns under their headings. Texts of somebody else and times are shortened to one line. */
@@ -202,11 +181,9 @@ export function time(dateMs: number, example: string) {
 
 /** Some of the given names, by default all. */
 export function someOf<const T extends string>(option: string, names: readonly T[]): Argument<T[] | undefined> {
-  const read = (given: Given[]) => {
-    const chosen = given
-      .at(-1)
-      ?.text.trim()
-      .split(/\s*,\s*/)
+  const read: Argument<T[] | undefined>['read'] = (given) => {
+    const text = given.at(-1)?.text.trim()
+    const chosen = text?.split(/\s*,\s*/)
     const unknown = chosen?.find((name) => !names.some((each) => each === name))
     if (unknown === undefined) return chosen && names.filter((name) => chosen.includes(name))
     throw new CommandError(`${option}: '${unknown}' is none of ${names.join(', ')}.`)

@@ -1,5 +1,5 @@
 import { rotateKey } from '../operation/admin/keys/contract.ts'
-import { CommandError, print, runCommand } from './command.ts'
+import { CommandError, runCommand } from './command.ts'
 import { operation, plural } from './operator.ts'
 import { TARGET_HELP } from './target.ts'
 
@@ -21,7 +21,7 @@ const rotation = operation({}, async (service) => {
     const rest = plural(remaining, 'value', 'values')
     throw new CommandError(`${rest} can be read with no key: save those credentials again. Keep the old key.`)
   }
-  print(`Encrypted ${plural(done, 'value', 'values')} with the new key. Nothing uses another one: remove it.`)
+  console.log(`Encrypted ${plural(done, 'value', 'values')} with the new key. Nothing uses another one: remove it.`)
 })
 
 await runCommand('rotate-key', HELP, rotation)

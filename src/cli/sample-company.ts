@@ -41,24 +41,24 @@ export function readSampleSeed(now: number): SeedInput {
 
 export type Sample = Awaited<ReturnType<typeof prepareSample>>
 
-/** Loads the sample company where there is none, and creates a token and an owner of the first company. */
+/** Loads the sample company where there is none, and creates a token and an owner of the first company that is not suspended. */
 export async function prepareSample(service: Service, integrations: NonNullable<SeedInput['integrations']>) {
   const api = openAdminApi(service)
   const now = Date.now()
   const file = readSampleCompany(now)
-  const stored = await findCompany(api)
+  const { data } = await api.call(listCompanies, { query: { per_page: 100 } })
+  const stored = data.find(({ suspended }) => !suspended) ?? data[0]
   if (!stored) await importSeed(api, { ...readSampleSeed(now), integrations }, 'The sample company')
   const { id, name } = stored ?? file.company
-  const company_id = id
   const isSample = id === file.company.id && name === file.company.name
   if (stored && isSample) {
     // The simulators have other ports at each start.
     for (const [kind, body] of Object.entries(integrations)) {
-      if (body) await api.call(putIntegration, { params: { company_id, kind }, body })
+      if (body) await api.call(putIntegration, { params: { company_id: id, kind }, body })
     }
   }
-  await api.call(putMember, { params: { company_id, email: OWNER }, body: { role: 'owner' } })
-  const token = await replaceTokens(api, company_id)
+  await api.call(putMember, { params: { company_id: id, email: OWNER }, body: { role: 'owner' } })
+  const token = await replaceTokens(api, id)
   if (!stored) await storeExamples(createClient({ baseUrl: service.url, token }))
   return { company: { id, name }, token, examples: await listExamples(service.url, token, isSample ? file : null) }
 }
@@ -70,16 +70,10 @@ const upload = z.object({ fileName: z.string(), contentType: z.string(), size: z
 async function storeExamples(api: ApiClient): Promise<void> {
   const { putEmailThread } = mail.document()
   const { presignUpload } = files.document()
-  const { legacyThreadId, ...file } = upload.parse(presignUpload?.example.body)
-  await api.mail.putEmailThread(legacyThreadId, thread.parse(putEmailThread?.example.body))
-  const presigned = await api.files.presign(Number(presignUpload?.example.params?.orderId), { ...file, legacyThreadId })
+  const file = upload.parse(presignUpload?.example.body)
+  await api.mail.putEmailThread(file.legacyThreadId, thread.parse(putEmailThread?.example.body))
+  const presigned = await api.files.presign(Number(presignUpload?.example.params?.orderId), file)
   await api.files.upload(presigned, new Uint8Array(file.size))
-}
-
-/** The first company that is not suspended, else the first. */
-async function findCompany(api: AdminApi) {
-  const { data } = await api.call(listCompanies, { query: { per_page: 100 } })
-  return data.find(({ suspended }) => !suspended) ?? data[0]
 }
 
 /** Creates a token for a start, and revokes the earliest ones of others. */
@@ -95,8 +89,7 @@ export async function replaceTokens(api: AdminApi, company_id: number): Promise<
     if (!isKept) await api.call(revokeToken, { params: { company_id, token_id: id } })
   }
   const body = { name: TOKEN_NAME, permissions: [...PERMISSIONS] }
-  const { token } = await api.call(createToken, { params: { company_id }, body })
-  return token
+  return (await api.call(createToken, { params: { company_id }, body })).token
 }
 
 /** Commands that request a client, an order and a mail thread, which belong together in the sample company, and a file. */
@@ -105,23 +98,21 @@ async function listExamples(url: string, token: string, sample: SeedFile | null)
   const thread = threads?.toSorted((a, b) => (b.updated_at ?? 0) - (a.updated_at ?? 0))[0]
   const findFirst = async (list: 'clients' | 'orders') => {
     const response = await fetch(`${url}/api/v1/${list}?per_page=1`, { headers: { authorization: `Bearer ${token}` } })
-    const { success, data } = firstPage.safeParse(await response.json())
-    return success ? data.data[0]?.id : undefined
+    return firstPage.safeParse(await response.json()).data?.data[0]?.id
   }
   const clientId = thread?.client_id ?? (await findFirst('clients'))
   const orderId = thread?.selected_order_id ?? (await findFirst('orders'))
   const legacyThreadId = thread?.legacy_thread_id
   const file = { fileName: 'logo.png', contentType: 'image/png', size: 48_211 }
   const body = JSON.stringify({ ...file, legacyThreadId: legacyThreadId ?? 'example' })
-  const curl = `curl -H 'Authorization: Bearer ${token}' '${url}/api/v1`
   const examples = [
-    clientId && `  # client\n  ${curl}/clients/${clientId}'\n`,
-    orderId && `  # order\n  ${curl}/orders/${orderId}'\n`,
-    legacyThreadId && `  # mail thread\n  ${curl}/mail/threads/${legacyThreadId}'\n`,
-    orderId &&
-      `  # file\n  ${curl}/orders/${orderId}/files/presign' -H 'Content-Type: application/json' -d '${body}'\n`,
-  ]
-  return examples.filter(Boolean).join('\n')
+    clientId && ['client', `clients/${clientId}'`],
+    orderId && ['order', `orders/${orderId}'`],
+    legacyThreadId && ['mail thread', `mail/threads/${legacyThreadId}'`],
+    orderId && ['file', `orders/${orderId}/files/presign' -H 'Content-Type: application/json' -d '${body}'`],
+  ].filter((example) => Array.isArray(example))
+  const curl = `curl -H 'Authorization: Bearer ${token}' '${url}/api/v1`
+  return examples.map(([name, request]) => `  # ${name}\n  ${curl}/${request}\n`).join('\n')
 }
 
 const firstPage = z.object({ data: z.array(z.object({ id: z.number() })) })

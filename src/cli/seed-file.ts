@@ -1,12 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import {
-  findNodeAtLocation,
-  getLocation,
-  type Node,
-  type ParseError,
-  parseTree,
-  printParseErrorCode,
-} from 'jsonc-parser'
+import * as jsonc from 'jsonc-parser'
 import * as z from 'zod/mini'
 import { createImport, readImport } from '../operation/admin/imports/contract.ts'
 import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
@@ -25,8 +18,7 @@ const ISSUES_MAX = 100
 /** The content of a valid file, as it is imported. @throws CommandError when it is absent, not JSON or not valid */
 export async function readSeedFile(path: string, name: string): Promise<SeedInput> {
   const content = await readFile(path, 'utf8').catch((error: unknown) => {
-    const code = error instanceof Error && 'code' in error ? error.code : ''
-    throw new CommandError(`${name}: ${code === 'ENOENT' ? 'no such file' : `cannot be read (${code})`}.`)
+    throw unreadable(name, error)
   })
   const text = content.replace(/^\uFEFF/, '')
   let value: SeedInput
@@ -40,6 +32,13 @@ export async function readSeedFile(path: string, name: string): Promise<SeedInpu
   return value
 }
 
+/** The error of a file of this name that cannot be read; any error without a code as it is. */
+export function unreadable(name: string, error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : null
+  if (typeof code !== 'string') return error
+  return new CommandError(`${name}: ${code === 'ENOENT' ? 'no such file' : `cannot be read (${code})`}.`)
+}
+
 /** `text` gives the issues their lines and columns. @throws CommandError with the first 100 issues */
 export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
   const parsed = seedFile.safeParse(value)
@@ -49,19 +48,22 @@ export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
     if (issue.code !== 'unrecognized_keys') return [{ path, message }]
     return issue.keys.map((key, index) => ({ path: [...path, key], message: message.split('\n')[index] ?? '' }))
   })
-  const paths = issues.slice(0, ISSUES_MAX).map(({ path }) => path)
-  const positions = locateValues(text, paths)
+  const shown = issues.slice(0, ISSUES_MAX)
+  const positions = locateValues(
+    text,
+    shown.map(({ path }) => path),
+  )
   const lines = issues.map(({ path, message }, index) => {
     const position = positions[index] ? ` (${positions[index]})` : ''
     return `${path.length === 0 ? 'the file' : `\`${z.core.toDotPath(path)}\``} ${message}${position}`
   })
-  throw new CommandError(describeIssues(name, lines))
+  throw problems(name, lines)
 }
 
 /** One line with every issue, at most 100. */
-function describeIssues(name: string, issues: string[]): string {
+function problems(name: string, issues: string[]): CommandError {
   const more = issues.length > ISSUES_MAX ? ` (and ${issues.length - ISSUES_MAX} more)` : ''
-  return `${name}: ${issues.slice(0, ISSUES_MAX).join('; ')}${more}`
+  return new CommandError(`${name}: ${issues.slice(0, ISSUES_MAX).join('; ')}${more}`)
 }
 
 /** Missing characters by the error codes of jsonc-parser; all other codes concern a string. */
@@ -79,12 +81,12 @@ const EXPECTED: Record<string, string> = {
 
 /** Where and why a text is not JSON, as a sentence. It quotes none of the text. */
 export function describeSyntaxError(text: string): string {
-  const errors = parse(text).errors.map(({ error, offset }) => ({ code: printParseErrorCode(error), offset }))
+  const errors = parse(text).errors.map(({ error, ...at }) => ({ ...at, code: jsonc.printParseErrorCode(error) }))
   const [first] = errors
   if (!first) return 'not valid JSON.'
   // A word is skipped: the next error names what it stands for.
   const { code, offset } = errors.find((error) => error.code !== 'InvalidSymbol') ?? first
-  const isInList = typeof getLocation(text, offset).path.at(-1) === 'number'
+  const isInList = typeof jsonc.getLocation(text, offset).path.at(-1) === 'number'
   const expected = code === 'CommaExpected' ? `',' or '${isInList ? ']' : '}'}'` : EXPECTED[code]
   const position = describePosition(text, first.offset)
   return `${position} is not valid JSON. Expected ${expected ?? 'a string that is valid and ends on its line'}.`
@@ -96,16 +98,16 @@ export function locateValues(text: string, paths: (string | number)[][]): string
   if (!root || errors.length > 0) return []
   return paths.map((path) => {
     const ends = path.map((_, index) => path.length - index)
-    const [node] = ends.flatMap((end) => findNodeAtLocation(root, path.slice(0, end)) ?? [])
+    const [node] = ends.flatMap((end) => jsonc.findNodeAtLocation(root, path.slice(0, end)) ?? [])
     const named = node?.parent?.type === 'property' ? node.parent : node
     return describePosition(text, named?.offset ?? 0)
   })
 }
 
-function parse(text: string): { root?: Node | undefined; errors: ParseError[] } {
-  const errors: ParseError[] = []
+function parse(text: string): { root?: jsonc.Node | undefined; errors: jsonc.ParseError[] } {
+  const errors: jsonc.ParseError[] = []
   try {
-    return { root: parseTree(text, errors, { disallowComments: true }), errors }
+    return { root: jsonc.parseTree(text, errors, { disallowComments: true }), errors }
   } catch {
     // It is nested too deeply.
     return { errors }
@@ -137,18 +139,14 @@ const PROBLEMS: Record<StorageProblem, string> & Record<string, string> = {
 }
 
 /** Makes one signed listing of at most one object of the company. @throws CommandError with the problem */
-export async function checkStorage(
-  given: NonNullable<IntegrationsFile['storage']>,
-  companyId: number,
-  now: number,
-): Promise<void> {
-  const { base_url, bucket, region, addressing, credentials } = given
+export async function checkStorage(given: NonNullable<IntegrationsFile['storage']>, companyId: number, now: number) {
+  const { base_url: endpoint, bucket: name, region, addressing, credentials } = given
   const { access_key_id: accessKeyId = '', secret_access_key: secretAccessKey = '' } = credentials
   // On loopback too: whether the service may call it is the service's to say.
   const addresses = { resolver: process.env.WEBHOOK_RESOLVER, allowsLoopback: true }
-  const target = { endpoint: base_url, region, addressing, name: bucket, accessKeyId, secretAccessKey, addresses }
+  const storage = s3Storage({ endpoint, region, addressing, name, accessKeyId, secretAccessKey, addresses }, now)
   try {
-    await s3Storage(target, now).list(companyPrefix(companyId))
+    await storage.list(companyPrefix(companyId))
   } catch (error) {
     if (!(error instanceof StorageError)) throw error
     const { problem, status, code } = error
@@ -170,7 +168,9 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string) 
     for (const [index, { file, known }] of parts.entries().drop(from)) {
       const body = { hash, part: index + 1, parts: parts.length, check, file, known }
       const request = { params: { company_id }, body, isRepeatable: true } as const
-      const { differences } = await api.call(createImport, request).catch(explain(name))
+      const { differences } = await api.call(createImport, request).catch((error) => {
+        throw explain(name, error)
+      })
       found.push(...differences)
     }
     return found
@@ -179,7 +179,7 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string) 
   if (parts.length === 1) return { summary, differences: await send(false) }
   // Each part is a transaction: none is loaded before all of them are known to be valid.
   const issues = findDuplicates(deriveRows(file, 0, 0))
-  if (issues.length > 0) throw new CommandError(describeIssues(name, issues))
+  if (issues.length > 0) throw problems(name, issues)
   const differences = await send(true)
   const interrupted = await api.find(readImport, { params: { company_id, hash } })
   await send(false, (interrupted?.next_part ?? 1) - 1)
@@ -194,14 +194,11 @@ export function splitFile(input: SeedInput, name: string) {
   }
 }
 
-/** For `catch`: an error in the words of the file. */
-function explain(name: string) {
-  return (error: unknown): never => {
-    if (!(error instanceof AdminError)) throw error
-    const { status, issues, message } = error
-    if (status === 409) throw new CommandError(`${name}: ${message}`)
-    if (issues.length === 0) throw error
-    const lines = issues.map(({ path, message }) => (path === 'file' ? message : `\`${path}\` ${message}`))
-    throw new CommandError(describeIssues(name, lines))
-  }
+/** An error in the words of the file. */
+function explain(name: string, error: unknown): unknown {
+  if (!(error instanceof AdminError)) return error
+  const { status, issues, message } = error
+  if (status === 409) return new CommandError(`${name}: ${message}`)
+  const lines = issues.map(({ path, message }) => (path === 'file' ? message : `\`${path}\` ${message}`))
+  return lines.length === 0 ? error : problems(name, lines)
 }

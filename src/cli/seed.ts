@@ -1,5 +1,5 @@
 import { describeDifferences } from '../operation/copies/seed/load.ts'
-import { command, flag, print, required, resolvePath, runCommand, TEXT, warn } from './command.ts'
+import { command, flag, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { checkSeed, checkStorage, importSeed, readSeedFile } from './seed-file.ts'
 import { connect, TARGET_HELP, target } from './target.ts'
 
@@ -18,12 +18,14 @@ const seed = command(ARGUMENTS, async ({ file, check, target }) => {
     const { company, integrations } = checkSeed(input, file)
     const { storage } = integrations
     if (storage?.enabled) await checkStorage(storage, company.id, Date.now())
-    print(`storage: ${storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'}.`)
+    console.log(
+      `storage: ${storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'}.`,
+    )
   }
   await using service = await connect(target)
   const { summary, differences } = await importSeed(service, input, file)
-  print(summary)
-  describeDifferences(differences).forEach(warn)
+  console.log(summary)
+  for (const line of describeDifferences(differences)) console.error(line)
 })
 
 await runCommand('seed', HELP, seed)

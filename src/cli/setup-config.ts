@@ -73,15 +73,15 @@ export function setKey(text: string, { table, binding, key }: ConfigKey, value: 
   const at = sections.findIndex((section) => section.startsWith(`${header}\n`) && marker.test(section))
   const section = sections[at] ?? ''
   // The value may hold any `#` that stands before its last quotation mark.
-  const present = new RegExp(`^${key} *= *(.*?)( *\t*#[^"\n]*)?$`, 'm').exec(section)
+  const [present, old = '', comment = ''] = new RegExp(`^${key} *= *(.*?)( *\t*#[^"\n]*)?$`, 'm').exec(section) ?? []
   const line = `${key} = ${value}`
-  const isOpenList = (present?.[1] ?? '').lastIndexOf('[') > (present?.[1] ?? '').lastIndexOf(']')
-  if (at === -1 || isOpenList) {
+  // The list has more lines.
+  if (at === -1 || old.lastIndexOf('[') > old.lastIndexOf(']')) {
     const where = binding === undefined ? header : `${header} with binding = "${binding}"`
     throw new CommandError(`wrangler.toml has no ${where} that can be changed: write ${line} there yourself.`)
   }
   const changed = present
-    ? section.replace(present[0], () => line + (present[2] ?? ''))
+    ? section.replace(present, () => line + comment)
     : section.replace(marker, (before) => `${before}${line}\n`)
   return sections.with(at, changed).join('')
 }

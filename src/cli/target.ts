@@ -21,30 +21,24 @@ export function target({ mayBeNew = false, words = [] as readonly string[] } = {
   return {
     usage: '[--state DIR | --remote URL]',
     read: (given) => {
-      const find = (option: string) =>
-        given.findLast(({ name, text }) => name === option && !words.includes(text))?.text
-      return readTarget({ state: find('--state'), remote: find('--remote') }, mayBeNew)
+      const names = given.filter(({ text }) => !words.includes(text))
+      return readTarget(Object.fromEntries(names.map(({ name, text }) => [name.slice(2), text])), mayBeNew)
     },
   }
 }
 
 /** @throws CommandError when `--remote` and `--state` are both given, either is mistyped, or a service has no token */
-export function readTarget(
-  { state, remote }: { state?: string | undefined; remote?: string | undefined },
-  mayBeNew = false,
-): Target {
+export function readTarget(given: { state?: string; remote?: string }, mayBeNew = false): Target {
+  const { state, remote } = given
   if (remote !== undefined && state !== undefined) {
     throw new CommandError("Options '--remote' and '--state' cannot be used together.")
   }
   const address = remote ?? (state === undefined ? process.env.CRM_API_URL : undefined)
   if (!address) return { state: readState(state, mayBeNew) }
-  return readService(address, remote === undefined ? 'CRM_API_URL' : '--remote')
-}
-
-function readService(address: string, name: string): Service {
   const url = URL.parse(address)
   const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname))
   if (!url || !isSafe || url.username !== '' || url.pathname !== '/' || url.search !== '' || url.hash !== '') {
+    const name = remote === undefined ? 'CRM_API_URL' : '--remote'
     throw new CommandError(`${name} must be the https address of a service, without a path, not '${address}'.`)
   }
   const { CRM_ADMIN_TOKEN: token = '', CF_ACCESS_CLIENT_ID: id, CF_ACCESS_CLIENT_SECRET: secret } = process.env
@@ -63,20 +57,19 @@ export interface Connection extends AdminApi, AsyncDisposable {
 
 /** Connects to a service: of a state directory that is a running `dev`, else a runtime of this process. */
 export async function connect(to: Target): Promise<Connection> {
-  if ('url' in to) return connection(to, 'at once.')
+  const connection = (service: Service, deliveries = 'at once.', close = async () => {}): Connection => {
+    return { ...openAdminApi(service), deliveries, [Symbol.asyncDispose]: close }
+  }
+  if ('url' in to) return connection(to)
   const { ADMIN_TOKEN: token } = readDevVars()
   const claim = await claimState(to.state)
-  if ('url' in claim) return connection({ url: claim.url, token }, 'at once.')
+  if ('url' in claim) return connection({ url: claim.url, token })
   const runtime = await startRuntime(to.state).catch((error) => {
     claim.release()
     throw error
   })
   const close = () => runtime.close().finally(claim.release)
   return connection({ url: runtime.url, token }, "when 'npm run dev' runs on this data.", close)
-}
-
-function connection(service: Service, deliveries: string, close = async () => {}): Connection {
-  return { ...openAdminApi(service), deliveries, [Symbol.asyncDispose]: close }
 }
 
 /** A directory with only hidden files and seed files may become a state directory. */
@@ -87,9 +80,9 @@ export function readState(directory?: string, mayBeNew = false): string {
   if (directory === undefined) return `${PROJECT_ROOT}.wrangler/state`
   const state = resolvePath(directory)
   if (!existsSync(state)) {
-    if (!mayBeNew) throw new CommandError(`--state: there is no directory '${directory}'.`)
-    if (!existsSync(dirname(state))) throw new CommandError(`--state: there is no directory '${dirname(state)}'.`)
-    return state
+    const missing = mayBeNew ? dirname(state) : directory
+    if (mayBeNew && existsSync(missing)) return state
+    throw new CommandError(`--state: there is no directory '${missing}'.`)
   }
   let names: string[]
   try {
@@ -144,13 +137,13 @@ export async function claimState(state: string): Promise<Claim | { url: string }
 
 /** The lock is a transaction of SQLite, which the system ends with its process. */
 function tryToClaim(state: string, file: string): Claim | null {
-  const write = (url?: string) => writeFileSync(file, JSON.stringify({ pid: process.pid, url }))
+  const publish = (url?: string) => writeFileSync(file, JSON.stringify({ pid: process.pid, url }))
   let lock: DatabaseSync | undefined
   try {
     mkdirSync(join(state, 'v3'), { recursive: true })
     lock = new DatabaseSync(join(state, 'dev.lock'), { timeout: 0 })
     lock.exec('BEGIN EXCLUSIVE')
-    write()
+    publish()
   } catch (error) {
     lock?.close()
     if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) return null
@@ -160,7 +153,7 @@ function tryToClaim(state: string, file: string): Claim | null {
     rmSync(file, { force: true })
     lock.close()
   }
-  return { publish: write, release }
+  return { publish, release }
 }
 
 function readRecord(file: string): z.output<typeof record> | null {
@@ -172,12 +165,12 @@ function readRecord(file: string): z.output<typeof record> | null {
   }
 }
 
-async function responds(url: string): Promise<boolean> {
-  try {
-    const response = await fetch(`${url}/health/live`, { signal: AbortSignal.timeout(5_000) })
-    await response.body?.cancel()
-    return true
-  } catch {
-    return false
-  }
+function responds(url: string): Promise<boolean> {
+  const response = fetch(`${url}/health/live`, { signal: AbortSignal.timeout(5_000) })
+  return response
+    .then(({ body }) => body?.cancel())
+    .then(
+      () => true,
+      () => false,
+    )
 }

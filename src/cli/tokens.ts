@@ -2,8 +2,8 @@ import * as z from 'zod/mini'
 import { idText } from '../kernel/api/contract.ts'
 import { PERMISSIONS } from '../kernel/gate/permissions.ts'
 import * as api from '../operation/admin/tokens/contract.ts'
-import { CommandError, optional, print, required, runCommand } from './command.ts'
-import { listing, operation, request, someOf, time } from './operator.ts'
+import { optional, required, runCommand } from './command.ts'
+import { findFirst, listing, operation, request, someOf, time } from './operator.ts'
 import { TARGET_HELP } from './target.ts'
 
 const HELP = `'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times. 'rotate' prints
@@ -23,21 +23,19 @@ Permissions:
   ${PERMISSIONS.join(', ')}`
 
 const DAY_MS = 86_400_000
-const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 }
-const OVERLAP_MAX_SECONDS = 7 * UNITS.d
+const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 }
 const overlap = z
   .pipe(
     z.string().check(z.regex(/^\d{1,6}[smhd]$/, 'must be a time such as 15m, 24h or 7d')),
-    z.transform((text) => Number(text.slice(0, -1)) * UNITS[text.slice(-1) as keyof typeof UNITS]),
+    z.transform((text) => Number(text.slice(0, -1)) * (UNITS[text.slice(-1)] ?? 0)),
   )
-  .check(z.refine((seconds) => seconds <= OVERLAP_MAX_SECONDS, 'must be at most 7d'))
+  .check(z.refine((seconds) => seconds * 1000 <= 7 * DAY_MS, 'must be at most 7d'))
 const expiry = time(DAY_MS, '2027-01-31').check(
   z.refine((end) => Date.parse(end) > Date.now(), 'must be in the future'),
 )
 
 const ID = required('ID', idText)
 const missing = 'There is no token {token_id}.'
-const find = { contract: api.listAllTokens, by: 'token_id', missing }
 
 await runCommand('tokens', HELP, {
   create: request({
@@ -64,23 +62,23 @@ await runCommand('tokens', HELP, {
       EXPIRES: 'expires_at',
       PERMISSIONS: ({ permissions }) => (permissions.length === PERMISSIONS.length ? 'all' : permissions),
     },
-    summary: (tokens, { company_id }) => {
-      const active = tokens.filter(({ state }) => state === 'active')
-      return company_id !== undefined && `${active.length} of at most ${api.ACTIVE_TOKENS_MAX} active tokens.`
+    after: (tokens, { company_id }) => {
+      const active = tokens.filter(({ state }) => state === 'active').length
+      if (company_id !== undefined) console.log(`${active} of at most ${api.ACTIVE_TOKENS_MAX} active tokens.`)
     },
   }),
   rotate: request({
     contract: api.rotateToken,
-    find,
+    find: api.listAllTokens,
+    missing,
     arguments: { token_id: ID, overlap_seconds: optional('--overlap TIME', overlap) },
     print: ({ token }) => token,
   }),
   revoke: operation({ token_id: ID }, async (service, { token_id }) => {
-    for await (const { company_id, name, revoked_at } of service.list(api.listAllTokens, { query: { id: token_id } })) {
-      if (revoked_at !== null) return print(`Token ${token_id} (${name}) was revoked at ${revoked_at} already.`)
-      await service.call(api.revokeToken, { params: { company_id, token_id } })
-      return print(`Revoked token ${token_id} (${name}).`)
-    }
-    throw new CommandError(`There is no token ${token_id}.`)
+    const found = service.list(api.listAllTokens, { query: { id: token_id } })
+    const { company_id, name, revoked_at } = await findFirst(found, `There is no token ${token_id}.`)
+    if (revoked_at !== null) return console.log(`Token ${token_id} (${name}) was revoked at ${revoked_at} already.`)
+    await service.call(api.revokeToken, { params: { company_id, token_id } })
+    console.log(`Revoked token ${token_id} (${name}).`)
   }),
 })

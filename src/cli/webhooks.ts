@@ -33,7 +33,8 @@ const DAY_MS = 86_400_000
 const EXAMPLE = '2026-01-31'
 const ID = required('ID', z.string().check(z.regex(/^we_[0-9a-f]{18}$/, 'must be the id of an endpoint')))
 const EVENTS = someOf('--events', EVENT_TYPES)
-const find = { contract: api.listAllWebhooks, by: 'endpoint_id', missing: "There is no endpoint '{endpoint_id}'." }
+/** Of the company that has the endpoint. */
+const ofEndpoint = { find: api.listAllWebhooks, missing: "There is no endpoint '{endpoint_id}'." }
 
 await runCommand('webhooks', HELP, {
   create: request({
@@ -59,7 +60,7 @@ await runCommand('webhooks', HELP, {
   }),
   update: request({
     contract: api.updateWebhook,
-    find,
+    ...ofEndpoint,
     arguments: {
       endpoint_id: ID,
       url: optional('--url URL', TEXT),
@@ -77,19 +78,19 @@ await runCommand('webhooks', HELP, {
   }),
   'rotate-secret': request({
     contract: api.rotateWebhookSecret,
-    find,
+    ...ofEndpoint,
     arguments: { endpoint_id: ID },
     print: ({ secret }) => `Secret  ${secret}`,
   }),
   delete: request({
     contract: api.deleteWebhook,
-    find,
+    ...ofEndpoint,
     arguments: { endpoint_id: ID },
     print: ({ id, url }) => `Deleted ${id} (${url}).`,
   }),
   replay: request({
     contract: api.replayWebhook,
-    find,
+    ...ofEndpoint,
     arguments: {
       endpoint_id: ID,
       from: required('--from TIME', time(0, EXAMPLE)),
@@ -103,7 +104,7 @@ await runCommand('webhooks', HELP, {
   }),
   deliveries: listing({
     contract: api.listWebhookDeliveries,
-    find,
+    ...ofEndpoint,
     arguments: { endpoint_id: ID },
     columns: {
       CHANGE: 'sequence',
