@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { readCompany } from '../operation/admin/companies/contract.ts'
-import { importEmailThread, readImport } from '../operation/admin/imports/contract.ts'
+import { importEmailThread, readImport } from '../operation/admin/transfers/contract.ts'
 import { readExport, threadOf } from '../operation/copies/seed/export-file.ts'
 import { CommandError, print, resolvePath, warn } from './command.ts'
 import { importSeed, splitFile } from './seed-file.ts'

@@ -13,7 +13,7 @@ const PER_PAGE_DEFAULT = 50
 
 export const company_id = idText.check(z.describe('The company.'))
 /** The path parameters of what belongs to a company. */
-export const ofCompany = z.strictObject({ company_id })
+const ofCompany = z.strictObject({ company_id })
 
 type Schemas = 'params' | 'query' | 'body' | 'response'
 type Given = Pick<Contract, Schemas> & Partial<Omit<Contract, Schemas>>
@@ -25,7 +25,7 @@ type AdminContract<A extends At, G extends Given> = Omit<Contract, Schemas | 'me
     : A extends `${string} ${OfCompany}`
       ? { params: typeof ofCompany }
       : object) &
-  Pick<G, Schemas & keyof G>
+  Pick<G, (Schemas | 'hasRawBody') & keyof G>
 
 type OfCompany = `/companies/{company_id}${string}`
 const isOfCompany = (path: string): path is OfCompany => path.startsWith('/companies/{company_id}')

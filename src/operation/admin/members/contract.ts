@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, dateTime, type Published } from '../../../kernel/api/contract.ts'
+import { component, dateTime, id, type Published } from '../../../kernel/api/contract.ts'
 import { adminContracts, adminPage, adminPageOf, company_id, onePage } from '../fields.ts'
 
 const email = z.email().check(z.maxLength(254))
@@ -40,7 +40,35 @@ export const deleteMember = define('deleteMember', 'DELETE /companies/{company_i
   errors: ['not_found', 'conflict'],
 })
 
-export const published: Published = {
+export const readSession = adminContracts('Session', 'member')('readSession', 'GET /me', {
+  response: component('Session', 'Who is signed in.', {
+    actor: z.string().check(z.describe('An email, or `operator` for the secret of the deployment.')),
+    operator: z.boolean(),
+    companies: z
+      .array(z.strictObject({ id, name: z.string(), role: z.enum(['developer', 'owner', 'operator']) }))
+      .check(z.describe('The companies that the caller may administer, the first 1,000.')),
+  }),
+})
+
+const session: Published = {
+  tag: 'Who is signed in.',
+  endpoints: [readSession],
+  document: () => ({
+    readSession: {
+      summary: 'Read who is signed in',
+      description: 'The caller, and the companies that they may administer.',
+      example: {
+        response: {
+          actor: 'owner@ridgeline.example',
+          operator: false,
+          companies: [{ id: 1, name: 'Ridgeline Custom Apparel', role: 'owner' }],
+        },
+      },
+    },
+  }),
+}
+
+const members: Published = {
   tag: 'The people who administer a company.',
   endpoints: [listMembers, putMember, deleteMember],
   document: () => {
@@ -69,3 +97,5 @@ export const published: Published = {
     }
   },
 }
+
+export const published = [session, members]

@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
-import { members } from '../../../kernel/db/schema.ts'
+import { companies, members } from '../../../kernel/db/schema.ts'
 import type { AdminContext, Membership } from '../context.ts'
 
 const MAX_MEMBERS = 1_000
@@ -59,4 +59,19 @@ export async function deleteMember(context: AdminContext, email: string): Promis
   ])
   if (!found) return null
   return removed ? 'removed' : 'last_owner'
+}
+
+/** Lists a person's companies with the role in each; an operator gets the first 1,000 by id. */
+export async function listOwnCompanies({ directory, caller }: AdminContext) {
+  const ids = JSON.stringify([...caller.memberships.keys()])
+  const isOwn = caller.isOperator ? sql`1` : sql`${companies.id} IN (SELECT value FROM json_each(${ids}))`
+  const [rows] = await directory.read([
+    orm
+      .select({ id: companies.id, name: companies.name })
+      .from(companies)
+      .where(isOwn)
+      .orderBy(companies.id)
+      .limit(1000),
+  ])
+  return rows
 }

@@ -1,14 +1,28 @@
-import { adminRoute, conflict, found, withTimes } from '../endpoint.ts'
-import { openAdminPage } from '../paging.ts'
+import { adminList, adminRoute, conflict, found, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
-import { deleteMember, listMembers, putMember } from './queries.ts'
+import { deleteMember, listMembers, listOwnCompanies, putMember } from './queries.ts'
 
 export const routes = [
-  adminRoute(contract.listMembers, async ({ query }, context) => {
-    const { after, limit, page } = openAdminPage(contract.listMembers, query, context)
-    const rows = await listMembers(context, String(after?.[0] ?? ''), limit)
-    return page(rows, withTimes, ({ email }) => [email])
+  adminRoute(contract.readSession, async (_input, context) => {
+    const { actor, isOperator, memberships } = context.caller
+    const companies = await listOwnCompanies(context)
+    return {
+      actor,
+      operator: isOperator,
+      companies: companies.map(({ id, name }) => ({
+        id,
+        name,
+        role: isOperator ? ('operator' as const) : (memberships.get(id) ?? 'developer'),
+      })),
+    }
   }),
+
+  adminList(
+    contract.listMembers,
+    (context, { after, limit }) => listMembers(context, String(after?.[0] ?? ''), limit),
+    withTimes,
+    ({ email }) => [email],
+  ),
 
   adminRoute(contract.putMember, async ({ params, body }, context) => {
     const member = await putMember(context, params.email, body.role)
