@@ -312,7 +312,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     'the slices get what the bindings are for, not the bindings',
     occurrences(
       /\benv\.[A-Z]\w+/g,
-      /^(app|index|kernel\/(gate\/[\w-]+|db\/company-object)|delivery\/\w+\/delivery|operation\/(copies\/company-backup|health\/(health|gauges)|admin\/.+)|resources\/files\/(storage|relay))\.ts$/,
+      /^(app|index|kernel\/(gate\/[\w-]+|db\/company-object)|delivery\/\w+\/delivery|operation\/(copies\/company-backup|health\/(routes|gauges)|admin\/.+)|resources\/files\/(storage|relay))\.ts$/,
     ),
     { 'resources/clients/queries.ts': 'await env.DB.batch([])' },
   ],
