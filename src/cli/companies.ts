@@ -6,7 +6,7 @@ import * as z from 'zod/mini'
 import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
 import * as databases from '../operation/admin/databases/contract.ts'
-import * as membership from '../operation/admin/members/contract.ts'
+import * as membership from '../operation/admin/people/contract.ts'
 import { recoverDeployment, restoreCompany } from '../operation/admin/recovery/contract.ts'
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
 import {

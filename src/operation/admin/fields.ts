@@ -54,8 +54,11 @@ export const adminPage = {
   cursor: z.optional(cursorText),
 }
 
-/** Further query parameters of a list over all companies. */
-export const anyCompany = { company_id: z.optional(idText).check(z.describe('Only those of this company.')) }
+/** Further query parameters of a list over all companies. @param id of an element */
+export const anyCompany = <Id extends z.ZodMiniType>(id: Id) => ({
+  company_id: z.optional(idText).check(z.describe('Only those of this company.')),
+  id: z.optional(id).check(z.describe('Only the one with this id.')),
+})
 
 /** The response of the administration API's lists. */
 export function adminPageOf<T extends z.ZodMiniType>(element: T) {

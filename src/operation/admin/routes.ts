@@ -1,10 +1,9 @@
 import type { Route } from '../../kernel/api/endpoint.ts'
 import { routes as accounting } from './accounting/routes.ts'
-import { routes as audit } from './audit/routes.ts'
 import { routes as companies } from './companies/routes.ts'
 import { routes as databases } from './databases/routes.ts'
 import { routes as integrations } from './integrations/routes.ts'
-import { routes as members } from './members/routes.ts'
+import { routes as people } from './people/routes.ts'
 import { routes as recovery } from './recovery/routes.ts'
 import { routes as tokens } from './tokens/routes.ts'
 import { routes as transfers } from './transfers/routes.ts'
@@ -14,11 +13,10 @@ export const adminRoutes: readonly Route[] = [
   ...companies,
   ...databases,
   ...tokens,
-  ...members,
+  ...people,
   ...integrations,
   ...accounting,
   ...webhooks,
-  ...audit,
   ...transfers,
   ...recovery,
 ]

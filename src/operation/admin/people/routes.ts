@@ -1,6 +1,15 @@
+import { isoTime } from '../../../kernel/api/contract.ts'
 import { adminList, adminRoute, conflict, found, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
-import { deleteMember, listMembers, listOwnCompanies, putMember } from './queries.ts'
+import {
+  type AuditRow,
+  deleteMember,
+  listAdminEntries,
+  listApiEntries,
+  listMembers,
+  listOwnCompanies,
+  putMember,
+} from './queries.ts'
 
 export const routes = [
   adminRoute(contract.readSession, async (_input, context) => {
@@ -38,4 +47,14 @@ export const routes = [
     if (removed === 'last_owner') throw conflict('The last owner cannot be removed: make another member an owner first')
     return { email, deleted: true as const }
   }),
+
+  adminList(
+    contract.listAudit,
+    (context, { query, after, limit }): Promise<AuditRow[]> => {
+      const list = query.source === 'api' ? listApiEntries : listAdminEntries
+      return list(context, Number(after?.[0] ?? Number.MAX_SAFE_INTEGER), limit)
+    },
+    ({ id: _, at, ...row }) => ({ time: isoTime(at), ...row }),
+    ({ id }) => [id],
+  ),
 ]
