@@ -155,11 +155,19 @@ function findOversize(files: SourceFile[]): string[] {
 /** Slices whose contracts, routes and documentation are not complete. */
 function findIncompleteSlices(files: SourceFile[]): string[] {
   return files
-    .filter(({ path, text }) => path.endsWith('/contract.ts') && / = define(Contract)?\(/.test(text))
+    .filter(
+      ({ path, text }) =>
+        path.endsWith('/contract.ts') && / = (define(Contract)?|adminContracts\([^)]*\))\(/.test(text),
+    )
     .flatMap(({ path, text }) => {
       const beside = (name: string) => files.find((file) => file.path === path.replace('contract.ts', name))?.text ?? ''
-      const names = Array.from(text.matchAll(/export const (\w+) = defineContract\(/g), ([, name = '']) => name)
-      const endpoints: string[] = /\bendpoints(?: =|:) \[([^\]]*)\]/.exec(text)?.[1]?.match(/\w+/g) ?? []
+      const names = Array.from(
+        text.matchAll(/export const (\w+) = (?:define(?:Contract)?|adminContracts\([^)]*\))\(/g),
+        ([, name = '']) => name,
+      )
+      const endpoints = Array.from(text.matchAll(/\bendpoints(?: =|:) \[([^\]]*)\]/g)).flatMap(
+        ([, listed = '']) => listed.match(/\w+/g) ?? [],
+      )
       return names.flatMap((name) => [
         ...(endpoints.includes(name) ? [] : [`${path}: ${name} is not in endpoints`]),
         ...(['routes.ts', 'operations.ts'].some((file) => beside(file).includes(`contract.${name}`))
@@ -307,7 +315,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     'the slices get what the bindings are for, not the bindings',
     occurrences(
       /\benv\.[A-Z]\w+/g,
-      /^(app|index|kernel\/(gate\/[\w-]+|db\/company-object)|delivery\/\w+\/delivery|operation\/(copies\/company-backup|health\/(health|gauges)|admin\/.+)|resources\/files\/(storage|relay))\.ts$/,
+      /^(app|index|kernel\/(gate\/[\w-]+|db\/company-object)|delivery\/\w+\/delivery|operation\/(copies\/company-backup|health\/(routes|gauges)|admin\/.+)|resources\/files\/(storage|relay))\.ts$/,
     ),
     { 'resources/clients/queries.ts': 'await env.DB.batch([])' },
   ],
@@ -315,7 +323,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     'a company is written through databaseFor, which refuses its writes during a move; whole databases by few files',
     occurrences(
       /(?<!function |[.\w])(openDatabase|openEach|drizzle)\(|\bbinding\.(prepare|batch)\(/g,
-      /^(kernel\/(db\/(client|placement|audit|migrations|sweep)|gate\/(tokens|token-request|request-usage))|resources\/mail\/sweep|delivery\/\w+\/delivery|operation\/(copies\/(company-backup|move)|health\/\w+|admin\/(queries|(companies|databases|recovery)\/queries|keys\/routes)))\.ts$/,
+      /^(kernel\/(db\/(client|placement|audit|migrations|sweep)|gate\/(tokens|token-request|request-usage))|resources\/mail\/sweep|delivery\/\w+\/delivery|operation\/(copies\/(company-backup|move)|health\/\w+|admin\/(queries|(companies|databases|recovery)\/queries|databases\/routes)))\.ts$/,
     ),
     { 'resources/clients/queries.ts': 'await openDatabase(binding).write([])' },
   ],

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { readCompany } from '../operation/admin/companies/contract.ts'
-import { importEmailThread, readImport } from '../operation/admin/imports/contract.ts'
+import { importEmailThread, readImport } from '../operation/admin/transfers/contract.ts'
 import { readExport, threadOf } from '../operation/copies/seed/split.ts'
 import { CommandError, resolvePath } from './command.ts'
 import { importSeed, splitFile, unreadable } from './seed-file.ts'

@@ -1,4 +1,4 @@
-import { rotateKey } from '../operation/admin/keys/contract.ts'
+import { rotateKey } from '../operation/admin/databases/contract.ts'
 import { CommandError, runCommand } from './command.ts'
 import { operation, plural } from './operator.ts'
 import { TARGET_HELP } from './target.ts'

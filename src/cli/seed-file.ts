@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import * as jsonc from 'jsonc-parser'
 import * as z from 'zod/mini'
-import { createImport, readImport } from '../operation/admin/imports/contract.ts'
+import { createImport, readImport } from '../operation/admin/transfers/contract.ts'
 import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
 import type { IntegrationsFile } from '../operation/copies/seed/integrations-file.ts'
 import { countFile, type Difference, describeCounts } from '../operation/copies/seed/load.ts'

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { readGuides } from '../../src/site/reference/build.ts'
 import { GUIDES, type Guide, promiseOf, titleOf } from '../../src/site/reference/page/guides.ts'
-import { slugOf } from '../../src/site/reference/page/markdown.ts'
+import { slugOf } from '../../src/site/reference/page/html.ts'
 import { freshState } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
 

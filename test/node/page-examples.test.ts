@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { loadPublished } from '../../src/site/reference/contracts.ts'
+import { loadPublished } from '../../src/site/reference/build.ts'
 import { isObject, type Json } from '../../src/site/reference/json.ts'
 import { addressOf, ORIGIN, sampleRequest } from '../../src/site/reference/page/samples.ts'
 import { type Operation, readContracts } from '../../src/site/reference/reference.ts'

@@ -2,9 +2,9 @@
 import type { Contract, Published } from '../../src/kernel/api/contract.ts'
 import { documentationFrom } from '../../src/site/reference/reference.ts'
 
-type Modules = Record<string, Published | undefined>
+type Modules = Record<string, Published | Published[] | undefined>
 
-/** As `site/reference/contracts.ts` finds them in Node. */
+/** As `site/reference/build.ts` finds them in Node. */
 const resources: Modules = import.meta.glob('../../src/resources/*/{contract,documentation}.ts', {
   import: 'published',
   eager: true,

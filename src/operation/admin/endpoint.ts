@@ -1,9 +1,12 @@
 import type { Hono, MiddlewareHandler } from 'hono'
+import type * as z from 'zod/mini'
 import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, isoTime, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
 import { honoPath, type Route } from '../../kernel/api/endpoint.ts'
 import { inputReader } from '../../kernel/api/input.ts'
+import { readCursor, writeCursor } from '../../kernel/api/paging.ts'
 import { collectAdminEntries } from '../../kernel/db/audit.ts'
+import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
 import { DIRECTORY, databaseFor, directoryFor } from '../../kernel/db/placement.ts'
 import { isolateMemory } from '../../kernel/http/body.ts'
@@ -95,4 +98,55 @@ export function withTimes<T extends object>(row: T): WithTimes<T> {
   const toTime = ([name, value]: [string, unknown]) =>
     [name, name.endsWith('_at') && typeof value === 'number' ? isoTime(value) : value] as const
   return Object.fromEntries(Object.entries(row).map(toTime)) as WithTimes<T>
+}
+
+/** Binds a cursor to its list. @param filters of the list, without the page's own parameters */
+export function cursorScope(
+  { operationId }: Pick<Contract, 'operationId'>,
+  context: AdminContext,
+  filters: object = {},
+) {
+  const { companyId, env, now } = context
+  const query = ['admin', operationId, Object.entries(filters).sort()]
+  return { companyId, credentialsKey: env.CREDENTIALS_KEY, now, query }
+}
+
+interface PageQuery {
+  per_page: number
+  cursor?: string | undefined
+}
+
+/** What a list reads: one row more than a page, after the cursor's key `after`, which is null on the first page. */
+interface ListInput<C extends Contract> extends Input<C> {
+  after: CursorPosition | null
+  limit: number
+}
+type ElementOf<C extends Contract> = ResponseBody<C> extends { data: (infer Element)[] } ? Element : never
+
+/**
+ * Mounts a list like {@link adminRoute}. A cursor that is not of this list is a 400.
+ *
+ * @param placeOf the cursor's key of a row
+ */
+export function adminList<
+  C extends Contract & { params?: z.ZodMiniType<object>; query: z.ZodMiniType<PageQuery> },
+  Row,
+>(
+  contract: C,
+  read: (context: AdminContext, input: ListInput<C>) => Promise<Row[]>,
+  present: (row: Row, context: AdminContext) => ElementOf<C>,
+  placeOf: (row: Row) => CursorPosition,
+): Route {
+  return adminRoute(contract, async (input, context) => {
+    const { per_page, cursor, ...filters }: PageQuery = input.query
+    const { company_id: _, ...params }: { company_id?: number } = input.params ?? {}
+    const scope = cursorScope(contract, context, { ...filters, ...params })
+    const after = cursor === undefined ? null : readCursor(scope, cursor)
+    const rows = await read(context, { ...input, after, limit: per_page + 1 })
+    const shown = rows.slice(0, per_page)
+    const last = rows.length > per_page ? shown.at(-1) : undefined
+    const next_cursor = last === undefined ? null : writeCursor(scope, placeOf(last))
+    const pagination = { per_page, next_cursor, has_more: next_cursor !== null }
+    return Response.json({ data: shown.map((row) => present(row, context)), pagination }, { headers: HEADERS })
+  })
 }

@@ -13,7 +13,7 @@ const PER_PAGE_DEFAULT = 50
 
 export const company_id = idText.check(z.describe('The company.'))
 /** The path parameters of what belongs to a company. */
-export const ofCompany = z.strictObject({ company_id })
+const ofCompany = z.strictObject({ company_id })
 
 type Schemas = 'params' | 'query' | 'body' | 'response'
 type Given = Pick<Contract, Schemas> & Partial<Omit<Contract, Schemas>>
@@ -25,7 +25,7 @@ type AdminContract<A extends At, G extends Given> = Omit<Contract, Schemas | 'me
     : A extends `${string} ${OfCompany}`
       ? { params: typeof ofCompany }
       : object) &
-  Pick<G, Schemas & keyof G>
+  Pick<G, (Schemas | 'hasRawBody') & keyof G>
 
 type OfCompany = `/companies/{company_id}${string}`
 const isOfCompany = (path: string): path is OfCompany => path.startsWith('/companies/{company_id}')
@@ -54,8 +54,11 @@ export const adminPage = {
   cursor: z.optional(cursorText),
 }
 
-/** Further query parameters of a list over all companies. */
-export const anyCompany = { company_id: z.optional(idText).check(z.describe('Only those of this company.')) }
+/** Further query parameters of a list over all companies. @param id of an element */
+export const anyCompany = <Id extends z.ZodMiniType>(id: Id) => ({
+  company_id: z.optional(idText).check(z.describe('Only those of this company.')),
+  id: z.optional(id).check(z.describe('Only the one with this id.')),
+})
 
 /** The response of the administration API's lists. */
 export function adminPageOf<T extends z.ZodMiniType>(element: T) {

@@ -26,23 +26,9 @@ export async function findAccess({ db, companyId }: CompanyContext, email: strin
   return { memberships, company: (company ?? null) satisfies AdminCompany | null }
 }
 
-/** Lists a person's companies with the role in each; an operator gets the first 1,000 by id. */
-export async function listOwnCompanies({ directory, caller }: AdminContext) {
-  const ids = JSON.stringify([...caller.memberships.keys()])
-  const isOwn = caller.isOperator ? sql`1` : sql`${companies.id} IN (SELECT value FROM json_each(${ids}))`
-  const [rows] = await directory.read([
-    orm
-      .select({ id: companies.id, name: companies.name })
-      .from(companies)
-      .where(isOwn)
-      .orderBy(companies.id)
-      .limit(1000),
-  ])
-  return rows
-}
-
-/** Filters of the lists over all companies. */
-export interface ListFilters<Id> {
+/** The query of a list, with the filters of the lists over all companies. */
+export interface ListQuery<Id> {
+  per_page: number
   /** By default the one of the context; 0 stands for all. */
   company_id?: number | undefined
   id?: Id | undefined
@@ -51,7 +37,7 @@ export interface ListFilters<Id> {
 /** The condition of a list's filters. */
 export function isListed(
   { companyId }: Pick<AdminContext, 'companyId'>,
-  { company_id = companyId, id }: ListFilters<string | number>,
+  { company_id = companyId, id }: ListQuery<string | number>,
 ): SQL {
   const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
   return id === undefined ? isOf : sql`${isOf} AND id = ${id}`

@@ -1,30 +1,22 @@
 import type { Route } from '../../kernel/api/endpoint.ts'
 import { routes as accounting } from './accounting/routes.ts'
-import { routes as audit } from './audit/routes.ts'
 import { routes as companies } from './companies/routes.ts'
 import { routes as databases } from './databases/routes.ts'
-import { routes as exports } from './exports/routes.ts'
-import { routes as imports } from './imports/routes.ts'
 import { routes as integrations } from './integrations/routes.ts'
-import { routes as keys } from './keys/routes.ts'
-import { routes as members } from './members/routes.ts'
+import { routes as people } from './people/routes.ts'
 import { routes as recovery } from './recovery/routes.ts'
-import { routes as session } from './session/routes.ts'
 import { routes as tokens } from './tokens/routes.ts'
+import { routes as transfers } from './transfers/routes.ts'
 import { routes as webhooks } from './webhooks/routes.ts'
 
 export const adminRoutes: readonly Route[] = [
-  ...session,
   ...companies,
   ...databases,
   ...tokens,
-  ...members,
+  ...people,
   ...integrations,
   ...accounting,
   ...webhooks,
-  ...audit,
-  ...keys,
-  ...imports,
-  ...exports,
+  ...transfers,
   ...recovery,
 ]

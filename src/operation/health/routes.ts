@@ -1,6 +1,11 @@
 import type { Env } from '../../env.ts'
+import { isoTime, type ResponseBody } from '../../kernel/api/contract.ts'
+import { compareSchema, readApplied } from '../../kernel/db/migrations.ts'
+import { bindingOf, DIRECTORY, databaseNames } from '../../kernel/db/placement.ts'
+import { firstKeyPrefix } from '../../kernel/gate/credentials.ts'
+import { poll, withDeadline } from '../../kernel/http/deadline.ts'
+import { log, nameOf } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
-import { findHealth } from './health.ts'
 
 const headers = { 'Cache-Control': 'no-store' }
 
@@ -18,3 +23,103 @@ export const routes = [
     respond: async () => Response.json({ status: 'ok' }, { headers }),
   },
 ]
+
+type Health = ResponseBody<typeof contract.readHealth>
+type Check = Health['checks']['database']
+
+/** The Durable Object classes: a test compares them with the bindings of `wrangler.toml`. */
+const OBJECTS = [
+  'RATE_LIMITER',
+  'COMPANY_LIMITER',
+  'ACCOUNTING_DELIVERY',
+  'WEBHOOK_DELIVERY',
+  'COMPANY_BACKUP',
+] as const
+
+/** Limits each check. */
+const TIMEOUT_MS = 2_000
+/** The result is reused this long, so that a flood of requests costs only a few checks. */
+const FRESH_MS = 5_000
+/** A key that is read and never written. */
+const NAME = 'health'
+
+let latest: { health: Health; at: number } | null = null
+/** The start of another request's checks in this isolate. */
+let beganAt: number | null = null
+
+/** Finds the health of the service, at most five seconds old. */
+async function findHealth(env: Env): Promise<Health> {
+  const isRunning = beganAt !== null && Date.now() < beganAt + TIMEOUT_MS
+  if (isRunning) await poll(() => beganAt === null, TIMEOUT_MS).catch(() => undefined)
+  if (latest && Date.now() < latest.at + FRESH_MS) return latest.health
+  beganAt = Date.now()
+  try {
+    latest = { health: await checkAll(env), at: Date.now() }
+    return latest.health
+  } finally {
+    beganAt = null
+  }
+}
+
+async function checkAll(env: Env): Promise<Health> {
+  const failures: Record<string, string> = {}
+  async function check<T>(name: string, call: () => Promise<T>): Promise<[Check, T | null]> {
+    const begin = Date.now()
+    try {
+      const value = await withDeadline(call(), TIMEOUT_MS)
+      return [{ status: 'ok', ms: Date.now() - begin }, value]
+    } catch (error) {
+      failures[name] = nameOf(error)
+      return [{ status: 'failed', ms: Date.now() - begin }, null]
+    }
+  }
+  async function ping(name: (typeof OBJECTS)[number]): Promise<[string, Check]> {
+    const objects: DurableObjectNamespace<Pingable> = env[name]
+    const [result] = await check(name, async () => objects.get(objects.idFromName(NAME)).ping())
+    return [name.toLowerCase(), result]
+  }
+  async function checkSchema(name: string, binding: string) {
+    const [database, applied] = await check(name, async () => readApplied(bindingOf(env, binding)))
+    const schema = compareSchema(applied)
+    const isCurrent = schema.missing.length === 0
+    if (!isCurrent && database.status === 'ok') failures[name === 'database' ? 'schema' : `${name}_schema`] = 'outdated'
+    const status = isCurrent ? ('ok' as const) : ('failed' as const)
+    return { database, schema: { status, ms: database.ms, ...schema } }
+  }
+  const further = databaseNames(env).filter((name) => name !== DIRECTORY)
+  const [{ database, schema }, databases, [cache], [files], [backups], [credentials_key], ...objects] =
+    await Promise.all([
+      checkSchema('database', DIRECTORY),
+      Promise.all(
+        further.map(
+          async (name) => [name.toLowerCase(), (await checkSchema(name.toLowerCase(), name)).schema] as const,
+        ),
+      ),
+      check('cache', () => env.CACHE.get(NAME)),
+      check('files', () => env.FILES.head(NAME)),
+      check('backups', () => env.BACKUPS.head(NAME)),
+      check('credentials_key', () => firstKeyPrefix(env.CREDENTIALS_KEY)),
+      ...OBJECTS.map(ping),
+    ])
+  const isHealthy = Object.keys(failures).length === 0
+  if (!isHealthy) log('health_failed', { failures }, 'error')
+  return {
+    status: isHealthy ? 'ok' : 'failed',
+    checked_at: isoTime(Date.now()),
+    checks: {
+      database,
+      schema,
+      databases: Object.fromEntries(databases),
+      cache,
+      files,
+      backups,
+      credentials_key,
+      durable_objects: Object.fromEntries(objects),
+    },
+  }
+}
+
+interface Pingable extends Rpc.DurableObjectBranded {
+  /** Does nothing: a response proves that the object works. */
+  ping(): void
+}

@@ -1,18 +1,20 @@
 import { execFileSync } from 'node:child_process'
+import { globSync } from 'node:fs'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import { build } from 'esbuild'
 import { describeRetryRules } from '../../client/errors.ts'
+
+import type { Published } from '../../kernel/api/contract.ts'
 import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
-import { describeAdminApi } from './admin.ts'
-import { loadPublished } from './contracts.ts'
-import { writeDocument } from './document.ts'
-import { toJson } from './json.ts'
-import { writeLlmsText, writePostman } from './page/exports.ts'
+import { seedFile } from '../../operation/copies/seed/file.ts'
+import { credentialForms } from '../../operation/copies/seed/integrations-file.ts'
+import { describeAdminApi, writeDocument, writeLlmsText, writePostman } from './document.ts'
+import { asObject, toJson } from './json.ts'
 import { type Guide, guideIndex, renderGuidePage } from './page/guides.ts'
 import { renderPage } from './page/page.ts'
 import { readContracts } from './reference.ts'
-import { describeSeedFile } from './seed-schema.ts'
+import { SchemaWriter } from './schema.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 /** The generator is installed beside the TypeScript 5 that it needs. */
@@ -21,6 +23,7 @@ const PAGE_DIR = join(import.meta.dirname, 'assets')
 const SETTINGS_DIR = join(ROOT, 'src/site/settings')
 const NO_DEPLOYMENT =
   'The top level of wrangler.toml is for development on this machine: deploy with --env staging or --env production.'
+const SRC = join(ROOT, 'src')
 const GUIDES_DIR = join(ROOT, 'src/site/guides')
 const ASSETS_DIR = join(ROOT, '.assets')
 
@@ -55,6 +58,34 @@ async function generateDocuments() {
   const reference = readContracts(await loadPublished('resources'), introduction)
   const administration = toJson(describeAdminApi(await loadPublished('operation/admin')))
   return { reference, integration: toJson(writeDocument(reference)), administration }
+}
+
+/** Loads what the slices below a folder publish: a contract is described without being listed anywhere. */
+export async function loadPublished(folder: 'resources' | 'operation/admin'): Promise<Published[]> {
+  const files = globSync(`${folder}/*/{contract,documentation}.ts`, { cwd: SRC }).sort()
+  const modules: { published?: Published | Published[] }[] = await Promise.all(
+    files.map((file) => import(join(SRC, file))),
+  )
+  return modules.flatMap(({ published }) => published ?? [])
+}
+
+/** The JSON Schema (2020-12) of a seed file, as JSON. */
+function describeSeedFile(): string {
+  const writer = new SchemaWriter()
+  const root = writer.write(seedFile, 'input')
+  const kinds = asObject(asObject(asObject(root.properties).integrations).properties)
+  for (const [kind, form] of Object.entries(credentialForms)) {
+    const { credentials } = asObject(asObject(kinds[kind]).properties)
+    asObject(credentials).anyOf = [writer.write(form, 'input'), { maxProperties: 0 }]
+  }
+  const schema = {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'A seed file',
+    description: 'The data of one company, for `npm run seed`. Every list and most fields may be left out.',
+    ...root,
+    $defs: Object.fromEntries(writer.components),
+  }
+  return toJson(schema).replaceAll('#/components/schemas/', '#/$defs/')
 }
 
 /** The client's README, with the rules by which it retries. */

@@ -1,18 +1,16 @@
 import type * as z from 'zod/mini'
 import type { Contract, ResponseBody } from '../../kernel/api/contract.ts'
 import type * as accounting from '../../operation/admin/accounting/contract.ts'
-import type * as audit from '../../operation/admin/audit/contract.ts'
 import type * as companies from '../../operation/admin/companies/contract.ts'
 import type * as integrations from '../../operation/admin/integrations/contract.ts'
-import type * as members from '../../operation/admin/members/contract.ts'
-import type * as session from '../../operation/admin/session/contract.ts'
+import type * as people from '../../operation/admin/people/contract.ts'
 import type * as tokens from '../../operation/admin/tokens/contract.ts'
 import type * as webhooks from '../../operation/admin/webhooks/contract.ts'
 import { button, type Child, el } from './dom.ts'
 
 type Subjects =
-  | (typeof accounting | typeof audit | typeof companies | typeof integrations)
-  | (typeof members | typeof session | typeof tokens | typeof webhooks)
+  | (typeof accounting | typeof companies | typeof integrations)
+  | (typeof people | typeof tokens | typeof webhooks)
 /** The contracts of a module, of each one of a union. */
 type ContractsOf<Module> = Module extends unknown ? Extract<Module[keyof Module], Contract> : never
 /** The contracts by method and path, such as `GET /me`. */

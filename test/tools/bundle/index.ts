@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { loadPublished } from '../../../src/site/reference/contracts.ts'
+import { loadPublished } from '../../../src/site/reference/build.ts'
 
 /** The Worker as it is deployed must stay under this, without the page's assets. */
 const LIMIT_KB = 203

@@ -34,11 +34,7 @@ const define = adminContracts('Accounting', 'developer')
 
 export const listAllEvents = define('listAllEvents', 'GET /accounting-events', {
   role: 'operator',
-  query: z.strictObject({
-    ...filters,
-    ...anyCompany,
-    id: z.optional(idText).check(z.describe('Only the one with this id.')),
-  }),
+  query: z.strictObject({ ...filters, ...anyCompany(idText) }),
   response: adminPageOf(event),
 })
 

@@ -4,7 +4,7 @@ import { orm } from '../../../kernel/db/client.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { accountingConnections, accountingOutbox, clients } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
-import { isListed, type ListFilters } from '../queries.ts'
+import { isListed, type ListQuery } from '../queries.ts'
 
 const { id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error } = accountingOutbox
 const columns = {
@@ -14,7 +14,7 @@ const columns = {
 
 export type EventRow = Awaited<ReturnType<typeof listEvents>>[number]
 
-export interface EventFilters extends ListFilters<number> {
+export interface EventFilters extends ListQuery<number> {
   state?: 'pending' | 'parked' | 'dead' | undefined
 }
 

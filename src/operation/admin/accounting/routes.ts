@@ -1,16 +1,15 @@
 import { startDelivery } from '../../../delivery/accounting/delivery.ts'
-import type { Contract } from '../../../kernel/api/contract.ts'
+import type { Route } from '../../../kernel/api/endpoint.ts'
 import { notFound } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
-import { adminRoute, found, withTimes } from '../endpoint.ts'
-import { openAdminPage, type PageQuery } from '../paging.ts'
+import { adminList, adminRoute, found, withTimes } from '../endpoint.ts'
 import { listFromEach } from '../queries.ts'
 import * as contract from './contract.ts'
-import { type EventFilters, type EventRow, linkCustomer, listEvents, retryEvent, retryEvents } from './queries.ts'
+import { type EventRow, linkCustomer, listEvents, retryEvent, retryEvents } from './queries.ts'
 
 export const routes = [
-  adminRoute(contract.listAllEvents, ({ query }, context) => list(contract.listAllEvents, query, context)),
-  adminRoute(contract.listEvents, ({ query }, context) => list(contract.listEvents, query, context)),
+  list(contract.listAllEvents),
+  list(contract.listEvents),
 
   adminRoute(contract.retryEvent, async ({ params: { event_id } }, context) => {
     if (!(await retryEvent(context, event_id))) throw notFound('Undelivered event')
@@ -31,13 +30,13 @@ export const routes = [
   }),
 ]
 
-async function list(of: Contract, query: PageQuery & EventFilters, context: AdminContext) {
-  const { after, limit, page } = openAdminPage(of, query, context)
-  const rows = await listFromEach(context, after, limit, (each, place, rest) =>
-    listEvents(each, query, Number(place?.[0] ?? 0), rest),
-  )
-  return page(
-    rows,
+function list(of: typeof contract.listAllEvents | typeof contract.listEvents): Route {
+  return adminList(
+    of,
+    (context, { query, after, limit }) =>
+      listFromEach(context, after, limit, (each, place, rest) =>
+        listEvents(each, query, Number(place?.[0] ?? 0), rest),
+      ),
     ({ row }) => present(row),
     ({ row, suffix }) => [row.id, ...suffix],
   )

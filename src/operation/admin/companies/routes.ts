@@ -2,9 +2,8 @@ import { startDelivery } from '../../../delivery/accounting/delivery.ts'
 import { startWebhooks } from '../../../delivery/webhooks/delivery.ts'
 import { isoTime } from '../../../kernel/api/contract.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
-import { adminRoute, found, withTimes } from '../endpoint.ts'
+import { adminList, adminRoute, found, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
-import { openAdminPage } from '../paging.ts'
 import * as contract from './contract.ts'
 import { type CompanyChange, listCompanies, listUsedTokens, readCompany, updateCompany } from './queries.ts'
 
@@ -13,11 +12,12 @@ const HOUR_MS = 3_600_000
 const COUNTERS_MAX = 100
 
 export const routes = [
-  adminRoute(contract.listCompanies, async ({ query }, context) => {
-    const { after, limit, page } = openAdminPage(contract.listCompanies, query, context)
-    const rows = await listCompanies(context, Number(after?.[0] ?? 0), limit)
-    return page(rows, withTimes, ({ id }) => [id])
-  }),
+  adminList(
+    contract.listCompanies,
+    (context, { after, limit }) => listCompanies(context, Number(after?.[0] ?? 0), limit),
+    withTimes,
+    ({ id }) => [id],
+  ),
 
   adminRoute(contract.readCompany, async (_input, context) => {
     return withTimes(found(await readCompany(context), 'Company'))

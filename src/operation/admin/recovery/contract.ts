@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { component, cursorText, date, dateTime, defineContract, type Published } from '../../../kernel/api/contract.ts'
-import { count, ofCompany } from '../fields.ts'
+import { component, cursorText, date, dateTime, type Published } from '../../../kernel/api/contract.ts'
+import { adminContracts, count } from '../fields.ts'
 
 const accounting = z
   .enum(['none', 'read', 'failed'])
@@ -10,14 +10,9 @@ const accounting = z
     ),
   )
 
-const common = { tag: 'Recovery', permission: null, role: 'operator' } as const
+const define = adminContracts('Recovery', 'operator')
 
-export const listBackups = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/backups',
-  operationId: 'listBackups',
-  params: ofCompany,
+export const listBackups = define('listBackups', 'GET /companies/{company_id}/backups', {
   response: component('Backups', 'The backups of a company, the oldest first.', {
     data: z.array(
       component('Backup', 'A backup that can be restored.', {
@@ -27,15 +22,9 @@ export const listBackups = defineContract({
     ),
   }),
   createsCompany: true,
-  errors: [],
 })
 
-export const restoreCompany = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/companies/{company_id}/restore',
-  operationId: 'restoreCompany',
-  params: ofCompany,
+export const restoreCompany = define('restoreCompany', 'POST /companies/{company_id}/restore', {
   body: component('RestoreInput', 'Which state of the company.', {
     from: z
       .union([date, z.iso.datetime({ error: 'must be a date or a time in UTC' })])
@@ -65,11 +54,7 @@ export const restoreCompany = defineContract({
   errors: ['not_found', 'conflict'],
 })
 
-export const recoverDeployment = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/recovery',
-  operationId: 'recoverDeployment',
+export const recoverDeployment = define('recoverDeployment', 'POST /recovery', {
   body: component('RecoveryInput', 'Where to go on.', {
     cursor: z
       .optional(cursorText)
@@ -92,7 +77,6 @@ export const recoverDeployment = defineContract({
     ),
     next_cursor: z.nullable(z.string()).check(z.describe('Null when that was all.')),
   }),
-  errors: [],
 })
 
 export const published: Published = {

@@ -39,11 +39,7 @@ const define = adminContracts('Tokens', 'developer')
 
 export const listAllTokens = define('listAllTokens', 'GET /tokens', {
   role: 'operator',
-  query: z.strictObject({
-    ...adminPage,
-    ...anyCompany,
-    id: z.optional(idText).check(z.describe('Only the one with this id.')),
-  }),
+  query: z.strictObject({ ...adminPage, ...anyCompany(idText) }),
   response: adminPageOf(token),
 })
 

@@ -1,22 +1,20 @@
 import { randomBytes } from 'node:crypto'
-import type { Contract } from '../../../kernel/api/contract.ts'
+import type { Route } from '../../../kernel/api/endpoint.ts'
 import { isPermission, PERMISSIONS } from '../../../kernel/gate/permissions.ts'
 import { hashToken } from '../../../kernel/gate/tokens.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
 import { type ApiError, invalid, log, nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
-import { adminRoute, conflict, found, withTimes } from '../endpoint.ts'
+import { adminList, adminRoute, conflict, found, withTimes } from '../endpoint.ts'
 import { invalidateTokens } from '../invalidate-tokens.ts'
-import { openAdminPage, type PageQuery } from '../paging.ts'
-import type { ListFilters } from '../queries.ts'
 import * as contract from './contract.ts'
 import { createToken, findToken, listTokens, replaceToken, revokeToken, type TokenRow } from './queries.ts'
 
 const TOKEN_BYTES = 32
 
 export const routes = [
-  adminRoute(contract.listAllTokens, ({ query }, context) => list(contract.listAllTokens, query, context)),
-  adminRoute(contract.listTokens, ({ query }, context) => list(contract.listTokens, query, context)),
+  list(contract.listAllTokens),
+  list(contract.listTokens),
 
   adminRoute(contract.createToken, async ({ body }, context) => {
     const { name, permissions = PERMISSIONS, expires_at = null } = body
@@ -52,12 +50,11 @@ export const routes = [
   }),
 ]
 
-async function list(of: Contract, query: PageQuery & ListFilters<number>, context: AdminContext) {
-  const { after, limit, page } = openAdminPage(of, query, context)
-  const rows = await listTokens(context, query, Number(after?.[0] ?? 0), limit)
-  return page(
-    rows,
-    (row) => present(row, context),
+function list(of: typeof contract.listAllTokens | typeof contract.listTokens): Route {
+  return adminList(
+    of,
+    (context, { query, after, limit }) => listTokens(context, query, Number(after?.[0] ?? 0), limit),
+    present,
     ({ id }) => [id],
   )
 }

@@ -43,11 +43,7 @@ const define = adminContracts('Webhooks', 'developer')
 
 export const listAllWebhooks = define('listAllWebhooks', 'GET /webhooks', {
   role: 'operator',
-  query: z.strictObject({
-    ...adminPage,
-    ...anyCompany,
-    id: z.optional(endpointId).check(z.describe('Only the one with this id.')),
-  }),
+  query: z.strictObject({ ...adminPage, ...anyCompany(endpointId) }),
   response: adminPageOf(endpoint),
 })
 

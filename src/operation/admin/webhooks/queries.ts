@@ -5,7 +5,7 @@ import { insertRow } from '../../../kernel/db/columns.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
-import { isListed, type ListFilters } from '../queries.ts'
+import { isListed, type ListQuery } from '../queries.ts'
 
 /** Limits the endpoints of one company. */
 export const MAX_ENDPOINTS = 10
@@ -33,7 +33,7 @@ export type EndpointRow = Awaited<ReturnType<typeof listEndpoints>>[number]
 /** @param after the key after which the page begins */
 export async function listEndpoints(
   context: AdminContext,
-  filters: ListFilters<string>,
+  filters: ListQuery<string>,
   after: readonly [companyId: number, createdAt: number, id: string],
   limit: number,
 ) {

@@ -7,22 +7,21 @@ import {
   readSecrets,
   rotateSecret,
 } from '../../../delivery/webhooks/message.ts'
-import type { Contract } from '../../../kernel/api/contract.ts'
+import type { Route } from '../../../kernel/api/endpoint.ts'
 import { decryptCredentials, encryptCredentials } from '../../../kernel/gate/credentials.ts'
 import { ApiError, invalid } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
-import { adminRoute, conflict, found, withTimes } from '../endpoint.ts'
-import { openAdminPage, type PageQuery } from '../paging.ts'
-import { type ListFilters, listFromEach } from '../queries.ts'
+import { adminList, adminRoute, conflict, found, withTimes } from '../endpoint.ts'
+import { listFromEach } from '../queries.ts'
 import * as contract from './contract.ts'
 import * as queries from './queries.ts'
 
 const ID_BYTES = 9
 
 export const routes = [
-  adminRoute(contract.listAllWebhooks, ({ query }, context) => list(contract.listAllWebhooks, query, context)),
-  adminRoute(contract.listWebhooks, ({ query }, context) => list(contract.listWebhooks, query, context)),
+  list(contract.listAllWebhooks),
+  list(contract.listWebhooks),
 
   adminRoute(contract.createWebhook, async ({ body }, context) => {
     const { event_types = EVENT_TYPES } = body
@@ -79,22 +78,23 @@ export const routes = [
     return present(row)
   }),
 
-  adminRoute(contract.listWebhookDeliveries, async ({ params: { endpoint_id }, query }, context) => {
-    const list = { ...query, endpoint_id }
-    const { after, limit, page } = openAdminPage(contract.listWebhookDeliveries, list, context)
-    const rows = await queries.listDeliveries(context, endpoint_id, Number(after?.[0] ?? 0), limit)
-    return page(found(rows, 'Endpoint'), presentDelivery, ({ sequence }) => [sequence])
-  }),
+  adminList(
+    contract.listWebhookDeliveries,
+    async (context, { params: { endpoint_id }, after, limit }) =>
+      found(await queries.listDeliveries(context, endpoint_id, Number(after?.[0] ?? 0), limit), 'Endpoint'),
+    presentDelivery,
+    ({ sequence }) => [sequence],
+  ),
 ]
 
-async function list(of: Contract, query: PageQuery & ListFilters<string>, context: AdminContext) {
-  const { after, limit, page } = openAdminPage(of, query, context)
-  const rows = await listFromEach(context, after, limit, (each, place, rest) => {
-    const [companyId, createdAt, id] = place ?? [0, 0, '']
-    return queries.listEndpoints(each, query, [Number(companyId), Number(createdAt), String(id)], rest)
-  })
-  return page(
-    rows,
+function list(of: typeof contract.listAllWebhooks | typeof contract.listWebhooks): Route {
+  return adminList(
+    of,
+    (context, { query, after, limit }) =>
+      listFromEach(context, after, limit, (each, place, rest) => {
+        const [companyId, createdAt, id] = place ?? [0, 0, '']
+        return queries.listEndpoints(each, query, [Number(companyId), Number(createdAt), String(id)], rest)
+      }),
     ({ row }) => present(row),
     ({ row, suffix }) => [row.company_id, row.created_at, row.id, ...suffix],
   )

@@ -1,7 +1,6 @@
 import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
 import type { Parameter } from '../reference.ts'
-import { type Content, type Html, html } from './html.ts'
-import { renderMarkdown } from './markdown.ts'
+import { type Content, type Html, html, renderMarkdown } from './html.ts'
 
 /** Pairs of a lower and an upper bound, with the singular and plural of their unit. */
 const RANGES: [low: string, high: string, unit: string, units: string][] = [

@@ -1,5 +1,4 @@
-import { type Html, html, renderHead } from './html.ts'
-import { renderMarkdown } from './markdown.ts'
+import { type Html, html, renderHead, renderMarkdown } from './html.ts'
 
 /** The guides by their readers, in the order in which they are listed; each is `src/site/guides/NAME.md`. */
 export const GUIDES: Record<string, readonly string[]> = {

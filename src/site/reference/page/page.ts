@@ -4,8 +4,19 @@ import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
 import type { Operation, Reference, Response } from '../reference.ts'
 import { componentOf, renderFields, renderParameters } from './fields.ts'
 import { type Guide, renderGuideLinks } from './guides.ts'
-import { type Content, type Html, highlight, html, renderHead } from './html.ts'
-import { renderCode, renderInline, renderMarkdown, type Section, slugOf, splitSections } from './markdown.ts'
+import {
+  type Content,
+  type Html,
+  highlight,
+  html,
+  renderCode,
+  renderHead,
+  renderInline,
+  renderMarkdown,
+  type Section,
+  slugOf,
+  splitSections,
+} from './html.ts'
 import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
 
 /** Sections of the introduction before the operations; the others follow as conventions. */

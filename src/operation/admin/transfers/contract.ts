@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, id, idText, type Published } from '../../../kernel/api/contract.ts'
+import { component, cursorText, dateTime, id, idText, type Published } from '../../../kernel/api/contract.ts'
 import { exportedThread } from '../../../resources/mail/contract.ts'
 import { seedFile } from '../../copies/seed/file.ts'
-import { company_id } from '../fields.ts'
+import { adminContracts, company_id } from '../fields.ts'
 
 /** Limits the parts of a file: five million rows at 500 rows a part. */
 const MAX_PARTS = 10_000
@@ -47,14 +47,10 @@ const difference = z.strictObject({
   fields: z.array(z.string()),
 })
 
-export const createImport = defineContract({
-  tag: 'Imports',
-  permission: null,
-  role: 'operator',
+const define = adminContracts('Imports', 'operator')
+
+export const createImport = define('createImport', 'POST /companies/{company_id}/imports', {
   createsCompany: true,
-  method: 'POST',
-  path: '/companies/{company_id}/imports',
-  operationId: 'createImport',
   params: z.strictObject({
     company_id: idText.check(z.describe('The company, which is created when there is none.')),
   }),
@@ -72,13 +68,7 @@ export const createImport = defineContract({
   errors: ['conflict', 'too_large', 'unavailable'],
 })
 
-export const readImport = defineContract({
-  tag: 'Imports',
-  permission: null,
-  role: 'operator',
-  method: 'GET',
-  path: '/companies/{company_id}/imports/{hash}',
-  operationId: 'readImport',
+export const readImport = define('readImport', 'GET /companies/{company_id}/imports/{hash}', {
   params: z.strictObject({ company_id, hash }),
   response: component('Import', 'How far an import has come.', {
     hash,
@@ -89,14 +79,7 @@ export const readImport = defineContract({
   errors: ['not_found'],
 })
 
-export const importEmailThread = defineContract({
-  tag: 'Imports',
-  permission: null,
-  role: 'operator',
-  method: 'POST',
-  path: '/companies/{company_id}/imports/email-threads',
-  operationId: 'importEmailThread',
-  params: z.strictObject({ company_id }),
+export const importEmailThread = define('importEmailThread', 'POST /companies/{company_id}/imports/email-threads', {
   body: exportedThread,
   hasRawBody: true,
   bodyLimitBytes: 27_262_976, // 26 MiB: the body of a PUT, and texts of an earlier one.
@@ -107,7 +90,17 @@ export const importEmailThread = defineContract({
   errors: ['conflict', 'too_large', 'unavailable'],
 })
 
-export const published: Published = {
+export const exportCompany = adminContracts('Exports', 'owner')('exportCompany', 'GET /companies/{company_id}/export', {
+  query: z.strictObject({
+    cursor: z
+      .optional(cursorText)
+      .check(z.describe('The `cursor` of the last line of a response: the part of the export behind it.')),
+  }),
+  response: z.string().check(z.describe('Lines of JSON, each `{"type": …, "data": …}`.')),
+  mediaType: 'application/x-ndjson',
+})
+
+const imports: Published = {
   tag: 'Seed files: the data of one company.',
   endpoints: [createImport, readImport, importEmailThread],
   document: () => {
@@ -178,3 +171,34 @@ has already, by mailbox and legacy id, stays as it is: so the request can be rep
     }
   },
 }
+
+const exports: Published = {
+  tag: 'The data of one company as lines.',
+  endpoints: [exportCompany],
+  document: () => {
+    const lines = [
+      { type: 'company', data: { id: 1, name: 'Ridgeline Apparel' } },
+      { type: 'clients', data: { id: 1, company_name: 'Harbor Rowing Club' } },
+      { type: 'end', data: {} },
+    ]
+
+    return {
+      exportCompany: {
+        summary: 'Export a company',
+        description: `Everything of the company as lines of JSON: \`company\`, \`integrations\`, \`orders\`, \`clients\`, \`taxes\`,
+\`order_statuses\`, \`catalog_items\` and \`thread_contexts\` in the form of a seed file, and \`email_threads\` with the texts and
+arrays as they were sent. Deleted rows are there too. The credentials of integrations are left out; tokens, webhook endpoints
+and accounting events are not part of it.
+
+The last line is \`end\`, or \`next\` with the \`cursor\` of the request that continues. A response without either was cut
+off: request it again. Rows that change during an export are exported before or after the change.`,
+        example: {
+          params: { company_id: '1' },
+          response: lines.map((each) => `${JSON.stringify(each)}\n`).join(''),
+        },
+      },
+    }
+  },
+}
+
+export const published = [imports, exports]

@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
-import { members } from '../../../kernel/db/schema.ts'
+import { adminLog, auditLog, companies, members } from '../../../kernel/db/schema.ts'
 import type { AdminContext, Membership } from '../context.ts'
 
 const MAX_MEMBERS = 1_000
@@ -59,4 +59,59 @@ export async function deleteMember(context: AdminContext, email: string): Promis
   ])
   if (!found) return null
   return removed ? 'removed' : 'last_owner'
+}
+
+/** Lists a person's companies with the role in each; an operator gets the first 1,000 by id. */
+export async function listOwnCompanies({ directory, caller }: AdminContext) {
+  const ids = JSON.stringify([...caller.memberships.keys()])
+  const isOwn = caller.isOperator ? sql`1` : sql`${companies.id} IN (SELECT value FROM json_each(${ids}))`
+  const [rows] = await directory.read([
+    orm
+      .select({ id: companies.id, name: companies.name })
+      .from(companies)
+      .where(isOwn)
+      .orderBy(companies.id)
+      .limit(1000),
+  ])
+  return rows
+}
+
+export interface AuditRow {
+  id: number
+  at: number
+  actor: string
+  token_id: number | null
+  action: string
+  entity_id: string
+  address: string | null
+  request_id: string
+}
+
+/** Lists the newest entries first. @param before the id before which the page begins */
+export async function listAdminEntries({ companyId, directory: db }: AdminContext, before: number, limit: number) {
+  const { id, at, actor, action, entity_id, address, request_id } = adminLog
+  const [rows] = await db.read([
+    orm
+      .select({ id, at, actor, token_id: sql<null>`NULL`.as('token_id'), action, entity_id, address, request_id })
+      .from(adminLog)
+      .where(sql`company_id = ${companyId} AND id < ${before}`)
+      .orderBy(sql`id DESC`)
+      .limit(limit),
+  ])
+  return rows satisfies AuditRow[]
+}
+
+/** Lists changes made with API tokens. */
+export async function listApiEntries({ companyId, db }: AdminContext, before: number, limit: number) {
+  const { id, at, token_id, action, entity_id, request_id } = auditLog
+  const [actor, address] = [sql<string>`'token'`.as('actor'), sql<null>`NULL`.as('address')]
+  const [rows] = await db.read([
+    orm
+      .select({ id, at, actor, token_id, action, entity_id, address, request_id })
+      .from(auditLog)
+      .where(sql`company_id = ${companyId} AND id < ${before}`)
+      .orderBy(sql`id DESC`)
+      .limit(limit),
+  ])
+  return rows satisfies AuditRow[]
 }

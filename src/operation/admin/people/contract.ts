@@ -1,0 +1,150 @@
+import * as z from 'zod/mini'
+import { component, dateTime, id, type Published } from '../../../kernel/api/contract.ts'
+import { adminContracts, adminPage, adminPageOf, company_id, onePage } from '../fields.ts'
+
+const email = z.email().check(z.maxLength(254))
+const role = z.enum(['developer', 'owner'])
+
+const member = component('Member', 'Somebody who administers a company.', {
+  email,
+  role: role.check(
+    z.describe('A developer manages tokens, webhooks and events; an owner integrations and members too.'),
+  ),
+  created_at: dateTime,
+})
+
+const params = z.strictObject({
+  company_id,
+  email: z
+    .pipe(z.string().check(z.trim(), z.toLowerCase()), email)
+    .check(z.meta({ format: 'email' }), z.describe('The email of the person, in any case.')),
+})
+
+const define = adminContracts('Members', 'owner')
+
+export const listMembers = define('listMembers', 'GET /companies/{company_id}/members', {
+  query: z.strictObject(adminPage),
+  response: adminPageOf(member),
+})
+
+export const putMember = define('putMember', 'PUT /companies/{company_id}/members/{email}', {
+  params,
+  body: component('MemberInput', 'The role of a member.', { role }),
+  response: member,
+  errors: ['conflict'],
+})
+
+export const deleteMember = define('deleteMember', 'DELETE /companies/{company_id}/members/{email}', {
+  params,
+  response: component('DeletedMember', 'The member that was removed.', { email, deleted: z.literal(true) }),
+  errors: ['not_found', 'conflict'],
+})
+
+export const readSession = adminContracts('Session', 'member')('readSession', 'GET /me', {
+  response: component('Session', 'Who is signed in.', {
+    actor: z.string().check(z.describe('An email, or `operator` for the secret of the deployment.')),
+    operator: z.boolean(),
+    companies: z
+      .array(z.strictObject({ id, name: z.string(), role: z.enum(['developer', 'owner', 'operator']) }))
+      .check(z.describe('The companies that the caller may administer, the first 1,000.')),
+  }),
+})
+
+const entry = component('AuditEntry', 'A change, without its values.', {
+  time: dateTime,
+  actor: z.string().check(z.describe('An email, `operator`, or `token` for a request of the API.')),
+  token_id: z.nullable(id).check(z.describe('The token of a request of the API.')),
+  action: z.string(),
+  entity_id: z.string(),
+  address: z.nullable(z.string()).check(z.describe('The IP address of an administrator.')),
+  request_id: z.string(),
+})
+
+export const listAudit = adminContracts('Audit', 'developer')('listAudit', 'GET /companies/{company_id}/audit', {
+  query: z.strictObject({
+    ...adminPage,
+    source: z
+      ._default(z.enum(['administration', 'api']), 'administration')
+      .check(z.meta({ default: 'administration' }), z.describe('Changes by people and operators, or by tokens.')),
+  }),
+  response: adminPageOf(entry),
+})
+
+const session: Published = {
+  tag: 'Who is signed in.',
+  endpoints: [readSession],
+  document: () => ({
+    readSession: {
+      summary: 'Read who is signed in',
+      description: 'The caller, and the companies that they may administer.',
+      example: {
+        response: {
+          actor: 'owner@ridgeline.example',
+          operator: false,
+          companies: [{ id: 1, name: 'Ridgeline Custom Apparel', role: 'owner' }],
+        },
+      },
+    },
+  }),
+}
+
+const members: Published = {
+  tag: 'The people who administer a company.',
+  endpoints: [listMembers, putMember, deleteMember],
+  document: () => {
+    const member = { email: 'dev@ridgeline.example', role: 'developer', created_at: '2026-03-02T09:00:00.000Z' }
+    const params = { company_id: '1', email: 'dev@ridgeline.example' }
+
+    return {
+      listMembers: {
+        summary: 'List members',
+        description: 'Who administers the company, by email.',
+        example: {
+          params: { company_id: '1' },
+          response: { data: [member], pagination: onePage },
+        },
+      },
+      putMember: {
+        summary: 'Add a member or change their role',
+        description: 'Takes effect with the next request of that person. The last owner cannot become a developer.',
+        example: { params, body: { role: 'developer' }, response: member },
+      },
+      deleteMember: {
+        summary: 'Remove a member',
+        description: 'The last owner cannot be removed.',
+        example: { params, response: { email: 'dev@ridgeline.example', deleted: true } },
+      },
+    }
+  },
+}
+
+const audit: Published = {
+  tag: 'Who changed what.',
+  endpoints: [listAudit],
+  document: () => ({
+    listAudit: {
+      summary: 'List the audit trail',
+      description:
+        'Who changed what and when, newest first: changes by administrators of 400 days, or by tokens of 90 days.',
+      example: {
+        params: { company_id: '1' },
+        response: {
+          data: [
+            {
+              time: '2026-03-02T09:00:00.000Z',
+              actor: 'owner@ridgeline.example',
+              token_id: null,
+              action: 'members.put',
+              entity_id: 'dev@ridgeline.example',
+              address: '203.0.113.7',
+              request_id: '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
+            },
+          ],
+          pagination: onePage,
+        },
+      },
+    },
+  }),
+}
+
+export const published = [session, members, audit]

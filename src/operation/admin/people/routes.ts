@@ -1,0 +1,60 @@
+import { isoTime } from '../../../kernel/api/contract.ts'
+import { adminList, adminRoute, conflict, found, withTimes } from '../endpoint.ts'
+import * as contract from './contract.ts'
+import {
+  type AuditRow,
+  deleteMember,
+  listAdminEntries,
+  listApiEntries,
+  listMembers,
+  listOwnCompanies,
+  putMember,
+} from './queries.ts'
+
+export const routes = [
+  adminRoute(contract.readSession, async (_input, context) => {
+    const { actor, isOperator, memberships } = context.caller
+    const companies = await listOwnCompanies(context)
+    return {
+      actor,
+      operator: isOperator,
+      companies: companies.map(({ id, name }) => ({
+        id,
+        name,
+        role: isOperator ? ('operator' as const) : (memberships.get(id) ?? 'developer'),
+      })),
+    }
+  }),
+
+  adminList(
+    contract.listMembers,
+    (context, { after, limit }) => listMembers(context, String(after?.[0] ?? ''), limit),
+    withTimes,
+    ({ email }) => [email],
+  ),
+
+  adminRoute(contract.putMember, async ({ params, body }, context) => {
+    const member = await putMember(context, params.email, body.role)
+    if (!member) throw conflict('The company has 1,000 members: remove one first')
+    if (member === 'last_owner') {
+      throw conflict('The last owner cannot become a developer: make another member an owner first')
+    }
+    return withTimes(member)
+  }),
+
+  adminRoute(contract.deleteMember, async ({ params: { email } }, context) => {
+    const removed = found(await deleteMember(context, email), 'Member')
+    if (removed === 'last_owner') throw conflict('The last owner cannot be removed: make another member an owner first')
+    return { email, deleted: true as const }
+  }),
+
+  adminList(
+    contract.listAudit,
+    (context, { query, after, limit }): Promise<AuditRow[]> => {
+      const list = query.source === 'api' ? listApiEntries : listAdminEntries
+      return list(context, Number(after?.[0] ?? Number.MAX_SAFE_INTEGER), limit)
+    },
+    ({ id: _, at, ...row }) => ({ time: isoTime(at), ...row }),
+    ({ id }) => [id],
+  ),
+]

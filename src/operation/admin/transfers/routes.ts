@@ -1,0 +1,139 @@
+import { isoTime } from '../../../kernel/api/contract.ts'
+import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
+import { databaseMessage } from '../../../kernel/db/client.ts'
+import type { CursorPosition } from '../../../kernel/db/lists.ts'
+import { syncDirectory } from '../../../kernel/db/placement.ts'
+import { BUDGET_MS, bodyBudgetMs, withDeadline } from '../../../kernel/http/deadline.ts'
+import { invalid, log, nameOf } from '../../../kernel/http/errors.ts'
+import { addressPolicy } from '../../../kernel/http/outbound.ts'
+import { importThread } from '../../../resources/mail/threads.ts'
+import { exportPage, line, SECTIONS } from '../../copies/export.ts'
+import { findAddressIssues } from '../../copies/seed/integrations-file.ts'
+import { countRows, describeConflict, planLoad } from '../../copies/seed/load.ts'
+import type { AdminContext } from '../context.ts'
+import { adminRoute, conflict, cursorScope, found } from '../endpoint.ts'
+import * as contract from './contract.ts'
+import { findImport, recordPart } from './queries.ts'
+
+/** Limits the rows of one part: a larger transaction would block other writes. */
+const MAX_ROWS = 1_000
+
+/** Limits one response, since a Worker may make 1,000 queries and use 30 s of CPU. The next request continues. */
+const MAX_PAGES = 60
+const MAX_BYTES = 64_000_000
+
+const HEADERS = { 'Content-Type': 'application/x-ndjson', 'Cache-Control': 'private, no-store' }
+
+const encoder = new TextEncoder()
+
+export const routes = [
+  adminRoute(contract.createImport, async ({ body }, context) => {
+    const { hash, part, parts, check, known, file } = body
+    if (file.company.id !== context.companyId) {
+      throw invalid([{ path: 'file.company.id', message: 'must be the company of the path' }])
+    }
+    const rows = countRows(file)
+    if (rows > MAX_ROWS) throw invalid([{ path: 'file', message: `must have at most ${MAX_ROWS} rows, not ${rows}` }])
+    const issues = findAddressIssues(file.integrations, addressPolicy(context.env))
+    if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
+    if (!check) await refuseGap(context, hash, part, parts)
+
+    const { db, now, companyId, env } = context
+    const load = { db, now, companyId, credentialsKey: env.CREDENTIALS_KEY }
+    const plan = await planLoad(load, file, check ? known : {})
+    if (plan.issues.length > 0) throw invalid(plan.issues.map((message) => ({ path: 'file', message })))
+    if (plan.conflict !== undefined) throw conflict(plan.conflict)
+    if (!check) {
+      await db.writeIdempotent([...plan.statements, ...recordPart(context, hash, part, parts)]).catch(throwConflict)
+      await syncDirectory(context)
+    }
+    const next_part = part === parts ? null : part + 1
+    return { hash, part, parts, next_part, counts: plan.counts, differences: plan.differences }
+  }),
+
+  adminRoute(contract.importEmailThread, ({ body }, context) => {
+    return importThread(context, context.env.FILES, body).catch(throwConflict)
+  }),
+
+  adminRoute(contract.readImport, async ({ params: { hash } }, context) => {
+    const { parts, next_part, updated_at } = found(await findImport(context, hash), 'Import')
+    return { hash, parts, next_part: next_part > parts ? null : next_part, updated_at: isoTime(updated_at) }
+  }),
+
+  adminRoute(contract.exportCompany, async ({ query: { cursor } }, context) => {
+    const [section = 0, ...after] =
+      cursor === undefined ? [] : readCursor(cursorScope(contract.exportCompany, context), cursor)
+    const started = adminEntry(context, 'companies.export', context.companyId)
+    if (cursor === undefined) await context.directory.write([started])
+    // A write to the runtime's own stream resolves when the caller has read the piece.
+    const { readable, writable } = new IdentityTransformStream()
+    context.waitUntil(send(context, writable.getWriter(), Number(section), after))
+    return new Response(readable, { headers: HEADERS })
+  }),
+]
+
+/** For `catch`. @throws ApiError 409 where a row has the id of another company's */
+function throwConflict(error: unknown): never {
+  const message = describeConflict(databaseMessage(error))
+  throw message === undefined ? error : conflict(message)
+}
+
+/** @throws ApiError 409 if an earlier part is missing or the number of parts differs */
+async function refuseGap(context: AdminContext, hash: string, part: number, parts: number): Promise<void> {
+  const before = part > 1 ? await findImport(context, hash) : undefined
+  if (before && before.parts !== parts) {
+    throw conflict(`This import has ${before.parts} parts: send it again from part 1`)
+  }
+  const next = part > 1 ? (before?.next_part ?? 1) : part
+  if (part > next) throw conflict(`Part ${next} is not loaded yet: send it first`)
+}
+
+/** Writes an export page by page. A failure aborts the stream, so that the last line is missing. */
+async function send(
+  context: AdminContext,
+  writer: WritableStreamDefaultWriter<Uint8Array>,
+  firstSection: number,
+  firstPlace: CursorPosition,
+): Promise<void> {
+  const write = async (piece: string | Uint8Array) => {
+    const bytes = typeof piece === 'string' ? encoder.encode(piece) : piece
+    await withDeadline(writer.write(bytes), bodyBudgetMs(bytes.length))
+    return bytes.length
+  }
+  try {
+    let [section, after, bytes] = [firstSection, firstPlace, 0]
+    for (let page = 0; page < MAX_PAGES && bytes < MAX_BYTES && section < SECTIONS.length; page++) {
+      const { next, pieces } = await exportPage(context, context.env.FILES, SECTIONS[section] ?? 'company', after)
+      for await (const piece of joined(pieces)) bytes += await write(piece)
+      if (next === null) section += 1
+      after = next ?? []
+    }
+    const isComplete = section >= SECTIONS.length
+    const next = isComplete
+      ? line('end', {})
+      : line('next', { cursor: writeCursor(cursorScope(contract.exportCompany, context), [section, ...after]) })
+    await write(next)
+    await withDeadline(writer.close(), BUDGET_MS.body)
+  } catch (error) {
+    void writer.abort(error).catch(() => undefined)
+    log('export_failed', { request_id: context.requestId, reason: nameOf(error) })
+  }
+}
+
+/** Joins pieces, since each write waits for the caller. */
+async function* joined(pieces: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>) {
+  let text = ''
+  for await (const piece of pieces) {
+    if (typeof piece === 'string') text += piece
+    else {
+      if (text !== '') yield text
+      text = ''
+      yield piece
+    }
+    if (text.length < 65_536) continue
+    yield text
+    text = ''
+  }
+  if (text !== '') yield text
+}

@@ -1,0 +1,121 @@
+import { call, type ItemOf, listAll, showError } from './api.ts'
+import { button, el, replace, row, table, time } from './dom.ts'
+import { type Action, choice, field, input, select, text } from './form.ts'
+import { listView, type Scope, type View } from './view.ts'
+
+type Role = ItemOf<'GET /companies/{company_id}/members'>['role']
+
+const ROLES: Record<Role, string> = { developer: 'Developer', owner: 'Owner' }
+
+export const members = listView({
+  id: 'members',
+  title: 'Members',
+  lead: 'Who may open these settings. Developers manage tokens, webhooks and accounting events; owners also integrations and members.',
+  isForOwners: true,
+  read: ({ params }) => listAll('GET /companies/{company_id}/members', { params }),
+  head: (scope) => [add(scope)],
+  label: 'Members',
+  empty: 'There is no member yet.',
+  item: ({ email, role, created_at }, scope) => ({
+    title: email,
+    state: ['quiet', ROLES[role]],
+    facts: [['Added ', time(created_at)]],
+    actions: [
+      {
+        label: 'Edit',
+        title: `Edit ${email}`,
+        submit: 'Save',
+        content: () => [choice('Role', 'role', ROLES, role)],
+        send: (data) => put(scope, email, data),
+        done: `${email} was changed.`,
+      },
+      {
+        label: 'Remove',
+        look: 'danger',
+        title: `Remove ${email}?`,
+        submit: 'Remove member',
+        content: () => ['The person can no longer open these settings. The tokens that they created keep working.'],
+        send: () => call('DELETE /companies/{company_id}/members/{email}', { params: { ...scope.params, email } }),
+        done: `${email} was removed.`,
+      },
+    ],
+  }),
+})
+
+const add = (scope: Scope): Action => ({
+  label: 'Add member',
+  look: 'primary',
+  content: () => [
+    input(
+      'Email',
+      { name: 'email', type: 'email', required: true, maxlength: 254 },
+      'The one that the person signs in with.',
+    ),
+    choice('Role', 'role', ROLES),
+  ],
+  send: (data) => put(scope, text(data, 'email'), data),
+  done: 'The member was added.',
+})
+
+function put({ params }: Scope, email: string, data: FormData) {
+  const body = { role: text(data, 'role') === 'owner' ? 'owner' : 'developer' } as const
+  return call('PUT /companies/{company_id}/members/{email}', { params: { ...params, email }, body })
+}
+
+type Entry = ItemOf<'GET /companies/{company_id}/audit'>
+
+const SOURCES = [
+  ['administration', 'Made by people'],
+  ['api', 'Made by tokens, through the API'],
+] as const
+type Source = (typeof SOURCES)[number][0]
+const HEADINGS: Record<Source, readonly string[]> = {
+  administration: ['Time', 'What', 'Object', 'Who', 'Address', 'Request'],
+  api: ['Time', 'What', 'Object', 'Token', 'Request'],
+}
+
+export const audit: View = {
+  id: 'audit',
+  title: 'Audit trail',
+  lead: 'Who changed what, newest first: changes by people are kept for 400 days, those by tokens for 90.',
+  async load({ params }) {
+    const choice = select('source', SOURCES)
+    const list = el('div')
+    const show = async () => {
+      replace(list, await loadList(params, choice.value === 'api' ? 'api' : 'administration'))
+    }
+    choice.addEventListener('change', () => show().catch((error) => replace(list, showError(error))))
+    await show()
+    return [field('Changes', choice), list]
+  },
+}
+
+/** Loads the first page of a list, with a button for further ones. */
+async function loadList(params: Scope['params'], source: Source) {
+  const rows = el('tbody')
+  const errors = el('div')
+  let cursor: string | null = null
+  const load = async () => {
+    const query = { source, ...(cursor !== null && { cursor }) }
+    const { data, pagination } = await call('GET /companies/{company_id}/audit', { params, query })
+    rows.append(...data.map((entry) => showEntry(entry, source)))
+    cursor = pagination.next_cursor
+    more.hidden = !pagination.has_more
+  }
+  const more = button('Load more', async () => {
+    more.disabled = true
+    errors.replaceChildren()
+    await load().catch((error) => errors.append(showError(error)))
+    more.disabled = false
+  })
+  await load()
+  if (rows.childElementCount === 0) return el('p', { class: 'empty' }, 'Nothing was changed yet.')
+  const attributes = { class: 'scroll', role: 'region', 'aria-label': 'Changes', tabindex: 0 }
+  return [el('div', attributes, table(HEADINGS[source], rows)), errors, more]
+}
+
+function showEntry(entry: Entry, source: Source): HTMLElement {
+  const by = source === 'api' ? [entry.token_id] : [entry.actor, entry.address]
+  const action = el('code', { class: 'word' }, entry.action)
+  return row(time(entry.time), action, entry.entity_id, ...by, el('code', entry.request_id))
+}
