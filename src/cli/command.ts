@@ -44,6 +44,10 @@ export function optional<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T
   return { usage: `[${usage}]`, read: (given) => (given.length === 0 ? undefined : readValue(schema, given.at(-1))) }
 }
 
+export function repeated<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T[]> {
+  return { usage: `[${usage}]`, read: (given) => given.map((each) => readValue(schema, each)) }
+}
+
 export function flag(name: string): Argument<boolean> {
   return { usage: `[${name}]`, read: (given) => given.length > 0 }
 }

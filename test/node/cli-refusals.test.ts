@@ -103,9 +103,9 @@ describe('a command line', () => {
   })
 
   it('of a command without actions is explained too, before anything is done', async () => {
-    const { code, stdout, stderr } = await startCommand('setup', ['staging'], { npm_config_domain: 'true' }).ended
+    const { code, stdout, stderr } = await startCommand('setup', ['staging'], { npm_config_dry_run: 'true' }).ended
     expect([code, stdout]).toEqual([1, ''])
-    expect(stderr).toBe("npm has taken '--domain' for itself: write `--` before the options.\n")
+    expect(stderr).toBe("npm has taken '--dry-run' for itself: write `--` before the options.\n")
   })
 })
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { onTestFinished, vi } from 'vitest'
 import * as z from 'zod/mini'
 import { CommandError } from '../../src/cli/command.ts'
-import { openAccount, type SetupOptions, setUp } from '../../src/cli/setup.ts'
+import { openAccount, type SetupOptions, setUp } from '../../src/cli/setup-resources.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
 
 /** An empty account, and a copy of wrangler.toml of its own. */
@@ -118,24 +118,30 @@ const replyOf = z.object({
   result: z.optional(z.unknown()),
 })
 
-type Given = Partial<SetupOptions> & { config: string; location?: string | null; jurisdiction?: string | null }
-
 /** Runs setup in this process, and returns what it printed; an error has that too. */
 export async function setUpHere(
   api: AccountApi,
-  { location = 'weur', jurisdiction = null, ...given }: Given,
-): Promise<string> {
-  const place = { ...(location !== null && { location }), jurisdiction }
-  const options = { env: 'production', place, domains: [], secrets: {}, ...given }
+  given: Partial<SetupOptions> & { config: string; isDryRun?: boolean },
+) {
+  const { isDryRun = false } = given
+  const options = {
+    env: 'production',
+    isDryRun,
+    location: 'weur',
+    jurisdiction: null,
+    domains: [],
+    secrets: {},
+    ...given,
+  }
   const lines: string[] = []
-  const log = vi.spyOn(console, 'log').mockImplementation((text) => void lines.push(`${text}\n`))
-  const silent = vi.spyOn(console, 'error').mockReturnValue()
+  const write = vi.spyOn(process.stdout, 'write').mockImplementation((text) => lines.push(String(text)) > 0)
+  const silent = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
   try {
-    await setUp(openAccount(api.env, fakeWrangler(api)), options)
+    await setUp(openAccount(isDryRun, api.env, fakeWrangler(api)), options)
   } catch (error) {
     throw Object.assign(error instanceof Error ? error : new Error(), { printed: lines.join('') })
   } finally {
-    log.mockRestore()
+    write.mockRestore()
     silent.mockRestore()
   }
   return lines.join('')

@@ -250,6 +250,37 @@ describe('wrangler.toml', () => {
   })
 })
 
+describe('--dry-run', () => {
+  it('prints exactly the calls that the run then makes, and changes nothing', async () => {
+    const { api, config, readConfig } = await freshAccount()
+    const toml = readConfig()
+    const printed = await setUpHere(api, { config, secrets: KEYS, isDryRun: true })
+    expect(api.changes()).toEqual([])
+    expect(readConfig()).toBe(toml)
+    expect(printed).not.toContain(KEYS.STORAGE_SECRET_ACCESS_KEY)
+    api.commands.length = 0
+    await setUpHere(api, { config, secrets: KEYS })
+    const [{ uuid } = { uuid: '' }] = api.databases
+    const changes = api.changes().map(({ method, path }) => `${method} accounts/${api.account}/${path}`)
+    const made = [...api.commands, changes.find((change) => change.endsWith(uuid))?.replace(uuid, 'ID')]
+    const planned = Array.from(printed.matchAll(/^(npx wrangler .*?|PATCH \S+)(?= {3}#| \{|$)/gm), ([line]) => line)
+    expect(planned.sort()).toEqual(made.sort())
+  })
+
+  it('needs no account', async () => {
+    const { api, config, readConfig } = await freshAccount()
+    const toml = readConfig()
+    const none = { CLOUDFLARE_API_TOKEN: '', CLOUDFLARE_ACCOUNT_ID: '' }
+    const args = ['--env', 'staging', '--jurisdiction', 'eu', '--dry-run', '--config', config]
+    const { code, stdout, stderr } = await runAt(api, 'setup', args, none)
+    expect(code).toBe(0)
+    expect(stderr).toContain('the calls for an empty account')
+    expect(stdout).toContain('npx wrangler d1 create crm-integration-api-staging --jurisdiction eu\n')
+    expect(api.calls).toEqual([])
+    expect(readConfig()).toBe(toml)
+  })
+})
+
 describe('setup that cannot work', () => {
   it.each([
     [['--location', 'weur'], '--env is missing'],
