@@ -76,7 +76,9 @@ function readValue<T>(schema: z.ZodMiniType<T>, { name, text }: Given = { name: 
 }
 
 function usageOf(prefix: string, described: Arguments): string {
-  return [prefix, ...Object.values(described).map(({ usage }) => usage)].filter(Boolean).join(' ')
+  // Another configuration is for tests and rare cases: only the help names it.
+  const listed = Object.values(described).filter(({ usage }) => usage !== '[--config FILE]')
+  return [prefix, ...listed.map(({ usage }) => usage)].filter(Boolean).join(' ')
 }
 
 /** Reads a command line strictly. `prefix` begins the usage in errors. @throws CommandError */

@@ -134,14 +134,14 @@ export async function setUpHere(
     ...given,
   }
   const lines: string[] = []
-  const write = vi.spyOn(process.stdout, 'write').mockImplementation((text) => lines.push(String(text)) > 0)
-  const silent = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+  const log = vi.spyOn(console, 'log').mockImplementation((text) => void lines.push(`${text}\n`))
+  const silent = vi.spyOn(console, 'error').mockReturnValue()
   try {
     await setUp(openAccount(isDryRun, api.env, fakeWrangler(api)), options)
   } catch (error) {
     throw Object.assign(error instanceof Error ? error : new Error(), { printed: lines.join('') })
   } finally {
-    write.mockRestore()
+    log.mockRestore()
     silent.mockRestore()
   }
   return lines.join('')

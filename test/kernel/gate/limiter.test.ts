@@ -28,6 +28,13 @@ class Gate {
     return new Gate((await mintCompany()).token)
   }
 
+  /** One whose last use was just written, so that no request writes it with the real database's duration. */
+  static async openUsed(): Promise<Gate> {
+    const gate = await Gate.open()
+    await sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), gate.hash)
+    return gate
+  }
+
   async admit(request: Partial<AdmitRequest> = {}): Promise<Admitted> {
     const result = await this.stub.admit(this.hash, { databaseMs: 0, isWrite: false, ...request })
     if (result.kind !== 'admitted') throw new Error(`The token is ${result.kind}.`)
@@ -146,7 +153,7 @@ describe('counting', () => {
   })
 
   it('opens a new window after the old one, and keeps its end through a crash', async () => {
-    const gate = await Gate.open()
+    const gate = await Gate.openUsed()
     await gate.allow(LIMIT)
     const { decision: old } = await gate.admit()
     await gate.crash()
@@ -176,7 +183,7 @@ describe('counting', () => {
   })
 
   it('sums the usage by hour: requests, those allowed without it, refusals and database time', async () => {
-    const gate = await Gate.open()
+    const gate = await Gate.openUsed()
     await gate.allow(LIMIT)
     await gate.admit({ databaseMs: 5, refused: 3 })
     expect(await gate.stub.usage()).toMatchObject([{ requests: LIMIT, refused: 4, databaseMs: 5 }])
