@@ -28,7 +28,7 @@ export type Element<C extends Contract> = ResponseBody<C> extends { data: (infer
 
 /** A failed request. */
 export class AdminError extends CommandError {
-  /** Of a response of the API, else 0. */
+  /** The HTTP status of the API's response; 0 without one. */
   status = 0
   issues: z.output<typeof issue>[] = []
   /** After which the request is sent again; null where it must not be. */

@@ -25,6 +25,8 @@ export interface Given {
 export interface Argument<T> {
   /** `ID`, `--name NAME`, `--check` or `ID | --all`, in brackets where it may be left out; '' where it is constant. */
   usage: string
+  /** Whether only the help names it. */
+  isUnlisted?: true
   /** The error where it is left out, instead of a general one. */
   missing?: string
   /** @throws CommandError when the words do not fit */
@@ -76,8 +78,7 @@ function readValue<T>(schema: z.ZodMiniType<T>, { name, text }: Given = { name: 
 }
 
 function usageOf(prefix: string, described: Arguments): string {
-  // Another configuration is for tests and rare cases: only the help names it.
-  const listed = Object.values(described).filter(({ usage }) => usage !== '[--config FILE]')
+  const listed = Object.values(described).filter(({ isUnlisted }) => !isUnlisted)
   return [prefix, ...listed.map(({ usage }) => usage)].filter(Boolean).join(' ')
 }
 

@@ -33,7 +33,7 @@ const DAY_MS = 86_400_000
 const EXAMPLE = '2026-01-31'
 const ID = required('ID', z.string().check(z.regex(/^we_[0-9a-f]{18}$/, 'must be the id of an endpoint')))
 const EVENTS = someOf('--events', EVENT_TYPES)
-/** Of the company that has the endpoint. */
+/** Finds the company of an endpoint by its id. */
 const ofEndpoint = { find: api.listAllWebhooks, missing: "There is no endpoint '{endpoint_id}'." }
 
 await runCommand('webhooks', HELP, {

@@ -158,7 +158,7 @@ export type PushedOrder = Omit<api.WholeOrder, 'client_id'> & { external_id: str
     | { client_id: number; client?: never }
   )
 
-/** What became of one: `status` 200 and its response, or an error. */
+/** The result of one client or order: `status` 200 and its response, or an error. */
 export type PushResult = api.BatchResult & { type: (typeof TYPES)[number]; external_id: string }
 
 type Batch = (operations: readonly api.BatchOperation[], options: CallOptions) => Promise<api.BatchAnswer>

@@ -1,6 +1,6 @@
 import { LruCache } from '../http/cache.ts'
 import { poll } from '../http/deadline.ts'
-import { fairShare } from './fair-share.ts'
+import { Debt, fairShare } from './fair-share.ts'
 
 /** Batches of one company that run at once in an isolate. */
 export const IN_FLIGHT = 6
@@ -25,12 +25,11 @@ export type Permit = { startedAt: number }
 export class BatchSemaphore {
   private readonly inFlight = new Set<Permit>()
   private readonly queue = new Set<Permit>()
-  /** Database time of ended batches, less the share of the time since, by the clock that is never set. */
-  private usedMs = 0
-  private usedAt = 0
-  private readonly isAlone: () => boolean
+  /** Database time of ended batches. */
+  private readonly debt = new Debt()
+  private readonly isAlone: (now: number) => boolean
 
-  constructor(isAlone = () => fairShare.isAlone(performance.now())) {
+  constructor(isAlone = (now: number) => fairShare.isAlone(now)) {
     this.isAlone = isAlone
   }
 
@@ -58,17 +57,13 @@ export class BatchSemaphore {
 
   /** @param databaseMs of the batch; 0 for one that did not run */
   release(permit: Permit, databaseMs: number): void {
-    this.usedMs = this.unpaidMs() + databaseMs
-    this.usedAt = performance.now()
+    const now = performance.now()
+    this.debt.add(databaseMs, this.limits(now).share, now)
     if (this.inFlight.delete(permit)) this.startQueued()
   }
 
-  private unpaidMs(): number {
-    return Math.max(0, this.usedMs - (performance.now() - this.usedAt) * this.limits().share)
-  }
-
-  private limits() {
-    return this.isAlone() ? ALONE : BESIDE_OTHERS
+  private limits(now: number) {
+    return this.isAlone(now) ? ALONE : BESIDE_OTHERS
   }
 
   private enqueue(): Permit {
@@ -81,8 +76,9 @@ export class BatchSemaphore {
   private startQueued(): void {
     const now = Date.now()
     for (const permit of this.inFlight) if (now - permit.startedAt >= LOST_MS) this.inFlight.delete(permit)
-    const { burstMs, oneByOneMs } = this.limits()
-    const unpaidMs = this.unpaidMs()
+    const paidTo = performance.now()
+    const { share, burstMs, oneByOneMs } = this.limits(paidTo)
+    const unpaidMs = this.debt.left(share, paidTo)
     if (unpaidMs > burstMs) return
     const most = unpaidMs > oneByOneMs ? 1 : IN_FLIGHT
     for (const permit of this.queue) {

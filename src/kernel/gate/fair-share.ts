@@ -1,6 +1,6 @@
 import { LruCache } from '../http/cache.ts'
 
-/** What a request costs the isolate's thread, as measured: itself, and each MiB of its body; milliseconds. */
+/** The measured cost of a request for the isolate's thread, and of each MiB of its body, in milliseconds. */
 const REQUEST_MS = 3
 const BODY_MS = 120
 const LARGEST_BODY_BYTES = 8 * 2 ** 20
@@ -12,14 +12,29 @@ const ACTIVE_MS = 2_000
 /** A request that would wait longer is refused. */
 export const LONGEST_WAIT_MS = 8_000
 
+/** Use that a share of the time pays off. All times are milliseconds of a clock that is never set. */
+export class Debt {
+  private usedMs = 0
+  private usedAt = 0
+
+  left(share: number, now: number): number {
+    return Math.max(0, this.usedMs - (now - this.usedAt) * share)
+  }
+
+  /** @param mostMs after which nothing more is owed */
+  add(ms: number, share: number, now: number, mostMs = Number.POSITIVE_INFINITY): void {
+    this.usedMs = Math.min(this.left(share, now) + ms, mostMs)
+    this.usedAt = now
+  }
+}
+
 /**
  * Shares an isolate's one thread between companies: while others are active, the requests of each start at the pace of
  * its share, in their order. A company that is alone never waits. Workers cannot measure processor time, so requests
- * count by what they are known to cost. All times are milliseconds of a clock that is never set.
+ * count by their known cost.
  */
 export class FairShare {
-  /** When the earlier requests of a company are paid off at its share. */
-  private readonly paidAt = new LruCache<number, number>({ maxWeight: 1_000 })
+  private readonly debts = new LruCache<number, Debt>({ maxWeight: 1_000 })
   private latest = { companyId: 0, at: Number.NEGATIVE_INFINITY }
   /** The last request of a company other than the latest one. */
   private other = this.latest
@@ -33,13 +48,13 @@ export class FairShare {
     if (companyId !== this.latest.companyId) this.other = this.latest
     this.latest = { companyId, at: now }
     const isAlone = this.isAlone(now)
-    const burstMs = BURST_MS / SHARE
-    const startsAt = Math.max(now, this.paidAt.get(companyId) ?? now)
-    const waitMs = isAlone ? 0 : Math.max(0, startsAt - now - burstMs)
+    const debt = this.debts.get(companyId) ?? new Debt()
+    const waitMs = isAlone ? 0 : Math.max(0, debt.left(SHARE, now) - BURST_MS) / SHARE
     if (waitMs > LONGEST_WAIT_MS) return null
-    const paidAt = startsAt + (REQUEST_MS + (BODY_MS * Math.min(bodyBytes, LARGEST_BODY_BYTES)) / 2 ** 20) / SHARE
-    // What a company uses while it is alone does not count against it later.
-    this.paidAt.set(companyId, isAlone ? Math.min(paidAt, now + burstMs) : paidAt)
+    const costMs = REQUEST_MS + (BODY_MS * Math.min(bodyBytes, LARGEST_BODY_BYTES)) / 2 ** 20
+    // Use while the company is alone does not count against it later.
+    debt.add(costMs, SHARE, now, isAlone ? BURST_MS : undefined)
+    this.debts.set(companyId, debt)
     return waitMs
   }
 

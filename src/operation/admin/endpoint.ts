@@ -82,8 +82,6 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
   }
 }
 
-export { found } from '../../kernel/http/errors.ts'
-
 /** The error 409 for a request that contradicts the present state. */
 export function conflict(message: string): ApiError {
   return new ApiError('conflict', { message })
@@ -116,7 +114,7 @@ interface PageQuery {
   cursor?: string | undefined
 }
 
-/** What a list reads: one row more than a page, after the cursor's key `after`, which is null on the first page. */
+/** A list reads one row more than a page, after the cursor's key `after`, which is null on the first page. */
 interface ListInput<C extends Contract> extends Input<C> {
   after: CursorPosition | null
   limit: number

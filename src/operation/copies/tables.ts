@@ -1,7 +1,7 @@
 /** A value as D1 returns it. */
 export type Value = string | number | null
 export type Row = Record<string, Value>
-/** What identifies a row within its table and company. */
+/** The key of a row within its table and company. */
 export type Key = readonly Value[]
 
 /** One row. A part repeats the key and version of its owner, and is restored only with that version. */

@@ -4,7 +4,6 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import { build } from 'esbuild'
 import { describeRetryRules } from '../../client/errors.ts'
-
 import type { Published } from '../../kernel/api/contract.ts'
 import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
 import { seedFile } from '../../operation/copies/seed/file.ts'

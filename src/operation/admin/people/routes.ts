@@ -1,5 +1,6 @@
 import { isoTime } from '../../../kernel/api/contract.ts'
-import { adminList, adminRoute, conflict, found, withTimes } from '../endpoint.ts'
+import { found } from '../../../kernel/http/errors.ts'
+import { adminList, adminRoute, conflict, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import {
   type AuditRow,
