@@ -1,7 +1,6 @@
 import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import type { DatabaseUse } from '../db/client.ts'
-import { BODY_LIMIT_BYTES } from '../http/body.ts'
 import { LruCache } from '../http/cache.ts'
 import { pause } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
@@ -75,8 +74,8 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
 
 /** @returns the 429 of a request that would wait too long */
 async function waitForTurn({ companyId }: Token, request: Request): Promise<ApiError | null> {
-  // A body of unknown length counts as the largest one of JSON.
-  const length = request.body ? Number(request.headers.get('content-length') ?? BODY_LIMIT_BYTES) || 0 : 0
+  // A body of unknown length counts once it is read.
+  const length = Number(request.headers.get('content-length')) || 0
   const waitMs = fairShare.enter(companyId, length, performance.now())
   if (waitMs === null) return crowded()
   if (waitMs > 0) await pause(waitMs)

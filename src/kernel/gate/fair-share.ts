@@ -47,21 +47,32 @@ export class FairShare {
   enter(companyId: number, bodyBytes: number, now: number): number | null {
     if (companyId !== this.latest.companyId) this.other = this.latest
     this.latest = { companyId, at: now }
-    const isAlone = this.isAlone(now)
     const debt = this.debts.get(companyId) ?? new Debt()
-    const waitMs = isAlone ? 0 : Math.max(0, debt.left(SHARE, now) - BURST_MS) / SHARE
+    const waitMs = this.isAlone(now) ? 0 : Math.max(0, debt.left(SHARE, now) - BURST_MS) / SHARE
     if (waitMs > LONGEST_WAIT_MS) return null
-    const costMs = REQUEST_MS + (BODY_MS * Math.min(bodyBytes, LARGEST_BODY_BYTES)) / 2 ** 20
-    // Use while the company is alone does not count against it later.
-    debt.add(costMs, SHARE, now, isAlone ? BURST_MS : undefined)
     this.debts.set(companyId, debt)
+    this.charge(companyId, REQUEST_MS + bodyMs(bodyBytes), now)
     return waitMs
+  }
+
+  /** Counts a body whose length became known when it was read. */
+  addBody(companyId: number, bodyBytes: number, now: number): void {
+    this.charge(companyId, bodyMs(bodyBytes), now)
+  }
+
+  private charge(companyId: number, costMs: number, now: number): void {
+    // Use while the company is alone does not count against it later.
+    this.debts.get(companyId)?.add(costMs, SHARE, now, this.isAlone(now) ? BURST_MS : undefined)
   }
 
   /** Whether the requests of the last seconds were all of one company. */
   isAlone(now: number): boolean {
     return now - this.other.at >= ACTIVE_MS
   }
+}
+
+function bodyMs(bytes: number): number {
+  return (BODY_MS * Math.min(bytes, LARGEST_BODY_BYTES)) / 2 ** 20
 }
 
 /** Of this isolate. */

@@ -125,7 +125,9 @@ export class Subscriber {
   }
 
   async createClient(company_name = 'Acme'): Promise<number> {
-    return (await this.call('POST', '/clients', { company_name })).body.client.id
+    const response = await this.call('POST', '/clients', { company_name })
+    if (response.status >= 400) throw new Error(`${response.status} ${JSON.stringify(response.body)}`)
+    return response.body.client.id
   }
 
   async rename(clientId: number, company_name: string): Promise<void> {

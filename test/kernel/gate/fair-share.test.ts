@@ -1,3 +1,4 @@
+import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { FairShare, fairShare, LONGEST_WAIT_MS } from '../../../src/kernel/gate/fair-share.ts'
@@ -33,6 +34,14 @@ describe('the share of a company in an isolate', () => {
     expect(served).toHaveLength(1 + Math.floor((1_000 + LONGEST_WAIT_MS) / 12))
     expect(served).toEqual(served.toSorted((a, b) => a - b))
     expect(waits.slice(served.length)).toEqual(waits.slice(served.length).map(() => null))
+  })
+
+  it('lets later requests wait for a body whose length was unknown', () => {
+    const { share, enter } = besideNeighbour()
+    expect(enter(0)).toBe(0)
+    share.addBody(SPENDER, 4 * MIB, 0)
+    expect(enter(0)).toBe((3 + 4 * 120 - 250) * 4)
+    expect(share.enter(NEIGHBOUR, 0, 0)).toBe(0)
   })
 
   it.each([
@@ -101,6 +110,20 @@ describe('a request', () => {
       [id, JSON.stringify(body).length],
     ])
   })
+
+  it.each(['{"company_name":"Ink & Thread"}', '{"company_name":'])(
+    'counts a body of unknown length by its bytes, once they are read: %s',
+    async (text) => {
+      const { token, id } = await mintCompany({ home: 'DB' })
+      const enter = vi.spyOn(fairShare, 'enter')
+      const addBody = vi.spyOn(fairShare, 'addBody')
+      const { method, headers, url } = request(token, 'POST', '/clients', {})
+      headers.delete('content-length')
+      await send(new Request(url, { method, headers, body: new Blob([text]).stream() }), { env })
+      expect(enter.mock.calls.map(([company, bytes]) => [company, bytes])).toEqual([[id, 0]])
+      expect(addBody.mock.calls.map(([company, bytes]) => [company, bytes])).toEqual([[id, text.length]])
+    },
+  )
 
   it('is 429 and changes nothing where it would wait too long', async () => {
     const { token } = await mintCompany({ home: 'DB' })
