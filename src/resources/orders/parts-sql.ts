@@ -57,6 +57,8 @@ export interface ListedRow extends OrderRow {
 /** Limits the elements of a response's lists, and the characters of each of the three. */
 export const ELEMENTS_MAX = 10_000
 const CHARACTERS_MAX = 4_000_000
+/** A value of D1 may have 2 MB, and a character 4 bytes. */
+const CHUNK_CHARACTERS = 250_000
 
 /** Where the elements of one of `orders` are. */
 const LIST_SOURCES: Record<ListName, SQL> = {
@@ -70,9 +72,11 @@ const LIST_SOURCES: Record<ListName, SQL> = {
 export const listJson = (name: ListName) =>
   sql`(SELECT json_group_array(${LISTS[name].row}) FROM ${LIST_SOURCES[name]})`
 
-/** Joins the invoices of `orders`, which were deleted only with them, and their taxes. */
-export const WITH_INVOICE = sql`LEFT JOIN invoices ON invoices.company_id = orders.company_id
-    AND invoices.project_id = orders.id AND invoices.deleted <= orders.deleted
+/** Joins the invoices of `orders`, which were deleted only with them. */
+const INVOICES = sql`LEFT JOIN invoices ON invoices.company_id = orders.company_id
+    AND invoices.project_id = orders.id AND invoices.deleted <= orders.deleted`
+/** {@link INVOICES} and their taxes. */
+export const WITH_INVOICE = sql`${INVOICES}
   LEFT JOIN taxes ON ${and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id))}`
 
 /**
@@ -126,13 +130,11 @@ export function decodeOrder([project, invoice, client, status, accounting]: Orde
 }
 
 /**
- * Builds the statements that read orders with their parts, in the order of a page: a row for each order, and one for each
- * element of its lists.
+ * Builds the statements that read orders with their parts, in the order of a page: a row for each order, and the elements
+ * of each of their lists in a few rows, since a row of D1 costs more than its JSON.
  *
  * - `listed`: within the limits of a response. An order that is over them, and those after it, have `isCut`.
  * - `whole`: without limits, for a single order.
- *
- * An order's lists are not one value of JSON: no value in D1, nor one of a query, may have over 2 MB.
  *
  * @param pageOf selects `page_id` and `sort_value` in their `order`; a single order needs none
  */
@@ -141,11 +143,11 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
   pageOf: (p: P) => { ids: SQL; order?: SQL },
 ) {
   const names = LIST_NAMES.filter((name) => parts.includes(name))
-  const hasInvoice = parts.some((name) => !['client', 'order_status', 'artworks', 'accounting'].includes(name))
-  const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, element: sql`element` }
+  const hasInvoice = parts.some((name) => ['totals', 'invoice', 'tax'].includes(name))
+  const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, json: sql`json` }
   const aliased = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.as(name)]))
 
-  const statementWith = (limited: (elements: SQL) => SQL) =>
+  const statementWith = (limit: SQL, limited: SQL) =>
     prepare((p: P) => {
       const { ids, order } = pageOf(p)
       // Its rows are read for the orders and for each list.
@@ -153,46 +155,55 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
         names.length === 0
           ? [sql`(${ids}) AS page`, sql``]
           : [sql`page`, sql`WITH page AS MATERIALIZED (SELECT * FROM (${ids}))`]
-      const joined = sql`${page} CROSS JOIN orders ON orders.company_id = ${p.companyId} AND orders.id = page_id
-        ${hasInvoice ? WITH_INVOICE : sql``}`
-      const found = sql`SELECT 'order' AS list, page_id, sort_value, ${orderJson(p.companyId, parts)} AS element FROM ${joined}`
+      const ofPage = sql`${page} CROSS JOIN orders ON orders.company_id = ${p.companyId} AND orders.id = page_id`
+      const found = sql`SELECT 'order' AS list, page_id, sort_value, ${orderJson(p.companyId, parts)} AS json
+        FROM ${ofPage} ${hasInvoice ? WITH_INVOICE : sql``}`
       const lists = names.map((name) => {
-        const elements = sql`SELECT page_id, ${LISTS[name].row} AS element FROM ${joined} CROSS JOIN ${LIST_SOURCES[name]}`
-        return sql`SELECT ${sql.raw(`'${name}'`)}, page_id, NULL, ${limited(elements)}`
+        const invoiced = name === 'artworks' ? sql`` : INVOICES
+        return sql`SELECT ${sql.raw(`'${name}'`)}, NULL, NULL, '[' || group_concat(json_array(page_id, ${limited})) || ']'
+          FROM (SELECT page_id, element, sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) AS characters
+            FROM (SELECT page_id, ${LISTS[name].row} AS element FROM ${ofPage} ${invoiced} CROSS JOIN ${LIST_SOURCES[name]}
+              ${limit}))
+          GROUP BY characters / ${sql.raw(String(CHUNK_CHARACTERS))}`
       })
       return orm
         .select(aliased)
         .from(sql`(${pages} ${sql.join([found, ...lists], sql` UNION ALL `)})`)
         .orderBy(...(order ? [order] : []))
     })
-  const characters = sql`sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING)`
-  const [charactersMax, elementsEnd] = [sql.raw(String(CHARACTERS_MAX)), sql.raw(String(ELEMENTS_MAX + 1))]
   const listed = statementWith(
-    (elements) => sql`iif(${characters} <= ${charactersMax}, element, NULL) FROM (${elements} LIMIT ${elementsEnd})`,
+    sql.raw(`LIMIT ${ELEMENTS_MAX + 1}`),
+    sql`iif(characters <= ${sql.raw(String(CHARACTERS_MAX))}, json(element), NULL)`,
   )
-  const whole = statementWith((elements) => sql`element FROM (${elements})`)
+  const whole = statementWith(sql``, sql`json(element)`)
   return {
     listed: (values: Parameters<typeof listed>[0]) => mapRows(listed(values), (rows: Row[]) => decodeRows(rows, true)),
     whole: (values: Parameters<typeof whole>[0]) => mapRows(whole(values), (rows: Row[]) => decodeRows(rows, false)),
   }
 }
 
-/** `element` is null for one over the limit of characters. */
-type Row = { list: 'order' | ListName; page_id: number; sort_value: string | number; element: string | null }
+type Row =
+  | { list: 'order'; page_id: number; sort_value: string | number; json: string }
+  | { list: ListName; page_id: null; sort_value: null; json: string }
+
+/** An element of an order's list; null for one over the limit of characters. */
+type Element = [orderId: number, columns: unknown[] | null]
 
 function decodeRows(rows: Row[], isLimited: boolean): ListedRow[] {
-  const elements = Map.groupBy(rows, ({ list, page_id }) => `${list}/${page_id}`)
+  const elements = { invoice_items: [] as Element[], payments: [] as Element[], artworks: [] as Element[] }
+  for (const { list, json } of rows) if (list !== 'order') elements[list].push(...(JSON.parse(json) as Element[]))
+  const byOrder = LIST_NAMES.map((name) => [name, Map.groupBy(elements[name], ([orderId]) => orderId)] as const)
   let count = 0
-  return rows.flatMap(({ list, page_id, sort_value, element }) => {
-    if (list !== 'order' || element === null) return []
+  return rows.flatMap((row) => {
+    if (row.list !== 'order') return []
     const lists: ListsJson = {}
     let isCut = false
-    for (const name of LIST_NAMES) {
-      const found = elements.get(`${name}/${page_id}`) ?? []
+    for (const [name, ofOrders] of byOrder) {
+      const found = (ofOrders.get(row.page_id) ?? []).map(([, columns]) => columns)
       count += found.length
-      isCut ||= isLimited && (count > ELEMENTS_MAX || found.at(-1)?.element === null)
-      lists[name] = isCut ? null : found.map((row) => JSON.parse(row.element ?? 'null'))
+      isCut ||= isLimited && (count > ELEMENTS_MAX || found.includes(null))
+      lists[name] = isCut ? null : found.filter((columns) => columns !== null)
     }
-    return [{ ...decodeOrder(JSON.parse(element), lists), sortValue: sort_value, isCut }]
+    return [{ ...decodeOrder(JSON.parse(row.json), lists), sortValue: row.sort_value, isCut }]
   })
 }
