@@ -130,11 +130,12 @@ export function decodeOrder([project, invoice, client, status, accounting]: Orde
 }
 
 /**
- * Builds the statements that read orders with their parts, in the order of a page: a row for each order, and the elements
- * of each of their lists in a few rows, since a row of D1 costs more than its JSON.
+ * Builds the statements that read orders with their parts, in the order of a page: a row for each order, and rows with the
+ * elements of their lists.
  *
- * - `listed`: within the limits of a response. An order that is over them, and those after it, have `isCut`.
- * - `whole`: without limits, for a single order.
+ * - `listed`: within the limits of a response. An order that is over them, and those after it, have `isCut`. Many elements
+ *   are in one row, since each row of D1 costs time.
+ * - `whole`: without limits, for a single order. Each element is a row, since grouping them would cost rows read.
  *
  * @param pageOf selects `page_id` and `sort_value` in their `order`; a single order needs none
  */
@@ -147,7 +148,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
   const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, json: sql`json` }
   const aliased = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.as(name)]))
 
-  const statementWith = (limit: SQL, limited: SQL) =>
+  const statementWith = (chunksOf: (element: SQL, source: SQL) => SQL) =>
     prepare((p: P) => {
       const { ids, order } = pageOf(p)
       // Its rows are read for the orders and for each list.
@@ -160,22 +161,25 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
         FROM ${ofPage} ${hasInvoice ? WITH_INVOICE : sql``}`
       const lists = names.map((name) => {
         const invoiced = name === 'artworks' ? sql`` : INVOICES
-        return sql`SELECT ${sql.raw(`'${name}'`)}, NULL, NULL, '[' || group_concat(json_array(page_id, ${limited})) || ']'
-          FROM (SELECT page_id, element, sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) AS characters
-            FROM (SELECT page_id, ${LISTS[name].row} AS element FROM ${ofPage} ${invoiced} CROSS JOIN ${LIST_SOURCES[name]}
-              ${limit}))
-          GROUP BY characters / ${sql.raw(String(CHUNK_CHARACTERS))}`
+        const chunks = chunksOf(LISTS[name].row, sql`${ofPage} ${invoiced} CROSS JOIN ${LIST_SOURCES[name]}`)
+        return sql`SELECT ${sql.raw(`'${name}'`)}, NULL, NULL, ${chunks}`
       })
       return orm
         .select(aliased)
         .from(sql`(${pages} ${sql.join([found, ...lists], sql` UNION ALL `)})`)
         .orderBy(...(order ? [order] : []))
     })
-  const listed = statementWith(
-    sql.raw(`LIMIT ${ELEMENTS_MAX + 1}`),
-    sql`iif(characters <= ${sql.raw(String(CHARACTERS_MAX))}, json(element), NULL)`,
+  const [elementsEnd, charactersMax, chunk] = [ELEMENTS_MAX + 1, CHARACTERS_MAX, CHUNK_CHARACTERS].map((number) =>
+    sql.raw(String(number)),
   )
-  const whole = statementWith(sql``, sql`json(element)`)
+  const limited = sql`json_array(page_id, iif(characters <= ${charactersMax}, json(element), NULL))`
+  const listed = statementWith(
+    (element, source) => sql`'[' || group_concat(${limited}) || ']'
+      FROM (SELECT page_id, element, sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) AS characters
+        FROM (SELECT page_id, ${element} AS element FROM ${source} LIMIT ${elementsEnd}))
+      GROUP BY characters / ${chunk}`,
+  )
+  const whole = statementWith((element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`)
   return {
     listed: (values: Parameters<typeof listed>[0]) => mapRows(listed(values), (rows: Row[]) => decodeRows(rows, true)),
     whole: (values: Parameters<typeof whole>[0]) => mapRows(whole(values), (rows: Row[]) => decodeRows(rows, false)),
