@@ -1,4 +1,8 @@
+import { env } from 'cloudflare:workers'
+import { sql } from 'drizzle-orm'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { mapRows, openDatabase } from '../../../src/kernel/db/client.ts'
+import { orderStatements } from '../../../src/resources/orders/parts-sql.ts'
 import { EXPANSIONS } from '../../../src/resources/orders/shapes.ts'
 import { migrate, type TestCompany } from '../../support/app.ts'
 import { addItem, insertions } from '../../support/rows.ts'
@@ -170,6 +174,24 @@ describe('an order with a list larger than a value of the database may be', () =
     expect(data).toEqual([order])
     const next = await list(one, `expand=${EVERYTHING}&cursor=${pagination.next_cursor}`)
     expect(next.data).toEqual([await whole(one, small.id)])
+  })
+
+  it('is read with others in a list, where all are within the limits of a response', async () => {
+    const one = await mintShop()
+    for (const letter of ['n', '“']) {
+      const { invoice } = await createOrder(one)
+      for (let count = 0; count < 45; count++) await addPayment(one, invoice.id, { note: letter.repeat(40_000) })
+    }
+    const { data } = await list(one, 'expand=payments&sort=id')
+    const notes = data.map(({ payments }) => (payments as { note: string }[]).map(({ note }) => note))
+    expect(notes).toEqual([Array(45).fill('n'.repeat(40_000)), Array(45).fill('“'.repeat(40_000))])
+    // The local runtime does not refuse larger values, as D1 does.
+    const ofCompany = sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE company_id = ${one.id}`
+    const statement = orderStatements(['payments'], () => ({ ids: ofCompany })).listed({ companyId: one.id })
+    const values = mapRows(statement, (rows: { json: string }[]) => rows.map(({ json }) => Buffer.byteLength(json)))
+    const [bytes] = await openDatabase(env.DB).read([values])
+    expect(Math.max(...bytes)).toBeGreaterThan(500_000)
+    expect(Math.max(...bytes)).toBeLessThan(2_000_000)
   })
 })
 
