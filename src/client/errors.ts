@@ -46,7 +46,7 @@ export class ApiError extends Error {
 }
 
 /**
- * The cursor is older than the changes that the API keeps, so that some were missed: copy the lists anew, and follow the
+ * The cursor is older than the changes that the API keeps, so that some were missed: copy the lists again, and follow the
  * changes from a cursor taken before that copy.
  */
 export class CursorExpiredError extends ApiError {

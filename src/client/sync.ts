@@ -164,7 +164,7 @@ async function uploadPlanned(
       return presigned.key
     }
     const storageKey = await send().catch((error) => {
-      // The URL can expire during slow attempts: it is requested anew once.
+      // The URL can expire during slow attempts: a new one is requested once.
       if (error instanceof ApiError && error.code === 'upload_failed' && error.status === 403) return send()
       throw error
     })

@@ -108,7 +108,7 @@ export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TT
 
 const MAC_BYTES = 16
 const FOREIGN =
-  'belongs to another query or company: send it with the filters and the order of the request that returned it, or begin again without it'
+  'is not one of this query and company: send the `next_cursor` of a response, with the filters and the order of its request, or begin again without it'
 
 function refusal(message: string): ApiError {
   return invalid([{ path: 'cursor', message }])

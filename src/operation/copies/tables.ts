@@ -147,7 +147,7 @@ export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'ad
 export const NOT_BACKED_UP = {
   companies: 'The row is in the manifest. Its counts come from the triggers, its last ids are raised.',
   thread_context_links: 'Written by triggers.',
-  changes: 'The feed begins anew, so that every reader copies the lists again.',
+  changes: 'The feed begins again, so that every reader copies the lists again.',
   webhook_deliveries: 'They refer to the feed.',
   idempotency_keys: 'Results of requests whose effects may be lost.',
   company_guards: 'Of a move under way.',

@@ -72,7 +72,7 @@ function edit({ params }: Scope, { kind, integration }: Row): Action {
   const { title, settings, credentials } = INTEGRATION_FORMS[kind]
   const isLost = integration?.state === 'reconnect_needed'
   const hint = 'They are stored encrypted and never shown.'
-  const keep = integration ? ' Leave all empty to keep them, or enter all of them anew.' : ''
+  const keep = integration ? ' Leave all empty to keep them, or enter all of them again.' : ''
   const { base_url = '' } = integration ?? {}
   const values: Record<string, string | null> = { ...integration?.settings, base_url, endpoint: base_url }
   return {

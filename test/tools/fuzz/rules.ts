@@ -54,7 +54,7 @@ export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp
     {
       operations: ['listClients', 'listOrders', 'listChanges', 'listEmailThreads', 'listThreadContexts'],
       path: /^(cursor|page|start|client_id|order_id)$/,
-      message: /belongs to another query or company|must not be sent together|is required|is missing/,
+      message: /is not one of this query and company|must not be sent together|is required|is missing/,
       because: 'a cursor is signed, and some parameters exclude each other',
     },
     {
