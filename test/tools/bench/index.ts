@@ -9,6 +9,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run: () => Promise<void> }>> = 
   profile: () => import('./profile.ts'),
   products: () => import('./products.ts'),
   shapes: () => import('./shapes.ts'),
+  start: () => import('./start.ts'),
   writes: () => import('./writes.ts'),
 }
 

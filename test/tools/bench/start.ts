@@ -1,0 +1,66 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fillCompany } from './company.ts'
+import { median } from './load.ts'
+import { buildWorker, type Running, startApi, startBare } from './worker.ts'
+
+const ROUNDS = 9
+const BARE = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
+
+/** Milliseconds. */
+interface Times {
+  /** Until the runtime has parsed the script, run its modules, and listens. */
+  ready: number
+  first: number
+  second: number
+}
+
+/**
+ * What a new isolate costs: the start of a runtime with the Worker and its first two requests, beside those of the floor.
+ * Each round starts new processes.
+ */
+export async function run(): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), 'bench-'))
+  try {
+    const script = buildWorker(join(directory, 'build'))
+    const state = join(directory, 'state')
+    const { worker } = await startBare(BARE, state)
+    const [token] = await fillCompany(worker, 100, 1)
+    await worker.dispose()
+    const headers = { authorization: `Bearer ${token}` }
+    const rounds: { api: Times; floor: Times }[] = []
+    for (let round = 0; round < ROUNDS; round++) {
+      const api = await measure(() => startApi(script, state), '/api/v1/clients/1', headers)
+      const floor = await measure(() => startBare(BARE, state), '/client/1')
+      rounds.push({ api, floor })
+    }
+    const of = (name: keyof Times, worker: 'api' | 'floor') => median(rounds.map((times) => times[worker][name]))
+    console.log('start            API, ms   floor, ms')
+    for (const name of ['ready', 'first', 'second'] as const) {
+      console.log(
+        `${name.padEnd(14)} ${of(name, 'api').toFixed(1).padStart(9)} ${of(name, 'floor').toFixed(1).padStart(11)}`,
+      )
+    }
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+async function measure(start: () => Promise<Running>, path: string, headers = {}): Promise<Times> {
+  const startedAt = performance.now()
+  const { worker, url } = await start()
+  const ready = performance.now() - startedAt
+  const timed = async () => {
+    const sentAt = performance.now()
+    const response = await fetch(url + path, { headers })
+    await response.arrayBuffer()
+    if (!response.ok) throw new Error(`${path}: ${response.status}`)
+    return performance.now() - sentAt
+  }
+  try {
+    return { ready, first: await timed(), second: await timed() }
+  } finally {
+    await worker.dispose()
+  }
+}
