@@ -56,6 +56,13 @@ describe('the committed description', () => {
     expect(description).toContain('first 200 characters')
   })
 
+  it.each(['putClient', 'putOrder'])('has If-None-Match among the parameters of %s', (name) => {
+    const contract = contracts.find(({ operationId }) => operationId === name) ?? expect.fail(name)
+    expect(operationOf(contract).parameters).toContainEqual(
+      expect.objectContaining({ name: 'If-None-Match', in: 'header', schema: expect.objectContaining({ const: '*' }) }),
+    )
+  })
+
   it('states its version, server and security scheme', () => {
     expect(document.openapi).toMatch(/^3\.1\./)
     expect(asObject(document.info).version).toBe('1.1.0')
