@@ -2703,7 +2703,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description `*` only creates: 412 where the client exists, and nothing is changed. */
+                /** @description `*` only creates: 412 where the external id is taken, and nothing is changed. */
                 "If-None-Match"?: "*";
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3444,7 +3444,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description `*` only creates: 412 where the client exists, and nothing is changed. */
+                /** @description `*` only creates: 412 where the external id is taken, and nothing is changed. */
                 "If-None-Match"?: "*";
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];

@@ -37,6 +37,7 @@ describe('npm run companies', () => {
     expect(usage[0]).toMatch(/^HOUR +REQUESTS +REFUSED +DATABASE MS$/)
     expect(usage).toHaveLength(5)
     expect(usage[3]).toMatch(/^total +0 +0 +0$/)
+    expect(usage[4]).toMatch(/^Stored: 0\.0 of 2147\.5 MB of mail, and \d+\.\d of 2147\.5 MB of all else\.$/)
   })
 
   it('leaves deliveries to the service where none runs', { timeout: 120_000 }, async () => {

@@ -1,4 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { adminCall } from '../support/admin.ts'
 import { migrate, sql, type TestCompany } from '../support/app.ts'
 import { contracts } from '../support/endpoints.ts'
 import { countRows, fillQuota, mintPair, readRowBytes, readStored } from './support.ts'
@@ -216,6 +217,24 @@ describe('the storage quota', () => {
     expect(stored).toBeGreaterThan(65)
     expect(stored).toBeLessThan(82)
     expect((await other.call('PUT', '/mail/threads/t9', { client_id: other.id * 10_000_000 + 1 })).status).toBe(200)
+  })
+
+  it('is set by the administration, from the next write on', async () => {
+    const path = `/companies/${company.id}`
+    const write = async () => (await company.call('POST', '/clients', { company_name: 'New' })).status
+    const set = (storage_quota_bytes: number) => adminCall('PATCH', path, { storage_quota_bytes })
+    expect((await set(1)).body.storage_quota_bytes).toBe(1)
+    expect(await write()).toBe(413)
+    expect((await set(5_000_000)).body.storage_quota_bytes).toBe(5_000_000)
+    expect(await write()).toBe(200)
+    const { limits } = (await company.call('GET', '/me')).body
+    const { storage_quota_bytes, stored_bytes } = (await adminCall('GET', path)).body
+    expect({ storage_quota_bytes, stored_bytes }).toEqual({
+      storage_quota_bytes: 5_000_000,
+      stored_bytes: limits.stored_bytes,
+    })
+    expect(limits.storage_quota_bytes).toBe(5_000_000)
+    expect((await adminCall('GET', `/companies/${other.id}`)).body.storage_quota_bytes).toBe(2_147_483_648)
   })
 
   it('is shown with what is stored', async () => {

@@ -136,8 +136,10 @@ export async function raiseSequences(
 
 function settings(company: Row) {
   const names = ['name', 'currency', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'storage_quota_bytes']
-  const values = [...names, 'audit_expired', 'created_at', 'updated_at'].filter((name) => company[name] !== undefined)
-  return Object.fromEntries(values.map((name) => [name, sql`${company[name] ?? null}`]))
+  const values = [...names, 'created_at', 'updated_at'].filter((name) => company[name] !== undefined)
+  // Restored entries may have expired meanwhile.
+  const audit_expired = sql`max(${companies.audit_expired}, ${company.audit_expired ?? 0})`
+  return { ...Object.fromEntries(values.map((name) => [name, sql`${company[name] ?? null}`])), audit_expired }
 }
 
 /** Adds R2 objects unknown to the database, which the sweep removes later. See `resources/mail/content.ts`. */

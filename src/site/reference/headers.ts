@@ -127,7 +127,7 @@ export const ownHeaders = {
   /** For a PUT that may create. */
   ifNoneMatchAny: requestHeader(
     'If-None-Match',
-    '`*` only creates: 412 where the client exists, and nothing is changed.',
+    '`*` only creates: 412 where the external id is taken, and nothing is changed.',
     { type: 'string', const: '*' },
   ),
   ifNoneMatch: requestHeader(

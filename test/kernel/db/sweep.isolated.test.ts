@@ -1,12 +1,13 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { sweep } from '../../../src/delivery/accounting/delivery.ts'
 import type { Env } from '../../../src/env.ts'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
-import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 
 beforeAll(migrate)
+afterEach(() => sql('DELETE FROM company_guards'))
 
 const DAY_MS = 86_400_000
 const NOW = Date.UTC(2026, 10, 22, 12)
@@ -73,6 +74,48 @@ describe('the removal of old rows', () => {
     const left = await sql('SELECT state, updated_at AS at FROM accounting_outbox WHERE company_id = ? ORDER BY id', id)
     expect(left.map(({ state, at }) => [state, at])).toEqual(events.toSpliced(1, 1))
   })
+
+  /** Gives a company so many idempotent results and delivered accounting events, which have expired. */
+  async function expire({ id }: TestCompany, rows: number): Promise<void> {
+    const numbers = 'WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?2)'
+    await sql(
+      `${numbers} INSERT INTO idempotency_keys (company_id, token_id, key, fingerprint, result, created_at)
+       SELECT ?1, 1, i, 'f', '[]', 0 FROM n`,
+      ...[id, rows],
+    )
+    const key = { company_id: id, id: 1, created_at: 0, updated_at: 0 }
+    await insert('clients', { ...key, company_name: 'Acme', company_name_key: 'ACME' })
+    await insert('orders', { ...key, title: 'Shirts', client_id: 1, created_date: '2026-01-31' })
+    await sql(
+      `${numbers} INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+       SELECT ?1, 1, 'update', 'done', 0, 0, 0 FROM n`,
+      ...[id, rows],
+    )
+  }
+
+  const expiredOf = async ({ id }: TestCompany) => {
+    const counts = ['idempotency_keys', 'accounting_outbox'].map(async (table) => {
+      return (await sql<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE company_id = ?`, id))[0]?.n
+    })
+    return Promise.all(counts)
+  }
+
+  it.each(['read_only', 'moved', 'writable'])(
+    'is not held up by more rows than a statement removes of a company that is %s',
+    async (state) => {
+      const [moving, behind] = [await mintCompany({ home: 'DB' }), await mintCompany({ home: 'DB' })]
+      await expire(moving, 3_100)
+      await expire(behind, 5)
+      const guard = { company_id: moving.id, state, destination: 'DB_TWO', slot: 0, read_only_at: NOW }
+      await insert('company_guards', guard)
+      await removeExpiredRows(env.DB, NOW)
+      expect(await expiredOf(behind)).toEqual([0, 0])
+      expect(await expiredOf(moving)).toEqual([3_100, 3_100])
+      await sql('DELETE FROM company_guards')
+      await removeExpiredRows(env.DB, NOW)
+      expect(await expiredOf(moving)).toEqual([0, 0])
+    },
+  )
 
   it('is bounded in statements, and removes in one sweep what 200 tokens may write until the next', async () => {
     const { binding, statements } = endlessDatabase()

@@ -6,7 +6,7 @@ import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/fil
 import { countFile, describeCounts, planLoad } from '../../../src/operation/copies/seed/load.ts'
 import { type SeedPart, splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
-import { freshId, migrate, mintCompany, sql } from '../../support/app.ts'
+import { call, freshId, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'
 
 beforeAll(migrate)
@@ -138,6 +138,19 @@ describe('the import of a seed file', () => {
       ['operator', 'companies.import', `${hash} 1/1`],
       ['operator', 'companies.import', `${hash} 1/1`],
     ])
+  })
+
+  it('sets the quota of the company, and is loaded whole above it', async () => {
+    const file = freshShop()
+    const ofQuota = (storage_quota_bytes: number) => ({ ...file, company: { ...file.company, storage_quota_bytes } })
+    const loaded = async (quota: number) => (await load(ofQuota(quota))).responses.map(({ status }) => status)
+    expect(await loaded(1)).toEqual([200])
+    const token = await mintToken(file.company.id)
+    const write = () => call(token, 'POST', '/clients', { company_name: 'New' })
+    const refused = await write()
+    expect([refused.status, refused.body.error.details.limit_bytes]).toEqual([413, 1])
+    expect(await loaded(1_000_000)).toEqual([200])
+    expect((await write()).status).toBe(200)
   })
 
   it('in many parts loads the rows of the whole file', async () => {

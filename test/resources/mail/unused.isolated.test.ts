@@ -3,12 +3,16 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { migrate, mintCompany, request, sql, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
+import { meterBindings } from '../../support/meter.ts'
+import { insert } from '../../support/rows.ts'
 import { contentLengthOf, freshThreadId, MAILBOX, noise, objectsOf, storedObjects, threadPath } from './support.ts'
 
 let company: TestCompany
 
 beforeAll(migrate)
 beforeEach(async () => {
+  await sql('DELETE FROM company_guards')
+  await sql('DELETE FROM email_thread_objects WHERE thread_id IS NULL')
   await sql('UPDATE email_threads SET content_used_at = 9e15')
   company = await mintCompany({ home: 'DB' })
 })
@@ -177,5 +181,63 @@ describe('the move', () => {
     expect(left.every(({ id }) => Number(id.slice(4)) > 201)).toBe(true)
     await sweep()
     expect(await sql("SELECT id FROM email_threads WHERE id LIKE 'old-%' AND content IS NOT NULL")).toEqual([])
+  })
+})
+
+/** Writes rows for the numbers from `i` = 1 on. */
+const writeMany = (count: number, text: string, companyId: number) =>
+  sql(
+    `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?2) ${text} FROM n`,
+    ...[companyId, count],
+  )
+const INTO_THREADS = `INSERT INTO email_threads (company_id, account_email, message_count, last_synced_at, content_hash,
+  revision, content_revision, created_at, updated_at, id, legacy_thread_id, content_used_at, content)
+  SELECT ?1, 'x@y.example', 0, 0, 'x', 1, 1, 0, 0`
+const INTO_OBJECTS = `INSERT INTO email_thread_objects (company_id, content_hash, bytes, id, state, thread_id, remove_at)
+  SELECT ?1, 'x', 1`
+
+const addDueObject = ({ id }: TestCompany) => writeMany(1, `${INTO_OBJECTS}, 'due-' || ?1, 'replaced', NULL, 1`, id)
+const dueObjectsOf = ({ id }: TestCompany) =>
+  sql("SELECT id FROM email_thread_objects WHERE company_id = ? AND id LIKE 'due-%'", id)
+
+describe('the sweep', () => {
+  it.each(['read_only', 'moved', 'writable'])(
+    'is not held up by more than it takes at once of a company that is %s',
+    async (state) => {
+      const { id: moving } = await mintCompany({ home: 'DB' })
+      const mark = `'${state}-' || i`
+      await writeMany(250, `${INTO_THREADS}, ${mark}, ${mark}, 0, 'Cwf4'`, moving)
+      await writeMany(2_600, `${INTO_OBJECTS}, ${mark}, 'replaced', NULL, 0`, moving)
+      const guard = { company_id: moving, state, destination: 'DB_TWO', slot: 0, read_only_at: Date.now() }
+      await insert('company_guards', guard)
+      const id = await unused()
+      await addDueObject(company)
+      await sweep()
+      expect(await contentLengthOf(id)).toBe(null)
+      expect(await dueObjectsOf(company)).toEqual([])
+    },
+  )
+
+  it('reads few rows beside a company with much mail, where SQLite has no statistics', async () => {
+    const measure = async () => {
+      await sweep()
+      const id = await unused()
+      await addDueObject(company)
+      const { env: metered, take } = meterBindings(env)
+      await sweepMailContents(metered.DB, metered.FILES, Date.now())
+      const { rowsRead } = take()
+      expect(await contentLengthOf(id)).toBe(null)
+      expect(await dueObjectsOf(company)).toEqual([])
+      return rowsRead
+    }
+    const alone = await measure()
+    const { id } = await mintCompany({ home: 'DB' })
+    const mark = "'full-' || i"
+    await writeMany(10_000, `${INTO_THREADS}, ${mark}, ${mark}, 9e15, iif(i > 5000, NULL, 'Cwf4')`, id)
+    await writeMany(5_000, `${INTO_OBJECTS}, ${mark}, 'replaced', NULL, 9e15`, id)
+    await writeMany(5_000, `${INTO_OBJECTS}, 'of-' || ${mark}, 'stored', 'full-' || (5000 + i), NULL`, id)
+    expect(await sql("SELECT tbl FROM sqlite_stat1 WHERE tbl LIKE 'email%'")).toEqual([])
+    // A range of an index ends with the next row, where there is one.
+    expect(await measure()).toBeLessThanOrEqual(alone + 10)
   })
 })

@@ -43,6 +43,26 @@ describe('the committed description', () => {
     expect(JSON.stringify(document)).toBe(JSON.stringify(describeApi(published, committed.info.description)))
   })
 
+  it('has one lifetime of a cursor, and one of a walk: see `resources/clients/cursors`', () => {
+    const text = JSON.stringify(document)
+    const days = (pattern: RegExp) => [...new Set(Array.from(text.matchAll(pattern), ([, number]) => number))]
+    expect(days(/valid for (\d+) days/gi)).toEqual(['7'])
+    expect(days(/walk of \w+ or \w+ for (\d+) days/gi)).toEqual(['30'])
+  })
+
+  it.each(['putInvoiceItems', 'searchProducts'])('says what is searched of lines: %s', (name) => {
+    const contract = contracts.find(({ operationId }) => operationId === name) ?? expect.fail(name)
+    const { description } = operationOf(contract)
+    expect(description).toContain('first 200 characters')
+  })
+
+  it.each(['putClient', 'putOrder'])('has If-None-Match among the parameters of %s', (name) => {
+    const contract = contracts.find(({ operationId }) => operationId === name) ?? expect.fail(name)
+    expect(operationOf(contract).parameters).toContainEqual(
+      expect.objectContaining({ name: 'If-None-Match', in: 'header', schema: expect.objectContaining({ const: '*' }) }),
+    )
+  })
+
   it('states its version, server and security scheme', () => {
     expect(document.openapi).toMatch(/^3\.1\./)
     expect(asObject(document.info).version).toBe('1.1.0')
