@@ -61,6 +61,11 @@ const orderOf = (text: (length: number) => string) => ({
   client_notes: text(10_000),
   tax_exempt_reason: text(1_000),
 })
+/** The lists of a whole order, as many as a body may have. */
+const wholeOf = (text: (length: number) => string) => ({
+  invoice_items: fitting(500, 250_000, () => ({ title: text(255), description: text(200) })),
+  payments: fitting(100, 50_000, () => ({ amount: 1, note: text(500) })),
+})
 const externalId = () => `own-${Math.random().toString(36).slice(2)}`
 const bytesOf = (body: unknown) => Buffer.byteLength(JSON.stringify(body))
 
@@ -162,6 +167,22 @@ const SHAPES: Record<string, Shape> = {
     await ask('PUT', path, clientOf(text))
     return { method: 'PUT', path, body: clientOf(text) }
   },
+  'deleteClient, of 100 orders': async (text, ask) => {
+    const { client } = (await ask('POST', '/clients', clientOf(text))) as unknown as ClientBody
+    for (let n = 0; n < 100; n++) await ask('POST', '/orders', { title: text(255), client_id: client.id })
+    return { method: 'DELETE', path: `/clients/${client.id}`, body: undefined }
+  },
+  'putOrder, new': async (text, ask) => ({
+    method: 'PUT',
+    path: `/orders/by-external-id/${externalId()}`,
+    body: { client_id: await newClient(ask), ...orderOf(text), ...wholeOf(text) },
+  }),
+  'putOrder, replaced': async (text, ask) => {
+    const path = `/orders/by-external-id/${externalId()}`
+    const client_id = await newClient(ask)
+    await ask('PUT', path, { client_id, ...orderOf(text), ...wholeOf(text) })
+    return { method: 'PUT', path, body: { client_id, ...orderOf(text), ...wholeOf(text) } }
+  },
   createOrder: async (text, ask) => ({
     method: 'POST',
     path: '/orders',
@@ -194,6 +215,12 @@ const SHAPES: Record<string, Shape> = {
     path: `/orders/${await newOrder(ask)}/payments`,
     body: { amount: 1, method: text(255), note: text(10_000) },
   }),
+  updatePayment: async (text, ask) => {
+    const path = `/orders/${await newOrder(ask)}/payments`
+    const { payment } = await ask('POST', path, { amount: 1, note: text(10_000) })
+    const { id } = payment as unknown as { id: number }
+    return { method: 'PATCH', path: `${path}/${id}`, body: { method: text(255), note: text(10_000) } }
+  },
   deletePayment: async (text, ask) => {
     const path = `/orders/${await newOrder(ask)}/payments`
     const { payment } = await ask('POST', path, { amount: 1, note: text(10_000) })
