@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, defineContract, type Published } from '../../kernel/api/contract.ts'
+import { component, type Documentation, defineContract } from '../../kernel/api/contract.ts'
 import { createClient } from '../clients/contract.ts'
 import { createdClient } from '../clients/documentation.ts'
 import { putThreadContext } from '../mail/contract.ts'
@@ -86,10 +86,9 @@ export const runBatch = defineContract({
   errors: ['conflict'],
 })
 
-export const published: Published = {
-  tag: 'Many changes of clients, orders and thread contexts in one request.',
-  endpoints: [runBatch],
-  document: () => {
+export const published = {
+  tags: { Batch: 'Many changes of clients, orders and thread contexts in one request.' },
+  document: (): Record<string, Documentation> => {
     const client = createdClient()
     return {
       runBatch: {

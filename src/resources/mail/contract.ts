@@ -283,14 +283,3 @@ export const listThreadContexts = defineContract({
     ),
   response: listResponse(threadContext),
 })
-
-export const endpoints = [
-  listThreadContexts,
-  readThreadContext,
-  putThreadContext,
-  deleteThreadContext,
-  listEmailThreads,
-  readEmailThread,
-  putEmailThread,
-  deleteEmailThread,
-]

@@ -3,10 +3,10 @@ import {
   amount,
   commaList,
   component,
+  type Documentation,
   defineContract,
   id,
   idText,
-  type Published,
   text,
 } from '../../kernel/api/contract.ts'
 import { invoiceItem } from '../orders/shapes.ts'
@@ -114,10 +114,11 @@ export const readProduct = defineContract({
   errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 
-export const published: Published = {
-  tag: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
-  endpoints: [searchProducts, readProduct],
-  document: () => {
+export const published = {
+  tags: {
+    Products: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
+  },
+  document: (): Record<string, Documentation> => {
     const exampleVariant = {
       style: 'SOLO1',
       title: 'Harbor & Pine® Canvas Sample Tote. SOLO1',
