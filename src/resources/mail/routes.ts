@@ -1,22 +1,17 @@
-import { route } from '../../kernel/api/endpoint.ts'
+import { route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openList } from '../../kernel/api/paging.ts'
 import { runWrite } from '../../kernel/db/idempotency.ts'
 import { found } from '../../kernel/http/errors.ts'
-import { contextDeletionOf, findThreadContext, listThreadContexts, replacementOf } from './context-queries.ts'
+import { contextDeletionOf, findThreadContext, listThreadContexts } from './context-queries.ts'
 import * as contract from './contract.ts'
 import { listThreads, threadDeletionOf } from './queries.ts'
-import { contextText, jsonResponse, listResponse, summaryText } from './responses.ts'
+import { contextText, jsonResponse, listResponse, operations, summaryText } from './responses.ts'
 import { putThread, readThread } from './threads.ts'
 
 export const routes = [
   route(contract.readThreadContext, async ({ params }, context) => {
     const row = await findThreadContext(context, params.legacyThreadId)
     return jsonResponse(contextText(found(row, 'Thread context')))
-  }),
-
-  route(contract.putThreadContext, async ({ params, body }, context) => {
-    const row = await runWrite(context, replacementOf(context, params.legacyThreadId, body))
-    return jsonResponse(contextText(row))
   }),
 
   route(contract.deleteThreadContext, async ({ params }, context) => {
@@ -51,4 +46,5 @@ export const routes = [
   route(contract.readEmailThread, readThread),
 
   route(contract.putEmailThread, putThread),
+  ...operations.map(routeOf),
 ]
