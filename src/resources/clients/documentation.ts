@@ -1,4 +1,5 @@
 import type { Documentation } from '../../kernel/api/contract.ts'
+import { initial } from './contract.ts'
 
 /** A client of the sample company, which `npm run dev` serves: a test sends every example of the description to it. */
 export const exampleClient = {
@@ -24,12 +25,9 @@ const sent = { company_name: 'Granite Street Climbing', first_name: 'Ines', emai
 /** A function, since the bundler keeps values that are computed from others. */
 export const createdClient = () => ({
   ...exampleClient,
+  ...initial,
   ...sent,
   id: 61,
-  last_name: null,
-  website: null,
-  phone: null,
-  accounting_sync_enabled: false,
   created_at: '2026-11-20T20:40:00.000Z',
   updated_at: '2026-11-20T20:40:00.000Z',
 })
