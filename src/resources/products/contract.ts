@@ -11,7 +11,7 @@ import {
 } from '../../kernel/api/contract.ts'
 import { invoiceItem } from '../orders/shapes.ts'
 import type { Supplier } from './suppliers/supplier.ts'
-import { supplierA, supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
+import { supplierA, supplierASearchSchema, supplierAVariantSchema, toVariant } from './suppliers/supplier-a.ts'
 import { supplierB, supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
 
 /** Every supplier, by the `kind` of its integrations. */
@@ -120,7 +120,7 @@ export const published = {
   },
   document: (): Record<string, Documentation> => {
     const exampleVariant = {
-      style: 'SOLO1',
+      ...toVariant({ style: 'SOLO1' }),
       title: 'Harbor & Pine® Canvas Sample Tote. SOLO1',
       brand: 'Harbor & Pine',
       category: 'Bags',
@@ -134,14 +134,8 @@ export const published = {
       piece_weight: 0.3,
       case_size: 72,
       piece_price: 6,
-      piece_sale_price: null,
       dozen_price: 5.7,
-      dozen_sale_price: null,
       case_price: 5.4,
-      case_sale_price: null,
-      map_price: null,
-      sale_start_date: null,
-      sale_end_date: null,
       product_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front_full.jpg',
       swatch_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/colour_swatch.jpg',
       front_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front.jpg',

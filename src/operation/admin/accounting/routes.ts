@@ -20,9 +20,10 @@ export const routes = [
   ),
 
   adminRoute(contract.retryEvent, async ({ params: { event_id } }, context) => {
-    if (!(await retryEvent(context, event_id))) throw notFound('Undelivered event')
+    const retried = await retryEvent(context, event_id)
+    if (retried === 0) throw notFound('Undelivered event')
     deliver(context)
-    return { retried: 1 }
+    return { retried }
   }),
 
   adminRoute(contract.retryEvents, async ({ body }, context) => {
