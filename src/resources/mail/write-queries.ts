@@ -21,7 +21,7 @@ const hashKey = ({ companyId, legacyThreadId, accountEmail }: ThreadKey & { comp
   `${companyId}/${legacyThreadId}/${accountEmail}`
 
 /** Remembers a thread's stored content. */
-export function rememberHash(row: ThreadRow): void {
+export const rememberHash = (row: ThreadRow): void => {
   const key = { companyId: row.company_id, legacyThreadId: row.legacy_thread_id, accountEmail: row.account_email }
   knownHashes.set(hashKey(key), row.content_hash)
 }
