@@ -1,26 +1,22 @@
 /// <reference types="vite/types/importMeta.d.ts" />
-import type { Contract, Published } from '../../src/kernel/api/contract.ts'
-import { documentationFrom } from '../../src/site/reference/reference.ts'
+import type { Contract } from '../../src/kernel/api/contract.ts'
+import { documentationFrom, publishedFrom, type SliceModule } from '../../src/site/reference/reference.ts'
 
-type Modules = Record<string, Published | Published[] | undefined>
+type Modules = Record<string, SliceModule>
 
 /** As `site/reference/build.ts` finds them in Node. */
-const resources: Modules = import.meta.glob('../../src/resources/*/{contract,documentation}.ts', {
-  import: 'published',
-  eager: true,
-})
+const resources: Modules = import.meta.glob('../../src/resources/*/{contract,documentation}.ts', { eager: true })
 const administration: Modules = import.meta.glob('../../src/operation/admin/*/{contract,documentation}.ts', {
-  import: 'published',
   eager: true,
 })
-const of = (modules: Modules) => Object.values(modules).flatMap((each) => each ?? [])
 
 /** What the integration API publishes. */
-export const published = of(resources)
+export const published = publishedFrom(Object.values(resources))
+const publishedOfAdministration = publishedFrom(Object.values(administration))
 export const contracts = published.flatMap(({ endpoints }) => endpoints)
-export const adminContracts = of(administration).flatMap(({ endpoints }) => endpoints)
+export const adminContracts = publishedOfAdministration.flatMap(({ endpoints }) => endpoints)
 /** Finds the documentation of an endpoint of either API. */
-export const documentationOf = documentationFrom([...published, ...of(administration)])
+export const documentationOf = documentationFrom([...published, ...publishedOfAdministration])
 
 /** `GET /clients/{id}`, as the tables of tests name an endpoint. */
 export function nameOf(contract: Contract): string {

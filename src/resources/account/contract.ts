@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, id, type Published } from '../../kernel/api/contract.ts'
+import { component, type Documentation, dateTime, defineContract, id } from '../../kernel/api/contract.ts'
 import { PERMISSIONS } from '../../kernel/gate/permissions.ts'
 
 const count = z.int().check(z.nonnegative())
@@ -43,10 +43,9 @@ export const readAccount = defineContract({
   errors: [],
 })
 
-export const published: Published = {
-  tag: 'The company, the token and its limits.',
-  endpoints: [readAccount],
-  document: () => ({
+export const published = {
+  tags: { Account: 'The company, the token and its limits.' },
+  document: (): Record<string, Documentation> => ({
     readAccount: {
       summary: 'Read the company, the token and its limits',
       description: 'What the token of the request stands for. A first request that needs nothing but a valid token.',

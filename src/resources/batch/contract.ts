@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
-import { component, defineContract, type Published } from '../../kernel/api/contract.ts'
+import { component, type Documentation, defineContract } from '../../kernel/api/contract.ts'
+import { errorBody, unusable } from '../../kernel/http/errors.ts'
 import { createClient } from '../clients/contract.ts'
 import { createdClient } from '../clients/documentation.ts'
 import { putThreadContext } from '../mail/contract.ts'
@@ -86,10 +87,9 @@ export const runBatch = defineContract({
   errors: ['conflict'],
 })
 
-export const published: Published = {
-  tag: 'Many changes of clients, orders and thread contexts in one request.',
-  endpoints: [runBatch],
-  document: () => {
+export const published = {
+  tags: { Batch: 'Many changes of clients, orders and thread contexts in one request.' },
+  document: (): Record<string, Documentation> => {
     const client = createdClient()
     return {
       runBatch: {
@@ -112,17 +112,7 @@ export const published: Published = {
               },
               {
                 status: 412,
-                body: {
-                  error: {
-                    code: 'invalid_request',
-                    message:
-                      'The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
-                    details: {
-                      reason: 'version_mismatch',
-                      documentation_url: 'https://crm.example/#updateClient',
-                    },
-                  },
-                },
+                body: errorBody(unusable('version_mismatch'), 'https://crm.example', 'updateClient'),
                 transaction: null,
               },
             ],

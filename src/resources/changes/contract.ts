@@ -3,10 +3,10 @@ import {
   commaList,
   component,
   cursorText,
+  type Documentation,
   dateTime,
   defineContract,
   id,
-  type Published,
   wholeNumber,
 } from '../../kernel/api/contract.ts'
 import type { Permission } from '../../kernel/gate/permissions.ts'
@@ -125,10 +125,9 @@ export const listChanges = defineContract({
   errors: ['gone'],
 })
 
-export const published: Published = {
-  tag: 'The feed of every change, for copies that stay up to date.',
-  endpoints: [listChanges],
-  document: () => ({
+export const published = {
+  tags: { Changes: 'The feed of every change, for copies that stay up to date.' },
+  document: (): Record<string, Documentation> => ({
     listChanges: {
       summary: 'Follow every change',
       description:

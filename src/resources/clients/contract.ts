@@ -185,13 +185,3 @@ export const putClient = defineContract({
   createsOnly: true,
   errors: ['precondition_failed'],
 })
-
-export const endpoints = [
-  listClients,
-  createClient,
-  readClient,
-  updateClient,
-  deleteClient,
-  putClient,
-  readClientByExternalId,
-]

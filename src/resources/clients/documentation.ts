@@ -1,5 +1,5 @@
-import type { Published } from '../../kernel/api/contract.ts'
-import { endpoints } from './contract.ts'
+import type { Documentation } from '../../kernel/api/contract.ts'
+import { initial } from './contract.ts'
 
 /** A client of the sample company, which `npm run dev` serves: a test sends every example of the description to it. */
 export const exampleClient = {
@@ -25,20 +25,18 @@ const sent = { company_name: 'Granite Street Climbing', first_name: 'Ines', emai
 /** A function, since the bundler keeps values that are computed from others. */
 export const createdClient = () => ({
   ...exampleClient,
+  ...initial,
   ...sent,
   id: 61,
-  last_name: null,
-  website: null,
-  phone: null,
-  accounting_sync_enabled: false,
   created_at: '2026-11-20T20:40:00.000Z',
   updated_at: '2026-11-20T20:40:00.000Z',
 })
 
-export const published: Published = {
-  tag: 'The customers of the company: list and search, create, read, update, soft-delete and restore.',
-  endpoints,
-  document: () => {
+export const published = {
+  tags: {
+    Clients: 'The customers of the company: list and search, create, read, update, soft-delete and restore.',
+  },
+  document: (): Record<string, Documentation> => {
     const created = createdClient()
     const put = { ...created, id: 63, external_id: 'shop-7' }
     return {
@@ -84,17 +82,17 @@ export const published: Published = {
           response: { client: { ...created, phone: '(555) 010-0142', deleted: true, version: 3 } },
         },
       },
-      readClientByExternalId: {
-        summary: 'Read a client by your own id',
-        description:
-          'The client whose `external_id` this is, exactly as it was sent. A soft-deleted client is still found.',
-        example: { params: { external_id: 'shop-7' }, response: { client: put } },
-      },
       putClient: {
         summary: 'Create or replace a client by your own id',
         description:
           'Creates the client with this `external_id`, or replaces every field of the one that has it: a field that is left out gets its default (null or false), so a soft-deleted client is restored. Sent twice, it leaves one client. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412.',
         example: { params: { external_id: 'shop-7' }, body: sent, response: { client: put } },
+      },
+      readClientByExternalId: {
+        summary: 'Read a client by your own id',
+        description:
+          'The client whose `external_id` this is, exactly as it was sent. A soft-deleted client is still found.',
+        example: { params: { external_id: 'shop-7' }, response: { client: put } },
       },
     }
   },

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, idText, type Published, text } from '../../kernel/api/contract.ts'
+import { component, type Documentation, dateTime, defineContract, idText, text } from '../../kernel/api/contract.ts'
 import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
 import { EXPIRES_SECONDS } from './s3.ts'
 
@@ -130,10 +130,11 @@ export const deleteFile = defineContract({
   response: z.strictObject({ file }),
 })
 
-export const published: Published = {
-  tag: `The stored files of an order. To store an attachment of a mail thread: request an upload URL; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the response and without the token (200 when stored; errors are the storage's own, in XML); then store the thread again with the response's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. Stored files can be listed here; to read their bytes, use the storage.`,
-  endpoints: [presignUpload, presignDownload, listFiles, deleteFile],
-  document: () => {
+export const published = {
+  tags: {
+    Files: `The stored files of an order. To store an attachment of a mail thread: request an upload URL; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the response and without the token (200 when stored; errors are the storage's own, in XML); then store the thread again with the response's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. Stored files can be listed here; to read their bytes, use the storage.`,
+  },
+  document: (): Record<string, Documentation> => {
     /** A thread and an order of the sample company. */
     const thread = '19cce455887af494'
     const exampleKey = `orders/1/44/email/${thread}/logo front.png`
@@ -162,16 +163,6 @@ export const published: Published = {
           },
         },
       },
-      listFiles: {
-        summary: 'List the files of an order',
-        description:
-          'All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is configured. 502 when the company’s own storage fails or rejects its keys; `details.storage_code` is then its own error code.',
-        example: {
-          params: { orderId: '44' },
-          query: { legacyThreadId: thread },
-          response: { files: [exampleFile], configured: true, truncated: false },
-        },
-      },
       presignDownload: {
         summary: 'Get a URL to download a file from',
         description:
@@ -186,6 +177,16 @@ export const published: Published = {
             contentType: 'image/png',
             ...exampleFile,
           },
+        },
+      },
+      listFiles: {
+        summary: 'List the files of an order',
+        description:
+          'All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is configured. 502 when the company’s own storage fails or rejects its keys; `details.storage_code` is then its own error code.',
+        example: {
+          params: { orderId: '44' },
+          query: { legacyThreadId: thread },
+          response: { files: [exampleFile], configured: true, truncated: false },
         },
       },
       deleteFile: {

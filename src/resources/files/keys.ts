@@ -30,12 +30,6 @@ export function keyPrefix(companyId: number, orderId: number, legacyThreadId?: s
   return legacyThreadId === undefined ? order : `${order}email/${legacyThreadId}/`
 }
 
-/** The prefix of an upload's key: that of its thread, or of the files without one. */
-export function uploadPrefix(companyId: number, orderId: number, legacyThreadId?: string): string {
-  const prefix = keyPrefix(companyId, orderId, legacyThreadId)
-  return legacyThreadId === undefined ? `${prefix}files/` : prefix
-}
-
 /**
  * Whether a key is a file's below a prefix. Segments `.` and `..` are refused: URLs drop them, so they would name
  * another key.

@@ -4,7 +4,7 @@ import { route } from '../../kernel/api/endpoint.ts'
 import { findResponse, runWrite, storeResponse } from '../../kernel/db/idempotency.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
-import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf, uploadPrefix } from './keys.ts'
+import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf } from './keys.ts'
 import { deletionRecordOf, findStorage } from './queries.ts'
 import { EXPIRES_SECONDS, type FileStorage, type StoredFile, type StoredObject } from './s3.ts'
 import { listOrderFiles, openStorage, useStorage } from './storage.ts'
@@ -44,7 +44,8 @@ export const routes = [
     const { fileName, contentType = DEFAULT_TYPE, size, legacyThreadId } = body
     const storage = await openStorage(context, await findStorage(context, orderId))
     if (!storage) throw unusable('storage_not_configured')
-    const key = uploadPrefix(context.companyId, orderId, legacyThreadId) + fileName
+    const prefix = keyPrefix(context.companyId, orderId, legacyThreadId)
+    const key = `${prefix}${legacyThreadId === undefined ? 'files/' : ''}${fileName}`
     const uploadUrl = await storage.presignPut(key, contentType, size)
     return storeResponse(context, { uploadUrl, key, contentType, expiresIn: EXPIRES_SECONDS } as const)
   }),

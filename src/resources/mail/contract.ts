@@ -1,16 +1,15 @@
 import * as z from 'zod/mini'
 import {
   component,
-  cursorText,
   dateTime,
   defineContract,
   idText,
   nextPage,
-  pageQuery,
   queryEmail,
   SUGGESTED,
   version,
 } from '../../kernel/api/contract.ts'
+import { listQuery } from '../../kernel/api/list-query.ts'
 import { legacyThreadId } from '../files/contract.ts'
 import { newThreadContext } from './context-input.ts'
 
@@ -225,7 +224,7 @@ export const deleteEmailThread = defineContract({
 })
 
 /** The query of a list that only cursors page. */
-const cursorPage = { per_page: pageQuery.per_page, cursor: z.optional(cursorText) }
+const cursorPage = { per_page: listQuery.per_page, cursor: listQuery.cursor }
 const list = { tag: 'Mail', ...read, isPaged: true, errors: [] } as const
 
 function listResponse<T extends z.ZodMiniType>(element: T) {
@@ -233,29 +232,16 @@ function listResponse<T extends z.ZodMiniType>(element: T) {
   return z.strictObject({ data: z.array(element), pagination })
 }
 
-const sinceTime = z
-  .pipe(
-    z.string().check(
-      // Form decoding turns an unencoded `+` into a space, which no date-time contains.
-      z.overwrite((value) => value.replace(' ', '+')),
-      z.iso.datetime({ offset: true }),
-    ),
-    z.transform((value) => Date.parse(value)),
-  )
-  .check(z.meta({ format: 'date-time' }))
-
 export const listEmailThreads = defineContract({
   ...list,
   path: '/mail/email-threads',
   operationId: 'listEmailThreads',
   query: z.strictObject({
     ...ofMailbox,
-    deleted: z
-      ._default(z.enum(['exclude', 'include', 'only']), 'exclude')
-      .check(z.meta({ default: 'exclude' }), z.describe('Whether soft-deleted threads are listed.')),
-    updated_since: z
-      .optional(sinceTime)
-      .check(z.describe('Only threads that were written or deleted since, inclusive.')),
+    deleted: listQuery.deleted.check(z.describe('Whether soft-deleted threads are listed.')),
+    updated_since: listQuery.updated_since.check(
+      z.describe('Only threads that were written or deleted since, inclusive.'),
+    ),
     ...cursorPage,
   }),
   response: listResponse(emailThreadSummary),
@@ -283,14 +269,3 @@ export const listThreadContexts = defineContract({
     ),
   response: listResponse(threadContext),
 })
-
-export const endpoints = [
-  listThreadContexts,
-  readThreadContext,
-  putThreadContext,
-  deleteThreadContext,
-  listEmailThreads,
-  readEmailThread,
-  putEmailThread,
-  deleteEmailThread,
-]

@@ -1,5 +1,4 @@
-import type { Published } from '../../kernel/api/contract.ts'
-import { endpoints } from './contract.ts'
+import type { Documentation } from '../../kernel/api/contract.ts'
 
 /** A thread of the sample company's client and order. */
 const legacyThreadId = '19cce455887af494'
@@ -91,10 +90,20 @@ const otherContext = {
   ],
 }
 
-export const published: Published = {
-  tag: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
-  endpoints,
-  document: () => ({
+export const published = {
+  tags: {
+    Mail: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
+  },
+  document: (): Record<string, Documentation> => ({
+    listThreadContexts: {
+      summary: 'List the mail threads of an order or a client',
+      description:
+        'The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.',
+      example: {
+        query: { order_id: 44, per_page: 25 },
+        response: { data: [otherContext, exampleContext], pagination },
+      },
+    },
     readThreadContext: {
       summary: 'Read what links a mail thread to clients and orders',
       description:
@@ -113,6 +122,18 @@ export const published: Published = {
         'Deletes the context for good and returns it as it was. 404 where there is none, a second time too. The email thread, its clients and its orders stay.',
       example: { params: examplePath, response: exampleContext },
     },
+    listEmailThreads: {
+      summary: 'List the email threads of a mailbox',
+      description:
+        'Newest created first, without participants, labels and messages; read a thread for those. Pages follow by `cursor`: nothing that exists during the whole walk is skipped or shown twice. A page looks at 1,000 threads at most, so a filter may leave it with fewer elements than `per_page`, or none, while `has_more` is true.',
+      example: { query: { ...mailbox, per_page: 25 }, response: { data: [exampleSummary], pagination } },
+    },
+    readEmailThread: {
+      summary: 'Read a whole email thread',
+      description:
+        'The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`, and an unchanged thread gives 304 without a body.',
+      example: { params: examplePath, query: mailbox, response: { email_thread: exampleThread } },
+    },
     putEmailThread: {
       summary: 'Store a whole email thread',
       description:
@@ -123,12 +144,6 @@ export const published: Published = {
         response: { email_thread: exampleThread },
       },
     },
-    readEmailThread: {
-      summary: 'Read a whole email thread',
-      description:
-        'The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`, and an unchanged thread gives 304 without a body.',
-      example: { params: examplePath, query: mailbox, response: { email_thread: exampleThread } },
-    },
     deleteEmailThread: {
       summary: 'Delete an email thread',
       description:
@@ -137,21 +152,6 @@ export const published: Published = {
         params: examplePath,
         query: mailbox,
         response: { email_thread: { ...exampleSummary, updated_at: '2026-03-05T08:00:00.000Z', deleted: true } },
-      },
-    },
-    listEmailThreads: {
-      summary: 'List the email threads of a mailbox',
-      description:
-        'Newest created first, without participants, labels and messages; read a thread for those. Pages follow by `cursor`: nothing that exists during the whole walk is skipped or shown twice. A page looks at 1,000 threads at most, so a filter may leave it with fewer elements than `per_page`, or none, while `has_more` is true.',
-      example: { query: { ...mailbox, per_page: 25 }, response: { data: [exampleSummary], pagination } },
-    },
-    listThreadContexts: {
-      summary: 'List the mail threads of an order or a client',
-      description:
-        'The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.',
-      example: {
-        query: { order_id: 44, per_page: 25 },
-        response: { data: [otherContext, exampleContext], pagination },
       },
     },
   }),

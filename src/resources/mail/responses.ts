@@ -1,7 +1,8 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import { operation } from '../../kernel/api/endpoint.ts'
 import { JSON_COLUMNS, replacementOf, type ThreadContextRow } from './context-queries.ts'
-import { putThreadContext, SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
+import * as contract from './contract.ts'
+import { SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
 import { CUT, type ThreadRow, type ThreadSummaryRow } from './queries.ts'
 
 export const HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'private, no-store' }
@@ -40,10 +41,10 @@ function completed(json: string): string {
   return whole.endsWith(CUT) ? `${whole}"` : `${whole}${CUT}"`
 }
 
-/** The changes of mail for batches. A context has no version. */
+/** The changes of mail, for routes of their own and for batches. A context has no version. */
 export const operations = [
   operation(
-    putThreadContext,
+    contract.putThreadContext,
     ({ params, body }, context) => replacementOf(context, params.legacyThreadId, body),
     (row) => ({ body: JSON.parse(contextText(row)), version: 0 }),
   ),

@@ -1,24 +1,17 @@
-import { route } from '../../kernel/api/endpoint.ts'
+import { route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openList } from '../../kernel/api/paging.ts'
 import { runWrite } from '../../kernel/db/idempotency.ts'
-import { SMALL_BODY_BYTES } from '../../kernel/http/body.ts'
 import { found } from '../../kernel/http/errors.ts'
-import { contextDeletionOf, findThreadContext, listThreadContexts, replacementOf } from './context-queries.ts'
+import { contextDeletionOf, findThreadContext, listThreadContexts } from './context-queries.ts'
 import * as contract from './contract.ts'
 import { listThreads, threadDeletionOf } from './queries.ts'
-import { contextText, jsonResponse, listResponse, summaryText } from './responses.ts'
+import { contextText, jsonResponse, listResponse, operations, summaryText } from './responses.ts'
 import { putThread, readThread } from './threads.ts'
-import { prefetchHashes } from './write-queries.ts'
 
 export const routes = [
   route(contract.readThreadContext, async ({ params }, context) => {
     const row = await findThreadContext(context, params.legacyThreadId)
     return jsonResponse(contextText(found(row, 'Thread context')))
-  }),
-
-  route(contract.putThreadContext, async ({ params, body }, context) => {
-    const row = await runWrite(context, replacementOf(context, params.legacyThreadId, body))
-    return jsonResponse(contextText(row))
   }),
 
   route(contract.deleteThreadContext, async ({ params }, context) => {
@@ -52,8 +45,6 @@ export const routes = [
 
   route(contract.readEmailThread, readThread),
 
-  // Compressing and sending a large body again costs more than reading the stored hashes beside the rate check.
-  route(contract.putEmailThread, putThread, ({ legacyThreadId }, context, announcedBytes = SMALL_BODY_BYTES) =>
-    announcedBytes < SMALL_BODY_BYTES ? undefined : prefetchHashes(context, legacyThreadId),
-  ),
+  route(contract.putEmailThread, putThread),
+  ...operations.map(routeOf),
 ]

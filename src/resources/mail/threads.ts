@@ -54,14 +54,13 @@ const MAX_READS = 3
 export async function putThread(
   { params, body }: Input<typeof putEmailThread>,
   context: RequestContext,
-  { lease, prefetched }: Extras,
+  { lease }: Extras,
 ): Promise<Response> {
   const isLarge = body.length >= SMALL_BODY_BYTES
   const { accountEmail, content, columns } = parseThread(body)
   const values = valuesOf(context, { ...params, accountEmail }, columns)
-  await prefetched
 
-  const touched = await touchThread(context, values)
+  const touched = await touchThread(context, values, isLarge)
   if (touched) {
     markUsed(context, touched)
     if (isLarge) await lease.resize(body.length)

@@ -12,29 +12,18 @@ import { MAX_DATABASE_BYTES, REPLACED_MS, type StoredObject } from './content.ts
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
 
-/**
- * The stored content hashes last seen, by company and legacy id, then by mailbox: a hint that each statement checks.
- */
-const knownHashes = new LruCache<string, ReadonlyMap<string, string>>({ maxWeight: 10_000 })
+const { company_id, legacy_thread_id, account_email } = emailThreads
 
-const { company_id, legacy_thread_id, account_email, content_hash } = emailThreads
-const HASH_COLUMNS = { company_id, legacy_thread_id, account_email, content_hash }
+/** The stored content hashes last seen, by thread: a hint that each statement checks. */
+const knownHashes = new LruCache<string, string>({ maxWeight: 10_000 })
+
+const hashKey = ({ companyId, legacyThreadId, accountEmail }: ThreadKey & { companyId: number }) =>
+  `${companyId}/${legacyThreadId}/${accountEmail}`
 
 /** Remembers a thread's stored content. */
-export const rememberHash = (row: Pick<ThreadRow, keyof typeof HASH_COLUMNS>): void => {
-  const key = `${row.company_id}/${row.legacy_thread_id}`
-  knownHashes.set(key, new Map(knownHashes.get(key)).set(row.account_email, row.content_hash))
-}
-
-/** Reads the stored hashes of a legacy id, of at most 100 mailboxes, unless this isolate knows any. */
-export async function prefetchHashes({ companyId, db }: RequestContext, legacyThreadId: string): Promise<void> {
-  if (knownHashes.get(`${companyId}/${legacyThreadId}`)) return
-  // Without the hint the content is sent, and the batch detects that it is stored.
-  const isOfId = sql`${company_id} = ${companyId} AND ${legacy_thread_id} = ${legacyThreadId}`
-  const [hashes] = await db
-    .read([orm.select(HASH_COLUMNS).from(emailThreads).where(isOfId).limit(100)])
-    .catch(() => [[]])
-  hashes?.forEach(rememberHash)
+export const rememberHash = (row: ThreadRow): void => {
+  const key = { companyId: row.company_id, legacyThreadId: row.legacy_thread_id, accountEmail: row.account_email }
+  knownHashes.set(hashKey(key), row.content_hash)
 }
 
 /** An announced object is removed after this time unless a thread names it. No request takes that long. */
@@ -125,15 +114,19 @@ const touch = prepare((p: Write) =>
 )
 
 /**
- * Updates all but the content; undefined unless this isolate knows that it is stored.
+ * Updates all but the content, if that is stored; undefined otherwise, and where the isolate does not expect it. A large
+ * thread that the isolate does not know is tried too: compressing and sending its content costs more.
  *
  * @throws ApiError 413 when the company would exceed a quota; nothing is changed then
  */
-export async function touchThread(context: RequestContext, values: ThreadWrite) {
-  const known = knownHashes.get(`${values.companyId}/${values.legacyThreadId}`)?.get(values.accountEmail)
-  if (known !== values.content_hash) return undefined
+export async function touchThread(context: RequestContext, values: ThreadWrite, isLarge: boolean) {
+  const known = knownHashes.get(hashKey(values))
+  const mayBeStored = known === values.content_hash || (known === undefined && isLarge)
+  if (!mayBeStored) return undefined
   const [, [row]] = await context.db.writeIdempotent(withinQuotas(values.companyId, [touch(values)])).catch(refuse)
-  if (row) context.announceChange()
+  if (!row) return undefined
+  rememberHash(row)
+  context.announceChange()
   return row
 }
 

@@ -281,19 +281,3 @@ export const listTaxes = defineContract({
   operationId: 'listTaxes',
   response: z.strictObject({ data: z.array(tax) }),
 })
-
-export const endpoints = [
-  listOrders,
-  createOrder,
-  readOrder,
-  updateOrder,
-  putOrder,
-  deleteOrder,
-  putInvoiceItems,
-  listPayments,
-  createPayment,
-  updatePayment,
-  deletePayment,
-  listOrderStatuses,
-  listTaxes,
-]

@@ -1,5 +1,4 @@
-import type { Published } from '../../kernel/api/contract.ts'
-import { endpoints } from './contract.ts'
+import type { Documentation } from '../../kernel/api/contract.ts'
 import {
   createdInvoice,
   createdItem,
@@ -17,10 +16,11 @@ import {
   paidInvoice,
 } from './examples.ts'
 
-export const published: Published = {
-  tag: 'Orders, also called projects: each with its default invoice, items, payments, tax, status and artworks.',
-  endpoints,
-  document: () => ({
+export const published = {
+  tags: {
+    Orders: 'Orders, also called projects: each with its default invoice, items, payments, tax, status and artworks.',
+  },
+  document: (): Record<string, Documentation> => ({
     listOrders: {
       summary: 'List orders',
       description:

@@ -3,15 +3,15 @@ import {
   amount,
   commaList,
   component,
+  type Documentation,
   defineContract,
   id,
   idText,
-  type Published,
   text,
 } from '../../kernel/api/contract.ts'
 import { invoiceItem } from '../orders/shapes.ts'
 import type { Supplier } from './suppliers/supplier.ts'
-import { supplierA, supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
+import { supplierA, supplierASearchSchema, supplierAVariantSchema, toVariant } from './suppliers/supplier-a.ts'
 import { supplierB, supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
 
 /** Every supplier, by the `kind` of its integrations. */
@@ -114,12 +114,13 @@ export const readProduct = defineContract({
   errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 
-export const published: Published = {
-  tag: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
-  endpoints: [searchProducts, readProduct],
-  document: () => {
+export const published = {
+  tags: {
+    Products: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
+  },
+  document: (): Record<string, Documentation> => {
     const exampleVariant = {
-      style: 'SOLO1',
+      ...toVariant({ style: 'SOLO1' }),
       title: 'Harbor & Pine® Canvas Sample Tote. SOLO1',
       brand: 'Harbor & Pine',
       category: 'Bags',
@@ -133,14 +134,8 @@ export const published: Published = {
       piece_weight: 0.3,
       case_size: 72,
       piece_price: 6,
-      piece_sale_price: null,
       dozen_price: 5.7,
-      dozen_sale_price: null,
       case_price: 5.4,
-      case_sale_price: null,
-      map_price: null,
-      sale_start_date: null,
-      sale_end_date: null,
       product_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front_full.jpg',
       swatch_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/colour_swatch.jpg',
       front_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front.jpg',

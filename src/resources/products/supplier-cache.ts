@@ -183,12 +183,8 @@ const healthOf = (account: string): Health => healths.get(account) ?? HEALTHY
 
 /** This many failures in a row open the circuit breaker. */
 export const FAILURES_TO_OPEN = 5
+/** Then one trial call goes through. In case that is lost, another follows after this time. */
 export const OPEN_MS = 30_000
-/**
- * While the breaker is half-open, one trial call goes through; another follows after this time, in case that one is
- * lost.
- */
-export const HALF_OPEN_MS = 12_000
 /** The supplier counts calls by the minute. */
 export const CALLS_WINDOW_MS = 60_000
 const MAX_RETRY_AFTER_MS = 300_000
@@ -200,7 +196,7 @@ export const HEALTHY = {
   failuresInRow: 0,
   /** The reason of the last failure. */
   reason: 'supplier_unavailable' as SupplierError['reason'],
-  /** The breaker is open until then, and afterwards half-open until a call succeeds. */
+  /** The breaker is open until then, and again for as long with each trial call until one succeeds. */
   openUntil: 0,
   /** Calls stop until then, after the supplier's response of too many calls. */
   throttledUntil: 0,
@@ -222,7 +218,7 @@ export function hasFewCalls({ callsLeft, callsLeftUntil }: Health, now: number):
 export function startCall(health: Health, now: number): Health {
   const isHalfOpen = health.failuresInRow >= FAILURES_TO_OPEN
   const callsLeft = health.callsLeft === null ? null : Math.max(0, health.callsLeft - 1)
-  return { ...health, callsLeft, openUntil: isHalfOpen ? now + HALF_OPEN_MS : health.openUntil }
+  return { ...health, callsLeft, openUntil: isHalfOpen ? now + OPEN_MS : health.openUntil }
 }
 
 /** @param callsLeft by the supplier's response, null if it does not say */

@@ -12,7 +12,7 @@ import { describeAdminApi, writeDocument, writeLlmsText, writePostman } from './
 import { asObject, toJson } from './json.ts'
 import { type Guide, guideIndex, renderGuidePage } from './page/guides.ts'
 import { renderPage } from './page/page.ts'
-import { readContracts } from './reference.ts'
+import { publishedFrom, readContracts, type SliceModule } from './reference.ts'
 import { SchemaWriter } from './schema.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
@@ -62,10 +62,7 @@ async function generateDocuments() {
 /** Loads what the slices below a folder publish: a contract is described without being listed anywhere. */
 export async function loadPublished(folder: 'resources' | 'operation/admin'): Promise<Published[]> {
   const files = globSync(`${folder}/*/{contract,documentation}.ts`, { cwd: SRC }).sort()
-  const modules: { published?: Published | Published[] }[] = await Promise.all(
-    files.map((file) => import(join(SRC, file))),
-  )
-  return modules.flatMap(({ published }) => published ?? [])
+  return publishedFrom(await Promise.all(files.map((file): Promise<SliceModule> => import(join(SRC, file)))))
 }
 
 /** The JSON Schema (2020-12) of a seed file, as JSON. */

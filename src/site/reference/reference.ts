@@ -137,6 +137,28 @@ export function readContracts(published: readonly Published[], introduction: str
   }
 }
 
+/** A module of a slice, with contracts, their documentation by operation, or both. */
+export type SliceModule = Record<string, unknown> & {
+  published?: { tags: Record<string, string>; document: Published['document'] }
+}
+
+/** Joins the contracts of slices with their documentation, whose order they get. */
+export function publishedFrom(modules: readonly SliceModule[]): Published[] {
+  const described = modules.flatMap(({ published }) => published ?? [])
+  const tags: Record<string, string> = Object.assign({}, ...described.map((each) => each.tags))
+  const all: Record<string, Documentation> = Object.assign({}, ...described.map((each) => each.document()))
+  const place = ({ operationId }: Contract) => Object.keys(all).indexOf(operationId)
+  const contracts = modules.flatMap((module) => Object.values(module).filter(isContract))
+  const inOrder = contracts.sort((a, b) => place(a) - place(b))
+  return [...Map.groupBy(inOrder, ({ tag }) => tag)].map(([name, endpoints]) => {
+    return { tag: tags[name] ?? null, endpoints, document: () => all }
+  })
+}
+
+function isContract(value: unknown): value is Contract {
+  return typeof value === 'object' && value !== null && 'operationId' in value
+}
+
 /** Finds an endpoint's documentation by its operation; throws an Error for one without. */
 export function documentationFrom(published: readonly Published[]) {
   const all: Record<string, Documentation> = Object.assign({}, ...published.map(({ document }) => document()))

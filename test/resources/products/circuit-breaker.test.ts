@@ -4,7 +4,6 @@ import {
   CALLS_WINDOW_MS,
   FAILURES_TO_OPEN,
   FEW_CALLS,
-  HALF_OPEN_MS,
   HEALTHY,
   type Health,
   hasFewCalls,
@@ -44,8 +43,8 @@ describe('the circuit breaker', () => {
   it('lets one call through when half-open, and another when that one was lost', () => {
     const later = NOW + OPEN_MS
     const trying = startCall(failTimes(FAILURES_TO_OPEN), later)
-    expect(mayCall(trying, later + HALF_OPEN_MS - 1)).toBe(false)
-    expect(mayCall(trying, later + HALF_OPEN_MS)).toBe(true)
+    expect(mayCall(trying, later + OPEN_MS - 1)).toBe(false)
+    expect(mayCall(trying, later + OPEN_MS)).toBe(true)
   })
 
   it('closes after a trial that succeeds, and opens again after one that fails', () => {

@@ -7,7 +7,7 @@ import { EXPANSIONS } from '../../../src/resources/orders/shapes.ts'
 import { describeApi } from '../../../src/site/reference/document.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
 import committed from '../../../src/site/reference/openapi.json'
-import { errorsOf } from '../../../src/site/reference/reference.ts'
+import { errorsOf, publishedFrom } from '../../../src/site/reference/reference.ts'
 import { contracts, documentationOf, published } from '../../support/endpoints.ts'
 
 const document: JsonObject = committed
@@ -225,6 +225,17 @@ describe('describeApi', () => {
   it('states a body limit other than the default', () => {
     const described = describeApi(publish({ body: z.strictObject({}), bodyLimitBytes: 20_971_520 }), '')
     expect(JSON.stringify(described)).toContain('up to 20971520 bytes')
+  })
+
+  it('lists the contracts of a slice in the order of their documentation, also those without any', () => {
+    const [first, last] = [contract, { ...contract, operationId: 'writeThing' }]
+    const described = { tags: { Clients: 'Things.' }, document: () => ({ readThing, writeThing: readThing }) }
+    const [published] = publishedFrom([{ last, first }, { published: described }])
+    expect(published).toMatchObject({ tag: 'Things.', endpoints: [first, last] })
+    const forgotten = publishedFrom([
+      { first, forgotten: { ...contract, operationId: 'moveThing' }, published: described },
+    ])
+    expect(() => describeApi(forgotten, '')).toThrow('moveThing has no documentation')
   })
 
   it('throws for an endpoint without documentation', () => {

@@ -19,8 +19,10 @@ try {
   if (gzipped > LIMIT_KB * 1000) process.exitCode = 1
 
   const published = [...(await loadPublished('resources')), ...(await loadPublished('operation/admin'))]
-  const summaries = published.flatMap(({ document }) => Object.values(document()).map(({ summary }) => summary))
-  for (const summary of summaries.filter((each) => bundle.includes(each))) {
+  const summaries = new Set(
+    published.flatMap(({ document }) => Object.values(document()).map(({ summary }) => summary)),
+  )
+  for (const summary of [...summaries].filter((each) => bundle.includes(each))) {
     console.error(`The Worker has documentation: "${summary}".`)
     process.exitCode = 1
   }

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { accountingId, component, dateTime, id, idText, type Published } from '../../../kernel/api/contract.ts'
+import { accountingId, component, type Documentation, dateTime, id, idText } from '../../../kernel/api/contract.ts'
 import { adminContracts, adminPage, adminPageOf, anyCompany, company_id, count, onePage } from '../fields.ts'
 
 const STATES = ['pending', 'parked', 'dead'] as const
@@ -68,10 +68,9 @@ export const linkCustomer = define(
   },
 )
 
-export const published: Published = {
-  tag: 'Changes that are not delivered to the accounting system yet.',
-  endpoints: [listAllEvents, listEvents, retryEvent, retryEvents, linkCustomer],
-  document: () => {
+export const published = {
+  tags: { Accounting: 'Changes that are not delivered to the accounting system yet.' },
+  document: (): Record<string, Documentation> => {
     const event = {
       id: 12,
       company_id: 1,

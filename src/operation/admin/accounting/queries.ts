@@ -34,22 +34,14 @@ export async function listEvents(
   return rows
 }
 
-/** Retries one event. @returns whether an undelivered event has this id */
-export async function retryEvent(context: AdminContext, eventId: number): Promise<boolean> {
-  const { companyId, db } = context
-  const isMeant = sql`company_id = ${companyId} AND id = ${eventId} AND state <> 'done'`
-  const [[found]] = await db.writeIdempotent([count(isMeant), ...retry(context, isMeant, String(eventId))])
-  return (found?.count ?? 0) > 0
+/** Retries the undelivered event with an id. @returns how many there are: 0 or 1 */
+export function retryEvent(context: AdminContext, eventId: number): Promise<number> {
+  return retry(context, sql`id = ${eventId}`, String(eventId))
 }
 
 /** @returns how many events are retried */
-export async function retryEvents(context: AdminContext, states: readonly string[]): Promise<number> {
-  const { companyId, db } = context
-  const names = JSON.stringify(states)
-  const isMeant = sql`company_id = ${companyId} AND state <> 'done'
-    AND state IN (SELECT value FROM json_each(${names}))`
-  const [[found]] = await db.writeIdempotent([count(isMeant), ...retry(context, isMeant, states.join())])
-  return found?.count ?? 0
+export function retryEvents(context: AdminContext, states: readonly string[]): Promise<number> {
+  return retry(context, sql`state IN (SELECT value FROM json_each(${JSON.stringify(states)}))`, states.join())
 }
 
 /** Links a client to a customer and retries its parked and dead events. @returns null without such a client */
@@ -77,9 +69,15 @@ const count = (condition: SQL) =>
     .from(accountingOutbox)
     .where(condition)
 
-function retry(context: AdminContext, condition: SQL, entity: string) {
+async function retry(context: AdminContext, isMeant: SQL, entity: string): Promise<number> {
+  const condition = sql`company_id = ${context.companyId} AND state <> 'done' AND ${isMeant}`
   const exists = sql`EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`
-  return [adminEntry(context, 'accounting_events.retry', entity, exists), ...resend(context, condition)] as const
+  const [[found]] = await context.db.writeIdempotent([
+    count(condition),
+    adminEntry(context, 'accounting_events.retry', entity, exists),
+    ...resend(context, condition),
+  ])
+  return found?.count ?? 0
 }
 
 /**

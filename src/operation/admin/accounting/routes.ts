@@ -1,5 +1,4 @@
 import { startDelivery } from '../../../delivery/accounting/delivery.ts'
-import type { Route } from '../../../kernel/api/endpoint.ts'
 import { found, notFound } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
@@ -8,13 +7,23 @@ import * as contract from './contract.ts'
 import { type EventRow, linkCustomer, listEvents, retryEvent, retryEvents } from './queries.ts'
 
 export const routes = [
-  list(contract.listAllEvents),
-  list(contract.listEvents),
+  ...[contract.listAllEvents, contract.listEvents].map((list) =>
+    adminList(
+      list,
+      (context, { query, after, limit }) =>
+        listFromEach(context, after, limit, (each, place, rest) =>
+          listEvents(each, query, Number(place?.[0] ?? 0), rest),
+        ),
+      ({ row }) => present(row),
+      ({ row, suffix }) => [row.id, ...suffix],
+    ),
+  ),
 
   adminRoute(contract.retryEvent, async ({ params: { event_id } }, context) => {
-    if (!(await retryEvent(context, event_id))) throw notFound('Undelivered event')
+    const retried = await retryEvent(context, event_id)
+    if (retried === 0) throw notFound('Undelivered event')
     deliver(context)
-    return { retried: 1 }
+    return { retried }
   }),
 
   adminRoute(contract.retryEvents, async ({ body }, context) => {
@@ -29,18 +38,6 @@ export const routes = [
     return linked
   }),
 ]
-
-function list(of: typeof contract.listAllEvents | typeof contract.listEvents): Route {
-  return adminList(
-    of,
-    (context, { query, after, limit }) =>
-      listFromEach(context, after, limit, (each, place, rest) =>
-        listEvents(each, query, Number(place?.[0] ?? 0), rest),
-      ),
-    ({ row }) => present(row),
-    ({ row, suffix }) => [row.id, ...suffix],
-  )
-}
 
 function deliver({ companyId, db, env, waitUntil }: AdminContext): void {
   waitUntil(startDelivery(env, companyId, db.primaryRegion()))

@@ -2,10 +2,10 @@ import * as z from 'zod/mini'
 import {
   component,
   currency,
+  type Documentation,
   dateTime,
   id,
   namesAField,
-  type Published,
   trimmed,
   wholeNumber,
 } from '../../../kernel/api/contract.ts'
@@ -85,10 +85,9 @@ export const readUsage = define('readUsage', 'GET /companies/{company_id}/usage'
   }),
 })
 
-export const published: Published = {
-  tag: 'The companies of the deployment, and what they use.',
-  endpoints: [listCompanies, readCompany, updateCompany, putCurrency, readUsage],
-  document: () => {
+export const published = {
+  tags: { Companies: 'The companies of the deployment, and what they use.' },
+  document: (): Record<string, Documentation> => {
     const company = {
       id: 1,
       name: 'Ridgeline Custom Apparel',

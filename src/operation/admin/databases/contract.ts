@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, dateTime, id, type Published, trimmed } from '../../../kernel/api/contract.ts'
+import { component, type Documentation, dateTime, id, trimmed } from '../../../kernel/api/contract.ts'
 import { DATABASE_BINDING } from '../../../kernel/db/names.ts'
 import { adminContracts, count } from '../fields.ts'
 
@@ -82,10 +82,12 @@ export const rotateKey = adminContracts('Keys', 'operator')('rotateKey', 'POST /
   errors: ['conflict'],
 })
 
-const databases: Published = {
-  tag: 'Where the data of companies is.',
-  endpoints: [listDatabases, createCompany, moveCompany],
-  document: () => {
+export const published = {
+  tags: {
+    Databases: 'Where the data of companies is.',
+    Keys: 'The rotation of the key of stored credentials.',
+  },
+  document: (): Record<string, Documentation> => {
     const move = { source: 'DB', destination: 'DB_APAC', step: 'copy', rows: 48_210 }
 
     return {
@@ -135,21 +137,12 @@ const databases: Published = {
           response: { done: false, ...move, frozen_ms: 0 },
         },
       },
+      rotateKey: {
+        summary: 'Encrypt stored credentials with the first key',
+        description:
+          'With `CREDENTIALS_KEY` set to `NEW,OLD`: encrypts up to 100 stored values again. Repeat while `reencrypted` is not 0. The old key may be removed when `remaining` is 0; values that no key can decrypt remain until their credentials are saved again. 409 while the move of a company is not finished, and for a malformed `CREDENTIALS_KEY`.',
+        example: { response: { reencrypted: 4, unreadable: 0, remaining: 0 } },
+      },
     }
   },
 }
-
-const keys: Published = {
-  tag: 'The rotation of the key of stored credentials.',
-  endpoints: [rotateKey],
-  document: () => ({
-    rotateKey: {
-      summary: 'Encrypt stored credentials with the first key',
-      description:
-        'With `CREDENTIALS_KEY` set to `NEW,OLD`: encrypts up to 100 stored values again. Repeat while `reencrypted` is not 0. The old key may be removed when `remaining` is 0; values that no key can decrypt remain until their credentials are saved again. 409 while the move of a company is not finished, and for a malformed `CREDENTIALS_KEY`.',
-      example: { response: { reencrypted: 4, unreadable: 0, remaining: 0 } },
-    },
-  }),
-}
-
-export const published = [databases, keys]

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, dateTime, type Published } from '../../../kernel/api/contract.ts'
+import { component, type Documentation, dateTime } from '../../../kernel/api/contract.ts'
 import { adminContracts, company_id } from '../fields.ts'
 
 /** A test compares these with the kinds of a seed file. */
@@ -53,10 +53,9 @@ export const testIntegration = define('testIntegration', 'POST /companies/{compa
   }),
 })
 
-export const published: Published = {
-  tag: 'Connections of a company to other systems.',
-  endpoints: [listIntegrations, putIntegration, testIntegration],
-  document: () => {
+export const published = {
+  tags: { Integrations: 'Connections of a company to other systems.' },
+  document: (): Record<string, Documentation> => {
     const integration = {
       kind: 'supplier_b',
       enabled: true,

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, dateTime, id, type Published } from '../../../kernel/api/contract.ts'
+import { component, type Documentation, dateTime, id } from '../../../kernel/api/contract.ts'
 import { adminContracts, adminPage, adminPageOf, company_id, onePage } from '../fields.ts'
 
 const email = z.email().check(z.maxLength(254))
@@ -70,39 +70,33 @@ export const listAudit = adminContracts('Audit', 'developer')('listAudit', 'GET 
   response: adminPageOf(entry),
 })
 
-const session: Published = {
-  tag: 'Who is signed in.',
-  endpoints: [readSession],
-  document: () => ({
-    readSession: {
-      summary: 'Read who is signed in',
-      description: 'The caller, and the companies that they may administer.',
-      example: {
-        response: {
-          actor: 'owner@ridgeline.example',
-          operator: false,
-          companies: [{ id: 1, name: 'Ridgeline Custom Apparel', role: 'owner' }],
-        },
-      },
-    },
-  }),
-}
-
-const members: Published = {
-  tag: 'The people who administer a company.',
-  endpoints: [listMembers, putMember, deleteMember],
-  document: () => {
+export const published = {
+  tags: {
+    Session: 'Who is signed in.',
+    Members: 'The people who administer a company.',
+    Audit: 'Who changed what.',
+  },
+  document: (): Record<string, Documentation> => {
     const member = { email: 'dev@ridgeline.example', role: 'developer', created_at: '2026-03-02T09:00:00.000Z' }
-    const params = { company_id: '1', email: 'dev@ridgeline.example' }
+    const ofCompany = { company_id: '1' }
+    const params = { ...ofCompany, email: member.email }
 
     return {
+      readSession: {
+        summary: 'Read who is signed in',
+        description: 'The caller, and the companies that they may administer.',
+        example: {
+          response: {
+            actor: 'owner@ridgeline.example',
+            operator: false,
+            companies: [{ id: 1, name: 'Ridgeline Custom Apparel', role: 'owner' }],
+          },
+        },
+      },
       listMembers: {
         summary: 'List members',
         description: 'Who administers the company, by email.',
-        example: {
-          params: { company_id: '1' },
-          response: { data: [member], pagination: onePage },
-        },
+        example: { params: ofCompany, response: { data: [member], pagination: onePage } },
       },
       putMember: {
         summary: 'Add a member or change their role',
@@ -112,39 +106,30 @@ const members: Published = {
       deleteMember: {
         summary: 'Remove a member',
         description: 'The last owner cannot be removed.',
-        example: { params, response: { email: 'dev@ridgeline.example', deleted: true } },
+        example: { params, response: { email: member.email, deleted: true } },
+      },
+      listAudit: {
+        summary: 'List the audit trail',
+        description:
+          'Who changed what and when, newest first: changes by administrators of 400 days, or by tokens of 90 days.',
+        example: {
+          params: ofCompany,
+          response: {
+            data: [
+              {
+                time: '2026-03-02T09:00:00.000Z',
+                actor: 'owner@ridgeline.example',
+                token_id: null,
+                action: 'members.put',
+                entity_id: member.email,
+                address: '203.0.113.7',
+                request_id: '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
+              },
+            ],
+            pagination: onePage,
+          },
+        },
       },
     }
   },
 }
-
-const audit: Published = {
-  tag: 'Who changed what.',
-  endpoints: [listAudit],
-  document: () => ({
-    listAudit: {
-      summary: 'List the audit trail',
-      description:
-        'Who changed what and when, newest first: changes by administrators of 400 days, or by tokens of 90 days.',
-      example: {
-        params: { company_id: '1' },
-        response: {
-          data: [
-            {
-              time: '2026-03-02T09:00:00.000Z',
-              actor: 'owner@ridgeline.example',
-              token_id: null,
-              action: 'members.put',
-              entity_id: 'dev@ridgeline.example',
-              address: '203.0.113.7',
-              request_id: '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
-            },
-          ],
-          pagination: onePage,
-        },
-      },
-    },
-  }),
-}
-
-export const published = [session, members, audit]

@@ -76,42 +76,31 @@ export async function listOwnCompanies({ directory, caller }: AdminContext) {
   return rows
 }
 
-export interface AuditRow {
-  id: number
-  at: number
-  actor: string
-  token_id: number | null
-  action: string
-  entity_id: string
-  address: string | null
-  request_id: string
+const { id, at, actor, action, entity_id, address, request_id } = adminLog
+const NONE = sql<null>`NULL`
+/** Changes by people and operators, and those with API tokens, in the same columns. */
+const ofPeople = { id, at, actor, token_id: NONE.as('token_id'), action, entity_id, address, request_id }
+const ofTokens = {
+  ...{ id: auditLog.id, at: auditLog.at, actor: sql<string>`'token'`.as('actor'), token_id: auditLog.token_id },
+  ...{ action: auditLog.action, entity_id: auditLog.entity_id, address: NONE.as('address') },
+  request_id: auditLog.request_id,
 }
+
+type AuditRow = Record<'id' | 'at', number> &
+  Record<'actor' | 'action' | 'entity_id' | 'request_id', string> & { token_id: number | null; address: string | null }
 
 /** Lists the newest entries first. @param before the id before which the page begins */
-export async function listAdminEntries({ companyId, directory: db }: AdminContext, before: number, limit: number) {
-  const { id, at, actor, action, entity_id, address, request_id } = adminLog
-  const [rows] = await db.read([
-    orm
-      .select({ id, at, actor, token_id: sql<null>`NULL`.as('token_id'), action, entity_id, address, request_id })
-      .from(adminLog)
-      .where(sql`company_id = ${companyId} AND id < ${before}`)
-      .orderBy(sql`id DESC`)
-      .limit(limit),
-  ])
-  return rows satisfies AuditRow[]
-}
-
-/** Lists changes made with API tokens. */
-export async function listApiEntries({ companyId, db }: AdminContext, before: number, limit: number) {
-  const { id, at, token_id, action, entity_id, request_id } = auditLog
-  const [actor, address] = [sql<string>`'token'`.as('actor'), sql<null>`NULL`.as('address')]
-  const [rows] = await db.read([
-    orm
-      .select({ id, at, actor, token_id, action, entity_id, address, request_id })
-      .from(auditLog)
-      .where(sql`company_id = ${companyId} AND id < ${before}`)
-      .orderBy(sql`id DESC`)
-      .limit(limit),
-  ])
-  return rows satisfies AuditRow[]
+export async function listEntries(
+  { companyId, directory, db }: AdminContext,
+  source: 'administration' | 'api',
+  before: number,
+  limit: number,
+): Promise<AuditRow[]> {
+  const rest = sql`company_id = ${companyId} AND id < ${before}`
+  const newest = sql`id DESC`
+  const [rows] =
+    source === 'api'
+      ? await db.read([orm.select(ofTokens).from(auditLog).where(rest).orderBy(newest).limit(limit)])
+      : await directory.read([orm.select(ofPeople).from(adminLog).where(rest).orderBy(newest).limit(limit)])
+  return rows
 }

@@ -2,15 +2,7 @@ import { isoTime } from '../../../kernel/api/contract.ts'
 import { found } from '../../../kernel/http/errors.ts'
 import { adminList, adminRoute, conflict, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
-import {
-  type AuditRow,
-  deleteMember,
-  listAdminEntries,
-  listApiEntries,
-  listMembers,
-  listOwnCompanies,
-  putMember,
-} from './queries.ts'
+import { deleteMember, listEntries, listMembers, listOwnCompanies, putMember } from './queries.ts'
 
 export const routes = [
   adminRoute(contract.readSession, async (_input, context) => {
@@ -51,10 +43,8 @@ export const routes = [
 
   adminList(
     contract.listAudit,
-    (context, { query, after, limit }): Promise<AuditRow[]> => {
-      const list = query.source === 'api' ? listApiEntries : listAdminEntries
-      return list(context, Number(after?.[0] ?? Number.MAX_SAFE_INTEGER), limit)
-    },
+    (context, { query, after, limit }) =>
+      listEntries(context, query.source, Number(after?.[0] ?? Number.MAX_SAFE_INTEGER), limit),
     ({ id: _, at, ...row }) => ({ time: isoTime(at), ...row }),
     ({ id }) => [id],
   ),

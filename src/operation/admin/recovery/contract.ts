@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, cursorText, date, dateTime, type Published } from '../../../kernel/api/contract.ts'
+import { component, cursorText, type Documentation, date, dateTime } from '../../../kernel/api/contract.ts'
 import { adminContracts, count } from '../fields.ts'
 
 const accounting = z
@@ -79,10 +79,9 @@ export const recoverDeployment = define('recoverDeployment', 'POST /recovery', {
   }),
 })
 
-export const published: Published = {
-  tag: 'Backups, and what follows a loss of data.',
-  endpoints: [listBackups, restoreCompany, recoverDeployment],
-  document: () => {
+export const published = {
+  tags: { Recovery: 'Backups, and what follows a loss of data.' },
+  document: (): Record<string, Documentation> => {
     const at = '2026-11-22T03:05:00.000Z'
 
     return {

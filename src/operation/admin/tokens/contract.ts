@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, dateTime, id, idText, type Published, trimmed } from '../../../kernel/api/contract.ts'
+import { component, type Documentation, dateTime, id, idText, trimmed } from '../../../kernel/api/contract.ts'
 import { PERMISSIONS } from '../../../kernel/gate/permissions.ts'
 import { adminContracts, adminPage, adminPageOf, anyCompany, company_id, onePage } from '../fields.ts'
 
@@ -77,10 +77,9 @@ export const revokeToken = define('revokeToken', 'DELETE /companies/{company_id}
   response: token,
 })
 
-export const published: Published = {
-  tag: 'The API tokens of a company.',
-  endpoints: [listAllTokens, listTokens, createToken, rotateToken, revokeToken],
-  document: () => {
+export const published = {
+  tags: { Tokens: 'The API tokens of a company.' },
+  document: (): Record<string, Documentation> => {
     const token = {
       id: 7,
       company_id: 1,

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import type { Route } from '../../../kernel/api/endpoint.ts'
 import { isPermission, PERMISSIONS } from '../../../kernel/gate/permissions.ts'
 import { hashToken } from '../../../kernel/gate/tokens.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
@@ -13,8 +12,14 @@ import { createToken, findToken, listTokens, replaceToken, revokeToken, type Tok
 const TOKEN_BYTES = 32
 
 export const routes = [
-  list(contract.listAllTokens),
-  list(contract.listTokens),
+  ...[contract.listAllTokens, contract.listTokens].map((list) =>
+    adminList(
+      list,
+      (context, { query, after, limit }) => listTokens(context, query, Number(after?.[0] ?? 0), limit),
+      present,
+      ({ id }) => [id],
+    ),
+  ),
 
   adminRoute(contract.createToken, async ({ body }, context) => {
     const { name, permissions = PERMISSIONS, expires_at = null } = body
@@ -49,15 +54,6 @@ export const routes = [
     return present(row, context)
   }),
 ]
-
-function list(of: typeof contract.listAllTokens | typeof contract.listTokens): Route {
-  return adminList(
-    of,
-    (context, { query, after, limit }) => listTokens(context, query, Number(after?.[0] ?? 0), limit),
-    present,
-    ({ id }) => [id],
-  )
-}
 
 function tooManyTokens(remedy: string): ApiError {
   return conflict(`The company has ${contract.ACTIVE_TOKENS_MAX} active tokens: ${remedy}`)

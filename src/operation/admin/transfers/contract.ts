@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, cursorText, dateTime, id, idText, type Published } from '../../../kernel/api/contract.ts'
+import { component, cursorText, type Documentation, dateTime, id, idText } from '../../../kernel/api/contract.ts'
 import { exportedThread } from '../../../resources/mail/contract.ts'
 import { seedFile } from '../../copies/seed/file.ts'
 import { adminContracts, company_id } from '../fields.ts'
@@ -100,11 +100,18 @@ export const exportCompany = adminContracts('Exports', 'owner')('exportCompany',
   mediaType: 'application/x-ndjson',
 })
 
-const imports: Published = {
-  tag: 'Seed files: the data of one company.',
-  endpoints: [createImport, readImport, importEmailThread],
-  document: () => {
+export const published = {
+  tags: {
+    Imports: 'Seed files: the data of one company.',
+    Exports: 'The data of one company as lines.',
+  },
+  document: (): Record<string, Documentation> => {
     const hash = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
+    const lines = [
+      { type: 'company', data: { id: 1, name: 'Ridgeline Apparel' } },
+      { type: 'clients', data: { id: 1, company_name: 'Harbor Rowing Club' } },
+      { type: 'end', data: {} },
+    ]
 
     return {
       createImport: {
@@ -138,6 +145,14 @@ are loaded, all other rows become those of the file. Credentials are encrypted w
           },
         },
       },
+      readImport: {
+        summary: 'Read how far an import has come',
+        description: 'For 30 days after its last part.',
+        example: {
+          params: { company_id: '1', hash },
+          response: { hash, parts: 2, next_part: 2, updated_at: '2026-03-02T09:00:00.000Z' },
+        },
+      },
       importEmailThread: {
         summary: 'Load an email thread of an export',
         description: `Loads one thread as it is in a line of an export, with its id, times and revisions. A thread that the company
@@ -160,29 +175,6 @@ has already, by mailbox and legacy id, stays as it is: so the request can be rep
           response: { id: '0a6c1f0e-9d6c-4d0b-8a77-3b8c1c1f5a11', is_new: true },
         },
       },
-      readImport: {
-        summary: 'Read how far an import has come',
-        description: 'For 30 days after its last part.',
-        example: {
-          params: { company_id: '1', hash },
-          response: { hash, parts: 2, next_part: 2, updated_at: '2026-03-02T09:00:00.000Z' },
-        },
-      },
-    }
-  },
-}
-
-const exports: Published = {
-  tag: 'The data of one company as lines.',
-  endpoints: [exportCompany],
-  document: () => {
-    const lines = [
-      { type: 'company', data: { id: 1, name: 'Ridgeline Apparel' } },
-      { type: 'clients', data: { id: 1, company_name: 'Harbor Rowing Club' } },
-      { type: 'end', data: {} },
-    ]
-
-    return {
       exportCompany: {
         summary: 'Export a company',
         description: `Everything of the company as lines of JSON: \`company\`, \`integrations\`, \`orders\`, \`clients\`, \`taxes\`,
@@ -200,5 +192,3 @@ off: request it again. Rows that change during an export are exported before or 
     }
   },
 }
-
-export const published = [imports, exports]

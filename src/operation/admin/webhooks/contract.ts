@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { EVENT_TYPES } from '../../../delivery/webhooks/event-types.ts'
-import { component, dateTime, id, namesAField, type Published, text } from '../../../kernel/api/contract.ts'
+import { component, type Documentation, dateTime, id, namesAField, text } from '../../../kernel/api/contract.ts'
 import { adminContracts, adminPage, adminPageOf, anyCompany, company_id, count, onePage } from '../fields.ts'
 
 const endpointId = z.string().check(z.regex(/^we_[0-9a-f]{18}$/))
@@ -123,20 +123,12 @@ export const listWebhookDeliveries = define(
   },
 )
 
-export const published: Published = {
-  tag: 'The addresses to which the changes of a company are delivered, signed by the Standard Webhooks convention.',
-  endpoints: [
-    listAllWebhooks,
-    listWebhooks,
-    createWebhook,
-    readWebhook,
-    updateWebhook,
-    deleteWebhook,
-    rotateWebhookSecret,
-    replayWebhook,
-    listWebhookDeliveries,
-  ],
-  document: () => {
+export const published = {
+  tags: {
+    Webhooks:
+      'The addresses to which the changes of a company are delivered, signed by the Standard Webhooks convention.',
+  },
+  document: (): Record<string, Documentation> => {
     const endpoint = {
       id: 'we_3f9c2a7d51e08b46c0',
       company_id: 1,

@@ -7,7 +7,6 @@ import {
   readSecrets,
   rotateSecret,
 } from '../../../delivery/webhooks/message.ts'
-import type { Route } from '../../../kernel/api/endpoint.ts'
 import { decryptCredentials, encryptCredentials } from '../../../kernel/gate/credentials.ts'
 import { ApiError, found, invalid } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
@@ -20,8 +19,18 @@ import * as queries from './queries.ts'
 const ID_BYTES = 9
 
 export const routes = [
-  list(contract.listAllWebhooks),
-  list(contract.listWebhooks),
+  ...[contract.listAllWebhooks, contract.listWebhooks].map((list) =>
+    adminList(
+      list,
+      (context, { query, after, limit }) =>
+        listFromEach(context, after, limit, (each, place, rest) => {
+          const [companyId, createdAt, id] = place ?? [0, 0, '']
+          return queries.listEndpoints(each, query, [Number(companyId), Number(createdAt), String(id)], rest)
+        }),
+      ({ row }) => present(row),
+      ({ row, suffix }) => [row.company_id, row.created_at, row.id, ...suffix],
+    ),
+  ),
 
   adminRoute(contract.createWebhook, async ({ body }, context) => {
     const { event_types = EVENT_TYPES } = body
@@ -86,19 +95,6 @@ export const routes = [
     ({ sequence }) => [sequence],
   ),
 ]
-
-function list(of: typeof contract.listAllWebhooks | typeof contract.listWebhooks): Route {
-  return adminList(
-    of,
-    (context, { query, after, limit }) =>
-      listFromEach(context, after, limit, (each, place, rest) => {
-        const [companyId, createdAt, id] = place ?? [0, 0, '']
-        return queries.listEndpoints(each, query, [Number(companyId), Number(createdAt), String(id)], rest)
-      }),
-    ({ row }) => present(row),
-    ({ row, suffix }) => [row.company_id, row.created_at, row.id, ...suffix],
-  )
-}
 
 function startDelivery({ db, env, waitUntil }: AdminContext, { company_id, enabled }: queries.EndpointRow): void {
   if (enabled) waitUntil(startWebhooks(env, company_id, db.primaryRegion()))
