@@ -25,8 +25,6 @@ export interface Route {
 export interface Extras {
   /** The memory for large bodies; a streamed response that needs it releases it. */
   lease: Lease
-  /** Settles with the endpoint's `prefetch`, if it has one. */
-  prefetched: Promise<void> | undefined
   /** A handler sets it to its resource's version: the response gets its `ETag`. */
   version?: number
   /** A list sets it to the next page's cursor: the response gets its `Link`. */
@@ -39,29 +37,17 @@ type Handler<C extends Contract> = (
   extras: Extras,
 ) => Promise<ResponseBody<C> | Response>
 
-/** Reads for a write before its body has arrived. `announcedBytes` is the `Content-Length`. */
-type Prefetch<C extends Contract> = (
-  params: Input<C>['params'],
-  context: RequestContext,
-  announcedBytes: number | undefined,
-) => Promise<void> | undefined
-
 /**
  * A contract behind the gate: permission, path, query, body, key, handler. The handler's value is sent as JSON, a
  * `Response` unchanged.
  */
-export function route<C extends Contract>(contract: C, handle: Handler<C>, prefetch?: Prefetch<C>): Route {
+export function route<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
 
   async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
-    const announced = c.req.header('content-length')
-    const { input, bodyHash } = await readInput(c, extras.lease, {
-      afterPath: (params) => {
-        extras.prefetched = prefetch?.(params, context, announced === undefined ? undefined : Number(announced))
-      },
-      afterBody: (bytes) => {
-        if (announced === undefined) fairShare.addBody(context.token.companyId, bytes, performance.now())
-      },
+    const { input, bodyHash } = await readInput(c, extras.lease, (bytes) => {
+      const isCounted = c.req.header('content-length') !== undefined
+      if (!isCounted) fairShare.addBody(context.token.companyId, bytes, performance.now())
     })
     if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
     const work = () => withDeadline(handle(input, context, extras), BUDGET_MS.handler)
@@ -79,7 +65,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
     const lease = isolateMemory.open()
     const isHead = c.req.method === 'HEAD'
     try {
-      const response = await run(c, context, { lease, prefetched: undefined })
+      const response = await run(c, context, { lease })
       // Nothing else ends the body of a response to HEAD.
       if (isHead && lease.isStreaming) await response.body?.cancel()
       return response
