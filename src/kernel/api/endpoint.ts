@@ -3,7 +3,6 @@ import type { Context, Hono, MiddlewareHandler, NotFoundHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import { runWrite, type Write } from '../db/idempotency.ts'
 import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../db/versions.ts'
-import { fairShare } from '../gate/fair-share.ts'
 import type { Permission } from '../gate/permissions.ts'
 import { refuseToken } from '../gate/refusals.ts'
 import { isolateMemory, type Lease } from '../http/body.ts'
@@ -55,13 +54,8 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
 
   async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
     const announced = c.req.header('content-length')
-    const { input, bodyHash } = await readInput(c, extras.lease, {
-      afterPath: (params) => {
-        extras.prefetched = prefetch?.(params, context, announced === undefined ? undefined : Number(announced))
-      },
-      afterBody: (bytes) => {
-        if (announced === undefined) fairShare.addBody(context.token.companyId, bytes, performance.now())
-      },
+    const { input, bodyHash } = await readInput(c, extras.lease, (params) => {
+      extras.prefetched = prefetch?.(params, context, announced === undefined ? undefined : Number(announced))
     })
     if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
     const work = () => withDeadline(handle(input, context, extras), BUDGET_MS.handler)

@@ -11,15 +11,9 @@ import { type Contract, type Input, takesKey } from './contract.ts'
 
 type ReadPart = (c: Context<AppEnv>) => Promise<unknown>
 
-interface Hooks<C extends Contract> {
-  /** Called before the query is read, and the body has arrived. */
-  afterPath?(params: Input<C>['params']): void
-  /** Called before the body is parsed. */
-  afterBody?(bytes: number): void
-}
-
 /**
- * Makes the reader of a contract's requests, which validates the path, the query and the body in this order.
+ * Makes the reader of a contract's requests, which validates the path, the query and the body in this order. It calls
+ * `afterPath` before the body has arrived.
  *
  * `bodyHash` is the SHA-256 of the body of a request with an `Idempotency-Key`, else empty. The reader throws ApiError.
  */
@@ -27,15 +21,15 @@ export function inputReader<C extends Contract>(contract: C) {
   const { invalidParams, bodyLimitBytes = BODY_LIMIT_BYTES } = contract
   const readParams = contract.params && partReader('param', contract.params, invalidParams)
   const readQuery = contract.query ? partReader('query', contract.query, 'invalid_request') : refuseQuery
-  return async (c: Context<AppEnv>, lease: Lease, hooks: Hooks<C> = {}) => {
+  return async (c: Context<AppEnv>, lease: Lease, afterPath?: (params: Input<C>['params']) => void) => {
     const params = (await readParams?.(c)) as Input<C>['params']
-    hooks.afterPath?.(params)
+    afterPath?.(params)
     const query = await readQuery(c)
     let [body, bodyHash]: [unknown, string] = [undefined, '']
     if (contract.body) {
       refuseCoding(c.req.header('content-encoding'))
       const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, lease)
-      hooks.afterBody?.(bytes.length)
+      if (c.req.header('content-length') === undefined) c.get('usage')?.addBody(bytes.length)
       if (takesKey(contract) && c.req.header('idempotency-key') !== undefined) bodyHash = hash('sha256', bytes)
       body = contract.hasRawBody ? bytes : parseBody(bytes, contract.body)
     }
