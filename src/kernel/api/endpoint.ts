@@ -14,10 +14,10 @@ import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 import { inputReader, refuseQuery } from './input.ts'
 
-/** A contract, and what adds it to Hono with its handler. */
+/** A contract with its handlers of Hono. */
 export interface Route {
   contract: Contract
-  mount: (app: Hono<AppEnv>) => void
+  handlers: MiddlewareHandler<AppEnv>[]
 }
 
 /** A handler's extras besides its input and the context. */
@@ -81,7 +81,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
       if (isHead || !lease.isStreaming) lease.release()
     }
   }
-  return { contract, mount: (app) => app.on(contract.method, [honoPath(contract)], respond) }
+  return { contract, handlers: [respond] }
 }
 
 /** A value as JSON, with the tag of its version. */
@@ -227,7 +227,7 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
 
 /** Mounts the routes of an API, and refuses every other method of their paths. HEAD is allowed wherever GET is. */
 export function mount(api: Hono<AppEnv>, routes: readonly Route[]): void {
-  for (const { mount } of routes) mount(api)
+  for (const { contract, handlers } of routes) api.on(contract.method, [honoPath(contract)], ...handlers)
   for (const [path, ofPath] of Map.groupBy(routes, ({ contract }) => honoPath(contract))) {
     const methods: string[] = ofPath.map(({ contract }) => contract.method)
     const allowed = METHODS.filter((each) => methods.includes(each === 'HEAD' ? 'GET' : each))
