@@ -165,12 +165,12 @@ function readRecord(file: string): z.output<typeof record> | null {
   }
 }
 
-function responds(url: string): Promise<boolean> {
-  const response = fetch(`${url}/health/live`, { signal: AbortSignal.timeout(5_000) })
-  return response
-    .then(({ body }) => body?.cancel())
-    .then(
-      () => true,
-      () => false,
-    )
+async function responds(url: string): Promise<boolean> {
+  try {
+    const { body } = await fetch(`${url}/health/live`, { signal: AbortSignal.timeout(5_000) })
+    await body?.cancel()
+    return true
+  } catch {
+    return false
+  }
 }
