@@ -66,6 +66,7 @@ await runCommand('accounting', HELP, {
       const sent = `${plural(retried, 'event is', 'events are')} sent again ${service.deliveries}`
       console.log(`${client} is linked to customer ${customer_id}.${retried === 0 ? '' : ` ${sent}`}`)
     },
+    { missing: 'There is no company {company_id}.' },
   ),
 })
 
@@ -121,10 +122,7 @@ async function retryOne(service: Connection, id: number, given: number | undefin
 
 /** The given company, else the only one. */
 async function findCompany(service: Connection, given: number | undefined): Promise<number> {
-  if (given !== undefined) {
-    if (await service.find(readCompany, { params: { company_id: given } })) return given
-    throw new CommandError(`There is no company ${given}.`)
-  }
+  if (given !== undefined) return (await service.call(readCompany, { params: { company_id: given } })).id
   const { data } = await service.call(listCompanies, { query: { per_page: 2 } })
   const [company, another] = data
   if (!company) throw new CommandError('There is no company.')

@@ -49,11 +49,8 @@ export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
     if (issue.code !== 'unrecognized_keys') return [{ path, message }]
     return issue.keys.map((key, index) => ({ path: [...path, key], message: message.split('\n')[index] ?? '' }))
   })
-  const shown = issues.slice(0, ISSUES_MAX)
-  const positions = locateValues(
-    text,
-    shown.map(({ path }) => path),
-  )
+  const paths = issues.slice(0, ISSUES_MAX).map(({ path }) => path)
+  const positions = locateValues(text, paths)
   const lines = issues.map(({ path, message }, index) => {
     const position = positions[index] ? ` (${positions[index]})` : ''
     return `${path.length === 0 ? 'the file' : `\`${z.core.toDotPath(path)}\``} ${message}${position}`

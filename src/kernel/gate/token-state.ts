@@ -36,7 +36,6 @@ export class TokenState {
   readonly hash: string
   /** By the last answer, less the unreported usage. */
   remaining: Remaining = { remaining: LIMIT, resetAt: 0, databaseMs: DATABASE_LIMIT_MS }
-  private objectId: DurableObjectId | undefined
   /** For use until then; a null token has ended. */
   private cached: { token: Token | null; until: number } | null = null
   private unreported = NO_USAGE
@@ -111,11 +110,9 @@ export class TokenState {
 
   /** A new stub for each call: one that has failed is of no further use. */
   private open({ env, req }: TokenContext): DurableObjectStub<RateLimiter> {
-    if (this.objectId) return env.RATE_LIMITER.get(this.objectId)
-    this.objectId = env.RATE_LIMITER.idFromName(this.hash)
-    // The hint only matters for the call that creates the object.
+    // It only matters for the call that creates the object.
     const hint = locationHint(req.raw.cf)
-    return env.RATE_LIMITER.get(this.objectId, hint && { locationHint: hint })
+    return env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(this.hash), hint && { locationHint: hint })
   }
 
   /** Null while the object fails or is silent. @param requests that it may allow */
