@@ -73,12 +73,11 @@ await runCommand('accounting', HELP, {
 type Integration = ResponseBody<typeof listIntegrations>['data'][number]
 type Filter = { state: string | undefined; company_id: number | undefined }
 
-async function listEvents(service: Connection, filter: Filter): Promise<void> {
-  const { shown, end } = await collect(service.list(api.listAllEvents, { query: filter }), LIST_LIMIT)
+async function listEvents(service: Connection, { state, company_id }: Filter): Promise<void> {
+  const { shown, end } = await collect(service.list(api.listAllEvents, { query: { state, company_id } }), LIST_LIMIT)
   /** Those that are not called now: stopped until they are changed, or paused. */
   const blocked = new Map<number, Integration>()
-  const { company_id = [] } = filter
-  for (const id of new Set([...shown.map((event) => event.company_id), company_id].flat())) {
+  for (const id of new Set([...shown.map((event) => event.company_id), company_id ?? []].flat())) {
     const found = await service.find(listIntegrations, { params: { company_id: id } })
     const integration = found?.data.find(({ kind }) => kind === 'accounting_sync')
     if (integration && /^(paused|reconnect_needed)$/.test(integration.state)) blocked.set(id, integration)
