@@ -85,7 +85,7 @@ const serve: Middleware = async (c, next) => {
   if (early) c.res = early
   else await catchErrors(c, next)
   addCommonHeaders(c)
-  const [token, actor] = [c.get('token'), c.get('actor')]
+  const [token, actor] = [c.get('usage')?.token, c.get('actor')]
   // Fields that are undefined are left out.
   log('request', {
     request_id: requestId,

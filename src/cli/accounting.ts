@@ -66,18 +66,18 @@ await runCommand('accounting', HELP, {
       const sent = `${plural(retried, 'event is', 'events are')} sent again ${service.deliveries}`
       console.log(`${client} is linked to customer ${customer_id}.${retried === 0 ? '' : ` ${sent}`}`)
     },
+    { missing: 'There is no company {company_id}.' },
   ),
 })
 
 type Integration = ResponseBody<typeof listIntegrations>['data'][number]
 type Filter = { state: string | undefined; company_id: number | undefined }
 
-async function listEvents(service: Connection, filter: Filter): Promise<void> {
-  const { shown, end } = await collect(service.list(api.listAllEvents, { query: filter }), LIST_LIMIT)
+async function listEvents(service: Connection, { state, company_id }: Filter): Promise<void> {
+  const { shown, end } = await collect(service.list(api.listAllEvents, { query: { state, company_id } }), LIST_LIMIT)
   /** Those that are not called now: stopped until they are changed, or paused. */
   const blocked = new Map<number, Integration>()
-  const { company_id = [] } = filter
-  for (const id of new Set([...shown.map((event) => event.company_id), company_id].flat())) {
+  for (const id of new Set([...shown.map((event) => event.company_id), company_id ?? []].flat())) {
     const found = await service.find(listIntegrations, { params: { company_id: id } })
     const integration = found?.data.find(({ kind }) => kind === 'accounting_sync')
     if (integration && /^(paused|reconnect_needed)$/.test(integration.state)) blocked.set(id, integration)
@@ -121,10 +121,7 @@ async function retryOne(service: Connection, id: number, given: number | undefin
 
 /** The given company, else the only one. */
 async function findCompany(service: Connection, given: number | undefined): Promise<number> {
-  if (given !== undefined) {
-    if (await service.find(readCompany, { params: { company_id: given } })) return given
-    throw new CommandError(`There is no company ${given}.`)
-  }
+  if (given !== undefined) return (await service.call(readCompany, { params: { company_id: given } })).id
   const { data } = await service.call(listCompanies, { query: { per_page: 2 } })
   const [company, another] = data
   if (!company) throw new CommandError('There is no company.')

@@ -29,10 +29,17 @@ export type Element<C extends Contract> = ResponseBody<C> extends { data: (infer
 /** A failed request. */
 export class AdminError extends CommandError {
   /** The HTTP status of the API's response; 0 without one. */
-  status = 0
-  issues: z.output<typeof issue>[] = []
+  readonly status: number
+  readonly issues: Issue[]
   /** After which the request is sent again; null where it must not be. */
-  retryMs: number | null = null
+  readonly retryMs: number | null
+
+  constructor(message: string, retryMs: number | null, status = 0, issues: Issue[] = []) {
+    super(message)
+    this.status = status
+    this.issues = issues
+    this.retryMs = retryMs
+  }
 }
 
 const ATTEMPTS_MAX = 4
@@ -46,6 +53,7 @@ const listPage = z.object({
   pagination: z.object({ next_cursor: z.nullable(z.string()) }),
 })
 const issue = z.object({ path: z.string(), message: z.string() })
+type Issue = z.output<typeof issue>
 const details = z.nullish(z.object({ issues: z.optional(z.array(issue)) }))
 const errorBody = z.object({ error: z.object({ message: z.string(), details }) })
 
@@ -71,7 +79,7 @@ export function openAdminApi(service: Service) {
     const body = await readJson(response)
     const { error } = contract.response.safeParse(body)
     // A newer service may have added fields.
-    if (error?.issues.some(({ code }) => code !== 'unrecognized_keys')) throw isOther(service, response)
+    if (error?.issues.some(({ code }) => code !== 'unrecognized_keys')) throw isOther(service, response, null)
     return body as ResponseBody<C>
   }
 
@@ -118,25 +126,23 @@ async function send(
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'network'
     // A connection that ends early, as while `dev` reloads, does not tell whether the request was carried out.
     const isCut = code === 'ECONNRESET' || code === 'UND_ERR_SOCKET'
-    const unreachable = new AdminError(`${service.url} cannot be reached (${code}).`)
-    throw Object.assign(unreachable, { retryMs: isCut ? retryMs : null })
+    throw new AdminError(`${service.url} cannot be reached (${code}).`, isCut ? retryMs : null)
   })
   if (response.ok) return response
   const { status } = response
   const { success, data } = errorBody.safeParse(await readJson(response))
-  if (!success) throw Object.assign(isOther(service, response), { retryMs: status >= 500 ? retryMs : null })
+  if (!success) throw isOther(service, response, status >= 500 ? retryMs : null)
   const { message, details } = data.error
   const text = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${service.url}` : message
   const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
   const isBusy = (status === 429 || status === 503) && Number.isFinite(seconds)
-  const error = new AdminError(text.replace(/\.?$/, '.'))
-  throw Object.assign(error, { status, issues: details?.issues ?? [], retryMs: isBusy ? seconds * 1000 : null })
+  throw new AdminError(text.replace(/\.?$/, '.'), isBusy ? seconds * 1000 : null, status, details?.issues)
 }
 
 const readJson = async (response: Response) => parseJson(await response.text().catch(() => ''))
 
-function isOther({ url }: Service, { status }: Response): AdminError {
+function isOther({ url }: Service, { status }: Response, retryMs: number | null): AdminError {
   const isRedirect = status >= 300 && status < 400
   const hint = isRedirect ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
-  return new AdminError(`${url} did not respond as this service does (HTTP ${status})${hint}.`)
+  return new AdminError(`${url} did not respond as this service does (HTTP ${status})${hint}.`, retryMs)
 }

@@ -27,8 +27,6 @@ export interface Argument<T> {
   usage: string
   /** Whether only the help names it. */
   isUnlisted?: true
-  /** The error where it is left out, instead of a general one. */
-  missing?: string
   /** @throws CommandError when the words do not fit */
   read: (given: Given[]) => T
 }
@@ -59,11 +57,17 @@ export function either(on: string, off: string): Argument<boolean | undefined> {
   return {
     usage: `[${on} | ${off}]`,
     read: (given) => {
-      const names = new Set(given.map(({ name }) => name))
-      if (names.size > 1) throw new CommandError(`Options '${on}' and '${off}' cannot be used together.`)
-      return names.size === 0 ? undefined : names.has(on)
+      const chosen = onlyOne(given)
+      return chosen && chosen.name === on
     },
   }
+}
+
+/** The last word of an argument that several options can give. @throws CommandError when more than one did */
+export function onlyOne(given: Given[]): Given | undefined {
+  const [one, other] = new Set(given.map(({ name }) => name))
+  if (other) throw new CommandError(`Options '${one}' and '${other}' cannot be used together.`)
+  return given.at(-1)
 }
 
 /** A value that the command itself gives to its request. */
@@ -71,7 +75,8 @@ export function always<T>(value: T): Argument<T> {
   return { usage: '', read: () => value }
 }
 
-function readValue<T>(schema: z.ZodMiniType<T>, { name, text }: Given = { name: '', text: '' }): T {
+/** @throws CommandError for a text that the schema refuses */
+export function readValue<T>(schema: z.ZodMiniType<T>, { name, text }: Given = { name: '', text: '' }): T {
   const { success, data, error } = schema.safeParse(text)
   if (success) return data
   throw new CommandError(`${name} ${error.issues[0]?.message}, not '${text}'.`)
@@ -105,7 +110,7 @@ function splitWords(args: string[], described: Arguments) {
   }
   const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
   const words = Object.entries(described).map(([key, argument]) => {
-    const { usage, missing } = argument
+    const { usage } = argument
     const isPositional = /^\[?[A-Z]/.test(usage)
     const place = isPositional ? positionals.splice(0, 1).map((text) => ({ name: nameOf(argument), text })) : []
     const names = usage.match(/--[a-z-]+/g) ?? []
@@ -113,7 +118,7 @@ function splitWords(args: string[], described: Arguments) {
     const blank = given.find(({ text }) => text.trim() === '')
     if (blank) throw new Error(`Option '${blank.name}' requires a value`)
     const all: Given[] = [...place, ...given]
-    const problem = missing ?? (isPositional ? 'Missing argument' : `Option '${names[0]}' is required`)
+    const problem = isPositional ? 'Missing argument' : `Option '${names.join("' or '")}' is required`
     if (all.length === 0 && !/^(\[|$)/.test(usage)) throw new Error(problem)
     return [key, argument, all] as const
   })

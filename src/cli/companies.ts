@@ -1,7 +1,5 @@
-import { once } from 'node:events'
-import { createWriteStream } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import type { Writable } from 'node:stream'
+import { open, rm } from 'node:fs/promises'
+import { pipeline } from 'node:stream/promises'
 import * as z from 'zod/mini'
 import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
@@ -117,7 +115,7 @@ await runCommand('companies', HELP, {
     print: ({ id, name, database }) => `Created company ${id} (${name}) in ${database}.`,
   }),
   move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move, { missing }),
-  export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, exportLines, { missing }),
+  export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, writeExport, { missing }),
   import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, importCompany),
   restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore),
   recover: operation({}, recover),
@@ -178,50 +176,43 @@ async function move(service: Connection, { company_id, database }: OfCompany & {
   }
 }
 
-/** Writes all data of a company, response after response. */
-async function exportLines(
+/** Writes all data of a company to a new file, or to standard output. */
+async function writeExport(
   service: Connection,
   { company_id, output: name }: OfCompany & { output: string | undefined },
 ): Promise<void> {
   await service.call(api.readCompany, { params: { company_id } })
-  if (name === undefined) return copyPages(service, company_id, process.stdout)
+  const texts = readExport(service, company_id)
+  if (name === undefined) return pipeline(texts, process.stdout, { end: false })
+  const path = resolvePath(name)
   // It may hold personal data.
-  const file = createWriteStream(resolvePath(name), { flags: 'wx', mode: 0o600 })
-  await once(file, 'open').catch(({ code }: NodeJS.ErrnoException) => {
+  const file = await open(path, 'wx', 0o600).catch(({ code }: NodeJS.ErrnoException) => {
     throw new CommandError(`--output '${name}' ${code === 'EEXIST' ? 'exists' : `cannot be written (${code})`}.`)
   })
-  try {
-    await copyPages(service, company_id, file)
-    await new Promise<void>((resolve) => void file.end(resolve))
-  } catch (error) {
-    await rm(resolvePath(name), { force: true })
+  await pipeline(texts, file.createWriteStream()).catch(async (error: unknown) => {
+    await rm(path, { force: true })
     throw error
-  }
+  })
 }
 
-async function copyPages(service: Connection, company_id: number, output: Writable): Promise<void> {
+/** The lines of an export in pieces, response after response. @throws CommandError where one was cut off */
+async function* readExport(service: Connection, company_id: number): AsyncGenerator<string> {
   let cursor: string | undefined
   do {
     const { body } = await service.open(exportCompany, { params: { company_id }, query: { cursor } })
-    cursor = await copyLines(body, output)
+    let line = ''
+    for await (const text of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      line += text
+      // The last line, which may have a cursor, is complete only at the end.
+      const end = line.lastIndexOf('\n', line.length - 2) + 1
+      yield line.slice(0, end)
+      line = line.slice(end)
+    }
+    const { success, data } = lastLine.safeParse(parseJson(line))
+    if (!success) throw new CommandError('The export was cut off: run it again.')
+    if (data.type === 'end') yield line
+    cursor = data.data.cursor
   } while (cursor !== undefined)
-}
-
-/** Copies the lines of an export but the last one. @returns its cursor, if it has one. @throws CommandError without it */
-async function copyLines(body: ReadableStream<Uint8Array> | null, output: Writable): Promise<string | undefined> {
-  let line = ''
-  for await (const text of body?.pipeThrough(new TextDecoderStream()) ?? []) {
-    line += text
-    // The last line is complete only at the end.
-    const end = line.lastIndexOf('\n', line.length - 2) + 1
-    if (output.errored) throw output.errored
-    if (end > 0 && !output.write(line.slice(0, end))) await once(output, 'drain')
-    line = line.slice(end)
-  }
-  const { success, data } = lastLine.safeParse(parseJson(line))
-  if (!success) throw new CommandError('The export was cut off: run it again.')
-  if (data.type === 'end') output.write(line)
-  return data.data.cursor
 }
 
 /** Loads a backup into an empty company, step after step. */

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import * as z from 'zod/mini'
+import { wholeNumber } from '../kernel/api/contract.ts'
 import { type Simulators, startSimulators } from '../simulators/start.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
 import { describeLog, readDevVars, startRuntime } from './local-runtime.ts'
@@ -16,11 +16,7 @@ simulators of the suppliers and the accounting system.
 
   --port N     the port on 127.0.0.1, by default 8787
   --state DIR  where the data is kept, by default .wrangler/state`
-const PORT = 'must be a whole number from 1 to 65535'
-const port = z
-  .pipe(z.string().check(z.regex(/^\d{1,5}$/, PORT)), z.transform(Number))
-  .check(z.refine((number) => number >= 1 && number <= 65_535, PORT))
-const ARGUMENTS = { port: optional('--port N', port), state: optional('--state DIR', TEXT) }
+const ARGUMENTS = { port: optional('--port N', wholeNumber(1, 65_535)), state: optional('--state DIR', TEXT) }
 const STOP_MS = 5_000
 const PARENT_CHECK_MS = 500
 /** More often than deployed, so that waits are short in development. */

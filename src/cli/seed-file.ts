@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import * as jsonc from 'jsonc-parser'
 import * as z from 'zod/mini'
+import { describeSyntax } from '../kernel/http/messages.ts'
 import { createImport, readImport } from '../operation/admin/transfers/contract.ts'
 import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
 import type { IntegrationsFile } from '../operation/copies/seed/integrations-file.ts'
@@ -24,9 +25,9 @@ export async function readSeedFile(path: string, name: string): Promise<SeedInpu
   let value: SeedInput
   try {
     value = JSON.parse(text)
-  } catch {
-    // The message of a JSON error quotes the file, which may hold credentials.
-    throw new CommandError(`${name}: ${describeSyntaxError(text)}`)
+  } catch (error) {
+    // Its message quotes the file, which may hold credentials.
+    throw new CommandError(`${name}: ${describeSyntaxError(text, error)}`)
   }
   checkSeed(value, name, text)
   return value
@@ -48,11 +49,8 @@ export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
     if (issue.code !== 'unrecognized_keys') return [{ path, message }]
     return issue.keys.map((key, index) => ({ path: [...path, key], message: message.split('\n')[index] ?? '' }))
   })
-  const shown = issues.slice(0, ISSUES_MAX)
-  const positions = locateValues(
-    text,
-    shown.map(({ path }) => path),
-  )
+  const paths = issues.slice(0, ISSUES_MAX).map(({ path }) => path)
+  const positions = locateValues(text, paths)
   const lines = issues.map(({ path, message }, index) => {
     const position = positions[index] ? ` (${positions[index]})` : ''
     return `${path.length === 0 ? 'the file' : `\`${z.core.toDotPath(path)}\``} ${message}${position}`
@@ -66,30 +64,12 @@ function problems(name: string, issues: string[]): CommandError {
   return new CommandError(`${name}: ${issues.slice(0, ISSUES_MAX).join('; ')}${more}`)
 }
 
-/** Missing characters by the error codes of jsonc-parser; all other codes concern a string. */
-const EXPECTED: Record<string, string> = {
-  InvalidSymbol: 'a value',
-  InvalidNumberFormat: 'a value',
-  UnexpectedEndOfNumber: 'a value',
-  ValueExpected: 'a value',
-  PropertyNameExpected: 'a name in double quotes',
-  ColonExpected: "':'",
-  CloseBraceExpected: "',' or '}'",
-  CloseBracketExpected: "',' or ']'",
-  EndOfFileExpected: 'the end of the file',
-}
-
-/** Where and why a text is not JSON, as a sentence. It quotes none of the text. */
-export function describeSyntaxError(text: string): string {
-  const errors = parse(text).errors.map(({ error, ...at }) => ({ ...at, code: jsonc.printParseErrorCode(error) }))
-  const [first] = errors
-  if (!first) return 'not valid JSON.'
-  // A word is skipped: the next error names what it stands for.
-  const { code, offset } = errors.find((error) => error.code !== 'InvalidSymbol') ?? first
-  const isInList = typeof jsonc.getLocation(text, offset).path.at(-1) === 'number'
-  const expected = code === 'CommaExpected' ? `',' or '${isInList ? ']' : '}'}'` : EXPECTED[code]
-  const position = describePosition(text, first.offset)
-  return `${position} is not valid JSON. Expected ${expected ?? 'a string that is valid and ends on its line'}.`
+/** Where and why JSON.parse fails, as a sentence. It quotes at most one character of the text. */
+export function describeSyntaxError(text: string, error: unknown): string {
+  // V8 names the place of some errors only.
+  const problem = describeSyntax(error instanceof Error ? error.message.replace(/ \(line \d.*/s, '') : '')
+  const [first] = parse(text).errors
+  return `${first ? describePosition(text, first.offset) : 'the file'} ${problem}.`
 }
 
 /** "line 3, column 5" of each path: of a member's name, else of the innermost value around it. */

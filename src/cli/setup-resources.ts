@@ -115,7 +115,7 @@ export async function setUp(account: Account, options: SetupOptions): Promise<vo
     const details = found && (await account.read(d1Details, ['d1', 'info', id, '--json']))
     hasData ||= (details?.num_tables ?? 0) > 0
     // Whether replicas stay in a jurisdiction is not documented.
-    const isFree = (found ? jurisdictionOf(found) : jurisdiction) === null
+    const isFree = (found ?? { jurisdiction }).jurisdiction === null
     if (isFree && details?.read_replication?.mode !== 'auto') {
       await account.replicate(id)
       account.report(`D1 database ${name}`, 'turned read replication on')
@@ -148,10 +148,11 @@ export async function setUp(account: Account, options: SetupOptions): Promise<vo
   await putSecrets(account, named.name, options.secrets, storage, hasData)
 }
 
-/** The API leaves a field out, or has null or `default`, where there is no jurisdiction. */
-const jurisdictionField = z.optional(z.nullable(z.string()))
-const jurisdictionOf = ({ jurisdiction }: { jurisdiction?: string | null | undefined }) =>
-  jurisdiction && jurisdiction !== 'default' ? jurisdiction : null
+/** Null where there is no jurisdiction, for which the API has null, `default` or no field. */
+const jurisdiction = z.pipe(
+  z.optional(z.nullable(z.string())),
+  z.transform((name) => (name && name !== 'default' ? name : null)),
+)
 
 /** https://developers.cloudflare.com/api/resources/d1/subresources/database/ */
 const DATABASE = { type: 'D1 database', key: 'database_id', list: ['d1', 'list', '--json'], isNamed: true }
@@ -165,9 +166,9 @@ const NAMESPACE = { type: 'KV namespace', key: 'id', list: ['kv', 'namespace', '
 /** A database has `uuid` and `name`, a namespace `id` and `title`. */
 const listed = z.array(
   z.union([
-    z.object({ uuid: z.string(), name: z.string(), jurisdiction: jurisdictionField }),
+    z.object({ uuid: z.string(), name: z.string(), jurisdiction }),
     z.pipe(
-      z.object({ id: z.string(), title: z.string(), jurisdiction: jurisdictionField }),
+      z.object({ id: z.string(), title: z.string(), jurisdiction }),
       z.transform(({ id: uuid, title: name, jurisdiction }) => ({ uuid, name, jurisdiction })),
     ),
   ]),
@@ -188,9 +189,8 @@ async function ensure(
   if (id !== null && (!found || (isNamed && found.name !== name))) {
     throw new CommandError(`wrangler.toml: ${key} ${id} is ${found ? found.name : `no ${type}`}, not ${name}.`)
   }
-  const actual = found && jurisdictionOf(found)
-  if (found && jurisdiction !== undefined && actual !== jurisdiction) {
-    const where = actual === null ? 'in no jurisdiction' : `in jurisdiction ${actual}`
+  if (found && jurisdiction !== undefined && found.jurisdiction !== jurisdiction) {
+    const where = `in ${found.jurisdiction === null ? 'no jurisdiction' : `jurisdiction ${found.jurisdiction}`}`
     throw new CommandError(`The ${type} ${name} exists ${where}, which cannot be changed. Nothing more was done.`)
   }
   if (!found) await account.change(create)

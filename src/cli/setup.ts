@@ -7,6 +7,8 @@ import {
   command,
   flag,
   type Given,
+  onlyOne,
+  readValue,
   repeated,
   required,
   resolvePath,
@@ -39,14 +41,11 @@ Storage Edit, Workers R2 Storage Edit and Workers Scripts Edit.`
 
 const host = z.string().check(z.regex(/^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,}$/, 'must be a host name'))
 const oneOf = (names: string[]) => z.enum(names, `must be one of ${names.join(', ')}`)
-const EITHER = 'Give either --location or --jurisdiction'
 const LOCATION: Argument<{ location: string | null; jurisdiction: string | null }> = {
   usage: '--location HINT | --jurisdiction NAME',
-  missing: EITHER,
-  read: ([given, another]) => {
-    if (!given || another) throw new CommandError(`${EITHER}.`)
-    const isHint = given.name === '--location'
-    const name = required(given.name, oneOf(isHint ? LOCATIONS : JURISDICTIONS)).read([given])
+  read: (given) => {
+    const isHint = onlyOne(given)?.name === '--location'
+    const name = readValue(oneOf(isHint ? LOCATIONS : JURISDICTIONS), given.at(-1))
     return { location: isHint ? name : null, jurisdiction: isHint ? null : name }
   },
 }
@@ -88,7 +87,7 @@ function readLines(file: string): NodeJS.Dict<string> {
 }
 
 export const ARGUMENTS = {
-  env: { ...required('--env NAME', TEXT), missing: '--env is missing' },
+  env: required('--env NAME', TEXT),
   at: LOCATION,
   domains: repeated('--domain HOST', host),
   secrets: {

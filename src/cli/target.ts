@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
 import { isLoopback } from '../kernel/http/outbound.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
-import { type Argument, CommandError, resolvePath } from './command.ts'
+import { type Argument, CommandError, onlyOne, resolvePath } from './command.ts'
 import { readDevVars, startRuntime } from './local-runtime.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
@@ -21,24 +21,19 @@ export function target({ mayBeNew = false, words = [] as readonly string[] } = {
   return {
     usage: '[--state DIR | --remote URL]',
     read: (given) => {
-      const names = given.filter(({ text }) => !words.includes(text))
-      return readTarget(Object.fromEntries(names.map(({ name, text }) => [name.slice(2), text])), mayBeNew)
+      const chosen = onlyOne(given.filter(({ text }) => !words.includes(text)))
+      if (chosen?.name === '--state') return { state: readState(chosen.text, mayBeNew) }
+      const { name, text } = chosen ?? { name: 'CRM_API_URL', text: process.env.CRM_API_URL }
+      return text ? readService(name, text) : { state: readState(undefined, mayBeNew) }
     },
   }
 }
 
-/** @throws CommandError when `--remote` and `--state` are both given, either is mistyped, or a service has no token */
-export function readTarget(given: { state?: string; remote?: string }, mayBeNew = false): Target {
-  const { state, remote } = given
-  if (remote !== undefined && state !== undefined) {
-    throw new CommandError("Options '--remote' and '--state' cannot be used together.")
-  }
-  const address = remote ?? (state === undefined ? process.env.CRM_API_URL : undefined)
-  if (!address) return { state: readState(state, mayBeNew) }
+/** @throws CommandError when the address is mistyped, or the environment has no token */
+function readService(name: string, address: string): Service {
   const url = URL.parse(address)
   const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname))
   if (!url || !isSafe || url.username !== '' || url.pathname !== '/' || url.search !== '' || url.hash !== '') {
-    const name = remote === undefined ? 'CRM_API_URL' : '--remote'
     throw new CommandError(`${name} must be the https address of a service, without a path, not '${address}'.`)
   }
   const { CRM_ADMIN_TOKEN: token = '', CF_ACCESS_CLIENT_ID: id, CF_ACCESS_CLIENT_SECRET: secret } = process.env
@@ -165,12 +160,12 @@ function readRecord(file: string): z.output<typeof record> | null {
   }
 }
 
-function responds(url: string): Promise<boolean> {
-  const response = fetch(`${url}/health/live`, { signal: AbortSignal.timeout(5_000) })
-  return response
-    .then(({ body }) => body?.cancel())
-    .then(
-      () => true,
-      () => false,
-    )
+async function responds(url: string): Promise<boolean> {
+  try {
+    const { body } = await fetch(`${url}/health/live`, { signal: AbortSignal.timeout(5_000) })
+    await body?.cancel()
+    return true
+  } catch {
+    return false
+  }
 }

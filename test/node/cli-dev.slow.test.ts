@@ -188,7 +188,7 @@ describe('npm run dev', () => {
   })
 
   it.each([
-    [['--port', '0'], "--port must be a whole number from 1 to 65535, not '0'."],
+    [['--port', '0'], "--port must be between 1 and 65535, not '0'."],
     [['--port', 'http'], '--port must be'],
     [['--prot', '1'], "Unknown option '--prot'. Usage: npm run dev"],
     [['serve'], "Unexpected argument 'serve'"],

@@ -94,17 +94,17 @@ describe('an invalid seed file', () => {
   })
 
   it.each([
-    ['{"a": "secret', 'line 1, column 7 is not valid JSON. Expected a string that is valid and ends on its line.'],
-    ['{\n\t"a": 1,\n}', 'line 3, column 1 is not valid JSON. Expected a name in double quotes.'],
-    ['{"a" 1}', "line 1, column 6 is not valid JSON. Expected ':'."],
-    ['{"a": 1 "b": 2}', "line 1, column 9 is not valid JSON. Expected ',' or '}'."],
-    ['[1, 2', "line 1, column 6 is not valid JSON. Expected ',' or ']'."],
-    ['{"a": yes}', 'line 1, column 7 is not valid JSON. Expected a value.'],
-    ['{}\n{}', 'line 2, column 1 is not valid JSON. Expected the end of the file.'],
-    ['', 'line 1, column 1 is not valid JSON. Expected a value.'],
-    ['['.repeat(1_000_000), 'not valid JSON.'],
+    ['{"a": "secret', 'line 1, column 7 is not valid JSON: unterminated string.'],
+    ['{\n\t"a": 1,\n}', 'line 3, column 1 is not valid JSON: expected double-quoted property name.'],
+    ['{"a" 1}', "line 1, column 6 is not valid JSON: expected ':' after property name."],
+    ['{"a": 1 "b": 2}', "line 1, column 9 is not valid JSON: expected ',' or '}' after property value."],
+    ['[1, 2', "line 1, column 6 is not valid JSON: expected ',' or ']' after array element."],
+    ['{"a": secret}', "line 1, column 7 is not valid JSON: unexpected token 's'."],
+    ['{}\n{}', 'line 2, column 1 is not valid JSON: unexpected non-whitespace character.'],
+    ['', 'line 1, column 1 is not valid JSON: unexpected end of JSON input.'],
+    ['['.repeat(1_000_000), 'the file is not valid JSON: unexpected end of JSON input.'],
   ])('is reported with the place where it is not JSON', (text, message) => {
-    expect(describeSyntaxError(text)).toBe(message)
+    expect(parseError(text)).toBe(message)
   })
 })
 
@@ -134,19 +134,21 @@ describe('the places in a JSON text', () => {
       fc.property(damaged, ([text, place, inserted]) => {
         const at = place % (text.length + 1)
         const broken = text.slice(0, at) + inserted + text.slice(inserted === '' ? at + 1 : at)
-        const isJson = isParsed(broken)
-        expect(describeSyntaxError(broken) === 'not valid JSON.').toBe(isJson)
+        const problem = parseError(broken)
+        expect(problem ?? 'line').toMatch(/^line/)
+        expect(locateValues(broken, [[]])).toHaveLength(problem === null ? 1 : 0)
       }),
       { numRuns: 2000 },
     )
   })
 })
 
-function isParsed(text: string): boolean {
+/** The problem of a text that is not JSON; null of JSON. */
+function parseError(text: string): string | null {
   try {
     JSON.parse(text)
-    return true
-  } catch {
-    return false
+    return null
+  } catch (error) {
+    return describeSyntaxError(text, error)
   }
 }

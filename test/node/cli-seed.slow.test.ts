@@ -146,7 +146,10 @@ describe('npm run seed', () => {
       [[], 'Usage: npm run seed -- FILE.json'],
       [[good, '--stat', state], "Unknown option '--stat'. Usage:"],
       [['/nowhere/shop.json'], '/nowhere/shop.json: no such file.'],
-      [[await writeSeed('{\n "company": "secret')], 'shop.json: line 2, column 13 is not valid JSON.'],
+      [
+        [await writeSeed('{\n "company": "secret')],
+        'shop.json: line 2, column 13 is not valid JSON: unterminated string.',
+      ],
       [[await writeSeed(manyIssues)], ' (line 1, column 20); `clients[2].id` must be '],
       [[good, '--state', join(state, 'new', 'deeper')], `--state: there is no directory '${join(state, 'new')}'.`],
       [[good, '--state', join(import.meta.dirname)], "' has other files and no data of this service"],

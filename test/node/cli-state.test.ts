@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { findFreePort } from '../../src/cli/start-dev.ts'
-import { type Claim, claimState, readTarget } from '../../src/cli/target.ts'
+import { type Claim, claimState, target } from '../../src/cli/target.ts'
 import { makeStateFolder } from './cli-support.ts'
 
 afterEach(() => void vi.unstubAllEnvs())
@@ -107,6 +107,8 @@ describe('the claim of a state directory', () => {
 
 describe('the place of a command', () => {
   const TOKEN = 'a'.repeat(64)
+  const readTarget = (options: { remote?: string; state?: string }) =>
+    target().read(Object.entries(options).map(([name, text]) => ({ name: `--${name}`, text })))
 
   it('is a directory, or the service that an option or the environment names', async () => {
     const { state } = await makeState()

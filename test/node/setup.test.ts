@@ -283,9 +283,12 @@ describe('--dry-run', () => {
 
 describe('setup that cannot work', () => {
   it.each([
-    [['--location', 'weur'], '--env is missing'],
-    [['--env', 'production'], 'Give either --location or --jurisdiction'],
-    [['--env', 'production', '--location', 'weur', '--jurisdiction', 'eu'], 'Give either --location or --jurisdiction'],
+    [['--location', 'weur'], "Option '--env' is required"],
+    [['--env', 'production'], "Option '--location' or '--jurisdiction' is required"],
+    [
+      ['--env', 'production', '--location', 'weur', '--jurisdiction', 'eu'],
+      "Options '--location' and '--jurisdiction' cannot be used together",
+    ],
     [['--env', 'production', '--location', 'sam'], '--location must be one of weur'],
     [['--env', 'production', '--jurisdiction', 'EU'], '--jurisdiction must be one of eu'],
     [['--env', 'production', '--location', 'weur', '--domain', 'https://a.example'], '--domain must be a host name'],

@@ -3,7 +3,6 @@ import type { Context, Hono, MiddlewareHandler, NotFoundHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import { runWrite, type Write } from '../db/idempotency.ts'
 import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../db/versions.ts'
-import { fairShare } from '../gate/fair-share.ts'
 import type { Permission } from '../gate/permissions.ts'
 import { refuseToken } from '../gate/refusals.ts'
 import { isolateMemory, type Lease } from '../http/body.ts'
@@ -15,10 +14,10 @@ import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 import { inputReader, refuseQuery } from './input.ts'
 
-/** A contract, and what adds it to Hono with its handler. */
+/** A contract with its handlers of Hono. */
 export interface Route {
   contract: Contract
-  mount: (app: Hono<AppEnv>) => void
+  handlers: MiddlewareHandler<AppEnv>[]
 }
 
 /** A handler's extras besides its input and the context. */
@@ -45,10 +44,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
   const readInput = inputReader(contract)
 
   async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
-    const { input, bodyHash } = await readInput(c, extras.lease, (bytes) => {
-      const isCounted = c.req.header('content-length') !== undefined
-      if (!isCounted) fairShare.addBody(context.token.companyId, bytes, performance.now())
-    })
+    const { input, bodyHash } = await readInput(c, extras.lease)
     if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
     const work = () => withDeadline(handle(input, context, extras), BUDGET_MS.handler)
     const result = await (takesKey(contract) ? runOnce(c, context, bodyHash, work) : work())
@@ -73,7 +69,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
       if (isHead || !lease.isStreaming) lease.release()
     }
   }
-  return { contract, mount: (app) => app.on(contract.method, [honoPath(contract)], respond) }
+  return { contract, handlers: [respond] }
 }
 
 /** A value as JSON, with the tag of its version. */
@@ -219,7 +215,7 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
 
 /** Mounts the routes of an API, and refuses every other method of their paths. HEAD is allowed wherever GET is. */
 export function mount(api: Hono<AppEnv>, routes: readonly Route[]): void {
-  for (const { mount } of routes) mount(api)
+  for (const { contract, handlers } of routes) api.on(contract.method, [honoPath(contract)], ...handlers)
   for (const [path, ofPath] of Map.groupBy(routes, ({ contract }) => honoPath(contract))) {
     const methods: string[] = ofPath.map(({ contract }) => contract.method)
     const allowed = METHODS.filter((each) => methods.includes(each === 'HEAD' ? 'GET' : each))

@@ -12,8 +12,7 @@ import { type Contract, type Input, takesKey } from './contract.ts'
 type ReadPart = (c: Context<AppEnv>) => Promise<unknown>
 
 /**
- * Makes the reader of a contract's requests, which validates the path, the query and the body in this order, and calls
- * `countBody` before it parses the body.
+ * Makes the reader of a contract's requests, which validates the path, the query and the body in this order.
  *
  * `bodyHash` is the SHA-256 of the body of a request with an `Idempotency-Key`, else empty. The reader throws ApiError.
  */
@@ -21,14 +20,14 @@ export function inputReader<C extends Contract>(contract: C) {
   const { invalidParams, bodyLimitBytes = BODY_LIMIT_BYTES } = contract
   const readParams = contract.params && partReader('param', contract.params, invalidParams)
   const readQuery = contract.query ? partReader('query', contract.query, 'invalid_request') : refuseQuery
-  return async (c: Context<AppEnv>, lease: Lease, countBody?: (bytes: number) => void) => {
+  return async (c: Context<AppEnv>, lease: Lease) => {
     const params = (await readParams?.(c)) as Input<C>['params']
     const query = await readQuery(c)
     let [body, bodyHash]: [unknown, string] = [undefined, '']
     if (contract.body) {
       refuseCoding(c.req.header('content-encoding'))
       const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, lease)
-      countBody?.(bytes.length)
+      if (c.req.header('content-length') === undefined) c.get('usage')?.addBody(bytes.length)
       if (takesKey(contract) && c.req.header('idempotency-key') !== undefined) bodyHash = hash('sha256', bytes)
       body = contract.hasRawBody ? bytes : parseBody(bytes, contract.body)
     }

@@ -20,7 +20,6 @@ export interface GateEnv {
     /** Milliseconds since the epoch. */
     receivedAt: number
     databaseUse: DatabaseUse
-    token?: Token | undefined
     usage: RequestUsage
   }
 }
@@ -62,7 +61,6 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   if (admission.kind === 'ended') throw unauthenticated('invalid_token')
   const { token, decision } = admission
   const usage = new RequestUsage(c, state, admission, isWrite)
-  c.set('token', token)
   c.set('usage', usage)
   const refusal = decision.allowed
     ? (refuseToken(token) ?? (await waitForTurn(token, c.req.raw)))

@@ -27,57 +27,38 @@ export class BatchSemaphore {
   private readonly queue = new Set<Permit>()
   /** Database time of ended batches. */
   private readonly debt = new Debt()
-  private readonly isAlone: (now: number) => boolean
 
-  constructor(isAlone = (now: number) => fairShare.isAlone(now)) {
-    this.isAlone = isAlone
-  }
-
-  /** Null where the batch must wait: see {@link BatchSemaphore.acquire}. */
-  tryAcquire(): Permit | null {
-    const permit = this.enqueue()
-    if (permit.startedAt > 0) return permit
-    this.queue.delete(permit)
-    return null
-  }
-
-  /** @throws DeadlineError when the earlier batches take too long */
-  async acquire(): Promise<Permit> {
-    const permit = this.enqueue()
-    const isAcquired = () => {
-      this.startQueued()
-      return permit.startedAt > 0
-    }
-    await poll(isAcquired, QUEUE_MS).catch((error: unknown) => {
-      this.queue.delete(permit)
-      throw error
-    })
-    return permit
-  }
-
-  /** @param databaseMs of the batch; 0 for one that did not run */
-  release(permit: Permit, databaseMs: number): void {
-    const now = performance.now()
-    this.debt.add(databaseMs, this.limits(now).share, now)
-    if (this.inFlight.delete(permit)) this.startQueued()
-  }
-
-  private limits(now: number) {
-    return this.isAlone(now) ? ALONE : BESIDE_OTHERS
-  }
-
-  private enqueue(): Permit {
+  /** Starts a batch or queues it: see {@link BatchSemaphore.wait}. */
+  enter(): Permit {
     const permit = { startedAt: 0 }
     this.queue.add(permit)
     this.startQueued()
     return permit
   }
 
+  /** Waits until a queued batch starts. @returns whether it did: otherwise the earlier ones took too long */
+  async wait(permit: Permit): Promise<boolean> {
+    const isStarted = () => {
+      this.startQueued()
+      return permit.startedAt > 0
+    }
+    await poll(isStarted, QUEUE_MS).catch(() => this.release(permit, 0))
+    return permit.startedAt > 0
+  }
+
+  /** Ends a batch, or its wait. @param databaseMs of the batch; 0 for one that did not run */
+  release(permit: Permit, databaseMs: number): void {
+    const now = performance.now()
+    this.debt.add(databaseMs, limitsAt(now).share, now)
+    this.queue.delete(permit)
+    if (this.inFlight.delete(permit)) this.startQueued()
+  }
+
   private startQueued(): void {
     const now = Date.now()
     for (const permit of this.inFlight) if (now - permit.startedAt >= LOST_MS) this.inFlight.delete(permit)
     const paidTo = performance.now()
-    const { share, burstMs, oneByOneMs } = this.limits(paidTo)
+    const { share, burstMs, oneByOneMs } = limitsAt(paidTo)
     const unpaidMs = this.debt.left(share, paidTo)
     if (unpaidMs > burstMs) return
     const most = unpaidMs > oneByOneMs ? 1 : IN_FLIGHT
@@ -88,6 +69,10 @@ export class BatchSemaphore {
       this.inFlight.add(permit)
     }
   }
+}
+
+function limitsAt(now: number) {
+  return fairShare.isAlone(now) ? ALONE : BESIDE_OTHERS
 }
 
 const semaphores = new LruCache<number, BatchSemaphore>({ maxWeight: 1_000 })

@@ -55,12 +55,7 @@ export async function decryptCredentials(keys: string, companyId: number, kind: 
   }
 }
 
-/** Whether a stored value is encrypted with the first key, so that older keys can be removed. */
-export async function usesFirstKey(keys: string, stored: string): Promise<boolean> {
-  return stored.startsWith(await firstKeyPrefix(keys))
-}
-
-/** How the values begin that are encrypted with the first key. */
+/** How the values begin that are encrypted with the first key: once all are, older keys can be removed. */
 export async function firstKeyPrefix(keys: string): Promise<string> {
   const [key] = await importKeys(keys)
   return `${VERSION}.${key.fingerprint}.`

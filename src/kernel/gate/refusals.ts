@@ -53,10 +53,9 @@ export function describeLimits(limits: Remaining, now: number): string {
 /** The 429 of a refusal, by the limit that refuses for longest. */
 export function refusalOf(limits: Remaining, now: number): ApiError {
   const [requests, ...times] = limitsOf(limits, now)
-  // A request that counts as several may be refused although some are left.
   const refusing = [requests, ...times].filter(({ left }) => left <= 0)
-  const [first = requests, ...others] = refusing
-  const { seconds, problem } = others.reduce((one, other) => (other.seconds < one.seconds ? one : other), first)
+  // A request that counts as several may be refused although some are left.
+  const { seconds, problem } = refusing.sort((a, b) => a.seconds - b.seconds).at(-1) ?? requests
   return rateLimited(seconds, problem)
 }
 

@@ -2,6 +2,7 @@ import type { BatchResult, Database, Meter } from '../db/client.ts'
 import { databaseFor, parseBookmark } from '../db/placement.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { type BatchSemaphore, type Permit, semaphoreOf } from './batch-semaphore.ts'
+import { fairShare } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
 import { tighten } from './read-after-write.ts'
 import { crowded, describeLimits, POLICY, refusalOf } from './refusals.ts'
@@ -42,6 +43,11 @@ export class RequestUsage implements Meter {
     if (!decision.allowed) throw refusalOf(decision, Date.now())
   }
 
+  /** Counts a body whose length became known when it was read. */
+  addBody(bytes: number): void {
+    fairShare.addBody(this.token.companyId, bytes, performance.now())
+  }
+
   /** The company's database, whose reads contain the writes of the token and the version that the caller sent. */
   openDatabase(): Database {
     const { c, token, admitted } = this
@@ -64,7 +70,8 @@ export class RequestUsage implements Meter {
       await this.state.report(this.c)
     }
     const batches = semaphoreOf(this.token.companyId)
-    const permit = batches.tryAcquire() ?? (await this.queue(batches))
+    const permit = batches.enter()
+    if (permit.startedAt === 0) await this.waitForStart(batches, permit)
     const startedAt = Date.now()
     const work = batch()
     const end = (durationMs: number) => {
@@ -81,14 +88,13 @@ export class RequestUsage implements Meter {
     return work
   }
 
-  private async queue(batches: BatchSemaphore): Promise<Permit> {
-    const acquired = batches.acquire().catch(() => null)
-    this.c.executionCtx.waitUntil(acquired)
-    const permit = await acquired
-    if (!permit) throw crowded()
+  private async waitForStart(batches: BatchSemaphore, permit: Permit): Promise<void> {
+    const started = batches.wait(permit)
+    this.c.executionCtx.waitUntil(started)
+    if (!(await started)) throw crowded()
     // The earlier batches may have used up the time.
     const { remaining } = this.state
-    if (!isOutOfTime(remaining, Date.now())) return permit
+    if (!isOutOfTime(remaining, Date.now())) return
     batches.release(permit, 0)
     throw refusalOf(remaining, Date.now())
   }

@@ -1,8 +1,8 @@
-import type { Hono, MiddlewareHandler } from 'hono'
+import type { MiddlewareHandler } from 'hono'
 import type * as z from 'zod/mini'
 import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, isoTime, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
-import { honoPath, type Route } from '../../kernel/api/endpoint.ts'
+import type { Route } from '../../kernel/api/endpoint.ts'
 import { inputReader } from '../../kernel/api/input.ts'
 import { readCursor, writeCursor } from '../../kernel/api/paging.ts'
 import { collectAdminEntries } from '../../kernel/db/audit.ts'
@@ -20,24 +20,22 @@ type Handler<C extends Contract> = (input: Input<C>, context: AdminContext) => P
 const HEADERS = { 'Cache-Control': 'private, no-store' }
 
 /**
- * Mounts a contract of the administration API: caller, role and company, path, query, body, handler. The handler's
+ * A contract of the administration API: caller, role and company, path, query, body, handler. The handler's
  * value is sent as JSON, a `Response` unchanged.
  */
 export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
-  const mount = (app: Hono<AppEnv>) => {
-    app.on(contract.method, [honoPath(contract)], openAdmin(contract), async (c) => {
-      const lease = isolateMemory.open()
-      try {
-        const { input } = await readInput(c, lease)
-        const result = await withDeadline(handle(input, c.get('admin')), BUDGET_MS.handler)
-        return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
-      } finally {
-        lease.release()
-      }
-    })
+  const respond: MiddlewareHandler<AppEnv> = async (c) => {
+    const lease = isolateMemory.open()
+    try {
+      const { input } = await readInput(c, lease)
+      const result = await withDeadline(handle(input, c.get('admin')), BUDGET_MS.handler)
+      return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
+    } finally {
+      lease.release()
+    }
   }
-  return { contract, mount }
+  return { contract, handlers: [openAdmin(contract), respond] }
 }
 
 /** Identifies the caller and checks the role. */

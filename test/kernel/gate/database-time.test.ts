@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { IN_FLIGHT } from '../../../src/kernel/gate/batch-semaphore.ts'
+import { BatchSemaphore, IN_FLIGHT } from '../../../src/kernel/gate/batch-semaphore.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { type Cost, DATABASE_LIMIT_MS } from '../../../src/kernel/gate/window.ts'
 import { migrate, mintCompany, request, send, sql } from '../../support/app.ts'
@@ -11,6 +11,7 @@ import { memory, statusesOf, timedDatabase, withLimiter } from './support.ts'
 beforeAll(migrate)
 afterEach(() => {
   vi.useRealTimers()
+  vi.restoreAllMocks()
 })
 
 /** A company with so much database time for each statement, and the calls of its limiter. */
@@ -146,6 +147,22 @@ describe('many concurrent requests of a token', () => {
     expect(seen.statements * 250).toBeLessThanOrEqual(DATABASE_LIMIT_MS + IN_FLIGHT * 250)
     expect(statuses[404]).toBe(seen.batches)
     expect(statuses).toEqual({ 404: seen.batches, 429: 100 - seen.batches })
+  })
+
+  it('are refused in the queue once the earlier ones have used up the allowance', async () => {
+    const { bindings, seen, get, use } = await company(250)
+    await use(DATABASE_LIMIT_MS - 300)
+    const statuses = await statusesOf(20, get, bindings)
+    expect(seen.batches).toBe(IN_FLIGHT)
+    expect(statuses).toEqual({ 404: IN_FLIGHT, 429: 20 - IN_FLIGHT })
+  })
+
+  it('are refused with 429 where the earlier ones take too long', async () => {
+    const { call, seen } = await company(1)
+    vi.spyOn(BatchSemaphore.prototype, 'enter').mockReturnValueOnce({ startedAt: 0 })
+    vi.spyOn(BatchSemaphore.prototype, 'wait').mockResolvedValueOnce(false)
+    const { status, headers } = await call('GET', '/clients/1')
+    expect([status, headers.get('retry-after'), seen.batches]).toEqual([429, '5', 0])
   })
 
   it('all succeed when they are cheap', async () => {

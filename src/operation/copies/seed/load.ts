@@ -1,5 +1,5 @@
 import type { CompanyContext } from '../../../kernel/db/context.ts'
-import { decryptCredentials, encryptCredentials, usesFirstKey } from '../../../kernel/gate/credentials.ts'
+import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../../kernel/gate/credentials.ts'
 import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
 import {
@@ -144,7 +144,7 @@ async function listIntegrationRows(
   const rows = given.map(async ({ kind, enabled, base_url, credentials, ...rest }) => {
     const before = stored.find((row) => row.kind === kind)?.credentials ?? ''
     const decrypted = await decryptCredentials(key, companyId, kind, before).catch(() => null)
-    const isStored = sortedText(decrypted) === sortedText(credentials) && (await usesFirstKey(key, before))
+    const isStored = sortedText(decrypted) === sortedText(credentials) && before.startsWith(await firstKeyPrefix(key))
     const encrypted = isStored ? before : await encryptCredentials(key, companyId, kind, credentials)
     const settings = JSON.stringify(rest)
     return { kind, enabled, base_url, settings, credentials: encrypted, updated_at: now }
