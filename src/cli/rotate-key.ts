@@ -21,7 +21,9 @@ const rotation = operation({}, async (service) => {
     const rest = plural(remaining, 'value', 'values')
     throw new CommandError(`${rest} can be read with no key: save those credentials again. Keep the old key.`)
   }
-  console.log(`Encrypted ${plural(done, 'value', 'values')} with the new key. Nothing uses another one: remove it.`)
+  console.log(
+    `Encrypted ${plural(done, 'value', 'values')} with the new key. Nothing uses an older one: remove it from CREDENTIALS_KEY, if it is there.`,
+  )
 })
 
 await runCommand('rotate-key', HELP, rotation)

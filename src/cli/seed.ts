@@ -7,7 +7,7 @@ const HELP = `Loads one company's data. The same file twice changes nothing; cli
 file is loaded in parts: a command that was interrupted is run again.
 The format is that of src/cli/seed-file.schema.json, an example src/cli/sample-company.json.
 
-  --check       first makes one signed listing of the file's storage; nothing is loaded when that fails
+  --check       loads the file only after one signed listing of its storage has worked
 ${TARGET_HELP}`
 
 const ARGUMENTS = { file: required('FILE.json', TEXT), check: flag('--check'), target: target({ mayBeNew: true }) }

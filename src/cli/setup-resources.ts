@@ -66,7 +66,7 @@ export function openAccount(isDryRun: boolean, env = process.env, wrangler = run
     /** wrangler has no command for this: https://developers.cloudflare.com/d1/best-practices/read-replication/ */
     async replicate(database: string) {
       const { CLOUDFLARE_API_BASE_URL: baseUrl = 'https://api.cloudflare.com/client/v4' } = env
-      const path = `accounts/${id}/d1/database/${database}`
+      const path = `accounts/${id || 'ACCOUNT_ID'}/d1/database/${database}`
       const body = JSON.stringify({ read_replication: { mode: 'auto' } })
       if (isDryRun) return console.log(`PATCH ${path} ${body}`)
       const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }

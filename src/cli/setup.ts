@@ -100,8 +100,8 @@ export const ARGUMENTS = {
 
 const setup = command(ARGUMENTS, async ({ at, isDryRun, ...rest }) => {
   await setUp(openAccount(isDryRun), { ...rest, ...at })
-  const next = `Next: npm run migrate -- --env ${rest.env}, npx wrangler deploy --env ${rest.env}`
-  console.log(isDryRun ? 'Nothing was changed.' : next)
+  const next = `npm run migrate -- --env ${rest.env}, npx wrangler deploy --env ${rest.env}`
+  console.log(isDryRun ? `Nothing was changed. After the setup: ${next}` : `Next: ${next}`)
 })
 
 if (import.meta.main) await runCommand('setup', HELP, setup)

@@ -134,7 +134,8 @@ describe('npm run rotate-key', () => {
     expect(await runCommand('rotate-key', '--state', state)).toEqual({
       code: 0,
       stderr: '',
-      stdout: 'Encrypted 0 values with the new key. Nothing uses another one: remove it.\n',
+      stdout:
+        'Encrypted 0 values with the new key. Nothing uses an older one: remove it from CREDENTIALS_KEY, if it is there.\n',
     })
   })
 

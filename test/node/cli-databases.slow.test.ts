@@ -53,7 +53,7 @@ describe('a company in another database', () => {
     expect((await read()).status).toBe(200)
     expect(await print('companies', 'export', '7')).toContain('"company_name":"BEGIN TRANSACTION')
     expect(await print('rotate-key')).toBe(
-      'Encrypted 0 values with the new key. Nothing uses another one: remove it.\n',
+      'Encrypted 0 values with the new key. Nothing uses an older one: remove it from CREDENTIALS_KEY, if it is there.\n',
     )
   })
 

@@ -92,7 +92,8 @@ export async function authorise(
   const isHidden = companyId !== 0 && (held === 'member' || (company === null && !createsCompany))
   if (isHidden) throw notFound('Company')
   if (ROLES.indexOf(held) < ROLES.indexOf(role)) {
-    throw new ApiError('forbidden', { message: `This needs the role \`${role}\`` })
+    const how = role === 'operator' ? ': send `Authorization: Bearer ADMIN_TOKEN`, or sign in as one of OPERATORS' : ''
+    throw new ApiError('forbidden', { message: `This needs the role \`${role}\`${how}` })
   }
   return { caller, company }
 }

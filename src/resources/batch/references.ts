@@ -74,6 +74,7 @@ function find(sent: unknown, own: number, outcomeOf: (position: number) => Outco
     return { problem: 'must be the position of an earlier operation and a path in its result, such as 0.client.id' }
   }
   const { position, names } = reference
+  if (own === 0) return { problem: 'must name an earlier operation, and this is the first' }
   if (position >= own) return { problem: `must name an earlier operation: this one is ${own}, the first is 0` }
   const outcome = outcomeOf(position)
   if ('error' in outcome) return { problem: `names operation ${position}, which failed` }

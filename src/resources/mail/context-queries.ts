@@ -163,7 +163,7 @@ export function replacementOf(
 
 function messageOf(path: string): string {
   if (path === 'thread_id') return 'is the thread_id of a context with another legacy id'
-  return `must be ${path.startsWith('client') ? 'a client' : 'an order'} of the company that is not deleted`
+  return `must be ${path.startsWith('client') ? 'a client' : 'an order'} of the company, and not a deleted one`
 }
 
 const deletion = prepareNamed((p: Which & Placeholders<Actor, KeyName>) => {

@@ -90,7 +90,7 @@ export function outcomesOf(checks: Checks): SQL {
 export type Outcomes = Record<string, number>
 
 const MESSAGES: Record<string, string> = {
-  client_id: 'must be a client of the company that is not deleted',
+  client_id: 'must be a client of the company, and not a deleted one',
   status_id: 'must be an order status of the company: GET /order-statuses lists them',
   tax_id: 'must be a tax of the company, or 0 for none: GET /taxes lists them',
   discount_amount: 'must be at most 100 as a percentage, the stored type: or send discount_amount_type fixed_amount',

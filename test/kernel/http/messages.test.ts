@@ -95,7 +95,13 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
       'POST',
       '/orders',
       { ...order, client_id: 2 ** 40 },
-      'client_id must be a client of the company that is not deleted',
+      'client_id must be a client of the company, and not a deleted one',
+    ],
+    [
+      'POST',
+      '/orders/1/payments',
+      { amount: 1, paid_at: 'yesterday' },
+      'paid_at must be a date such as 2026-01-31, or a date-time with an offset such as 2026-01-31T12:00:00Z',
     ],
   ]
   it.each(cases)('%s %s %j: %4$s', async (method, path, body, expected) => {

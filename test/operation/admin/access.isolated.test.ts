@@ -54,6 +54,11 @@ describe('a person', () => {
   it('whose role is too low gets 403', async () => {
     const { status, body } = await access.callAs('dev@example.com', 'GET', `/companies/${company.id}/members`)
     expect([status, body.error.message]).toEqual([403, 'This needs the role `owner`'])
+    const keys = await access.callAs('dev@example.com', 'POST', '/key-rotation')
+    expect([keys.status, keys.body.error.message]).toEqual([
+      403,
+      'This needs the role `operator`: send `Authorization: Bearer ADMIN_TOKEN`, or sign in as one of OPERATORS',
+    ])
   })
 
   it.each([

@@ -403,6 +403,15 @@ describe('a batch whose operations name earlier results', () => {
     expect(body.results[40].body).toEqual(read.body)
   })
 
+  it('fails as the first that names one', async () => {
+    const { body } = await run([{ method: 'POST', path: '/clients', body: { company_name: ref('0.client.id') } }])
+    const [issue] = body.results[0].body.error.details.issues
+    expect(issue).toEqual({
+      path: 'company_name.$ref',
+      message: 'must name an earlier operation, and this is the first',
+    })
+  })
+
   it('fails alone where the other failed, or where the reference is wrong', async () => {
     const order = (client_id: unknown): Sent => ({ method: 'POST', path: '/orders', body: { title: 'A', client_id } })
     const { body } = await run([

@@ -36,7 +36,7 @@ export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp
     {
       operations: ['putThreadContext'],
       path: /^(client_id|client_data\.id|(clients|orders)_data\.\d+\.id)$/,
-      message: /must be (a client|an order) of the company that is not deleted/,
+      message: /must be (a client|an order) of the company, and not a deleted one/,
       because: 'it refers to a row, which must be the company’s',
     },
     {
