@@ -820,5 +820,5 @@ CREATE TRIGGER webhook_deliveries_stored_delete AFTER DELETE ON webhook_deliveri
   UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
 END;
 --> statement-breakpoint
--- The last step of every migration, for databases that have rows by then.
+-- The last step of every migration that makes an index, for databases that have rows by then.
 PRAGMA optimize;

@@ -35,6 +35,13 @@ describe('the JSON Schema of a seed file', () => {
     expect(validator.validate({ ...smallShop(), integrations: disabled }).errors).toEqual([])
   })
 
+  it('accepts the example of the guide', () => {
+    const guide = readFileSync(new URL('../../src/site/guides/companies.md', import.meta.url), 'utf8')
+    const example = JSON.parse(/^```json\n(.*?)^```$/ms.exec(guide)?.[1] ?? '')
+    expect(validator.validate(example).errors).toEqual([])
+    expect(Object.keys(checkSeed(example, 'company.json'))).toContain('orders')
+  })
+
   it.each([
     ['an unknown field', { ...smallShop(), surprise: 1 }],
     ['a missing company', { clients: [] }],

@@ -15,14 +15,37 @@ const COPIED = [
   ...['biome.json', 'README.md', 'LICENSE'],
 ]
 
-/** After each line that begins like the first text comes the second. */
-const STEPS: Record<string, [after: string, added: string][]> = {
-  'src/kernel/db/schema.ts': [['    website: text(),', '    nickname: text(),']],
-  'src/resources/clients/contract.ts': [
-    ['  website: nullable(', "  nickname: nullable(oneLine(1, 255), 'What the client is called.'),"],
-    ["  website: '", "  nickname: 'Mill',"],
+/** The second text comes in place of the first. */
+const STEPS: Record<string, [text: string, changed: string][]> = {
+  'src/kernel/db/schema.ts': [
+    ["'email', 'website', 'phone'),\n    /** Folded", "'email', 'website', 'phone', 'nickname'),\n    /** Folded"],
+    ["textsWith())} + (${octets('email_key'", "textsWith('nickname'))} + (${octets('email_key'"],
   ],
+  'src/resources/clients/contract.ts': [
+    ['  phone: nullable(', "  nickname: nullable(trimmed(255), 'What the client is called.'),\n  phone: nullable("],
+  ],
+  'src/resources/clients/documentation.ts': [
+    ["  phone: '(555) 011-6696',", "  phone: '(555) 011-6696',\n  nickname: null,"],
+  ],
+  'src/cli/sample-company.json': [
+    ['{ "id": 18, "company_name": ', '{ "id": 18, "nickname": "Cedar", "company_name": '],
+  ],
+  'src/site/reference/introduction.md': [['### 1.1.0\n\n', '### 1.1.0\n\n- Clients have a `nickname`.\n\n']],
 }
+
+/** Those that look at the schema or at all fields of a client: nobody who follows the recipe has to change them. */
+const UNCHANGED_TESTS = [
+  'test/kernel/db/columns.test.ts',
+  'test/kernel/db/database-text.test.ts',
+  'test/kernel/db/migrations.isolated.test.ts',
+  'test/kernel/db/outdated-schema.isolated.test.ts',
+  'test/kernel/db/released-sql.isolated.test.ts',
+  'test/kernel/db/sweep.isolated.test.ts',
+  'test/node/cli-seed-file.test.ts',
+  'test/resources/clients/clients.test.ts',
+  'test/resources/clients/external-id.test.ts',
+  'test/resources/clients/many-hits.isolated.test.ts',
+]
 
 const TEST = `
 import { applyD1Migrations } from 'cloudflare:test'
@@ -39,10 +62,22 @@ it('is applied, required, listed, exported and restored', async () => {
   const newest = env.TEST_MIGRATIONS.at(-1)
   expect(newest?.name).toMatch(/^00\\d\\d_nickname\\.sql$/)
   await applyD1Migrations(env.DB, env.TEST_MIGRATIONS.slice(0, -1))
+  await sql("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 999, 'a', 0, 0)")
+  await sql(
+    "INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at) VALUES (1, 10, 'a', 'A', 0, 0)",
+  )
+  const storedBytes = async (of: number) =>
+    (await sql<{ stored_bytes: number }>('SELECT stored_bytes FROM companies WHERE id = ?', of))[0]?.stored_bytes ?? 0
+  const stored = await storedBytes(1)
+  expect(stored).toBeGreaterThan(200)
   const before = await adminCall('GET', '/companies')
   expect(before.status).toBe(503)
   await migrate()
   expect(compareSchema(newest?.name ?? '').needed).toBe(newest?.name)
+
+  expect(await sql('SELECT stored_bytes FROM clients WHERE company_id = 1')).toEqual([{ stored_bytes: stored }])
+  await sql("UPDATE clients SET nickname = '" + 'é'.repeat(100) + "' WHERE company_id = 1")
+  expect(await storedBytes(1)).toBe(stored + 225)
 
   await mintCompany({ home: 'DB' })
   const { id, call } = await mintCompany({ home: 'DB' })
@@ -79,14 +114,28 @@ function run(command: string, args: string[]) {
 }
 
 function apply(path: string): void {
-  const lines = readFileSync(join(copy, path), 'utf8').split('\n')
-  const added = (line: string) => STEPS[path]?.filter(([after]) => line.startsWith(after)).map(([, text]) => text) ?? []
-  const changed = lines.flatMap((line) => [line, ...added(line)])
-  expect(changed.length, path).toBeGreaterThan(lines.length)
-  writeFileSync(join(copy, path), changed.join('\n'))
+  let file = readFileSync(join(copy, path), 'utf8')
+  for (const [text, changed] of STEPS[path] ?? []) {
+    expect(file.split(text), `${path}: ${text}`).toHaveLength(2)
+    file = file.replace(text, () => changed)
+  }
+  writeFileSync(join(copy, path), file)
 }
 
 const GENERATE = ['generate', '--config', 'drizzle/drizzle.config.ts', '--name', 'nickname']
+const BREAK = '--> statement-breakpoint'
+
+/** The statements that drizzle-kit has written, in the order of the guide's example. */
+function orderedAsInGuide(written: string[]): string {
+  const guide = readFileSync(join(ROOT, 'src/site/guides/upgrades.md'), 'utf8')
+  const [, example = ''] = /^```sql\n(.*?)^```$/ms.exec(guide) ?? []
+  const [before = ''] = example.split('…')
+  const start = before.slice(before.lastIndexOf('\n') + 1)
+  const whole = written.find((statement) => statement.trim().startsWith(start))?.trim() ?? ''
+  expect(whole).toContain('nickname')
+  return example.replace(/^.*….*$/m, () => whole)
+}
+
 const migrations = () => readdirSync(join(copy, 'drizzle')).filter((name) => name.endsWith('.sql'))
 
 beforeAll(() => {
@@ -98,9 +147,8 @@ afterAll(() => rmSync(copy, { recursive: true, force: true }))
 // Its tests are steps.
 describe('the recipe for a field', { shuffle: false }, () => {
   it('names every file that it changes', () => {
-    const recipe = readFileSync(join(ROOT, 'README.md'), 'utf8')
-      .split('\n')
-      .find((line) => line.startsWith('| a field of a client |'))
+    const [, recipe = ''] =
+      /^### A field of a client$(.*?)^## /ms.exec(readFileSync(join(ROOT, 'README.md'), 'utf8')) ?? []
     for (const path of Object.keys(STEPS)) expect(recipe).toContain(path)
     expect(recipe).toContain('drizzle-kit generate --config drizzle/drizzle.config.ts')
   })
@@ -118,7 +166,13 @@ describe('the recipe for a field', { shuffle: false }, () => {
     const [added = '', ...others] = migrations().filter((name) => !before.includes(name))
     expect(others).toEqual([])
     expect(added.slice(0, 4)).toBe(String(before.length).padStart(4, '0'))
-    expect(readFileSync(join(copy, 'drizzle', added), 'utf8').trim()).toBe('ALTER TABLE `clients` ADD `nickname` text;')
+    const written = readFileSync(join(copy, 'drizzle', added), 'utf8').split(BREAK)
+    expect(written.map((statement) => statement.trim()).toSorted()).toEqual([
+      expect.stringMatching(/^ALTER TABLE `clients` ADD `nickname` text;$/),
+      expect.stringMatching(/^ALTER TABLE `clients` ADD `stored_bytes` .*nickname/),
+      'ALTER TABLE `clients` DROP COLUMN `stored_bytes`;',
+    ])
+    writeFileSync(join(copy, 'drizzle', added), orderedAsInGuide(written))
   })
 
   it('leads to a field that is applied, required, listed, exported and restored', { timeout: 600_000 }, () => {
@@ -130,8 +184,9 @@ describe('the recipe for a field', { shuffle: false }, () => {
       expect(readFileSync(join(copy, published), 'utf8')).toContain('nickname')
     }
     writeFileSync(join(copy, 'test/nickname.isolated.test.ts'), TEST)
-    const files = ['test/nickname.isolated.test.ts', 'test/resources/clients/many-hits.isolated.test.ts']
-    const vitest = run('vitest', ['run', '--config', 'test/vitest.config.ts', '--project', 'worker-isolated', ...files])
+    const files = ['test/nickname.isolated.test.ts', ...UNCHANGED_TESTS]
+    const projects = ['worker', 'worker-isolated', 'node'].flatMap((name) => ['--project', name])
+    const vitest = run('vitest', ['run', '--config', 'test/vitest.config.ts', ...projects, ...files])
     expect(vitest.status, vitest.output).toBe(0)
   })
 })

@@ -32,7 +32,7 @@ const STATEMENTS: [string, unknown[], RegExp][] = [
   ['SELECT json_extract(?, ?)', ['{}', `.${SECRET}'["`], /SQLITE_ERROR/],
   ['SELECT json(?)', [SECRET], /malformed JSON: SQLITE_ERROR/],
   [`SELECT '${SECRET}`, [], /SQLITE_ERROR/],
-  ['SELECT nickname FROM clients', [], /no such column: nickname.*SQLITE_ERROR/],
+  ['SELECT a_missing_column FROM clients', [], /no such column: a_missing_column.*SQLITE_ERROR/],
   ['SELECT ?', [{ [SECRET]: SECRET }], /^D1_TYPE_ERROR/],
 ]
 

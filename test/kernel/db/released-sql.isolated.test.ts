@@ -56,6 +56,8 @@ describe.skipIf(inject('recordsRelease'))('the statements of the last release', 
 
   it('return the same rows on the present schema', async () => {
     await migrateTo('9999')
+    // The release reads their names, and accepts more than it knows.
+    await sql('DELETE FROM d1_migrations WHERE name > ?', release.migration)
     expect(differences(await replay(env.DB, calls))).toEqual([])
   })
 

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
+import { initial } from '../../../src/resources/clients/contract.ts'
 import { type ApiResponse, migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 
 let company: TestCompany
@@ -9,6 +10,7 @@ beforeAll(async () => {
 })
 
 const DEFAULTS = {
+  ...initial,
   first_name: null,
   last_name: null,
   email: null,

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
+import { initial } from '../../../src/resources/clients/contract.ts'
 import { migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
 
 let company: TestCompany
@@ -47,6 +48,7 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
 
     const replaced = await put('a', { company_name: 'Quay' })
     expect(replaced.body.client).toEqual({
+      ...initial,
       id,
       company_name: 'Quay',
       first_name: null,
