@@ -1,14 +1,15 @@
 import { LruCache } from '../http/cache.ts'
 import { poll } from '../http/deadline.ts'
 import { Debt, fairShare } from './fair-share.ts'
+import { COMPANY_LIMIT_MS, WINDOW_MS } from './window.ts'
 
 /** Batches of one company that run at once in an isolate. */
 export const IN_FLIGHT = 6
 /**
- * A company gets this share of the database's time, and this much at once. Beside others its batches run one by one from
- * a lower use on: several heavy ones would be a long queue.
+ * A company gets this share of the database's time, and this much at once: alone as much as its limit allows in a minute.
+ * Beside others its batches run one by one from a lower use on: several heavy ones would be a long queue.
  */
-const ALONE = { share: 1 / 3, burstMs: 1_000, oneByOneMs: 1_000 }
+const ALONE = { share: COMPANY_LIMIT_MS / WINDOW_MS, burstMs: 1_000, oneByOneMs: 1_000 }
 const BESIDE_OTHERS = { share: 1 / 6, burstMs: 250, oneByOneMs: 50 }
 /** Less than the deadline of a batch, which runs while it waits. */
 const QUEUE_MS = 8_000

@@ -80,7 +80,7 @@ describe('the semaphore of a company’s batches', () => {
   })
 
   it.each([
-    { beside: 'nobody', isAlone: true, burst: [1_000, 200], waitMs: 600 },
+    { beside: 'nobody', isAlone: true, burst: [1_000, 200], waitMs: 300 },
     { beside: 'others', isAlone: false, burst: [250, 50], waitMs: 300 },
   ])('gives a company its burst of database time and then its share, beside $beside', ({ isAlone, burst, waitMs }) => {
     const semaphore = semaphoreBeside(isAlone)
@@ -95,7 +95,7 @@ describe('the semaphore of a company’s batches', () => {
     // One millisecond more, since the debt is paid off in fractions.
     vi.advanceTimersByTime(2)
     expect([run(100), run(1)]).toEqual([true, false])
-    vi.advanceTimersByTime(isAlone ? 300 : 600)
+    vi.advanceTimersByTime(isAlone ? 150 : 600)
     expect(run(1)).toBe(true)
   })
 
