@@ -95,5 +95,6 @@ export const REQUESTS: [string, string, unknown?][] = [
   ['POST', '/clients', { company_name: 5 }],
   ['GET', '/nowhere'],
   ['DELETE', '/clients/1'],
+  ['PUT', '/clients/1'],
   ['DELETE', '/orders/2'],
 ]
