@@ -126,7 +126,7 @@ export async function checkStorage(given: NonNullable<IntegrationsFile['storage'
   const addresses = { resolver: process.env.WEBHOOK_RESOLVER, allowsLoopback: true }
   const storage = s3Storage({ endpoint, region, addressing, name, accessKeyId, secretAccessKey, addresses }, now)
   try {
-    await storage.list(companyPrefix(companyId))
+    await storage.list(companyPrefix(companyId), undefined, 1)
   } catch (error) {
     if (!(error instanceof StorageError)) throw error
     const { problem, status, code } = error

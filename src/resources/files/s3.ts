@@ -79,8 +79,8 @@ export interface FileStorage {
   head(key: string): Promise<StoredObject | null>
   /** Deletes the file, if it exists. */
   delete(key: string): Promise<void>
-  /** Lists one page of the files with the prefix, by key. */
-  list(prefix: string, cursor?: string): Promise<FilePage>
+  /** Lists one page of the files with the prefix, by key. @param most files of a page, by default 1,000 */
+  list(prefix: string, cursor?: string, most?: number): Promise<FilePage>
 }
 
 /**
@@ -141,10 +141,10 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
         if (response.status !== 200 && response.status !== 204) throw await refusalOf(response)
       }),
 
-    async list(prefix, cursor) {
+    async list(prefix, cursor, most = PAGE_SIZE) {
       // Encode strictly, so that the query is sent exactly as it is signed.
       const token = cursor === undefined ? '' : `continuation-token=${encodeStrictly(cursor)}&`
-      const query = `${token}encoding-type=url&list-type=2&max-keys=${PAGE_SIZE}&prefix=${encodeStrictly(prefix)}`
+      const query = `${token}encoding-type=url&list-type=2&max-keys=${most}&prefix=${encodeStrictly(prefix)}`
       const page = await call('GET', `${addressOf(bucket)}?${query}`, readPage)
       // A storage that ignores the prefix would show foreign files, and one that repeats its cursor would never end.
       if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {
