@@ -6,7 +6,7 @@ import { type Outcome, type Planned, runWrites } from '../../kernel/db/idempoten
 import { tooLarge } from '../../kernel/http/body.ts'
 import { ERRORS, errorBody, invalid, notFound } from '../../kernel/http/errors.ts'
 import { operations as clients } from '../clients/operations.ts'
-import { operations as mail } from '../mail/responses.ts'
+import { operations as mail } from '../mail/operations.ts'
 import { operations as orders } from '../orders/operations.ts'
 import * as contract from './contract.ts'
 import { positionsOf, resolveReferences } from './references.ts'

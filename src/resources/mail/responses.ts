@@ -1,7 +1,5 @@
 import { isoTime } from '../../kernel/api/contract.ts'
-import { operation } from '../../kernel/api/endpoint.ts'
-import { JSON_COLUMNS, replacementOf, type ThreadContextRow } from './context-queries.ts'
-import * as contract from './contract.ts'
+import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
 import { SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
 import { CUT, type ThreadRow, type ThreadSummaryRow } from './queries.ts'
 
@@ -40,12 +38,3 @@ function completed(json: string): string {
   const whole = /^"(?:[^"\\]|\\u[\da-f]{4}|\\["\\/bfnrt])*/i.exec(json)?.[0] ?? '"'
   return whole.endsWith(CUT) ? `${whole}"` : `${whole}${CUT}"`
 }
-
-/** The changes of mail, for routes of their own and for batches. A context has no version. */
-export const operations = [
-  operation(
-    contract.putThreadContext,
-    ({ params, body }, context) => replacementOf(context, params.legacyThreadId, body),
-    (row) => ({ body: JSON.parse(contextText(row)), version: 0 }),
-  ),
-]

@@ -4,8 +4,9 @@ import { runWrite } from '../../kernel/db/idempotency.ts'
 import { found } from '../../kernel/http/errors.ts'
 import { contextDeletionOf, findThreadContext, listThreadContexts } from './context-queries.ts'
 import * as contract from './contract.ts'
+import { operations } from './operations.ts'
 import { listThreads, threadDeletionOf } from './queries.ts'
-import { contextText, jsonResponse, listResponse, operations, summaryText } from './responses.ts'
+import { contextText, jsonResponse, listResponse, summaryText } from './responses.ts'
 import { putThread, readThread } from './threads.ts'
 
 export const routes = [
