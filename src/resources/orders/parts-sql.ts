@@ -79,6 +79,9 @@ const INVOICES = sql`LEFT JOIN invoices ON invoices.company_id = orders.company_
 export const WITH_INVOICE = sql`${INVOICES}
   LEFT JOIN taxes ON ${and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id))}`
 
+/** Whether the JSON of an order has its invoice, which is then joined. */
+const hasInvoice = (parts: readonly Part[]) => parts.some((name) => ['totals', 'invoice', 'tax'].includes(name))
+
 /**
  * An order of `orders` {@link WITH_INVOICE} as JSON for {@link decodeOrder}, without its lists. Where the totals are asked
  * for without the lists, it has what they are computed from.
@@ -97,7 +100,7 @@ export function orderJson(companyId: Placeholder, parts: readonly Part[]): SQL {
     WHERE clients.company_id = orders.company_id AND clients.id = orders.client_id`
   const status = sql`SELECT ${STATUS.row} FROM order_statuses
     WHERE ${and(eq(orderStatuses.company_id, orders.company_id), eq(orderStatuses.id, orders.order_status_id))}`
-  return sql`json_array(${PROJECT.row}, ${only(hasTotals || wants('tax'), invoice)}, ${only(wants('client'), client)},
+  return sql`json_array(${PROJECT.row}, ${only(hasInvoice(parts), invoice)}, ${only(wants('client'), client)},
     ${only(wants('order_status'), status)}, ${only(wants('accounting'), accountingJson(companyId, sql`orders.id`))})`
 }
 
@@ -144,7 +147,6 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
   pageOf: (p: P) => { ids: SQL; order?: SQL },
 ) {
   const names = LIST_NAMES.filter((name) => parts.includes(name))
-  const hasInvoice = parts.some((name) => ['totals', 'invoice', 'tax'].includes(name))
   const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, json: sql`json` }
   const aliased = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.as(name)]))
 
@@ -158,7 +160,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
           : [sql`page`, sql`WITH page AS MATERIALIZED (SELECT * FROM (${ids}))`]
       const ofPage = sql`${page} CROSS JOIN orders ON orders.company_id = ${p.companyId} AND orders.id = page_id`
       const found = sql`SELECT 'order' AS list, page_id, sort_value, ${orderJson(p.companyId, parts)} AS json
-        FROM ${ofPage} ${hasInvoice ? WITH_INVOICE : sql``}`
+        FROM ${ofPage} ${hasInvoice(parts) ? WITH_INVOICE : sql``}`
       const lists = names.map((name) => {
         const invoiced = name === 'artworks' ? sql`` : INVOICES
         const chunks = chunksOf(LISTS[name].row, sql`${ofPage} ${invoiced} CROSS JOIN ${LIST_SOURCES[name]}`)
