@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Operation, requirePermission, route } from '../../kernel/api/endpoint.ts'
-import { invalidInput } from '../../kernel/api/input.ts'
+import { invalidInput, invalidPath } from '../../kernel/api/input.ts'
 import { type Outcome, type Planned, runWrites } from '../../kernel/db/idempotency.ts'
 import { tooLarge } from '../../kernel/http/body.ts'
-import { ERRORS, errorBody, invalid, notFound } from '../../kernel/http/errors.ts'
+import { ERRORS, errorBody, invalid } from '../../kernel/http/errors.ts'
 import { operations as clients } from '../clients/operations.ts'
 import { operations as mail } from '../mail/operations.ts'
 import { operations as orders } from '../orders/operations.ts'
@@ -82,7 +82,7 @@ function inputOf(operation: Operation, params: unknown, body: unknown, context: 
   if (permission !== null) requirePermission(context, permission)
   const parsedParams = schemas.params?.safeParse(params)
   if (parsedParams?.success === false) {
-    throw invalidParams === 'invalid_request' ? invalidInput('param', parsedParams.error.issues) : notFound()
+    throw invalidPath(invalidParams, parsedParams.error.issues)
   }
   const bytes = bodyLimitBytes === undefined ? 0 : Buffer.byteLength(JSON.stringify(body ?? null))
   if (bodyLimitBytes !== undefined && bytes > bodyLimitBytes) throw tooLarge(bodyLimitBytes)

@@ -100,8 +100,9 @@ export async function withObjects({ db, companyId }: CompanyContext, page: Chang
   const orderIds = idsOf('orders', page)
   let [clientRows, orders] = await db.read([
     clientsOf(valuesOf(idsOf('clients', page))),
-    ordersOf.listed(valuesOf(orderIds)),
+    ordersOf.small(valuesOf(orderIds)),
   ])
+  if (orders[0]?.isCut) [orders] = await db.read([ordersOf.listed(valuesOf(orderIds))])
   let cut = orders.find(({ isCut }) => isCut)?.row.id
   if (cut !== undefined && cut === orderIds[0]) {
     // The first order alone is over the limits: nothing shorter than it can be sent.

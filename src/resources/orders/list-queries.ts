@@ -60,8 +60,10 @@ export async function listOrders(
       (start) => page[form]({ ...values, ...start }),
       () => total({ ...values, limit: 0 }),
     )
-  const found = await read('listed', start)
-  if (found.rows.length > 0 || !found.isCut) return found
+  for (const form of ['small', 'listed'] as const) {
+    const found = await read(form, start)
+    if (found.rows.length > 0 || !found.isCut) return found
+  }
   // The first order alone is over the limits: nothing shorter than it can be sent.
   const alone = await read('whole', { ...start, limit: 1 })
   return { ...alone, isCut: start.limit > 1 && alone.next !== null }

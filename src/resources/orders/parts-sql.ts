@@ -59,6 +59,8 @@ export const ELEMENTS_MAX = 10_000
 const CHARACTERS_MAX = 4_000_000
 /** A value of D1 may have 2 MB, and a character 4 bytes. */
 const CHUNK_CHARACTERS = 250_000
+/** So many elements of so many bytes are a value, too. */
+const SMALL = { elements: 2_000, bytes: 900 }
 
 /** Where the elements of one of `orders` are. */
 const LIST_SOURCES: Record<ListName, SQL> = {
@@ -136,8 +138,9 @@ export function decodeOrder([project, invoice, client, status, accounting]: Orde
  * Builds the statements that read orders with their parts, in the order of a page: a row for each order, and rows with the
  * elements of their lists.
  *
- * - `listed`: within the limits of a response. An order that is over them, and those after it, have `isCut`. Many elements
- *   are in one row, since each row of D1 costs time.
+ * - `small`: a row for each list, since each row of D1 costs time. All orders have `isCut` where one list is too large for it.
+ * - `listed`: within the limits of a response, for lists too large for `small`: measuring each element takes twice as long.
+ *   An order that is over the limits, and those after it, have `isCut`.
  * - `whole`: without limits, for a single order. Each element is a row, since grouping them would cost rows read.
  *
  * @param pageOf selects `page_id` and `sort_value` in their `order`; a single order needs none
@@ -171,18 +174,25 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
         .from(sql`(${pages} ${sql.join([found, ...lists], sql` UNION ALL `)})`)
         .orderBy(...(order ? [order] : []))
     })
-  const [elementsEnd, charactersMax, chunk] = [ELEMENTS_MAX + 1, CHARACTERS_MAX, CHUNK_CHARACTERS].map((number) =>
-    sql.raw(String(number)),
+  const number = (value: number) => sql.raw(String(value))
+  const [chunk, bytes] = [number(CHUNK_CHARACTERS), number(SMALL.bytes)]
+  const some = (element: SQL, source: SQL, count: number) =>
+    sql`(SELECT page_id, ${element} AS element FROM ${source} LIMIT ${number(count + 1)})`
+  const arrayOf = (element: SQL, filter = sql``) =>
+    sql`'[' || ifnull(group_concat('[' || page_id || ',' || ${element} || ']') ${filter}, '') || ']'`
+  const small = statementWith(
+    (element, source) => sql`iif(count(*) > ${number(SMALL.elements)} OR max(octet_length(element)) > ${bytes}, NULL,
+      ${arrayOf(sql`element`, sql`FILTER (WHERE octet_length(element) <= ${bytes})`)})
+      FROM ${some(element, source, SMALL.elements)}`,
   )
-  const limited = sql`json_array(page_id, iif(characters <= ${charactersMax}, json(element), NULL))`
   const listed = statementWith(
-    (element, source) => sql`'[' || group_concat(${limited}) || ']'
+    (element, source) => sql`${arrayOf(sql`iif(characters <= ${number(CHARACTERS_MAX)}, element, 'null')`)}
       FROM (SELECT page_id, element, sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) AS characters
-        FROM (SELECT page_id, ${element} AS element FROM ${source} LIMIT ${elementsEnd}))
-      GROUP BY characters / ${chunk}`,
+        FROM ${some(element, source, ELEMENTS_MAX)}) GROUP BY characters / ${chunk}`,
   )
   const whole = statementWith((element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`)
   return {
+    small: (values: Parameters<typeof small>[0]) => mapRows(small(values), (rows: Row[]) => decodeRows(rows, true)),
     listed: (values: Parameters<typeof listed>[0]) => mapRows(listed(values), (rows: Row[]) => decodeRows(rows, true)),
     whole: (values: Parameters<typeof whole>[0]) => mapRows(whole(values), (rows: Row[]) => decodeRows(rows, false)),
   }
@@ -190,20 +200,24 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
 
 type Row =
   | { list: 'order'; page_id: number; sort_value: string | number; json: string }
-  | { list: ListName; page_id: null; sort_value: null; json: string }
+  | { list: ListName; page_id: null; sort_value: null; json: string | null }
 
 /** An element of an order's list; null for one over the limit of characters. */
 type Element = [orderId: number, columns: unknown[] | null]
 
 function decodeRows(rows: Row[], isLimited: boolean): ListedRow[] {
   const elements = { invoice_items: [] as Element[], payments: [] as Element[], artworks: [] as Element[] }
-  for (const { list, json } of rows) if (list !== 'order') elements[list].push(...(JSON.parse(json) as Element[]))
+  let isTooLarge = false
+  for (const { list, json } of rows) {
+    isTooLarge ||= json === null
+    if (list !== 'order' && json !== null) elements[list].push(...(JSON.parse(json) as Element[]))
+  }
   const byOrder = LIST_NAMES.map((name) => [name, Map.groupBy(elements[name], ([orderId]) => orderId)] as const)
   let count = 0
   return rows.flatMap((row) => {
     if (row.list !== 'order') return []
     const lists: ListsJson = {}
-    let isCut = false
+    let isCut = isTooLarge
     for (const [name, ofOrders] of byOrder) {
       const found = (ofOrders.get(row.page_id) ?? []).map(([, columns]) => columns)
       count += found.length

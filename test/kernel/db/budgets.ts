@@ -125,11 +125,11 @@ const ROWS: Record<string, Row[]> = {
     ['with totals and clients', 240, 0, '/orders?expand=totals,client'],
     [
       'with every part',
-      820,
+      580,
       0,
       '/orders?expand=totals,client,invoice,invoice_items,payments,tax,order_status,artworks',
     ],
-    ['100 with lines and payments', 2050, 0, '/orders?per_page=100&expand=invoice_items,payments'],
+    ['100 with lines and payments', 1430, 0, '/orders?per_page=100&expand=invoice_items,payments'],
   ],
   readOrder: [
     ['1 line, payment and artwork', 29, 0, '/orders/4321'],

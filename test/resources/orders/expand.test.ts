@@ -94,6 +94,31 @@ describe('expand', () => {
   })
 })
 
+describe('lists of an order', () => {
+  it.each([
+    ['many short elements', 2_002, 'L'],
+    ['one long element', 1, '字'.repeat(255)],
+    ['elements of both kinds', 3, 'L'],
+  ])('are complete with %s', async (_name, count, title) => {
+    const company = await mintShop()
+    const [first, second] = [await createOrder(company), await createOrder(company)]
+    const line = (index: number) => ({
+      company_id: company.id,
+      invoice_id: first.invoice.id,
+      title,
+      position: index + 1,
+    })
+    const rows = Array.from({ length: count }, (_, index) => line(index))
+    await insertions('invoice_items', rows, { quantity: 1, unit_price_cents: 100, search_text: '' })
+    await addPayment(company, first.invoice.id, { note: 'N'.repeat(count === 3 ? 1_000 : 10) })
+    await addItem(company, second.invoice.id, { title: 'Another' })
+    const { data } = await list(company, `expand=${EVERYTHING}&sort=id`)
+    expect(data).toEqual([await whole(company, first.project.id), await whole(company, second.project.id)])
+    const feed = await company.call('GET', '/changes?expand=object&types=orders')
+    expect(feed.body.orders).toEqual(data)
+  })
+})
+
 describe('every filter with every part', () => {
   it('fits into one statement, with a cursor too', async () => {
     const all = `q=order&status=${shop.statusIds}&client_id=${shop.clientId}&from=2020-01-01&to=2099-01-01&external_id=x`
