@@ -4,7 +4,7 @@ import type { Context, MiddlewareHandler } from 'hono'
 import * as z from 'zod/mini'
 import type { Lease } from '../http/body.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from '../http/body.ts'
-import { ApiError, type Issue, invalid, MAX_ISSUES, notFound } from '../http/errors.ts'
+import { ApiError, type Issue, invalid, MAX_ISSUES } from '../http/errors.ts'
 import { describeSyntax, isFartherBound } from '../http/messages.ts'
 import type { AppEnv } from './context.ts'
 import { type Contract, type Input, takesKey } from './contract.ts'
@@ -19,7 +19,7 @@ type ReadPart = (c: Context<AppEnv>) => Promise<unknown>
 export function inputReader<C extends Contract>(contract: C) {
   const { invalidParams, bodyLimitBytes = BODY_LIMIT_BYTES } = contract
   const readParams = contract.params && partReader('param', contract.params, invalidParams)
-  const readQuery = contract.query ? partReader('query', contract.query, 'invalid_request') : refuseQuery
+  const readQuery = contract.query ? partReader('query', contract.query) : refuseQuery
   return async (c: Context<AppEnv>, lease: Lease) => {
     const params = (await readParams?.(c)) as Input<C>['params']
     const query = await readQuery(c)
@@ -37,22 +37,26 @@ export function inputReader<C extends Contract>(contract: C) {
 }
 
 /** A query without parameters. @throws ApiError 400 that names each that is sent */
-export const refuseQuery = partReader('query', z.strictObject({}), 'invalid_request')
+export const refuseQuery = partReader('query', z.strictObject({}))
 
 /** Hono's own validator, called without a middleware of its own: each would cost every request a step. */
-function partReader(
-  target: 'param' | 'query',
-  schema: z.ZodMiniType,
-  refusal: 'invalid_request' | 'not_found' = 'not_found',
-): ReadPart {
+function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: Contract['invalidParams']): ReadPart {
   const validate: MiddlewareHandler<AppEnv> = zValidator(target, schema, (result) => {
     if (result.success) return
-    throw refusal === 'not_found' ? notFound() : invalidInput(target, result.error.issues)
+    const { issues } = result.error
+    throw target === 'param' ? invalidPath(refusal, issues) : invalidInput(target, issues)
   })
   return async (c) => {
     await validate(c, async () => undefined)
     return c.req.valid(target as never)
   }
+}
+
+/** The error for a path that no resource can have. */
+export function invalidPath(refusal: Contract['invalidParams'], issues: readonly z.core.$ZodIssue[]): ApiError {
+  if (refusal === 'invalid_request') return invalidInput('param', issues)
+  const reasons = issues.map(({ path, message }) => `${path.join('.')} ${message}`)
+  return new ApiError('not_found', { message: `Resource not found: ${reasons.join('; ')}` })
 }
 
 /** RFC 9110, 15.5.16: refuses a request in an unsupported coding. */

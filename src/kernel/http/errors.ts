@@ -139,7 +139,7 @@ function truncate(text: string, characters: number): string {
 }
 
 /** @param resource such as `Client` */
-export function notFound(resource = 'Resource'): ApiError {
+export function notFound(resource: string): ApiError {
   return new ApiError('not_found', { message: `${resource} not found` })
 }
 

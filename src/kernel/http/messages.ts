@@ -46,7 +46,8 @@ function describeIssue(issue: z.core.$ZodRawIssue): string {
     case 'unrecognized_keys': {
       const definition = issue.inst?._zod.def
       const known = definition && 'shape' in definition ? Object.keys(Object(definition.shape)) : []
-      const describe = (name: string) => `is not a known field${suggest(name, known)}`
+      const describe = (name: string) =>
+        `is not a known field${name === 'company_id' ? NO_COMPANY : suggest(name, known)}`
       return issue.keys.slice(0, MAX_UNKNOWN).map(describe).join('\n')
     }
     default:
@@ -91,6 +92,8 @@ export function notListed(names: readonly string[]) {
     return `must be a comma list of ${names.join(', ')}${sent}${suggest(input, names)}`
   }
 }
+
+const NO_COMPANY = '; the company is known without it'
 
 /** What other APIs call our fields and parameters. */
 const SYNONYMS: Record<string, string> = {

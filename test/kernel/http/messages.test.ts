@@ -63,7 +63,12 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
       { ...order, order_status_id: 1 },
       'order_status_id is not a known field; did you mean status_id?',
     ],
-    ['POST', '/orders', { ...order, company_id: 1 }, 'company_id is not a known field'],
+    [
+      'POST',
+      '/orders',
+      { ...order, company_id: 1 },
+      'company_id is not a known field; the company is known without it',
+    ],
     [
       'POST',
       '/orders',
@@ -106,6 +111,20 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
   ]
   it.each(cases)('%s %s %j: %4$s', async (method, path, body, expected) => {
     expect(await issuesOf(method, path, body)).toEqual([expected])
+  })
+
+  it('says what a path needs that no resource can have', async () => {
+    const messages = ['/orders/abc', '/orders/9007199254740993'].map(async (path) => {
+      const { status, body } = await company.call('GET', path)
+      return [status, body.error.message]
+    })
+    const batched = { operations: [{ method: 'PATCH', path: '/orders/x', body: { title: 'Shirts' } }] }
+    const { results } = (await company.call('POST', '/batch', batched)).body
+    expect([...(await Promise.all(messages)), results[0].body.error.message]).toEqual([
+      [404, 'Resource not found: id must be a positive integer'],
+      [404, 'Resource not found: id must be at most 9007199254740991'],
+      'Resource not found: id must be a positive integer',
+    ])
   })
 
   const thread = { account_email: 'a@quay.example', messages: [] }
