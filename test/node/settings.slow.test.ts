@@ -1,6 +1,9 @@
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { parseEnv } from 'node:util'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { browserSuite, hasChromium, readViolations } from './browser.ts'
@@ -59,6 +62,24 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await page.goBack()
     await page.getByRole('heading', { level: 1, name: 'Members' }).waitFor()
     expect(await listProblems()).toEqual([])
+  }, 60_000)
+
+  it('show what the company stores, and the part of its quotas', async () => {
+    const { ADMIN_TOKEN } = parseEnv(await readFile(join(import.meta.dirname, '../../.dev.vars'), 'utf8'))
+    const changed = await fetch(`${settings.dev.url}/admin/v1/companies/1`, {
+      method: 'PATCH',
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ mail_quota_bytes: 10_000_000, storage_quota_bytes: 5_000_000 }),
+    })
+    expect(changed.status).toBe(200)
+    const { mail_bytes, stored_bytes } = await settings.administer('/companies/1')
+    await settings.open('usage')
+    const figures = (await page.locator('dl.figures').innerText()).split(/\s*\n+/)
+    const beside = (label: string) => figures[figures.indexOf(label) + 1]
+    const megabytes = (bytes: number) => Math.round(bytes / 100_000) / 10
+    expect(stored_bytes).toBeGreaterThan(0)
+    expect(beside('Stored mail')).toBe(`${megabytes(mail_bytes)} MB (${(mail_bytes / 100_000).toFixed(1)}%)`)
+    expect(beside('Other stored data')).toBe(`${megabytes(stored_bytes)} MB (${(stored_bytes / 50_000).toFixed(1)}%)`)
   }, 60_000)
 
   it('make a token that is shown once, use it, rotate it and revoke it, with the keyboard alone', async () => {
