@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { type ClientOptions, createClient } from '../../src/client/index.ts'
 import { readBudget } from '../../src/client/rate-budget.ts'
 import { TOKEN } from './support.ts'
@@ -6,8 +6,6 @@ import { TOKEN } from './support.ts'
 const POLICY = '"default";q=3;w=60, "database";q=15000;w=60;qu="milliseconds"'
 const COMPANY_POLICY = `${POLICY}, "company";q=40000;w=60;qu="milliseconds"`
 const START = Date.UTC(2026, 0, 31)
-
-afterEach(() => void vi.useRealTimers())
 
 describe('the headers', () => {
   it('are read as allowances and the end of the window', () => {

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, expect, it, vi } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import { moveFor } from '../../src/operation/copies/move.ts'
 import { backUp, restore, wipe } from '../operation/copies/support.ts'
 import { operatorOf } from '../support/admin.ts'
@@ -9,7 +9,6 @@ import { mintPair, readStored } from './support.ts'
 import { Work } from './work.ts'
 
 beforeAll(migrate)
-afterEach(() => void vi.useRealTimers())
 
 async function move(work: Work, to: Home, between: () => Promise<unknown>) {
   for (let count = 1; count < 500; count++) {

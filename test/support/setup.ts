@@ -1,6 +1,6 @@
 import { reset } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeEach, vi } from 'vitest'
+import { afterEach, beforeEach, vi } from 'vitest'
 import { fairShare } from '../../src/kernel/gate/fair-share.ts'
 import { beginFile, beginTest } from './app.ts'
 import { captureLog } from './log.ts'
@@ -12,6 +12,7 @@ const MAX_COMPANIES = 400
 captureLog()
 beginFile()
 beforeEach(beginTest)
+afterEach(() => void vi.useRealTimers())
 // Files share an isolate: the companies of others, and how busy the machine is, must not slow or refuse a test's requests.
 beforeEach(() => void vi.spyOn(fairShare, 'isAlone').mockReturnValue(true))
 const companies = await env.DB.prepare('SELECT count(*) AS count FROM companies')

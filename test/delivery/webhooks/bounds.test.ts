@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import {
   DELIVERIES_PER_SECOND,
   deliverChanges,
@@ -107,8 +107,6 @@ describe('deliveries to one host', () => {
 })
 
 describe('a run', () => {
-  afterEach(() => void vi.useRealTimers())
-
   it('starts no delivery once its time is over, and one that has time left does', async () => {
     await Subscriber.open({ home: 'DB' })
     const subscriber = await Subscriber.open({ home: 'DB' })

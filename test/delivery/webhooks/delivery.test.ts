@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { MAX_FAILING } from '../../../src/delivery/webhooks/deliver-changes.ts'
 import { credentialsKind, rotateSecret } from '../../../src/delivery/webhooks/message.ts'
 import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
@@ -8,7 +8,6 @@ import { logLines } from '../../support/log.ts'
 import { expectedSignature, type Receiver, Subscriber } from './support.ts'
 
 beforeAll(migrate)
-afterEach(() => void vi.useRealTimers())
 
 const HOUR_MS = 3_600_000
 const FOREVER = { times: -1 }
@@ -263,8 +262,7 @@ describe('a failed delivery', () => {
     const count = MAX_FAILING * 3
     for (let each = 0; each < count; each++) await subscriber.createClient(`c${each}`)
     await receiver.spoil({ status: 500, ...FOREVER })
-    const at = await subscriber.deliver()
-    expect(at).toBeGreaterThan(Date.now())
+    expect(await subscriber.deliver()).not.toBeNull()
     const tried = await receiver.lines()
     expect(tried.length).toBeGreaterThanOrEqual(MAX_FAILING)
     expect(tried.length).toBeLessThan(MAX_FAILING + 4)

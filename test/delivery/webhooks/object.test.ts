@@ -6,7 +6,7 @@ import {
   runInDurableObject,
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { beforeAll, describe, expect, inject, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import worker from '../../../src/index.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
@@ -16,7 +16,6 @@ import { logLines } from '../../support/log.ts'
 import { Subscriber } from './support.ts'
 
 beforeAll(migrate)
-afterEach(() => void vi.useRealTimers())
 
 const MAILBOX = 'box@x.example'
 const LONG = { timeout: 30_000 }

@@ -1,6 +1,6 @@
 import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
@@ -13,9 +13,6 @@ import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 beforeAll(migrate)
 beforeEach(stopTime)
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 async function lastUsed(token: string): Promise<number | null> {
   const [row] = await sql<{ at: number | null }>(

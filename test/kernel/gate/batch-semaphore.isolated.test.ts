@@ -7,7 +7,6 @@ describe('the semaphore of a company’s batches', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] })
   })
   afterEach(() => {
-    vi.useRealTimers()
     vi.restoreAllMocks()
   })
 

@@ -1,6 +1,6 @@
 import { abortAllDurableObjects, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { IN_FLIGHT } from '../../../src/kernel/gate/batch-semaphore.ts'
 import { type CompanyLimiter, CompanyShare } from '../../../src/kernel/gate/company-limiter.ts'
@@ -60,9 +60,6 @@ beforeAll(async () => {
   await mintCompany()
 })
 beforeEach(stopTime)
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 describe('the database time of a company', () => {
   it('is shared by its tokens: all are refused when it is used up, and no token of another company is', async () => {

@@ -10,7 +10,6 @@ import { memory, statusesOf, timedDatabase, withLimiter } from './support.ts'
 
 beforeAll(migrate)
 afterEach(() => {
-  vi.useRealTimers()
   vi.restoreAllMocks()
 })
 

@@ -1,6 +1,6 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { AdmitRequest, Admitted, RateLimiter } from '../../../src/kernel/gate/limiter.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS, type Window } from '../../../src/kernel/gate/window.ts'
@@ -82,9 +82,6 @@ const restrict = (gate: Gate, permissions: string) =>
   sql('UPDATE api_tokens SET permissions = ? WHERE token_hash = ?', permissions, gate.hash)
 
 beforeAll(migrate)
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 describe('counting', () => {
   it('allows exactly 300 of 330 concurrent requests', async () => {

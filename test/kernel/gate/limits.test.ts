@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { type Cost, type Decision, WINDOW_MS } from '../../../src/kernel/gate/window.ts'
@@ -10,9 +10,6 @@ import { memory, statusesOf, withLimiter } from './support.ts'
 
 beforeAll(migrate)
 beforeEach(stopTime)
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 const refusal = (ms = 30_000): Promise<Decision> =>
   Promise.resolve({ allowed: false, remaining: 0, resetAt: Date.now() + ms, databaseMs: 15_000 })

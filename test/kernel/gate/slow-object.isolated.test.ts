@@ -1,6 +1,6 @@
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
@@ -17,9 +17,6 @@ const STEP_MS = 50
 beforeAll(async () => {
   await migrate()
   await mintCompany()
-})
-afterEach(() => {
-  vi.useRealTimers()
 })
 
 /** How a call reaches its object: `work` counts at once. */

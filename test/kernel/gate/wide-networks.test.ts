@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { adminRequest, adminSend } from '../../support/admin.ts'
 import { migrate, mintCompany, randomToken, request, send } from '../../support/app.ts'
@@ -9,7 +9,6 @@ beforeAll(async () => {
   // The companies below are not the first of their database.
   await mintCompany({ home: 'DB' })
 })
-afterEach(() => void vi.useRealTimers())
 
 /** Limiters that count by key, the first with a limit of 3 and the wide one with 12. */
 function limited() {

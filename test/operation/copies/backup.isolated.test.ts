@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { TABLE_NAMES } from '../../../src/kernel/db/columns.ts'
 import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
@@ -12,7 +12,6 @@ import { logLines } from '../../support/log.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
 beforeAll(migrate)
-afterEach(() => void vi.useRealTimers())
 
 const DAY_MS = 86_400_000
 

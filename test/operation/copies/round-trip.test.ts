@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { SEQUENCES, type Sequences } from '../../../src/operation/copies/tables.ts'
 import { noise } from '../../resources/mail/support.ts'
 import { call, migrate, mintToken, sql, type TestCompany } from '../../support/app.ts'
@@ -8,7 +8,6 @@ import { type FilledCompany, fillCompany, makeIds } from '../../support/two-comp
 import { backUp, hitsOf, manifestsOf, type Rows, restore, rowsOf, wipe } from './support.ts'
 
 beforeAll(migrate)
-afterEach(() => void vi.useRealTimers())
 
 const DAYS = ['2026-11-16T03:00:00.000Z', '2026-11-17T03:00:00.000Z', '2026-11-18T03:00:00.000Z']
 

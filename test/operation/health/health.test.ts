@@ -53,7 +53,6 @@ it('waits two seconds for what hangs', async () => {
 describe('GET /health', () => {
   beforeEach(() => {
     passTime()
-    return () => vi.useRealTimers()
   })
 
   it('returns 200 without a token where everything responds, and the schema that is applied', async () => {

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest'
+import { beforeAll, beforeEach, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import { migrate, send } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
@@ -12,9 +12,6 @@ beforeEach(() => {
   // Past the result that another test left in this isolate.
   now += 3_600_000
   vi.setSystemTime(now)
-})
-afterEach(() => {
-  vi.useRealTimers()
 })
 
 const get = (bindings = env) => send(new Request('https://api.test/health'), { env: bindings, app })

@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
 import { createOrder, mintShop } from '../orders/support.ts'
 
@@ -10,10 +10,6 @@ beforeAll(async () => {
   await migrate()
   company = await mintCompany()
   for (let n = 0; n < 9; n++) await company.call('POST', '/clients', { company_name: `Harbor ${n}` })
-})
-
-afterEach(() => {
-  vi.useRealTimers()
 })
 
 async function cursorOf(path: string, of = company): Promise<string> {

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { type CompanyWithOrder, giveStorage, mintCompanyWithOrder, mintOrder } from './support.ts'
 
@@ -13,10 +13,6 @@ beforeAll(async () => {
   await migrate()
   company = await mintCompanyWithOrder()
   path = `/orders/${company.orderId}/files`
-})
-
-afterEach(() => {
-  vi.useRealTimers()
 })
 
 function pathsOf(body: { error: { details: { issues: { path: string }[] } } }): Set<string> {

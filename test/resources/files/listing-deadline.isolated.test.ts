@@ -1,14 +1,10 @@
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { RequestContext } from '../../../src/kernel/api/context.ts'
 import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { listOrderFiles } from '../../../src/resources/files/storage.ts'
 import { drive } from '../../faults/run.ts'
 
 // In a file of its own, which has no objects: a timer that one of them sets meanwhile would run outside of it.
-
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 describe('the deadline of a listing', () => {
   const waitFor = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))

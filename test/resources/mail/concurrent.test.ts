@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { stopTime } from '../../support/time.ts'
 import { freshThreadId, MAILBOX, threadPath } from './support.ts'
@@ -12,7 +12,6 @@ beforeAll(async () => {
 
 // However slow the machine, no request waits too long for the memory of the others.
 beforeEach(stopTime)
-afterEach(() => void vi.useRealTimers())
 
 /** A thread of so many megabytes that names its writer in every part. */
 function threadOf(writer: number, megabytes: number) {

@@ -1,5 +1,5 @@
 import { exports } from 'cloudflare:workers'
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { isolateMemory } from '../../../src/kernel/http/body.ts'
 import { migrate, mintCompany, request, type TestCompany } from '../../support/app.ts'
 import { stopTime } from '../../support/time.ts'
@@ -14,7 +14,6 @@ beforeAll(async () => {
 
 // However slow the machine, no request waits too long for the memory of the others.
 beforeEach(stopTime)
-afterEach(() => void vi.useRealTimers())
 
 /** JSON text of a thread whose content R2 holds. */
 function largeThread(fields: object = {}): string {

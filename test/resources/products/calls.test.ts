@@ -1,14 +1,11 @@
 import { exports } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { FAILURES_TO_OPEN, OPEN_MS } from '../../../src/resources/products/supplier-cache.ts'
 import { migrate, request } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { get, MINUTE_MS, mintShop, type Shop, search, travel, untilCalls, withBinding } from './support.ts'
 
 beforeAll(migrate)
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 const stateOfB = async (shop: Shop, q: string) => (await search(shop, q, { include: 'supplier_b' })).sources.supplier_b
 

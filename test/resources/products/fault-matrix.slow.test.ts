@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { SupplierName } from '../../../src/resources/products/contract.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { migrate, sql } from '../../support/app.ts'
@@ -6,9 +6,6 @@ import { linesOf } from '../../support/log.ts'
 import { addItem, get, MINUTE_MS, mintShop, resetIntegration, type Shop, search, travel, withBatch } from './support.ts'
 
 beforeAll(migrate)
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 const HANG_MS = 15_000
 

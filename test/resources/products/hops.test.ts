@@ -1,12 +1,9 @@
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, mintToken, request } from '../../support/app.ts'
 import { type Hop, measureHops } from '../../support/hops.ts'
 import { addLine, get, MINUTE_MS, mintInvoice, mintShop, type Shop, search, travel } from './support.ts'
 
 beforeAll(migrate)
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 async function hopsOf(shop: Shop, path: string) {
   const token = await mintToken(shop.id)

@@ -1,6 +1,6 @@
 import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import { freshnessOf, PRODUCTS } from '../../../src/resources/products/supplier-cache.ts'
 import { UNKNOWN_STYLE } from '../../../src/resources/products/suppliers/supplier-a.ts'
@@ -21,9 +21,6 @@ import {
 } from './support.ts'
 
 beforeAll(migrate)
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 describe('the freshness of a cached result', () => {
   it.each([
