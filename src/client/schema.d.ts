@@ -692,7 +692,7 @@ export interface components {
         BatchOperation: {
             /** @enum {unknown} */
             method: "POST" | "PATCH" | "PUT" | "DELETE";
-            /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update or delete, `/clients/by-external-id/{external_id}` or `/orders/by-external-id/{external_id}` to create or replace; also `/orders/{id}/invoice-items`, `/orders/{id}/payments`, `/orders/{id}/payments/{payment_id}` and `/mail/threads/{legacyThreadId}`. */
+            /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update or delete, `/clients/by-external-id/{external_id}` or `/orders/by-external-id/{external_id}` to create or replace; also `/orders/{id}/invoice-items`, `/orders/{id}/payments`, `/orders/{id}/payments/{payment_id}`, and `/mail/threads/{legacyThreadId}` to create or replace. */
             path: string;
             /** @description The body of the request; left out for DELETE. In place of any value it may have `{ "$ref": "0.client.id" }`: the value that the result of an earlier operation has at this path, here `client.id` of the first. */
             body?: components["schemas"]["NewClient"] | components["schemas"]["NewOrder"] | components["schemas"]["ClientChanges"] | components["schemas"]["OrderChanges"] | components["schemas"]["WholeClient"] | components["schemas"]["WholeOrder"] | components["schemas"]["NewInvoiceItems"] | components["schemas"]["NewPayment"] | components["schemas"]["PaymentChanges"] | components["schemas"]["ThreadContextBody"] | {
