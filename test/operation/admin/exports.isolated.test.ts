@@ -124,7 +124,7 @@ async function fillCompany() {
 }
 
 describe('the export of a company', () => {
-  it('seeded into another company is exported as the same bytes, and the rows are equal', async () => {
+  it.each(['new', 'created before'])('seeded into a company that is %s is exported as the same bytes', async (kind) => {
     const id = await fillCompany()
     const lines = await readAll(id)
     const before = await readRows(id)
@@ -157,6 +157,7 @@ describe('the export of a company', () => {
     await sql('DELETE FROM email_threads')
 
     const copy = id + 500
+    if (kind !== 'new') await load({ company: { id: copy, name: 'Created' } }, copy)
     expect(await load(file, copy, threads)).toEqual([true, true])
     const comparable = (all: string[]) => all.filter((line) => !line.startsWith('{"type":"integrations"'))
     expect(comparable(await readAll(copy))).toEqual(
@@ -167,6 +168,14 @@ describe('the export of a company', () => {
     const again = await readRows(copy)
     expect(await load(file, copy, threads)).toEqual([false, false])
     expect(await readRows(copy)).toEqual(again)
+  })
+
+  it('is refused where it was changed', async () => {
+    const company = JSON.stringify({ type: 'company', data: { id: 1, name: 'Shop' } })
+    const [end, other] = ['{"type":"end"}', '{"type":"order","data":{}}']
+    await expect(readExport([company, other, end])).rejects.toThrow(/type that no export has/)
+    await expect(readExport([company])).rejects.toThrow(/incomplete/)
+    await expect(readExport([end])).rejects.toThrow(/incomplete/)
   })
 
   it('leaves a thread alone that was written before it is imported', async () => {

@@ -130,6 +130,10 @@ export function saveCompany({ companyId }: CompanyContext, { company, order_stat
       .update(companies)
       .set({ ...replaced, updated_at: now })
       .where(sql`${companies.id} = ${companyId} AND ${or(...differences)}`),
+    // An empty company becomes the file's, so that an import is equal to its export.
+    ...(company.created_at === undefined
+      ? []
+      : [orm.update(companies).set(times).where(sql`${companies.id} = ${companyId} AND ${companies.last_change} = 0`)]),
     ...(raised.length > 0
       ? [orm.update(companies).set(Object.fromEntries(floors)).where(eq(companies.id, companyId))]
       : []),

@@ -151,6 +151,7 @@ export async function readExport(
       last = type
       if (type === 'company') company = data
       else if (type === 'integrations') integrations.push(...Object.keys(data))
+      else if (type !== 'end' && !file[type]) throw new RangeError('a line has a type that no export has')
       else file[type]?.push(data)
     }
   }
