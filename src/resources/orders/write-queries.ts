@@ -174,7 +174,6 @@ export function changeOf(
     statements: update({ ...writerOf(context), ...columnValues(body), ...about, orderId }),
     // Lines without an id get one.
     isIdempotent: body.invoice_items === undefined,
-    isDeletion: body.deleted === true && Object.keys(body).length === 1,
     read: (result) => {
       const changed = decodeChanged(result)
       if (changed && body.invoice_items && !changed.order.invoice) throw unusable('invoice_missing')

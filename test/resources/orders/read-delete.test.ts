@@ -207,6 +207,19 @@ describe('a deleted order', () => {
     expect((await shop.call('PATCH', '/orders/999999', { deleted: false })).status).toBe(404)
   })
 
+  it('is changed by nothing but its restoration', async () => {
+    const { project } = await createOrder(shop, { title: 'Before' })
+    const path = `/orders/${project.id}`
+    await shop.call('DELETE', path)
+    const read = async () => (await shop.call('GET', `${path}?deleted=include`)).body.project
+    const deleted = await read()
+    for (const body of [{ title: 'After' }, { deleted: true }])
+      expect((await shop.call('PATCH', path, body)).status).toBe(404)
+    expect(await read()).toEqual(deleted)
+    const { body } = await shop.call('PATCH', path, { deleted: false, title: 'After' })
+    expect(body.project).toMatchObject({ deleted: false, title: 'After', version: 3 })
+  })
+
   it('is deleted by PATCH as by DELETE, and found by searches again when it comes back', async () => {
     const { project } = await createOrder(shop, { title: 'Quince aprons' })
     const ids = async () => {
