@@ -100,6 +100,8 @@ const SYNONYMS: Record<string, string> = {
   limit: 'per_page',
   page_size: 'per_page',
   pageSize: 'per_page',
+  pagesize: 'per_page',
+  page: 'cursor',
   offset: 'page',
   after: 'cursor',
   starting_after: 'cursor',
@@ -113,6 +115,8 @@ const SYNONYMS: Record<string, string> = {
   line_items: 'invoice_items',
   items: 'invoice_items',
   customer_id: 'client_id',
+  qty: 'quantity',
+  date: 'paid_at',
 }
 
 /** Appends "; did you mean status_id?" if exactly one known name is close, else nothing. */

@@ -37,7 +37,7 @@ const operation = component('BatchOperation', 'One change: what its own request 
     .check(
       z.maxLength(2_000),
       z.describe(
-        '`/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update or delete, `/clients/by-external-id/{external_id}` or `/orders/by-external-id/{external_id}` to create or replace; also `/orders/{id}/invoice-items`, `/orders/{id}/payments`, `/orders/{id}/payments/{payment_id}` and `/mail/threads/{legacyThreadId}`.',
+        '`/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update or delete, `/clients/by-external-id/{external_id}` or `/orders/by-external-id/{external_id}` to create or replace; also `/orders/{id}/invoice-items`, `/orders/{id}/payments`, `/orders/{id}/payments/{payment_id}`, and `/mail/threads/{legacyThreadId}` to create or replace.',
       ),
     ),
   body: z.optional(operationBody),

@@ -82,8 +82,10 @@ function find(sent: unknown, own: number, outcomeOf: (position: number) => Outco
   for (const name of names) {
     value = typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? value[name as never] : undefined
   }
-  const isValue = value !== undefined && typeof value !== 'object'
-  return isValue ? { value } : { problem: `names nothing in the result of operation ${position}` }
+  if (value === undefined) return { problem: `names nothing in the result of operation ${position}` }
+  return typeof value === 'object' && value !== null
+    ? { problem: 'must name a single value, not an object' }
+    : { value }
 }
 
 function isDeeper(body: unknown): boolean {

@@ -16,7 +16,10 @@ const operations = all.map((operation) => {
   const pattern = operation.contract.path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/?#]+)')
   return { operation, pattern: new RegExp(`^${pattern}$`) }
 })
-const names = all.map(({ contract: { method, path } }) => `${method} ${path}`)
+const pathsOf = Map.groupBy(
+  all.map(({ contract }) => contract),
+  ({ method }): string => method,
+)
 
 export const routes = [
   route(contract.runBatch, async ({ body }, context) => {
@@ -72,8 +75,11 @@ function match({ method, path }: contract.BatchOperation) {
 /** @throws ApiError 400 for what a batch does not take */
 function find(sent: contract.BatchOperation) {
   const found = match(sent)
-  if (!found) throw invalid([{ path: 'path', message: `with its method must be one of ${names.join(', ')}` }])
-  return found
+  if (found) return found
+  const contracts = pathsOf.get(String(sent.method))
+  if (!contracts) throw invalid([{ path: 'method', message: `must be one of ${[...pathsOf.keys()].join(', ')}` }])
+  const paths = contracts.map(({ path }) => path).join(', ')
+  throw invalid([{ path: 'path', message: `must be one of ${paths} with the method ${sent.method}` }])
 }
 
 /** @throws ApiError as the operation's own request would return it */

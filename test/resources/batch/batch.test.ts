@@ -116,7 +116,14 @@ describe('POST /batch', () => {
   ])('refuses the operation %s %s', async (method, path) => {
     const response = await run([{ method, path, body: {} }])
     expect(response.body.results).toMatchObject([{ status: 400, transaction: null }])
-    expect(response.body.results[0].body.error.details.issues[0].path).toBe('path')
+    const [issue] = response.body.results[0].body.error.details.issues
+    const isMethod = ['GET', 'post'].includes(method)
+    expect(issue).toEqual({
+      path: isMethod ? 'method' : 'path',
+      message: expect.stringMatching(
+        isMethod ? /^must be one of POST, / : `^must be one of /.* with the method ${method}$`,
+      ),
+    })
     expect(response.body.transactions).toBe(0)
   })
 
@@ -143,7 +150,7 @@ describe('POST /batch', () => {
       const { status, body } = await run([create(), { method, path: `/clients/${clientId}`, body: {} }, create()])
       expect([status, body.transactions]).toEqual([200, 1])
       expect(body.results).toMatchObject([{ status: 200 }, { status: 400, transaction: null }, { status: 200 }])
-      expect(body.results[1].body.error.details.issues[0].message).toContain('PATCH /clients/{id}')
+      expect(body.results[1].body.error.details.issues[0].message).toBe('must be one of POST, PATCH, DELETE, PUT')
       expect(await count('clients')).toBe(before + 2)
     },
   )
@@ -420,7 +427,7 @@ describe('a batch whose operations name earlier results', () => {
       create(),
       order(ref('2.client.id')),
       order(ref('2.client.name')),
-      order(ref('2.client')),
+      order(ref('2.client.nothing')),
       order(ref('7.client.id')),
       order(ref('7.project.id')),
       order(ref('9.client.id')),
@@ -449,6 +456,19 @@ describe('a batch whose operations name earlier results', () => {
       [400, path, 'must be the position of an earlier operation and a path in its result, such as 0.client.id'],
       [400, 'client_id', 'must be a number, not the string "Created"'],
       [200, undefined, undefined],
+    ])
+  })
+
+  it('may be to what is null, and not to an object', async () => {
+    const { body } = await run([
+      create(),
+      { method: 'POST', path: '/clients', body: { company_name: fresh(), phone: ref('0.client.phone') } },
+      { method: 'POST', path: '/clients', body: { company_name: ref('0.client') } },
+    ])
+    const [, second, third] = body.results
+    expect([second.status, second.body.client.phone]).toEqual([200, null])
+    expect(third.body.error.details.issues).toEqual([
+      { path: 'company_name.$ref', message: 'must name a single value, not an object' },
     ])
   })
 
@@ -492,8 +512,9 @@ describe('a batch whose operations name earlier results', () => {
       { method: 'DELETE', path },
       { method: 'DELETE', path: `/clients/${clientId}` },
       { method: 'PATCH', path: `/clients/${clientId}`, body: { deleted: false } },
+      { method: 'PUT', path: '/mail/threads/b-1', body: { client_id: clientId } },
     ])
-    expect(more.body.results.map(({ status }: { status: number }) => status)).toEqual(Array(7).fill(200))
+    expect(more.body.results.map(({ status }: { status: number }) => status)).toEqual(Array(8).fill(200))
     expect(more.body.results[1].body.invoice.amount_paid).toBe(5)
     expect(more.body.results[3].body.invoice.amount_paid).toBe(2)
   })
