@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
+import { get } from 'node:http'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -142,6 +144,17 @@ describe('uploads in development', () => {
       expect(await statusOf(put(uploadUrl, text, 'text/plain'))).toBe(200)
     }
     expect(await list('again')).toMatchObject([{ length: 14 }])
+  })
+
+  it('come back without a coding, also to a client that names none', async () => {
+    const name = { fileName: 'plain.txt', legacyThreadId: 'plain' }
+    const { uploadUrl, key } = await presign({ ...name, contentType: 'text/plain', size: 5 })
+    expect(await statusOf(put(uploadUrl, 'HELLO', 'text/plain'))).toBe(200)
+    const path = `/orders/${order}/files/download?path=${encodeURIComponent(key)}`
+    const { downloadUrl } = await api<{ downloadUrl: string }>(path)
+    // Unlike `fetch`, this sends no Accept-Encoding.
+    const [response] = await once(get(downloadUrl), 'response')
+    expect(Buffer.concat(await Array.fromAsync(response)).toString()).toBe('HELLO')
   })
 
   it('may be empty', async () => {

@@ -1,5 +1,6 @@
 import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
+import { UNCOMPRESSED } from '../../kernel/db/versions.ts'
 
 /**
  * Presigned URLs in development. The local R2 at {@link LOCAL_S3} checks signatures but refuses browsers of origins
@@ -17,8 +18,9 @@ export const relayFile: MiddlewareHandler<{ Bindings: Env; Variables: { operatio
   const headers = new Headers(sent)
   headers.delete('origin')
   const response = await fetch(url.replace(RELAY, LOCAL_S3), { method, headers, body, redirect: 'manual' })
-  // The headers of a fetched response are immutable.
+  // The headers of a fetched response are immutable. Without the coding the runtime would compress a text for everyone.
   const relayed = new Response(response.body, response)
+  for (const [name, value] of Object.entries(UNCOMPRESSED)) relayed.headers.set(name, value)
   // It is signed with the rest of the query, but the local R2 ignores it, unlike the deployed one.
   const disposition = c.req.query('response-content-disposition')
   if (disposition !== undefined && response.ok) relayed.headers.set('Content-Disposition', disposition)

@@ -30,7 +30,9 @@ const threadContext = component('ThreadContext', 'The clients and orders that a 
 
 const MAX_EMAIL = 320
 const lowerCase = z.transform((email: string) => email.toLowerCase())
-const email = z.email().check(z.maxLength(MAX_EMAIL))
+const email = z
+  .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(MAX_EMAIL)))
+  .check(z.meta({ format: 'email', maxLength: MAX_EMAIL }))
 export const accountEmail = z.pipe(email, lowerCase)
 
 /** Limits a text of a thread outside its arrays, in bytes of UTF-8. */

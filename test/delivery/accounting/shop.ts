@@ -105,7 +105,10 @@ export class Shop {
         state.storage.kv.put('company', this.company.id)
         let planned: number | null = null
         // Caught, since the runtime sets an alarm in its past to the real time.
-        Object.assign(instance, { schedule: async (at: number) => void (planned = at) })
+        const schedule = async (at: number) => {
+          planned = at
+        }
+        Object.assign(instance, { schedule })
         await instance.alarm()
         Reflect.deleteProperty(instance, 'schedule')
         return planned

@@ -99,9 +99,9 @@ describe('PUT and GET of an email thread', () => {
     expect((await other.call('GET', threadPath(id, 'info@shop.example'))).status).toBe(404)
   })
 
-  it('lower-case the mailbox', async () => {
+  it('trim and lower-case the mailbox', async () => {
     const id = freshThreadId()
-    const made = await put(id, { account_email: 'Sales@SHOP.example' })
+    const made = await put(id, { account_email: ' Sales@SHOP.example ' })
     expect(made.account_email).toBe('sales@shop.example')
     expect((await put(id, { account_email: 'SALES@shop.example' })).id).toBe(made.id)
     expect((await read(id, 'sAlEs@shop.EXAMPLE')).id).toBe(made.id)
