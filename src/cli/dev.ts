@@ -34,8 +34,9 @@ const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
   }
   try {
     const stop = listenForStop()
-    const [simulators] = await Promise.all([startSimulators(), migrate(state)])
-    await serve(port, state, simulators.integrations, claim, stop).finally(simulators.close)
+    const simulators = await startSimulators()
+    const served = migrate(state).then(() => serve(port, state, simulators.integrations, claim, stop))
+    await served.finally(simulators.close)
   } finally {
     claim.release()
   }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
+import { findFreePort } from '../../src/cli/start-dev.ts'
 import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
 import { freshState, readAll, runCommand, runSql, startCommand } from './cli-support.ts'
 
@@ -128,14 +129,17 @@ describe('.dev.vars', () => {
 })
 
 describe('data of a version before the first release', () => {
-  it.each(['tokens', 'seed', 'companies'] as const)('is refused by %s in one line, and left as it is', async (name) => {
-    const state = await freshState()
-    runSql(state, 'INSERT INTO d1_migrations (name) VALUES (?)', BEFORE_RELEASE)
-    const before = readAll(state)
-    const args = name === 'seed' ? ['src/cli/sample-company.json'] : ['list']
-    const { code, stderr } = await runCommand(name, ...args, '--state', state)
-    expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
-    expect(stderr).toContain('made by a version before the first release: delete its directory')
-    expect(readAll(state)).toEqual(before)
-  })
+  it.each([['tokens', 'list'], ['seed', 'src/cli/sample-company.json'], ['companies', 'list'], ['dev']] as const)(
+    'is refused by %s in one line, and left as it is',
+    async (name, ...args) => {
+      const state = await freshState()
+      runSql(state, 'INSERT INTO d1_migrations (name) VALUES (?)', BEFORE_RELEASE)
+      const before = readAll(state)
+      const port = name === 'dev' ? ['--port', String(await findFreePort())] : []
+      const { code, stderr } = await runCommand(name, ...args, ...port, '--state', state)
+      expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
+      expect(stderr).toContain('made by a version before the first release: delete its directory')
+      expect(readAll(state)).toEqual(before)
+    },
+  )
 })
