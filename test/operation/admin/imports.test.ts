@@ -88,6 +88,22 @@ async function load(file: SeedInput, check = false) {
 }
 
 describe('the import of a seed file', () => {
+  it('leaves settings of the company as they are where the file does not name them', async () => {
+    const file = freshShop()
+    await load(file)
+    const path = `/companies/${file.company.id}`
+    const changed = {
+      ...{ name: 'Renamed', suspended: true, currency: 'EUR', accounting_sync_enabled: true },
+      ...{ mail_quota_bytes: 1_000_000, storage_quota_bytes: 50_000_000 },
+    }
+    expect((await adminCall('PATCH', path, changed)).status).toBe(200)
+    await load(file)
+    expect((await adminCall('GET', path)).body).toMatchObject({ ...changed, name: file.company.name })
+    const named = { suspended: false, currency: 'USD', storage_quota_bytes: 60_000_000 }
+    await load({ ...file, company: { ...file.company, ...named } })
+    expect((await adminCall('GET', path)).body).toMatchObject({ ...changed, name: file.company.name, ...named })
+  })
+
   it('creates the company, and the same file again changes nothing', async () => {
     const file = freshShop()
     const { hash, responses } = await load(file)

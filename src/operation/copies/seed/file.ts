@@ -59,14 +59,19 @@ const lastNumber = (noun: string) =>
     z.optional(z.int().check(z.nonnegative(), idMaximum)),
   )
 
-const quota = (description: string) => field(description, z._default(z.int().check(z.positive()), 2_147_483_648))
+/** A setting of the company, which stays as it is where the file leaves it out. */
+const quota = (description: string) =>
+  field(`${description} 2 GiB in a new company.`, z.optional(z.int().check(z.positive())))
 
 const company = z.strictObject({
   id: field('The id of the company, also for `npm run tokens -- create --company ID`.', id),
   name: field('The name of the company.', title),
-  currency: field('The ISO 4217 code of the currency of all amounts.', z._default(currency, 'USD')),
-  accounting_sync_enabled: field('Sends orders to the accounting system unless a request says otherwise.', flag),
-  suspended: field('Refuses every request of the company with 403.', flag),
+  currency: field('The ISO 4217 code of the currency of all amounts. USD in a new company.', z.optional(currency)),
+  accounting_sync_enabled: field(
+    'Sends orders to the accounting system unless a request says otherwise. Not in a new company.',
+    z.optional(z.boolean()),
+  ),
+  suspended: field('Refuses every request of the company with 403.', z.optional(z.boolean())),
   mail_quota_bytes: quota('How many bytes of compressed mail the company may store.'),
   storage_quota_bytes: quota('How many bytes of all else the company may store in the database.'),
   created_at: createdAt,

@@ -97,7 +97,7 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
   })
 }
 
-/** Company fields that a file replaces. */
+/** Company fields that a file replaces where it has them. */
 const COMPANY = [
   'name',
   'currency',
@@ -114,8 +114,9 @@ export function saveCompany({ companyId }: CompanyContext, { company, order_stat
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot(unusedSlot)})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
   const raised = LAST.flatMap((name) => (company[name] === undefined ? [] : [[name, company[name]] as const]))
-  const replaced = Object.fromEntries(COMPANY.map((name) => [name, company[name]]))
-  const differences: SQL[] = COMPANY.map(
+  const given = COMPANY.filter((name) => company[name] !== undefined)
+  const replaced = Object.fromEntries(given.map((name) => [name, company[name]]))
+  const differences: SQL[] = given.map(
     (name) => sql`${companies[name]} <> ${sql.param(company[name], companies[name])}`,
   )
   const floors = raised.map(([name, value]) => [name, sql`max(${companies[name]}, ${value})`])
