@@ -1,3 +1,4 @@
+import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
@@ -122,6 +123,25 @@ describe('a run', () => {
     }
     expect(await run(now)).toBe(0)
     expect(await run(now + 1)).toBe(1)
+  })
+
+  it('ends after 5 s: what another endpoint has got meanwhile does not wait for it', async () => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe()
+    await createClients(subscriber, 3)
+    const now = Date.now()
+    vi.useFakeTimers({ toFake: ['Date'], now })
+    const reserve = vi.spyOn(HostPace.prototype, 'reserve').mockImplementation(() => {
+      vi.setSystemTime(now + 5_000)
+      return 0
+    })
+    await runInDurableObject(subscriber.object, async (instance, state) => {
+      state.storage.kv.put('company', subscriber.company.id)
+      await instance.alarm()
+      await state.storage.deleteAlarm()
+    })
+    reserve.mockRestore()
+    expect((await look(receiver.url)).calls).toHaveLength(1)
   })
 })
 
