@@ -4,7 +4,7 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/errors.ts'
 import { COMPANY_LIMIT_MS, count, DATABASE_LIMIT_MS, isClosed, type RemainingTime, type Window } from './window.ts'
 
-/** The object of a token calls that of its company at most this often. */
+/** The object of a token calls that of its company at most this often, and half as often while it uses nothing. */
 const EXCHANGE_MS = 2_000
 
 /** A crash may lose this much database time. */
@@ -54,7 +54,9 @@ export class CompanyShare {
   add(companyId: number | undefined, databaseMs: number, now: number): void {
     // After an outage of the company's object, only the time of one window matters.
     this.unsentMs = Math.min(this.unsentMs + databaseMs, DATABASE_LIMIT_MS)
-    if (companyId === undefined || this.unsentMs === 0 || this.isScheduled) return
+    // Also a token that uses nothing learns what the others have used.
+    const isFresh = this.unsentMs === 0 && now < this.nextAt + EXCHANGE_MS
+    if (companyId === undefined || isFresh || this.isScheduled) return
     this.isScheduled = true
     setTimeout(() => this.exchange(companyId), Math.min(Math.max(0, this.nextAt - now), EXCHANGE_MS))
   }
@@ -70,7 +72,7 @@ export class CompanyShare {
     this.isScheduled = false
     this.remaining = answer ?? this.remaining
     // After a failure the next request begins the next exchange.
-    if (answer) this.add(companyId, 0, Date.now())
-    else this.unsentMs += sentMs
+    if (!answer) this.unsentMs += sentMs
+    else if (this.unsentMs > 0) this.add(companyId, 0, Date.now())
   }
 }
