@@ -136,7 +136,7 @@ describe('data of a version before the first release', () => {
       runSql(state, 'INSERT INTO d1_migrations (name) VALUES (?)', BEFORE_RELEASE)
       const before = readAll(state)
       const port = name === 'dev' ? ['--port', String(await findFreePort())] : []
-      const { code, stderr } = await runCommand(name, ...args, ...port, '--state', state)
+      const { code, stderr } = await startCommand(name, [...args, ...port, '--state', state]).ended
       expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
       expect(stderr).toContain('made by a version before the first release: delete its directory')
       expect(readAll(state)).toEqual(before)
