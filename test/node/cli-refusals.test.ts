@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { findFreePort } from '../../src/cli/start-dev.ts'
 import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
-import { freshState, readAll, runCommand, runSql, startCommand } from './cli-support.ts'
+import { freshState, readAll, runSql, startCommand } from './cli-support.ts'
 
 /** A server whose every response is the same: 200 with this text. */
 async function serveText(text: string): Promise<string> {
