@@ -70,11 +70,12 @@ function refuseCoding(codings = ''): void {
 
 function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): unknown {
   if (bytes.length === 0) throw invalid([{ path: '', message: 'is required' }])
-  let value: unknown
+  let [text, value]: [string | undefined, unknown] = [undefined, undefined]
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    value = JSON.parse(text)
   } catch (error) {
-    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '') }])
+    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '', text) }])
   }
   const result = schema.safeParse(value)
   if (result.success) return result.data

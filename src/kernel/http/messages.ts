@@ -180,10 +180,41 @@ export function joinOr(names: readonly string[]): string {
   return names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names.join()
 }
 
-/** What is wrong with JSON, by V8's message, whose other parts may quote the body. */
-export function describeSyntax(message: string): string {
+/**
+ * What is wrong with JSON, by V8's message, whose other parts may quote the body.
+ *
+ * @param text to find the place in, which V8 does not name with every message
+ */
+export function describeSyntax(message: string, text?: string): string {
   const [, problem = ''] = /^(Unexpected token '.'|[A-Z].*?)(?=, "| in JSON| after JSON|$)/su.exec(message) ?? []
-  const [place] = /line \d+ column \d+/.exec(message) ?? []
+  const [place] = /line \d+ column \d+/.exec(message) ?? [text && findPlace(message, text)]
   const named = problem && `: ${problem[0]?.toLowerCase()}${problem.slice(1)}`
   return `is not valid JSON${named}${place ? ` at ${place}` : ''}`
+}
+
+const TOKEN = 'Unexpected token'
+
+/** The place of an error whose message names none: of a token that is unexpected, or of the end. */
+function findPlace(message: string, text: string): string | undefined {
+  let [good, bad] = [0, text.length]
+  if (message.startsWith(TOKEN)) {
+    // The shortest beginning of the text that has the error ends with it.
+    while (bad - good > 1) {
+      const middle = (good + bad) >> 1
+      if (hasBadToken(text.slice(0, middle))) bad = middle
+      else good = middle
+    }
+  } else if (message.startsWith('Unexpected end')) good = bad
+  else return undefined
+  const lines = text.slice(0, good).split('\n')
+  return `line ${lines.length} column ${(lines.at(-1)?.length ?? 0) + 1}`
+}
+
+function hasBadToken(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return false
+  } catch (error) {
+    return error instanceof Error && error.message.startsWith(TOKEN)
+  }
 }
