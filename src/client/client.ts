@@ -186,7 +186,7 @@ export function createClient(options: ClientOptions) {
     pull: (state?: PullState, options?: CallOptions) => pull(read, state, options),
     /** Creates or replaces clients and orders by your own ids: see {@link push}. */
     push: (items: { clients?: Iterable<PushedClient>; orders?: Iterable<PushedOrder> }, options?: CallOptions) =>
-      push(batch, read, items, options),
+      push(batch, items, options),
     /** Later reads have at least what a bookmark stands for: that of a webhook's event, before what it names is read. */
     follow: transport.follow,
     /** Remaining rate limit of the token, by the last responses; null before the first one. */

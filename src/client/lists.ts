@@ -163,24 +163,21 @@ export type PushResult = api.BatchResult & { type: (typeof TYPES)[number]; exter
 
 type Batch = (operations: readonly api.BatchOperation[], options: CallOptions) => Promise<api.BatchAnswer>
 type Put = { externalId: string; operation: api.BatchOperation }
-type ToPut<T> = (element: T) => Put | Promise<Put>
 
 /**
  * Creates or replaces clients and then orders by your own ids, in batches: one operation for each. Sent again after an
- * interruption, from the beginning or from the first without a result, it leaves the same: the client of an order is then
- * looked up where it is not pushed, too.
+ * interruption, from the beginning, it leaves the same. To send less, give orders the `client_id` of an earlier result.
  *
  * @returns the results of each batch, once it is carried out
  */
 export async function* push(
   batch: Batch,
-  read: Read,
   { clients = [], orders = [] }: { clients?: Iterable<PushedClient>; orders?: Iterable<PushedOrder> },
   options: CallOptions = {},
 ): AsyncGenerator<PushResult[], void, undefined> {
-  const ids = new Map<string, number | undefined>()
-  async function* send<T>(type: PushResult['type'], elements: Iterable<T>, toPut: ToPut<T>) {
-    for await (const puts of batchesOf(elements, toPut)) {
+  const ids = new Map<string, number>()
+  async function* send<T>(type: PushResult['type'], elements: Iterable<T>, toPut: (element: T) => Put) {
+    for (const puts of batchesOf(elements, toPut)) {
       const operations = puts.map(({ operation }) => operation)
       const { results } = await batch(operations, options)
       yield results.map((result, index) => ({ ...result, type, external_id: puts[index]?.externalId ?? '' }))
@@ -192,24 +189,7 @@ export async function* push(
     }
     yield results
   }
-  const idOf = async (externalId: string) => {
-    if (!ids.has(externalId)) ids.set(externalId, await findClient(read, externalId, options))
-    return ids.get(externalId)
-  }
-  yield* send('orders', orders, async ({ client, client_id, ...order }) =>
-    putOrder(order, client_id ?? (client === undefined ? undefined : await idOf(client))),
-  )
-}
-
-/** The id of a client that is not pushed; undefined where there is none. */
-async function findClient(read: Read, externalId: string, { signal }: CallOptions): Promise<number | undefined> {
-  try {
-    const segments = ['clients', 'by-external-id', externalId]
-    return (await read<{ client: api.Client }>(segments, { signal })).client.id
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return undefined
-    throw error
-  }
+  yield* send('orders', orders, (order) => putOrder(order, ids))
 }
 
 function putClient({ external_id: externalId, ...body }: PushedClient): Put {
@@ -217,21 +197,22 @@ function putClient({ external_id: externalId, ...body }: PushedClient): Put {
   return { externalId, operation: { method: 'PUT', path, body } }
 }
 
-/** An order without a client is refused by the service. */
 function putOrder(
-  { external_id: externalId, ...fields }: Omit<api.WholeOrder, 'client_id'> & { external_id: string },
-  clientId: number | undefined,
+  { external_id: externalId, client, client_id, ...fields }: PushedOrder,
+  ids: Map<string, number>,
 ): Put {
   const path = `/orders/by-external-id/${encodeURIComponent(externalId)}` as const
-  return { externalId, operation: { method: 'PUT', path, body: { ...fields, client_id: clientId } as api.WholeOrder } }
+  // Without the id of a client that failed, the order is refused too.
+  const body = { ...fields, client_id: client_id ?? ids.get(client ?? '') } as api.WholeOrder
+  return { externalId, operation: { method: 'PUT', path, body } }
 }
 
 /** Lazily, since the operations of orders need the results of clients. */
-async function* batchesOf<T>(elements: Iterable<T>, toPut: ToPut<T>): AsyncGenerator<Put[], void, undefined> {
+function* batchesOf<T>(elements: Iterable<T>, toPut: (element: T) => Put): Generator<Put[], void, undefined> {
   let puts: Put[] = []
   let bytes = 0
   for (const element of elements) {
-    const put = await toPut(element)
+    const put = toPut(element)
     const size = new TextEncoder().encode(JSON.stringify(put)).byteLength
     if (puts.length === OPERATIONS_MAX || (puts.length > 0 && bytes + size > BATCH_BYTES_MAX)) {
       yield puts

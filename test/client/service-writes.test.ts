@@ -31,26 +31,6 @@ describe('an upsert', () => {
   })
 })
 
-describe('a push', () => {
-  it('goes on with the orders alone, whose clients are looked up', async () => {
-    const company = await mintCompany()
-    const api = openClient(company)
-    const push = async (...items: Parameters<typeof api.push>) => (await Array.fromAsync(api.push(...items))).flat()
-    await push({ clients: [{ external_id: 'k/1', company_name: 'Oak' }] })
-    const order = (external_id: string, client: string) => ({ external_id, client, title: 'Caps' })
-    const results = await push({ orders: [order('o1', 'k/1'), order('o2', 'nobody'), order('o3', 'k/1')] })
-    expect(results.map(({ external_id, status }) => [external_id, status])).toEqual([
-      ['o1', 200],
-      ['o2', 400],
-      ['o3', 200],
-    ])
-    expect((await api.orders.list({ expand: ['client'] })).data.map(({ client }) => client?.company_name)).toEqual([
-      'Oak',
-      'Oak',
-    ])
-  })
-})
-
 describe('the etag of a read', () => {
   it('is an ifMatch of a change', async () => {
     const api = openClient(await mintCompany(), undefined, {

@@ -70,12 +70,11 @@ function refuseCoding(codings = ''): void {
 
 function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): unknown {
   if (bytes.length === 0) throw invalid([{ path: '', message: 'is required' }])
-  let [text, value]: [string | undefined, unknown] = [undefined, undefined]
+  let value: unknown
   try {
-    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-    value = JSON.parse(text)
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
   } catch (error) {
-    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '', text) }])
+    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '') }])
   }
   const result = schema.safeParse(value)
   if (result.success) return result.data

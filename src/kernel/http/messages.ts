@@ -46,8 +46,7 @@ function describeIssue(issue: z.core.$ZodRawIssue): string {
     case 'unrecognized_keys': {
       const definition = issue.inst?._zod.def
       const known = definition && 'shape' in definition ? Object.keys(Object(definition.shape)) : []
-      const describe = (name: string) =>
-        `is not a known field${name === 'company_id' ? NO_COMPANY : suggest(name, known)}`
+      const describe = (name: string) => `is not a known field${suggest(name, known)}`
       return issue.keys.slice(0, MAX_UNKNOWN).map(describe).join('\n')
     }
     default:
@@ -93,8 +92,6 @@ export function notListed(names: readonly string[]) {
   }
 }
 
-const NO_COMPANY = '; the company is known without it'
-
 /** What other APIs call our fields and parameters. */
 const SYNONYMS: Record<string, string> = {
   limit: 'per_page',
@@ -124,6 +121,7 @@ function suggest(sent: unknown, known: readonly string[]): string {
   if (typeof sent !== 'string' || sent.length > MAX_NAME_CHARACTERS) return ''
   const synonym = Object.hasOwn(SYNONYMS, sent) ? SYNONYMS[sent] : undefined
   if (synonym !== undefined && known.includes(synonym)) return `; did you mean ${synonym}?`
+  if (sent === 'company_id') return '; the company is known without it'
   let found = ''
   let best = 0
   for (const name of known) {
@@ -180,41 +178,11 @@ export function joinOr(names: readonly string[]): string {
   return names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names.join()
 }
 
-/**
- * What is wrong with JSON, by V8's message, whose other parts may quote the body.
- *
- * @param text to find the place in, which V8 does not name with every message
- */
-export function describeSyntax(message: string, text?: string): string {
-  const [, problem = ''] = /^(Unexpected token '.'|[A-Z].*?)(?=, "| in JSON| after JSON|$)/su.exec(message) ?? []
-  const [place] = /line \d+ column \d+/.exec(message) ?? [text && findPlace(message, text)]
+/** What is wrong with JSON, by V8's message, whose other parts may quote the body. */
+export function describeSyntax(message: string): string {
+  const [, problem = ''] =
+    /^(Unexpected token '.'|[A-Z].*?)(?=, (?:\.{3})?"| in JSON| after JSON|$)/su.exec(message) ?? []
+  const [place] = /line \d+ column \d+/.exec(message) ?? []
   const named = problem && `: ${problem[0]?.toLowerCase()}${problem.slice(1)}`
   return `is not valid JSON${named}${place ? ` at ${place}` : ''}`
-}
-
-const TOKEN = 'Unexpected token'
-
-/** The place of an error whose message names none: of a token that is unexpected, or of the end. */
-function findPlace(message: string, text: string): string | undefined {
-  let [good, bad] = [0, text.length]
-  if (message.startsWith(TOKEN)) {
-    // The shortest beginning of the text that has the error ends with it.
-    while (bad - good > 1) {
-      const middle = (good + bad) >> 1
-      if (hasBadToken(text.slice(0, middle))) bad = middle
-      else good = middle
-    }
-  } else if (message.startsWith('Unexpected end')) good = bad
-  else return undefined
-  const lines = text.slice(0, good).split('\n')
-  return `line ${lines.length} column ${(lines.at(-1)?.length ?? 0) + 1}`
-}
-
-function hasBadToken(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return false
-  } catch (error) {
-    return error instanceof Error && error.message.startsWith(TOKEN)
-  }
 }

@@ -153,8 +153,8 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
   const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, json: sql`json` }
   const aliased = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.as(name)]))
 
-  const statementWith = (chunksOf: (element: SQL, source: SQL) => SQL) =>
-    prepare((p: P) => {
+  const statementWith = (isLimited: boolean, chunksOf: (element: SQL, source: SQL) => SQL) => {
+    const statement = prepare((p: P) => {
       const { ids, order } = pageOf(p)
       // Its rows are read for the orders and for each list.
       const [page, pages] =
@@ -174,27 +174,29 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
         .from(sql`(${pages} ${sql.join([found, ...lists], sql` UNION ALL `)})`)
         .orderBy(...(order ? [order] : []))
     })
+    return (values: Parameters<typeof statement>[0]) =>
+      mapRows(statement(values), (rows: Row[]) => decodeRows(rows, isLimited))
+  }
   const number = (value: number) => sql.raw(String(value))
   const [chunk, bytes] = [number(CHUNK_CHARACTERS), number(SMALL.bytes)]
   const some = (element: SQL, source: SQL, count: number) =>
     sql`(SELECT page_id, ${element} AS element FROM ${source} LIMIT ${number(count + 1)})`
   const arrayOf = (element: SQL, filter = sql``) =>
     sql`'[' || ifnull(group_concat('[' || page_id || ',' || ${element} || ']') ${filter}, '') || ']'`
-  const small = statementWith(
-    (element, source) => sql`iif(count(*) > ${number(SMALL.elements)} OR max(octet_length(element)) > ${bytes}, NULL,
-      ${arrayOf(sql`element`, sql`FILTER (WHERE octet_length(element) <= ${bytes})`)})
-      FROM ${some(element, source, SMALL.elements)}`,
-  )
-  const listed = statementWith(
-    (element, source) => sql`${arrayOf(sql`iif(characters <= ${number(CHARACTERS_MAX)}, element, 'null')`)}
-      FROM (SELECT page_id, element, sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) AS characters
-        FROM ${some(element, source, ELEMENTS_MAX)}) GROUP BY characters / ${chunk}`,
-  )
-  const whole = statementWith((element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`)
   return {
-    small: (values: Parameters<typeof small>[0]) => mapRows(small(values), (rows: Row[]) => decodeRows(rows, true)),
-    listed: (values: Parameters<typeof listed>[0]) => mapRows(listed(values), (rows: Row[]) => decodeRows(rows, true)),
-    whole: (values: Parameters<typeof whole>[0]) => mapRows(whole(values), (rows: Row[]) => decodeRows(rows, false)),
+    small: statementWith(
+      true,
+      (element, source) => sql`iif(count(*) > ${number(SMALL.elements)} OR max(octet_length(element)) > ${bytes}, NULL,
+        ${arrayOf(sql`element`, sql`FILTER (WHERE octet_length(element) <= ${bytes})`)})
+        FROM ${some(element, source, SMALL.elements)}`,
+    ),
+    listed: statementWith(
+      true,
+      (element, source) => sql`${arrayOf(sql`iif(characters <= ${number(CHARACTERS_MAX)}, element, 'null')`)}
+        FROM (SELECT page_id, element, sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) AS characters
+          FROM ${some(element, source, ELEMENTS_MAX)}) GROUP BY characters / ${chunk}`,
+    ),
+    whole: statementWith(false, (element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`),
   }
 }
 
