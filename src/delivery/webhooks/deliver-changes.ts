@@ -28,13 +28,13 @@ export class HostPace {
   /** Start times of the last deliveries to a host, oldest first. */
   private readonly begins = new LruCache<string, number[]>({ maxWeight: 100 })
 
-  /** Reserves the next delivery to a host. @returns its delay in milliseconds */
-  reserve(host: string, nowMs: number): number {
+  /** Begins a delivery to a host. @returns 0, or the milliseconds after which to ask again: timers may be late */
+  begin(host: string, nowMs: number): number {
     const begins = this.begins.get(host) ?? []
     const [oldest = 0] = begins.length < DELIVERIES_PER_SECOND ? [] : begins
-    const at = Math.max(nowMs, oldest + SECOND_MS)
-    this.begins.set(host, [...begins, at].slice(-DELIVERIES_PER_SECOND))
-    return at - nowMs
+    if (oldest + SECOND_MS > nowMs) return oldest + SECOND_MS - nowMs
+    this.begins.set(host, [...begins, nowMs].slice(-DELIVERIES_PER_SECOND))
+    return 0
   }
 }
 
@@ -216,7 +216,8 @@ async function attempt(
   secrets: message.Secrets,
   change: message.FeedChange,
 ): Promise<Result> {
-  await pause(pace.reserve(new URL(url).hostname, Date.now()))
+  const { hostname } = new URL(url)
+  for (let ms = pace.begin(hostname, Date.now()); ms > 0; ms = pace.begin(hostname, Date.now())) await pause(ms)
   const body = message.bodyOf(change)
   const signed = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
   const bookmark = db.bookmark()
