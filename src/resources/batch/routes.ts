@@ -16,10 +16,7 @@ const operations = all.map((operation) => {
   const pattern = operation.contract.path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/?#]+)')
   return { operation, pattern: new RegExp(`^${pattern}$`) }
 })
-const pathsOf = Map.groupBy(
-  all.map(({ contract }) => contract),
-  ({ method }): string => method,
-)
+const byMethod = Map.groupBy(all, ({ contract }): string => contract.method)
 
 export const routes = [
   route(contract.runBatch, async ({ body }, context) => {
@@ -76,9 +73,9 @@ function match({ method, path }: contract.BatchOperation) {
 function find(sent: contract.BatchOperation) {
   const found = match(sent)
   if (found) return found
-  const contracts = pathsOf.get(String(sent.method))
-  if (!contracts) throw invalid([{ path: 'method', message: `must be one of ${[...pathsOf.keys()].join(', ')}` }])
-  const paths = contracts.map(({ path }) => path).join(', ')
+  const ofMethod = byMethod.get(String(sent.method))
+  if (!ofMethod) throw invalid([{ path: 'method', message: `must be one of ${[...byMethod.keys()].join(', ')}` }])
+  const paths = ofMethod.map(({ contract }) => contract.path).join(', ')
   throw invalid([{ path: 'path', message: `must be one of ${paths} with the method ${sent.method}` }])
 }
 

@@ -15,9 +15,12 @@ import {
 } from '../../kernel/api/contract.ts'
 import { listOf, listQuery, SORTS } from '../../kernel/api/list-query.ts'
 
-const email = z
-  .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))
-  .check(z.meta({ format: 'email', maxLength: 255 }))
+/** An email without the white space around it. */
+export const trimmedEmail = (maxLength: number) =>
+  z
+    .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(maxLength)))
+    .check(z.meta({ format: 'email', maxLength }))
+const email = trimmedEmail(255)
 
 /** A text of a client that may be null. @param seeded describes it in a seed file, `sent` in a request */
 function nullable<T extends z.ZodMiniType>(schema: T, seeded: string, sent?: string) {

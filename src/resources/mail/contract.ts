@@ -10,6 +10,7 @@ import {
   version,
 } from '../../kernel/api/contract.ts'
 import { listQuery } from '../../kernel/api/list-query.ts'
+import { trimmedEmail } from '../clients/contract.ts'
 import { legacyThreadId } from '../files/contract.ts'
 import { newThreadContext } from './context-input.ts'
 
@@ -30,9 +31,7 @@ const threadContext = component('ThreadContext', 'The clients and orders that a 
 
 const MAX_EMAIL = 320
 const lowerCase = z.transform((email: string) => email.toLowerCase())
-const email = z
-  .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(MAX_EMAIL)))
-  .check(z.meta({ format: 'email', maxLength: MAX_EMAIL }))
+const email = trimmedEmail(MAX_EMAIL)
 export const accountEmail = z.pipe(email, lowerCase)
 
 /** Limits a text of a thread outside its arrays, in bytes of UTF-8. */
