@@ -1,16 +1,19 @@
 import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
-import type { DatabaseUse } from '../db/client.ts'
+import type { BatchResult, Database, DatabaseUse, Meter } from '../db/client.ts'
+import { databaseFor, parseBookmark } from '../db/placement.ts'
 import { LruCache } from '../http/cache.ts'
-import { pause } from '../http/deadline.ts'
+import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
 import { networksOf } from '../http/outbound.ts'
-import { fairShare } from './fair-share.ts'
-import { crowded, refusalOf, refuseToken } from './refusals.ts'
-import { RequestUsage } from './request-usage.ts'
-import { TokenState } from './token-state.ts'
+import { type BatchSemaphore, fairShare, type Permit, semaphoreOf } from './fair-share.ts'
+import type { Admitted } from './limiter.ts'
+import { tighten } from './read-after-write.ts'
+import { crowded, describeLimits, POLICY, refusalOf, refuseToken } from './refusals.ts'
+import { type TokenContext, TokenState } from './token-state.ts'
 import { hashToken, type Token } from './tokens.ts'
 import { delayLookup, refuseUnknown, tooManyUnknown } from './unknown-tokens.ts'
+import { isOutOfTime } from './window.ts'
 
 /** Hono's types of what the gate reads and sets. */
 export interface GateEnv {
@@ -85,4 +88,128 @@ function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {
   const challenge =
     refusal === 'invalid_token' ? `Bearer error="invalid_token", error_description="${message}"` : 'Bearer'
   return new ApiError('unauthenticated', { message, headers: { 'WWW-Authenticate': challenge } })
+}
+
+/** A write admitted longer ago is announced again before its batch: after a minute its object takes it for lost. */
+const ANNOUNCED_MS = 20_000
+/** The most that a failed batch is charged: D1 does not report its time, and an outage must not use up an allowance. */
+const FAILED_BATCH_MS = 1_000
+
+/** An admitted request's use of its token's limits and of its company's database. */
+export class RequestUsage implements Meter {
+  readonly token: Token
+  private readonly c: TokenContext
+  private readonly state: TokenState
+  /** Without a receipt for a write of which the object does not know. */
+  private readonly admitted: Admitted
+  private readonly isWrite: boolean
+  private announcedAt = Date.now()
+  private bookmark: () => string | null = () => null
+  private hasEnded = false
+
+  constructor(c: TokenContext, state: TokenState, admitted: Admitted, isWrite: boolean) {
+    this.c = c
+    this.state = state
+    this.token = admitted.token
+    this.admitted = admitted
+    this.isWrite = isWrite
+  }
+
+  /** Takes the requests as which this one counts. @throws ApiError 429 where not all are left */
+  async take(requests: number): Promise<void> {
+    if (requests <= 1) return
+    const decision = await this.state.take(this.c, requests, this.admitted.decision)
+    this.admitted.decision = decision
+    if (!decision.allowed) throw refusalOf(decision, Date.now())
+  }
+
+  /** Counts a body whose length became known when it was read. */
+  addBody(bytes: number): void {
+    fairShare.addBody(this.token.companyId, bytes, performance.now())
+  }
+
+  /** The company's database, whose reads contain the writes of the token and the version that the caller sent. */
+  openDatabase(): Database {
+    const { c, token, admitted } = this
+    const { companyId, database, companySlot: slot } = token
+    const constraint = tighten(admitted.constraint, database, parseBookmark(c.req.header('x-bookmark')))
+    admitted.constraint = constraint
+    const bookmark = constraint === 'primary' ? undefined : constraint
+    const onMoved = () => this.state.forget(c)
+    const options = { bookmark, meter: this, use: c.get('databaseUse'), onMoved }
+    const db = databaseFor(c.env, { companyId, database, slot }, options)
+    this.bookmark = db.bookmark
+    return db
+  }
+
+  /** Runs a batch once the company's earlier ones leave room for it, and charges its time. @throws ApiError 429 */
+  async run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
+    if (this.isWrite && Date.now() >= this.announcedAt + ANNOUNCED_MS) {
+      this.announcedAt = Date.now()
+      this.state.keepWrite()
+      await this.state.report(this.c)
+    }
+    const batches = semaphoreOf(this.token.companyId)
+    const permit = batches.enter()
+    if (permit.startedAt === 0) await this.waitForStart(batches, permit)
+    const startedAt = Date.now()
+    const work = batch()
+    const end = (durationMs: number) => {
+      batches.release(permit, durationMs)
+      this.charge(durationMs)
+    }
+    const ended = work.then(
+      ({ durationMs }) => end(durationMs),
+      () => end(Math.min(Date.now() - startedAt, FAILED_BATCH_MS)),
+    )
+    // Past its deadline, the batch still counts when it ends.
+    this.c.executionCtx.waitUntil(ended)
+    await ended
+    return work
+  }
+
+  private async waitForStart(batches: BatchSemaphore, permit: Permit): Promise<void> {
+    const started = batches.wait(permit)
+    this.c.executionCtx.waitUntil(started)
+    if (!(await started)) throw crowded()
+    // The earlier batches may have used up the time.
+    const { remaining } = this.state
+    if (!isOutOfTime(remaining, Date.now())) return
+    batches.release(permit, 0)
+    throw refusalOf(remaining, Date.now())
+  }
+
+  private charge(databaseMs: number): void {
+    this.state.charge(databaseMs)
+    if (this.hasEnded && this.state.isReportDue()) this.c.executionCtx.waitUntil(this.state.report(this.c))
+  }
+
+  /** Makes later reads of the token at least as fresh as this one: the response names what its caller reads next. */
+  async remember(): Promise<void> {
+    const version = parseBookmark(this.bookmark())
+    if (!version || version.bookmark === this.admitted.constraint) return
+    const isKnown = withDeadline(this.state.report(this.c, { seen: version }), BUDGET_MS.limiter)
+    if (!(await isKnown.catch(() => false))) this.state.keepWrite()
+  }
+
+  /** The headers of the limits. */
+  headers(): Record<string, string> {
+    const { remaining, resetAt } = this.admitted.decision
+    const limits = describeLimits({ ...this.state.remaining, remaining, resetAt }, Date.now())
+    return { 'RateLimit-Policy': POLICY, RateLimit: limits }
+  }
+
+  /** Reports the write and the usage of a request with this status; later charges are reported at once. */
+  end(status: number): void {
+    this.hasEnded = true
+    const { admitted, isWrite, state, c } = this
+    const { receipt } = admitted
+    const isFailed = status >= 500
+    const version = parseBookmark(this.bookmark())
+    if (isWrite && !receipt && (version || isFailed)) state.keepWrite()
+    // A write that failed may still commit: it stays unsettled.
+    const isSettled = receipt && !isFailed && (isWrite || version)
+    const seen = isSettled ? { database: this.token.database, bookmark: null, ...version, ...receipt } : undefined
+    if (seen || state.isReportDue()) c.executionCtx.waitUntil(state.report(c, seen && { seen }))
+  }
 }

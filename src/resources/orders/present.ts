@@ -30,9 +30,10 @@ function presentInvoice(order: OrderRow) {
   return { ...columns, discount_amount: fromCents(discount_hundredths), ...totals }
 }
 
-export function presentItem({ unit_price_cents, ...item }: RowOf<typeof itemColumns>) {
-  const total = fromCents(lineTotal({ quantity: item.quantity, unit_price_cents }))
-  return { ...item, unit_price: fromCents(unit_price_cents), total }
+export function presentItem(item: RowOf<typeof itemColumns>) {
+  const unit_price = fromCents(item.unit_price_cents)
+  // JSON leaves undefined out; to copy the other columns one by one takes three times as long.
+  return { ...item, unit_price_cents: undefined, unit_price, total: fromCents(lineTotal(item)) }
 }
 
 export function presentPayment({ amount_cents, ...payment }: RowOf<typeof paymentColumns>) {

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { BatchSemaphore, IN_FLIGHT } from '../../../src/kernel/gate/batch-semaphore.ts'
+import { BatchSemaphore, IN_FLIGHT } from '../../../src/kernel/gate/fair-share.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { type Cost, DATABASE_LIMIT_MS } from '../../../src/kernel/gate/window.ts'
 import { migrate, mintCompany, request, send, sql } from '../../support/app.ts'
