@@ -166,9 +166,7 @@ function findIncompleteSlices(files: SourceFile[]): string[] {
         ([, name = '']) => name,
       )
       return names.flatMap((name) => [
-        ...(['routes.ts', 'operations.ts'].some((file) => beside(file).includes(`contract.${name}`))
-          ? []
-          : [`${path}: ${name} has no route`]),
+        ...(beside('routes.ts').includes(`contract.${name}`) ? [] : [`${path}: ${name} has no route`]),
         ...(`${text}${beside('documentation.ts')}`.includes(` ${name}: {`)
           ? []
           : [`${path}: ${name} has no documentation`]),
@@ -272,10 +270,10 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     { 'kernel/gate/tokens.ts': "import { Lease } from '../api/context.ts'" },
   ],
   [
-    '8: a slice uses the queries and routes of no other',
+    '8: a slice uses the queries and routes of no other, but a batch runs the operations of all',
     imports(
       /^(resources|delivery|operation)\/.*(queries|routes)\.ts$/,
-      (path, from) => folderOf(path) === folderOf(from) || path === 'app.ts',
+      (path, from) => folderOf(path) === folderOf(from) || ['app.ts', 'resources/batch/routes.ts'].includes(path),
     ),
     { 'resources/orders/queries.ts': "import { findClient } from '../clients/queries.ts'" },
   ],

@@ -1,10 +1,18 @@
-import { withIsoTimes } from '../../kernel/api/contract.ts'
-import { type Extras, route, routeOf } from '../../kernel/api/endpoint.ts'
+import { type Input, parseId, withIsoTimes } from '../../kernel/api/contract.ts'
+import { type Extras, operation, route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
+import { found, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { listClients } from './list-queries.ts'
-import { keyOf, operations, reply } from './operations.ts'
-import { type ClientRow, findClient } from './queries.ts'
+import { type ClientKey, type ClientRow, changeOf, creationOf, findClient, replacementOf } from './queries.ts'
+
+/** The changes of clients, for routes of their own and for batches. */
+export const operations = [
+  operation(contract.createClient, ({ body }, context) => creationOf(context, body), reply),
+  operation(contract.updateClient, (input, context) => changeOf(context, keyOf(input), input.body), reply),
+  operation(contract.deleteClient, (input, context) => changeOf(context, keyOf(input), { deleted: true }), reply),
+  operation(contract.putClient, ({ params, body }, context) => replacementOf(context, params.external_id, body), reply),
+]
 
 export const routes = [
   route(contract.listClients, async ({ query }, context, extras) => {
@@ -23,4 +31,18 @@ function one(row: ClientRow | undefined, extras: Extras) {
   const { body, version } = reply(row)
   extras.version = version
   return body
+}
+
+function reply(row: ClientRow | undefined) {
+  const client = found(row, 'Client')
+  return { body: { client: withIsoTimes(client) }, version: client.version }
+}
+
+/** The email of the query wins over the path, which has an id or an email. */
+function keyOf({ params, query }: Omit<Input<typeof contract.readClient>, 'body'>): ClientKey {
+  if (query.email !== undefined) return { email: query.email }
+  const id = parseId(params.id)
+  if (id !== null) return { id }
+  if (params.id.includes('@')) return { email: params.id.trim() }
+  throw notFound('Client')
 }

@@ -1,13 +1,21 @@
-import { route, routeOf } from '../../kernel/api/endpoint.ts'
+import { operation, route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openList } from '../../kernel/api/paging.ts'
 import { runWrite } from '../../kernel/db/idempotency.ts'
 import { found } from '../../kernel/http/errors.ts'
-import { contextDeletionOf, findThreadContext, listThreadContexts } from './context-queries.ts'
+import { contextDeletionOf, findThreadContext, listThreadContexts, replacementOf } from './context-queries.ts'
 import * as contract from './contract.ts'
-import { operations } from './operations.ts'
 import { listThreads, threadDeletionOf } from './queries.ts'
 import { contextText, jsonResponse, listResponse, summaryText } from './responses.ts'
 import { putThread, readThread } from './threads.ts'
+
+/** The changes of mail, for routes of their own and for batches. A context has no version. */
+export const operations = [
+  operation(
+    contract.putThreadContext,
+    ({ params, body }, context) => replacementOf(context, params.legacyThreadId, body),
+    (row) => ({ body: JSON.parse(contextText(row)), version: 0 }),
+  ),
+]
 
 export const routes = [
   route(contract.readThreadContext, async ({ params }, context) => {

@@ -1,12 +1,55 @@
-import { route, routeOf } from '../../kernel/api/endpoint.ts'
+import { withIsoTimes } from '../../kernel/api/contract.ts'
+import { operation, route, routeOf } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
-import { found, invalid } from '../../kernel/http/errors.ts'
+import { found, invalid, unusable } from '../../kernel/http/errors.ts'
+import type { Changed } from './change-sql.ts'
 import * as contract from './contract.ts'
 import { listOrders } from './list-queries.ts'
-import { operations, replyWhole } from './operations.ts'
-import { ELEMENTS_MAX } from './parts-sql.ts'
-import { presentListed, presentPayment } from './present.ts'
+import { ELEMENTS_MAX, type OrderRow } from './parts-sql.ts'
+import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './payment-queries.ts'
+import { presentListed, presentOrder, presentParts, presentPayment } from './present.ts'
 import { findOrder, findPayments, findStatuses, findTaxes } from './queries.ts'
+import { changeOf, creationOf, deletionOf, orderReplacementOf, replacementOf } from './write-queries.ts'
+
+/** The changes of orders, for routes of their own and for batches. */
+export const operations = [
+  operation(contract.createOrder, ({ body }, context) => creationOf(context, body), replyWhole),
+  operation(
+    contract.updateOrder,
+    ({ params, body }, context) =>
+      body.deleted && Object.keys(body).length === 1
+        ? deletionOf(context, params.id)
+        : changeOf(context, params.id, body),
+    replyChanged,
+  ),
+  operation(
+    contract.putOrder,
+    ({ params, body }, context) => orderReplacementOf(context, params.external_id, body),
+    replyChanged,
+  ),
+  operation(contract.deleteOrder, ({ params }, context) => deletionOf(context, params.id), replyChanged),
+  operation(
+    contract.putInvoiceItems,
+    ({ params, body }, context) => replacementOf(context, params.id, body.items),
+    (row) => {
+      const { body, version } = replyChanged(row)
+      const { invoice, invoice_items } = body
+      if (!invoice || !invoice_items) throw unusable('invoice_missing')
+      return { body: { invoice, invoice_items }, version }
+    },
+  ),
+  operation(contract.createPayment, ({ params, body }, context) => paymentOf(context, params.id, body), replyPaid),
+  operation(
+    contract.updatePayment,
+    ({ params, body }, context) => paymentChangeOf(context, params.id, params.payment_id, body),
+    replyPaid,
+  ),
+  operation(
+    contract.deletePayment,
+    ({ params }, context) => paymentRemovalOf(context, params.id, params.payment_id),
+    replyPaid,
+  ),
+]
 
 /** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */
 const TOO_MANY = `gives orders with more than ${ELEMENTS_MAX} elements in their lists: send less, or follow \`next_cursor\` without \`page\``
@@ -30,3 +73,20 @@ export const routes = [
   }),
   ...operations.map(routeOf),
 ]
+
+function replyWhole(order: OrderRow | undefined) {
+  const body = found(order && presentOrder(order), 'Order')
+  return { body, version: body.project.version }
+}
+
+function replyChanged(changed: Changed | undefined) {
+  const { order, sent } = found(changed, 'Order')
+  const { invoice = null, ...lists } = presentParts(order, ['invoice', ...sent])
+  return { body: { project: withIsoTimes(order.row), invoice, ...lists }, version: order.row.version }
+}
+
+function replyPaid({ order, payment }: Paid) {
+  const { invoice } = presentParts(order, ['invoice'])
+  if (!invoice) throw unusable('invoice_missing')
+  return { body: { payment: presentPayment(payment), invoice }, version: order.row.version }
+}
