@@ -4,7 +4,6 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import { build } from 'esbuild'
 import { describeRetryRules } from '../../client/errors.ts'
-import type { Published } from '../../kernel/api/contract.ts'
 import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
 import { seedFile } from '../../operation/copies/seed/file.ts'
 import { credentialForms } from '../../operation/copies/seed/integrations-file.ts'
@@ -12,7 +11,7 @@ import { describeAdminApi, writeDocument, writeLlmsText, writePostman } from './
 import { asObject, toJson } from './json.ts'
 import { type Guide, guideIndex, renderGuidePage } from './page/guides.ts'
 import { renderPage } from './page/page.ts'
-import { publishedFrom, readContracts, type SliceModule } from './reference.ts'
+import { type Published, publishedFrom, readContracts, type SliceModule } from './reference.ts'
 import { SchemaWriter } from './schema.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
@@ -60,7 +59,7 @@ async function generateDocuments() {
 }
 
 /** Loads what the slices below a folder publish: a contract is described without being listed anywhere. */
-export async function loadPublished(folder: 'resources' | 'operation/admin'): Promise<Published[]> {
+export async function loadPublished(folder: 'resources' | 'operation/admin'): Promise<Published> {
   const files = globSync(`${folder}/*/{contract,documentation}.ts`, { cwd: SRC }).sort()
   return publishedFrom(await Promise.all(files.map((file): Promise<SliceModule> => import(join(SRC, file)))))
 }
