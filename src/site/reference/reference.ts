@@ -4,7 +4,7 @@ import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
 import { ApiError, ERRORS, type ErrorKind, errorBody } from '../../kernel/http/errors.ts'
 import { errorResponses, errorSchema } from './errors.ts'
 import { ERROR_HEADERS, type HeaderName, ownHeaders, requestHeaders, SUCCESS_HEADERS } from './headers.ts'
-import { asObject, isObject, type Json, type JsonObject } from './json.ts'
+import { asObject, type Json, type JsonObject } from './json.ts'
 import { SchemaWriter } from './schema.ts'
 import { describeWebhooks } from './webhooks.ts'
 
@@ -123,16 +123,13 @@ export function readContracts(published: Published, introduction: string, api = 
   })
   const webhooks = api.describeWebhooks?.(schemas) ?? null
   const sorted = [...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))
-  const described = [...errorSchemas.components].map(
-    ([name, schema]) => [name, asObject(describeFirst(schema))] as const,
-  )
   return {
     api,
     introduction,
     tags,
     operations: tags.flatMap(({ operations }) => operations),
     webhooks,
-    schemas: Object.fromEntries([...sorted, ...described]),
+    schemas: Object.fromEntries([...sorted, ...errorSchemas.components]),
   }
 }
 
@@ -271,15 +268,4 @@ function describeError(kind: ErrorKind, schema: JsonObject, worded?: string): Re
 
 function toExample(value: unknown): Json | undefined {
   return value === undefined ? undefined : JSON.parse(JSON.stringify(value))
-}
-
-/** Moves the type and description of objects and lists before their members, as readers expect. */
-function describeFirst(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(describeFirst)
-  if (!isObject(schema)) return schema
-  const { type, description, minItems, maxItems, ...rest } = schema
-  const isContainer = 'properties' in schema || 'items' in schema || 'anyOf' in schema
-  const ordered = isContainer ? { type, description, minItems, maxItems, ...rest } : { type, ...rest, description }
-  const present = Object.entries(ordered).filter(([, value]) => value !== undefined)
-  return Object.fromEntries(present.map(([key, value]) => [key, describeFirst(value)]))
 }
