@@ -46,7 +46,7 @@ export interface Operation {
   description: string
   /** Those of {@link Api.headers} are not among them. */
   parameters: Parameter[]
-  body: { description: string; schema: JsonObject; example: Json | undefined } | null
+  body: { description: string; schema: JsonObject; example: Json | undefined } | undefined
   responses: Response[]
 }
 
@@ -203,13 +203,11 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
       ...(contract.createsOnly ? [ownHeaders.ifNoneMatchAny] : []),
       ...(takesKey(contract) ? [ownHeaders.idempotencyKey] : []),
     ],
-    body: body
-      ? {
-          description: descriptionOf(body) ?? 'The body.',
-          schema: schemas.write(body, 'input'),
-          example: toExample(example.body),
-        }
-      : null,
+    body: body && {
+      description: descriptionOf(body) ?? 'The body.',
+      schema: schemas.write(body, 'input'),
+      example: toExample(example.body),
+    },
     responses: [
       {
         status: 200,
