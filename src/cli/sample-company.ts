@@ -59,8 +59,12 @@ export async function prepareSample(service: Service, integrations: NonNullable<
   }
   await api.call(putMember, { params: { company_id: id, email: OWNER }, body: { role: 'owner' } })
   const token = await replaceTokens(api, id)
-  if (!stored) await storeExamples(createClient({ baseUrl: service.url, token }))
-  return { company: { id, name }, token, examples: await listExamples(service.url, token, isSample ? file : null) }
+  const client = createClient({ baseUrl: service.url, token })
+  if (!stored) await storeExamples(client)
+  const examples = await listExamples(client, isSample ? file.thread_contexts : [])
+  const curl = `curl -H 'Authorization: Bearer ${token}' '${service.url}/api/v1`
+  const commands = examples.map(([what, request]) => `  # ${what}\n  ${curl}/${request}\n`)
+  return { company: { id, name }, token, examples: commands.join('\n') }
 }
 
 const thread = z.looseObject({ account_email: z.string(), messages: z.array(z.record(z.string(), z.unknown())) })
@@ -92,27 +96,21 @@ export async function replaceTokens(api: AdminApi, company_id: number): Promise<
   return (await api.call(createToken, { params: { company_id }, body })).token
 }
 
-/** Commands that request a client, an order and a mail thread, which belong together in the sample company, and a file. */
-async function listExamples(url: string, token: string, sample: SeedFile | null): Promise<string> {
-  const threads = sample?.thread_contexts.filter((each) => each.selected_order_id !== null && each.legacy_thread_id)
-  const thread = threads?.toSorted((a, b) => (b.updated_at ?? 0) - (a.updated_at ?? 0))[0]
-  const findFirst = async (list: 'clients' | 'orders') => {
-    const response = await fetch(`${url}/api/v1/${list}?per_page=1`, { headers: { authorization: `Bearer ${token}` } })
-    return firstPage.safeParse(await response.json()).data?.data[0]?.id
-  }
-  const clientId = thread?.client_id ?? (await findFirst('clients'))
-  const orderId = thread?.selected_order_id ?? (await findFirst('orders'))
+/** Requests of a client, an order and a mail thread, which belong together in the sample company, and of a file. */
+async function listExamples({ clients, orders }: ApiClient, contexts: SeedFile['thread_contexts']) {
+  const linked = contexts.filter((each) => each.selected_order_id !== null && each.legacy_thread_id)
+  const [thread] = linked.sort((a, b) => (b.updated_at ?? 0) - (a.updated_at ?? 0))
+  // A suspended company lists nothing.
+  const firstId = (page: Promise<{ data: { id: number }[] }>) => page.then(({ data }) => data[0]?.id).catch(() => null)
+  const clientId = thread?.client_id ?? (await firstId(clients.list({ per_page: 1 })))
+  const orderId = thread?.selected_order_id ?? (await firstId(orders.list({ per_page: 1 })))
   const legacyThreadId = thread?.legacy_thread_id
   const file = { fileName: 'logo.png', contentType: 'image/png', size: 48_211 }
   const body = JSON.stringify({ ...file, legacyThreadId: legacyThreadId ?? 'example' })
-  const examples = [
+  return [
     clientId && ['client', `clients/${clientId}'`],
     orderId && ['order', `orders/${orderId}'`],
     legacyThreadId && ['mail thread', `mail/threads/${legacyThreadId}'`],
     orderId && ['file', `orders/${orderId}/files/presign' -H 'Content-Type: application/json' -d '${body}'`],
   ].filter((example) => Array.isArray(example))
-  const curl = `curl -H 'Authorization: Bearer ${token}' '${url}/api/v1`
-  return examples.map(([name, request]) => `  # ${name}\n  ${curl}/${request}\n`).join('\n')
 }
-
-const firstPage = z.object({ data: z.array(z.object({ id: z.number() })) })

@@ -91,7 +91,6 @@ export function changesOf(read: Read) {
 /** Every part of an order in a list. */
 const EVERYTHING = 'totals,client,invoice,invoice_items,payments,tax,order_status,artworks'
 const TYPES = ['clients', 'orders'] as const
-const PER_PAGE = 100
 const OPERATIONS_MAX = 100
 /** Stays below the limit of a body, 1 MiB, with what surrounds the operations. */
 const BATCH_BYTES_MAX = 900_000
@@ -132,7 +131,7 @@ export async function* pull(
     list: 'clients',
     cursor: null,
   }
-  const whole = { deleted: 'include', sort: 'id', per_page: PER_PAGE }
+  const whole = { deleted: 'include', sort: 'id', per_page: MAX_PER_PAGE }
   while (state.list) {
     const query = { ...whole, cursor: state.cursor ?? undefined }
     const isClients = state.list === 'clients'
@@ -143,7 +142,7 @@ export async function* pull(
     state = { ...state, cursor, list: cursor === null ? (isClients ? 'orders' : null) : state.list }
     yield { clients: clients?.data ?? [], orders: orders?.data ?? [], state }
   }
-  const query = { cursor: state.changes, types: TYPES, per_page: PER_PAGE, expand: 'object', signal } as const
+  const query = { cursor: state.changes, types: TYPES, expand: 'object', signal } as const
   for await (const { clients = [], orders = [], pagination } of changes.pages(query)) {
     state = { ...state, changes: pagination.next_cursor }
     yield { clients, orders, state }

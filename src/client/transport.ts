@@ -1,5 +1,5 @@
 import { ApiError, chooseDelayMs, DEFAULT_MAX_RETRIES, readApiError, readUploadError } from './errors.ts'
-import { followBudget, type RateBudget } from './rate-budget.ts'
+import { followBudget } from './rate-budget.ts'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 /** Rejects with the signal's reason as soon as it is aborted. */
@@ -161,7 +161,7 @@ export function createTransport(clientOptions: ClientOptions) {
     if (seen !== null && seen > (bookmark ?? '')) bookmark = seen
   }
 
-  return { send, upload, follow, readBudget: (): RateBudget | null => budget.read() }
+  return { send, upload, follow, readBudget: budget.read }
 }
 
 /** Bytes. */

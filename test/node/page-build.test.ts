@@ -106,7 +106,7 @@ describe('the examples of requests', () => {
       { name: 'q', in: 'query', description: '', required: false, schema: {}, example: "it's & 100%" },
       { name: 'unused', in: 'query', description: '', required: false, schema: {}, example: undefined },
     ],
-    body: body === undefined ? null : { description: '', schema: {}, example: body },
+    body: body === undefined ? undefined : { description: '', schema: {}, example: body },
     responses: [{ status: 200, description: '', headers: [], schema: {}, example: { thing: { id: 1 } } }],
   })
   const write = (language: string, body: Json | undefined) =>

@@ -1,6 +1,6 @@
 /// <reference types="vite/types/importMeta.d.ts" />
 import type { Contract } from '../../src/kernel/api/contract.ts'
-import { documentationFrom, publishedFrom, type SliceModule } from '../../src/site/reference/reference.ts'
+import { findDocumentation, publishedFrom, type SliceModule } from '../../src/site/reference/reference.ts'
 
 type Modules = Record<string, SliceModule>
 
@@ -13,10 +13,11 @@ const administration: Modules = import.meta.glob('../../src/operation/admin/*/{c
 /** What the integration API publishes. */
 export const published = publishedFrom(Object.values(resources))
 const publishedOfAdministration = publishedFrom(Object.values(administration))
-export const contracts = published.flatMap(({ endpoints }) => endpoints)
-export const adminContracts = publishedOfAdministration.flatMap(({ endpoints }) => endpoints)
+export const contracts = published.endpoints
+export const adminContracts = publishedOfAdministration.endpoints
+const documentation = { ...published.documentation, ...publishedOfAdministration.documentation }
 /** Finds the documentation of an endpoint of either API. */
-export const documentationOf = documentationFrom([...published, ...publishedOfAdministration])
+export const documentationOf = (contract: Pick<Contract, 'operationId'>) => findDocumentation(documentation, contract)
 
 /** `GET /clients/{id}`, as the tables of tests name an endpoint. */
 export function nameOf(contract: Contract): string {

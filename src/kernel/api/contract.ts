@@ -64,15 +64,6 @@ export interface Documentation {
   example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response: unknown }
 }
 
-/** Endpoints in the published description, which loads every `published`. The Worker imports none of it. */
-export interface Published {
-  /** Describes the tag of the endpoints; null where another slice does. */
-  tag: string | null
-  endpoints: readonly Contract[]
-  /** By operation. It is a function, since the bundler keeps values that are computed from others. */
-  document: () => Record<string, Documentation>
-}
-
 /** Keeps the literal types of a contract. */
 export function defineContract<const C extends Contract>(contract: C): C {
   return contract

@@ -4,7 +4,6 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import { build } from 'esbuild'
 import { describeRetryRules } from '../../client/errors.ts'
-import type { Published } from '../../kernel/api/contract.ts'
 import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/window.ts'
 import { seedFile } from '../../operation/copies/seed/file.ts'
 import { credentialForms } from '../../operation/copies/seed/integrations-file.ts'
@@ -12,14 +11,12 @@ import { describeAdminApi, writeDocument, writeLlmsText, writePostman } from './
 import { asObject, toJson } from './json.ts'
 import { type Guide, guideIndex, renderGuidePage } from './page/guides.ts'
 import { renderPage } from './page/page.ts'
-import { publishedFrom, readContracts, type SliceModule } from './reference.ts'
+import { type Published, publishedFrom, readContracts, type SliceModule } from './reference.ts'
 import { SchemaWriter } from './schema.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 /** The generator is installed beside the TypeScript 5 that it needs. */
 const TYPES_GENERATOR = join(ROOT, 'test/contract/node_modules/openapi-typescript/bin/cli.js')
-const PAGE_DIR = join(import.meta.dirname, 'assets')
-const SETTINGS_DIR = join(ROOT, 'src/site/settings')
 const NO_DEPLOYMENT =
   'The top level of wrangler.toml is for development on this machine: deploy with --env staging or --env production.'
 const SRC = join(ROOT, 'src')
@@ -60,7 +57,7 @@ async function generateDocuments() {
 }
 
 /** Loads what the slices below a folder publish: a contract is described without being listed anywhere. */
-export async function loadPublished(folder: 'resources' | 'operation/admin'): Promise<Published[]> {
+export async function loadPublished(folder: 'resources' | 'operation/admin'): Promise<Published> {
   const files = globSync(`${folder}/*/{contract,documentation}.ts`, { cwd: SRC }).sort()
   return publishedFrom(await Promise.all(files.map((file): Promise<SliceModule> => import(join(SRC, file)))))
 }
@@ -139,10 +136,6 @@ async function buildAssets(): Promise<void> {
     'llms.txt': writeLlmsText(reference, guides),
     'postman_collection.json': writePostman(reference),
   }
-  const copied = ['_headers', 'favicon.svg', 'page.js'].map((name) => join(PAGE_DIR, name))
-  for (const file of [...copied, join(SETTINGS_DIR, 'settings.html')]) {
-    assets[basename(file)] = await readFile(file, 'utf8')
-  }
   for (const guide of [...guides, guideIndex(guides)]) {
     assets[`guides/${guide.name}.html`] = renderGuidePage(guide, guides)
     assets[`guides/${guide.name}.md`] = guide.text
@@ -165,10 +158,13 @@ export async function readGuides(): Promise<Guide[]> {
   )
 }
 
-/** Bundles the styles of both pages and the script of the settings with their imports. */
+/** The files of both pages: the styles and the script of the settings bundled with their imports, the others as they are. */
 async function bundlePages(): Promise<Record<string, string>> {
   const { outputFiles } = await build({
-    entryPoints: [join(PAGE_DIR, 'page.css'), join(SETTINGS_DIR, 'settings.css'), join(SETTINGS_DIR, 'settings.ts')],
+    absWorkingDir: import.meta.dirname,
+    entryPoints: ['assets/_headers', 'assets/favicon.svg', './assets/page.*', '../settings/settings.*'],
+    entryNames: '[name]',
+    loader: { '.html': 'copy', '.js': 'copy', '.svg': 'copy', '': 'copy' },
     bundle: true,
     minify: true,
     format: 'esm',

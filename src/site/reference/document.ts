@@ -1,4 +1,3 @@
-import type { Published } from '../../kernel/api/contract.ts'
 import { ERRORS, type ErrorKind } from '../../kernel/http/errors.ts'
 import { errorResponseName } from './errors.ts'
 import { headerNameOf, requestHeaders, responseHeaders } from './headers.ts'
@@ -6,7 +5,7 @@ import { type Json, type JsonObject, toJson } from './json.ts'
 import { type Guide, listGuides } from './page/guides.ts'
 import { splitSections } from './page/html.ts'
 import { LANGUAGES, sampleRequest } from './page/samples.ts'
-import { type Api, type Operation, type Reference, type Response, readContracts } from './reference.ts'
+import { type Api, type Operation, type Published, type Reference, type Response, readContracts } from './reference.ts'
 
 export const VERSION = '1.1.0'
 
@@ -129,8 +128,7 @@ the configuration. The operator's commands send the secret of the deployment. An
 and the codes of the integration API.`
 
 /** The OpenAPI document of the administration API. */
-export const describeAdminApi = (published: readonly Published[]) =>
-  describeApi(published, INTRODUCTION, administrationApi)
+export const describeAdminApi = (published: Published) => describeApi(published, INTRODUCTION, administrationApi)
 
 /** A Postman collection (format 2.1.0) of the operations, with the variables `baseUrl` and `token`. */
 export function writePostman({ api, introduction, tags }: Reference): string {

@@ -1,10 +1,10 @@
 import * as z from 'zod'
-import { type Contract, type Documentation, type Published, takesKey } from '../../kernel/api/contract.ts'
+import { type Contract, type Documentation, takesKey } from '../../kernel/api/contract.ts'
 import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
 import { ApiError, ERRORS, type ErrorKind, errorBody } from '../../kernel/http/errors.ts'
 import { errorResponses, errorSchema } from './errors.ts'
 import { ERROR_HEADERS, type HeaderName, ownHeaders, requestHeaders, SUCCESS_HEADERS } from './headers.ts'
-import { asObject, isObject, type Json, type JsonObject } from './json.ts'
+import { asObject, type Json, type JsonObject } from './json.ts'
 import { SchemaWriter } from './schema.ts'
 import { describeWebhooks } from './webhooks.ts'
 
@@ -46,7 +46,7 @@ export interface Operation {
   description: string
   /** Those of {@link Api.headers} are not among them. */
   parameters: Parameter[]
-  body: { description: string; schema: JsonObject; example: Json | undefined } | null
+  body: { description: string; schema: JsonObject; example: Json | undefined } | undefined
   responses: Response[]
 }
 
@@ -102,71 +102,74 @@ const integrationApi: Api = {
  *
  * @throws Error for an endpoint without documentation, an undescribed tag, a parameter without a description, and schemas that share an id
  */
-export function readContracts(published: readonly Published[], introduction: string, api = integrationApi): Reference {
+export function readContracts(published: Published, introduction: string, api = integrationApi): Reference {
   const schemas = new SchemaWriter()
   const errorSchemas = new SchemaWriter()
   const error = errorSchemas.write(errorSchema, 'output')
-  const all = published.flatMap(({ endpoints }) => endpoints)
-  const documentationOf = documentationFrom(published)
-  const names = new Set([...api.tags, ...all.map(({ tag }) => tag).sort()])
+  const byTag = Map.groupBy(published.endpoints, ({ tag }) => tag)
+  const names = new Set([...api.tags, ...[...byTag.keys()].sort()])
   const tags = [...names].flatMap((name) => {
-    const contracts = all.filter(({ tag }) => tag === name)
-    if (contracts.length === 0) return []
-    const byPath = Object.values(Object.groupBy(contracts, ({ path }) => path)).flatMap((group = []) => group)
-    const own = published.find(({ tag, endpoints }) => tag !== null && endpoints.some((each) => each.tag === name))
-    if (!own?.tag) throw new Error(`The tag ${name} has no description.`)
+    const contracts = byTag.get(name)
+    if (!contracts) return []
+    const byPath = [...Map.groupBy(contracts, ({ path }) => path).values()].flat()
+    const description = published.tags[name]
+    if (!description) throw new Error(`The tag ${name} has no description.`)
     const operations = byPath.map((contract) => {
-      const operation = describeOperation(contract, documentationOf(contract), schemas)
+      const operation = describeOperation(contract, findDocumentation(published.documentation, contract), schemas)
       const errors = errorsOf(contract).map((kind) => describeError(kind, error, api.errors?.[kind]))
       return { ...operation, responses: [...operation.responses, ...errors] }
     })
-    return [{ name, description: own.tag, operations }]
+    return [{ name, description, operations }]
   })
   const webhooks = api.describeWebhooks?.(schemas) ?? null
   const sorted = [...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))
-  const described = [...errorSchemas.components].map(
-    ([name, schema]) => [name, asObject(describeFirst(schema))] as const,
-  )
   return {
     api,
     introduction,
     tags,
     operations: tags.flatMap(({ operations }) => operations),
     webhooks,
-    schemas: Object.fromEntries([...sorted, ...described]),
+    schemas: Object.fromEntries([...sorted, ...errorSchemas.components]),
   }
+}
+
+/** What the slices of an API publish. The Worker imports none of their documentation. */
+export interface Published {
+  /** In the order of their documentation. */
+  endpoints: Contract[]
+  /** The descriptions of tags. */
+  tags: Record<string, string>
+  /** By operation. */
+  documentation: Record<string, Documentation>
 }
 
 /** A module of a slice, with contracts, their documentation by operation, or both. */
 export type SliceModule = Record<string, unknown> & {
-  published?: { tags: Record<string, string>; document: Published['document'] }
+  published?: { tags: Record<string, string>; document: () => Record<string, Documentation> }
 }
 
-/** Joins the contracts of slices with their documentation, whose order they get. */
-export function publishedFrom(modules: readonly SliceModule[]): Published[] {
+/** Joins what slices publish. */
+export function publishedFrom(modules: readonly SliceModule[]): Published {
   const described = modules.flatMap(({ published }) => published ?? [])
-  const tags: Record<string, string> = Object.assign({}, ...described.map((each) => each.tags))
-  const all: Record<string, Documentation> = Object.assign({}, ...described.map((each) => each.document()))
-  const place = ({ operationId }: Contract) => Object.keys(all).indexOf(operationId)
+  const documentation: Published['documentation'] = Object.assign({}, ...described.map((each) => each.document()))
+  const place = ({ operationId }: Contract) => Object.keys(documentation).indexOf(operationId)
   const contracts = modules.flatMap((module) => Object.values(module).filter(isContract))
-  const inOrder = contracts.sort((a, b) => place(a) - place(b))
-  return [...Map.groupBy(inOrder, ({ tag }) => tag)].map(([name, endpoints]) => {
-    return { tag: tags[name] ?? null, endpoints, document: () => all }
-  })
+  return {
+    endpoints: contracts.sort((a, b) => place(a) - place(b)),
+    tags: Object.assign({}, ...described.map(({ tags }) => tags)),
+    documentation,
+  }
 }
 
 function isContract(value: unknown): value is Contract {
   return typeof value === 'object' && value !== null && 'operationId' in value
 }
 
-/** Finds an endpoint's documentation by its operation; throws an Error for one without. */
-export function documentationFrom(published: readonly Published[]) {
-  const all: Record<string, Documentation> = Object.assign({}, ...published.map(({ document }) => document()))
-  return ({ operationId }: Pick<Contract, 'operationId'>): Documentation => {
-    const found = all[operationId]
-    if (!found) throw new Error(`${operationId} has no documentation.`)
-    return found
-  }
+/** @throws Error for an endpoint without documentation */
+export function findDocumentation(all: Published['documentation'], { operationId }: Pick<Contract, 'operationId'>) {
+  const found = all[operationId]
+  if (!found) throw new Error(`${operationId} has no documentation.`)
+  return found
 }
 
 /** The errors of an operation, by status. */
@@ -200,13 +203,11 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
       ...(contract.createsOnly ? [ownHeaders.ifNoneMatchAny] : []),
       ...(takesKey(contract) ? [ownHeaders.idempotencyKey] : []),
     ],
-    body: body
-      ? {
-          description: descriptionOf(body) ?? 'The body.',
-          schema: schemas.write(body, 'input'),
-          example: toExample(example.body),
-        }
-      : null,
+    body: body && {
+      description: descriptionOf(body) ?? 'The body.',
+      schema: schemas.write(body, 'input'),
+      example: toExample(example.body),
+    },
     responses: [
       {
         status: 200,
@@ -265,15 +266,4 @@ function describeError(kind: ErrorKind, schema: JsonObject, worded?: string): Re
 
 function toExample(value: unknown): Json | undefined {
   return value === undefined ? undefined : JSON.parse(JSON.stringify(value))
-}
-
-/** Moves the type and description of objects and lists before their members, as readers expect. */
-function describeFirst(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(describeFirst)
-  if (!isObject(schema)) return schema
-  const { type, description, minItems, maxItems, ...rest } = schema
-  const isContainer = 'properties' in schema || 'items' in schema || 'anyOf' in schema
-  const ordered = isContainer ? { type, description, minItems, maxItems, ...rest } : { type, ...rest, description }
-  const present = Object.entries(ordered).filter(([, value]) => value !== undefined)
-  return Object.fromEntries(present.map(([key, value]) => [key, describeFirst(value)]))
 }

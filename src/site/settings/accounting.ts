@@ -1,9 +1,9 @@
-import { call, type ItemOf, listAll } from './api.ts'
+import type { ItemOf } from './api.ts'
 import { ago, count, time } from './dom.ts'
 import type { Action } from './form.ts'
 import { type Item, listView, type Scope } from './view.ts'
 
-type AccountingEvent = ItemOf<'GET /companies/{company_id}/accounting-events'>
+type AccountingEvent = ItemOf<'GET /accounting-events'>
 
 /** Explains each state to a person. */
 const STATES: Record<AccountingEvent['state'], readonly [state: Item['state'], meaning: string]> = {
@@ -17,7 +17,7 @@ export const accounting = listView({
   id: 'accounting',
   title: 'Accounting events',
   lead: 'Changes of orders that have not reached the accounting system.',
-  read: ({ params }) => listAll('GET /companies/{company_id}/accounting-events', { params }),
+  read: ({ list }) => list('GET /accounting-events'),
   head: (scope, events) => {
     const number = events.filter((event) => !isPending(event)).length
     return [number > 0 && retryAll(scope, number)]
@@ -25,7 +25,7 @@ export const accounting = listView({
   label: 'Events that need a person',
   empty: 'No event needs a person.',
   folded: { includes: isPending, title: 'Retried automatically', label: 'Pending events' },
-  item(event, { params }) {
+  item(event, { call }) {
     const { id, order_id, operation, attempts, next_attempt_at, last_error, created_at } = event
     const [state, meaning] = STATES[event.state]
     return {
@@ -44,10 +44,7 @@ export const accounting = listView({
           label: 'Retry',
           title: `Retry the event of order ${order_id}?`,
           content: () => ['Sends it again now. It fails in the same way unless its cause has been corrected.'],
-          send: () =>
-            call('POST /companies/{company_id}/accounting-events/{event_id}/retry', {
-              params: { ...params, event_id: id },
-            }),
+          send: () => call('POST /accounting-events/{event_id}/retry', { params: { event_id: id } }),
           done: 'The event is sent again.',
         },
       ],
@@ -55,11 +52,10 @@ export const accounting = listView({
   },
 })
 
-const retryAll = ({ params }: Scope, number: number): Action => ({
+const retryAll = ({ call }: Scope, number: number): Action => ({
   label: 'Retry all',
   title: `Retry ${count(number, 'event')}?`,
   content: () => ['Sends every parked and dead event again.'],
-  send: () =>
-    call('POST /companies/{company_id}/accounting-events/retry', { params, body: { states: ['parked', 'dead'] } }),
+  send: () => call('POST /accounting-events/retry', { body: { states: ['parked', 'dead'] } }),
   done: 'The events are sent again.',
 })

@@ -6,26 +6,34 @@ import type * as integrations from '../../operation/admin/integrations/contract.
 import type * as people from '../../operation/admin/people/contract.ts'
 import type * as tokens from '../../operation/admin/tokens/contract.ts'
 import type * as webhooks from '../../operation/admin/webhooks/contract.ts'
-import { button, type Child, el } from './dom.ts'
+import { button, type Child, el, replace } from './dom.ts'
 
 type Subjects =
   | (typeof accounting | typeof companies | typeof integrations)
   | (typeof people | typeof tokens | typeof webhooks)
 /** The contracts of a module, of each one of a union. */
 type ContractsOf<Module> = Module extends unknown ? Extract<Module[keyof Module], Contract> : never
-/** The contracts by method and path, such as `GET /me`. */
-type Endpoints = { [C in ContractsOf<Subjects> as `${C['method']} ${C['path']}`]: C }
+/** Of a path below `/companies/{company_id}`, such as `GET /tokens`; `GET` of the company itself. */
+type NameOf<Method extends string, Path> = Path extends `/companies/{company_id}${infer Rest}`
+  ? `${Method}${Rest extends '' ? '' : ` ${Rest}`}`
+  : never
+/** The contracts of a company by their names. */
+type Endpoints = { [C in ContractsOf<Subjects> as NameOf<C['method'], C['path']>]: C }
 type Endpoint = keyof Endpoints
 
+type Text = string | number | boolean
 /** The texts of a path or a query; numbers and booleans are written. */
-type Texts<T> = { [Name in keyof T]: string | number | boolean }
-type Sent<C> = (C extends { params: z.ZodMiniType } ? { params: Texts<z.input<C['params']>> } : object) &
+type Texts<T> = { [Name in keyof T]: Text }
+/** The company is that of the view. */
+type ParamsOf<C> = C extends { params: z.ZodMiniType } ? Omit<Texts<z.input<C['params']>>, 'company_id'> : object
+type Sent<C> = (keyof ParamsOf<C> extends never ? object : { params: ParamsOf<C> }) &
   (C extends { query: z.ZodMiniType } ? { query?: Texts<z.input<C['query']>> } : object) &
   (C extends { body: z.ZodMiniType } ? { body: z.input<C['body']> } : object)
-type Request<Name extends Endpoint> = Sent<Endpoints[Name]>
 
 /** The response of an endpoint. */
 export type ResponseOf<Name extends Endpoint> = ResponseBody<Endpoints[Name]>
+/** The signed-in person, with their companies. */
+export type Me = ResponseBody<typeof people.readSession>
 
 type Page<Item> = { data: Item[]; pagination: { next_cursor: string | null; has_more: boolean } }
 type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown> ? Name : never }[Endpoint]
@@ -48,22 +56,35 @@ class RequestError extends Error {
 /** The sign-in in front of this page has expired or is missing. */
 class SignedOutError extends Error {}
 
-/**
- * Calls the administration API as the person who is signed in.
- *
- * @throws RequestError, or SignedOutError when a new sign-in is needed
- */
-export async function call<Name extends Endpoint>(endpoint: Name, request: Request<Name>): Promise<ResponseOf<Name>> {
-  return send(endpoint, request)
+export const readMe = (): Promise<Me> => send('GET /me', {})
+
+export type CompanyApi = ReturnType<typeof openCompany>
+
+/** The administration API of a company, as the person who is signed in. Its functions throw the errors of `send`. */
+export function openCompany(companyId: number) {
+  const addressOf = (endpoint: Endpoint) => endpoint.replace(/^(\w+) ?/, `$1 /companies/${companyId}`)
+  return {
+    call: <Name extends Endpoint>(endpoint: Name, request: Sent<Endpoints[Name]>): Promise<ResponseOf<Name>> =>
+      send(addressOf(endpoint), request),
+
+    /** Reads every item of a list; use it for short ones only. */
+    async list<Name extends ListEndpoint>(endpoint: Name) {
+      const items: ItemOf<Name>[] = []
+      let cursor: string | null = null
+      do {
+        const query = { per_page: 100, ...(cursor !== null && { cursor }) }
+        const page: Page<ItemOf<Name>> = await send(addressOf(endpoint), { query })
+        items.push(...page.data)
+        cursor = page.pagination.has_more ? page.pagination.next_cursor : null
+      } while (cursor !== null && items.length < 1_000)
+      return items
+    },
+  }
 }
 
-interface Parts {
-  params?: Record<string, string | number | boolean>
-  query?: Record<string, string | number | boolean>
-  body?: unknown
-}
+type Parts = { params?: Record<string, Text>; query?: Record<string, Text>; body?: unknown }
 
-/** @returns the JSON of the response */
+/** @returns the JSON of the response @throws RequestError, or SignedOutError when a new sign-in is needed */
 async function send(endpoint: string, { params = {}, query = {}, body }: Parts) {
   const [method = '', template = ''] = endpoint.split(' ')
   const path = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
@@ -92,18 +113,9 @@ function parse(text: string) {
   }
 }
 
-/** Reads every item of a list; use it for short ones only. */
-export async function listAll<Name extends ListEndpoint>(endpoint: Name, request: Request<Name>) {
-  const items: ItemOf<Name>[] = []
-  const { query, ...parts }: Parts = request
-  let cursor: string | null = null
-  do {
-    const pageQuery = { per_page: 100, ...query, ...(cursor !== null && { cursor }) }
-    const page: Page<ItemOf<Name>> = await send(endpoint, { ...parts, query: pageQuery })
-    items.push(...page.data)
-    cursor = page.pagination.has_more ? page.pagination.next_cursor : null
-  } while (cursor !== null && items.length < 1_000)
-  return items
+/** Shows what was loaded in an element, or the error. */
+export async function showLoaded(element: HTMLElement, content: Promise<Child>): Promise<void> {
+  replace(element, await content.catch(showError))
 }
 
 /** Shows an error at its source, with the id by which the operator finds it in the log. */

@@ -32,7 +32,7 @@ function isAttributes(value: Attributes | Child): value is Attributes {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Node)
 }
 
-export function append(parent: Element, children: readonly Child[]): void {
+function append(parent: Element, children: readonly Child[]): void {
   for (const child of children) {
     if (Array.isArray(child)) append(parent, child)
     else if (child instanceof Node) parent.append(child)

@@ -1,11 +1,11 @@
 import type { Kind } from '../../operation/admin/integrations/contract.ts'
-import { call, type ItemOf, showError } from './api.ts'
+import { type ItemOf, showLoaded } from './api.ts'
 import { button, el, replace, time } from './dom.ts'
 import { type Action, checkbox, choice, fieldset, input, text } from './form.ts'
 import { INTEGRATION_FORMS, type Input } from './integration-forms.ts'
 import { type Item, listView, type Scope } from './view.ts'
 
-type Integration = ItemOf<'GET /companies/{company_id}/integrations'>
+type Integration = ItemOf<'GET /integrations'>
 interface Row {
   kind: Kind
   /** The integration, once it is set up. */
@@ -26,13 +26,12 @@ export const integrations = listView({
   id: 'integrations',
   title: 'Integrations',
   lead: 'The other systems that this service calls for the company.',
-  async read({ params }) {
-    const { data } = await call('GET /companies/{company_id}/integrations', { params })
+  async read({ call }) {
+    const { data } = await call('GET /integrations', {})
     const kinds = Object.keys(INTEGRATION_FORMS) as Kind[]
     return kinds.map((kind): Row => ({ kind, integration: data.find((each) => each.kind === kind) }))
   },
   head: ({ isOwner }) => [!isOwner && el('p', { class: 'quiet' }, 'Owners can change them.')],
-  label: 'Integrations',
   item(row, scope) {
     const { kind, integration } = row
     const { title, purpose } = INTEGRATION_FORMS[kind]
@@ -57,18 +56,16 @@ const factsOf = ({ base_url, paused_until, updated_at }: Integration) => [
   ['Changed ', time(updated_at)],
 ]
 
-async function test({ params }: Scope, kind: Kind, result: HTMLElement): Promise<void> {
+function test({ call }: Scope, kind: Kind, result: HTMLElement): Promise<void> {
   replace(result, el('p', { class: 'quiet' }, 'Testing…'))
-  try {
-    const path = 'POST /companies/{company_id}/integrations/{kind}/test'
-    const { ok, message } = await call(path, { params: { ...params, kind } })
-    replace(result, el('p', { class: ok ? 'good' : 'problem' }, message))
-  } catch (error) {
-    replace(result, showError(error))
-  }
+  const tested = call('POST /integrations/{kind}/test', { params: { kind } })
+  return showLoaded(
+    result,
+    tested.then(({ ok, message }) => el('p', { class: ok ? 'good' : 'problem' }, message)),
+  )
 }
 
-function edit({ params }: Scope, { kind, integration }: Row): Action {
+function edit({ call }: Scope, { kind, integration }: Row): Action {
   const { title, settings, credentials } = INTEGRATION_FORMS[kind]
   const isLost = integration?.state === 'reconnect_needed'
   const hint = 'They are stored encrypted and never shown.'
@@ -96,7 +93,7 @@ function edit({ params }: Scope, { kind, integration }: Row): Action {
         ...filled(settings, data),
         ...(Object.keys(given).length > 0 && { credentials: given }),
       }
-      return call('PUT /companies/{company_id}/integrations/{kind}', { params: { ...params, kind }, body })
+      return call('PUT /integrations/{kind}', { params: { kind }, body })
     },
     done: `${title} was saved.`,
   }

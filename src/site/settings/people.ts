@@ -1,9 +1,9 @@
-import { call, type ItemOf, listAll, showError } from './api.ts'
+import { type ItemOf, showError } from './api.ts'
 import { button, el, replace, row, table, time } from './dom.ts'
 import { type Action, choice, field, input, select, text } from './form.ts'
 import { listView, type Scope, type View } from './view.ts'
 
-type Role = ItemOf<'GET /companies/{company_id}/members'>['role']
+type Role = ItemOf<'GET /members'>['role']
 
 const ROLES: Record<Role, string> = { developer: 'Developer', owner: 'Owner' }
 
@@ -12,9 +12,8 @@ export const members = listView({
   title: 'Members',
   lead: 'Who may open these settings. Developers manage tokens, webhooks and accounting events; owners also integrations and members.',
   isForOwners: true,
-  read: ({ params }) => listAll('GET /companies/{company_id}/members', { params }),
+  read: ({ list }) => list('GET /members'),
   head: (scope) => [add(scope)],
-  label: 'Members',
   empty: 'There is no member yet.',
   item: ({ email, role, created_at }, scope) => ({
     title: email,
@@ -35,7 +34,7 @@ export const members = listView({
         title: `Remove ${email}?`,
         submit: 'Remove member',
         content: () => ['The person can no longer open these settings. The tokens that they created keep working.'],
-        send: () => call('DELETE /companies/{company_id}/members/{email}', { params: { ...scope.params, email } }),
+        send: () => scope.call('DELETE /members/{email}', { params: { email } }),
         done: `${email} was removed.`,
       },
     ],
@@ -57,12 +56,12 @@ const add = (scope: Scope): Action => ({
   done: 'The member was added.',
 })
 
-function put({ params }: Scope, email: string, data: FormData) {
+function put({ call }: Scope, email: string, data: FormData) {
   const body = { role: text(data, 'role') === 'owner' ? 'owner' : 'developer' } as const
-  return call('PUT /companies/{company_id}/members/{email}', { params: { ...params, email }, body })
+  return call('PUT /members/{email}', { params: { email }, body })
 }
 
-type Entry = ItemOf<'GET /companies/{company_id}/audit'>
+type Entry = ItemOf<'GET /audit'>
 
 const SOURCES = [
   ['administration', 'Made by people'],
@@ -78,11 +77,11 @@ export const audit: View = {
   id: 'audit',
   title: 'Audit trail',
   lead: 'Who changed what, newest first: changes by people are kept for 400 days, those by tokens for 90.',
-  async load({ params }) {
+  async load(scope) {
     const choice = select('source', SOURCES)
     const list = el('div')
     const show = async () => {
-      replace(list, await loadList(params, choice.value === 'api' ? 'api' : 'administration'))
+      replace(list, await loadList(scope, choice.value === 'api' ? 'api' : 'administration'))
     }
     choice.addEventListener('change', () => show().catch((error) => replace(list, showError(error))))
     await show()
@@ -91,13 +90,13 @@ export const audit: View = {
 }
 
 /** Loads the first page of a list, with a button for further ones. */
-async function loadList(params: Scope['params'], source: Source) {
+async function loadList({ call }: Scope, source: Source) {
   const rows = el('tbody')
   const errors = el('div')
   let cursor: string | null = null
   const load = async () => {
     const query = { source, ...(cursor !== null && { cursor }) }
-    const { data, pagination } = await call('GET /companies/{company_id}/audit', { params, query })
+    const { data, pagination } = await call('GET /audit', { query })
     rows.append(...data.map((entry) => showEntry(entry, source)))
     cursor = pagination.next_cursor
     more.hidden = !pagination.has_more

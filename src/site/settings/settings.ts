@@ -1,5 +1,5 @@
 import { accounting } from './accounting.ts'
-import { call, type ResponseOf, showError } from './api.ts'
+import { type Me, openCompany, readMe, showError, showLoaded } from './api.ts'
 import { announce, byId, el, replace } from './dom.ts'
 import { select } from './form.ts'
 import { integrations } from './integrations.ts'
@@ -9,7 +9,6 @@ import { usage } from './usage.ts'
 import type { View } from './view.ts'
 import { webhooks } from './webhooks.ts'
 
-type Me = ResponseOf<'GET /me'>
 type Company = Me['companies'][number]
 
 const VIEWS: readonly [View, ...View[]] = [tokens, usage, integrations, webhooks, accounting, members, audit]
@@ -25,7 +24,7 @@ void start()
 /** Shows the signed-in person, and the view and company in the URL. */
 async function start(): Promise<void> {
   try {
-    const me = await call('GET /me', {})
+    const me = await readMe()
     showAccount(me)
     const [first] = me.companies
     if (!first) {
@@ -88,11 +87,7 @@ async function showView(company: Company, movesFocus: boolean): Promise<void> {
     announce(message)
     void showView(company, true)
   }
-  try {
-    // If the reader has moved to another view by then, the element is no longer shown.
-    replace(content, ...(await view.load({ params: { company_id: company.id }, isOwner, refresh })))
-  } catch (error) {
-    replace(content, showError(error))
-  }
+  // If the reader has moved to another view by then, the element is no longer shown.
+  await showLoaded(content, view.load({ ...openCompany(company.id), isOwner, refresh }))
   content.removeAttribute('aria-busy')
 }

@@ -1,10 +1,10 @@
 import { PERMISSIONS } from '../../kernel/gate/permissions.ts'
-import { call, type ItemOf, listAll, type ResponseOf } from './api.ts'
+import type { ItemOf, ResponseOf } from './api.ts'
 import { ago, type Child, chips, DAY_MS, el, time } from './dom.ts'
 import { type Action, checkboxes, checked, choice, fieldset, input, secret, text } from './form.ts'
 import { type Item, listView, type Scope } from './view.ts'
 
-type Token = ItemOf<'GET /companies/{company_id}/tokens'>
+type Token = ItemOf<'GET /tokens'>
 
 const STATES: Record<Token['state'], Item['state']> = {
   active: ['good', 'Active'],
@@ -23,7 +23,7 @@ export const tokens = listView({
   id: 'tokens',
   title: 'API tokens',
   lead: 'A program that calls the API sends a token. It acts for the whole company, within its permissions.',
-  read: ({ params }) => listAll('GET /companies/{company_id}/tokens', { params }),
+  read: ({ list }) => list('GET /tokens'),
   head: (scope) => [create(scope)],
   label: 'Tokens',
   empty: 'There is no token yet.',
@@ -51,7 +51,7 @@ function describeEnd({ state, expires_at, revoked_at }: Token): Child {
   return [state === 'expired' ? 'Expired ' : 'Expires ', time(expires_at)]
 }
 
-const create = ({ params }: Scope): Action => ({
+const create = ({ call }: Scope): Action => ({
   label: 'New token',
   look: 'primary',
   submit: 'Create token',
@@ -68,12 +68,12 @@ const create = ({ params }: Scope): Action => ({
     const days = Number(data.get('days'))
     const expires_at = days === 0 ? null : new Date(Date.now() + days * DAY_MS).toISOString()
     const body = { name: text(data, 'name'), permissions: checked(data, 'permissions', PERMISSIONS), expires_at }
-    reveal(show(await call('POST /companies/{company_id}/tokens', { params, body })))
+    reveal(show(await call('POST /tokens', { body })))
   },
   done: 'The token was created.',
 })
 
-const rotate = ({ params }: Scope, { id, name }: Token): Action => ({
+const rotate = ({ call }: Scope, { id, name }: Token): Action => ({
   label: 'Rotate',
   title: `Rotate ${name}`,
   submit: 'Rotate token',
@@ -89,13 +89,12 @@ const rotate = ({ params }: Scope, { id, name }: Token): Action => ({
   ],
   async send(data, reveal) {
     const body = { overlap_seconds: Number(data.get('overlap')) }
-    const request = { params: { ...params, token_id: id }, body }
-    reveal(show(await call('POST /companies/{company_id}/tokens/{token_id}/rotate', request)))
+    reveal(show(await call('POST /tokens/{token_id}/rotate', { params: { token_id: id }, body })))
   },
   done: `${name} was rotated.`,
 })
 
-const revoke = ({ params }: Scope, { id, name, last_used_at }: Token): Action => ({
+const revoke = ({ call }: Scope, { id, name, last_used_at }: Token): Action => ({
   label: 'Revoke',
   look: 'danger',
   title: `Revoke ${name}?`,
@@ -104,12 +103,12 @@ const revoke = ({ params }: Scope, { id, name, last_used_at }: Token): Action =>
     'Every request with it is refused within 30 seconds. This cannot be undone.',
     el('p', last_used_at === null ? 'It was never used.' : ['It was last used ', ago(last_used_at), '.']),
   ],
-  send: () => call('DELETE /companies/{company_id}/tokens/{token_id}', { params: { ...params, token_id: id } }),
+  send: () => call('DELETE /tokens/{token_id}', { params: { token_id: id } }),
   done: `${name} was revoked.`,
 })
 
 /** The API returns the token only this once. */
-function show({ token, name }: ResponseOf<'POST /companies/{company_id}/tokens'>): Child {
+function show({ token, name }: ResponseOf<'POST /tokens'>): Child {
   return [
     el('p', el('strong', 'Copy the token now.'), ' It is not shown again.'),
     secret(`Token of ${name}`, token),

@@ -1,9 +1,9 @@
-import { call, type ItemOf } from './api.ts'
+import type { ItemOf } from './api.ts'
 import { count, el, fold, newId, row, svg, table } from './dom.ts'
 import { type Action, input, text } from './form.ts'
 import { type Scope, showParts, type View } from './view.ts'
 
-type Hour = ItemOf<'GET /companies/{company_id}/usage'>
+type Hour = ItemOf<'GET /usage'>
 
 const TIME = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const
 const CLOCK = new Intl.DateTimeFormat('en', TIME)
@@ -15,10 +15,10 @@ export const usage: View = {
   title: 'Usage',
   lead: 'Of all tokens of the company in the last 24 hours, and what it stores. Refused are requests beyond the rate limit.',
   async load(scope) {
-    const { params, isOwner } = scope
+    const { call, isOwner } = scope
     const [{ data, totals, incomplete }, stored] = await Promise.all([
-      call('GET /companies/{company_id}/usage', { params, query: { hours: 24 } }),
-      call('GET /companies/{company_id}', { params }),
+      call('GET /usage', { query: { hours: 24 } }),
+      call('GET', {}),
     ])
     const refused = totals.requests > 0 ? ` (${percent(totals.refused, totals.requests)})` : ''
     const figures = {
@@ -41,7 +41,7 @@ export const usage: View = {
   },
 }
 
-const changeCurrency = ({ params }: Scope, value: string): Action => ({
+const changeCurrency = ({ call }: Scope, value: string): Action => ({
   label: 'Change currency',
   submit: 'Save',
   content: () => [
@@ -51,7 +51,7 @@ const changeCurrency = ({ params }: Scope, value: string): Action => ({
       'Three capital letters, such as EUR (ISO 4217). Amounts are not converted.',
     ),
   ],
-  send: (data) => call('PUT /companies/{company_id}/currency', { params, body: { currency: text(data, 'currency') } }),
+  send: (data) => call('PUT /currency', { body: { currency: text(data, 'currency') } }),
   done: 'The currency was changed.',
 })
 

@@ -1,10 +1,9 @@
+import type { CompanyApi } from './api.ts'
 import { button, type Child, el, fold } from './dom.ts'
 import { type Action, openForm } from './form.ts'
 
 /** The chosen company, as a view gets it. */
-export interface Scope {
-  /** The path parameters of the company's endpoints. */
-  params: { company_id: number }
+export interface Scope extends CompanyApi {
   /** Whether the person may change integrations and members. */
   isOwner: boolean
   /** Reads the view again and announces the finished action. */
@@ -17,7 +16,7 @@ export interface View {
   title: string
   lead: string
   isForOwners?: boolean
-  /** @throws the errors of `call` */
+  /** @throws the errors of {@link CompanyApi} */
   load(scope: Scope): Promise<readonly Child[]>
 }
 
@@ -40,8 +39,8 @@ interface ListView<Row> extends Omit<View, 'load'> {
   read(scope: Scope): Promise<readonly Row[]>
   /** What is above the list. */
   head?(scope: Scope, rows: readonly Row[]): readonly Part[]
-  /** The name of the list. */
-  label: string
+  /** The name of the list. Default: the title. */
+  label?: string
   /** The text in place of an empty list. */
   empty?: string
   /** The rows that are listed apart, in a closed part of the view. */
@@ -63,7 +62,7 @@ export function listView<Row>({ read, head, label, empty, folded, item, ...view 
       const others = rows.filter((row) => folded?.includes(row))
       return [
         showParts(scope, head?.(scope, rows) ?? []),
-        shown.length > 0 ? list(shown, label, scope) : el('p', { class: 'empty' }, empty),
+        shown.length > 0 ? list(shown, label ?? view.title, scope) : el('p', { class: 'empty' }, empty),
         folded && others.length > 0 && fold(`${folded.title} (${others.length})`, list(others, folded.label, scope)),
       ]
     },

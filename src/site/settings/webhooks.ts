@@ -1,24 +1,21 @@
 import { EVENT_TYPES } from '../../delivery/webhooks/event-types.ts'
-import { call, type ItemOf, listAll, showError } from './api.ts'
-import { ago, append, type Child, chips, count, DAY_MS, el, fold, time } from './dom.ts'
+import { type ItemOf, showLoaded } from './api.ts'
+import { ago, type Child, chips, count, DAY_MS, el, fold, time } from './dom.ts'
 import { type Action, checkbox, checkboxes, checked, fieldset, input, secret, text } from './form.ts'
 import { type Item, listView, type Scope } from './view.ts'
 
-type Endpoint = ItemOf<'GET /companies/{company_id}/webhooks'>
-type Delivery = ItemOf<'GET /companies/{company_id}/webhooks/{endpoint_id}/deliveries'>
-type Params = Scope['params'] & { endpoint_id: string }
+type Endpoint = ItemOf<'GET /webhooks'>
+type Delivery = ItemOf<'GET /webhooks/{endpoint_id}/deliveries'>
 
 export const webhooks = listView({
   id: 'webhooks',
   title: 'Webhooks',
   lead: 'Addresses to which the changes of the company are sent, signed by the Standard Webhooks convention.',
-  read: ({ params }) => listAll('GET /companies/{company_id}/webhooks', { params }),
+  read: ({ list }) => list('GET /webhooks'),
   head: (scope) => [add(scope)],
-  label: 'Webhooks',
   empty: 'There is no webhook yet.',
   item(endpoint, scope) {
     const { id, url, event_types, disabled_reason, behind, removed_changes, created_at } = endpoint
-    const params = { ...scope.params, endpoint_id: id }
     const isAll = event_types.length === EVENT_TYPES.length
     return {
       title: url,
@@ -33,8 +30,8 @@ export const webhooks = listView({
         ['Added ', time(created_at)],
         el('code', id),
       ],
-      more: [!isAll && chips(event_types), foldDeliveries(params)],
-      actions: [edit(params, endpoint), replay(params, url), rotate(params, url), remove(params, url)],
+      more: [!isAll && chips(event_types), foldDeliveries(scope, id)],
+      actions: [edit(scope, endpoint), replay(scope, endpoint), rotate(scope, endpoint), remove(scope, endpoint)],
     }
   },
 })
@@ -45,20 +42,20 @@ function stateOf({ enabled, replaying }: Endpoint): Item['state'] {
 }
 
 /** The failed changes and those queued behind them, loaded when this is first opened. */
-function foldDeliveries(params: Params): HTMLElement {
+function foldDeliveries(scope: Scope, endpointId: string): HTMLElement {
   const content = el('div')
   let isLoaded = false
   const open = async () => {
     if (isLoaded) return
     isLoaded = true
-    append(content, [await listDeliveries(params).catch(showError)])
+    await showLoaded(content, listDeliveries(scope, endpointId))
   }
   return fold('Failed deliveries', content, open)
 }
 
-async function listDeliveries(params: Params): Promise<Child> {
-  const path = 'GET /companies/{company_id}/webhooks/{endpoint_id}/deliveries'
-  const { data } = await call(path, { params, query: { per_page: 20 } })
+async function listDeliveries({ call }: Scope, endpoint_id: string): Promise<Child> {
+  const request = { params: { endpoint_id }, query: { per_page: 20 } }
+  const { data } = await call('GET /webhooks/{endpoint_id}/deliveries', request)
   return data.length === 0
     ? el('p', { class: 'quiet' }, 'None has failed.')
     : el('ul', { class: 'deliveries' }, data.map(showDelivery))
@@ -86,34 +83,33 @@ const readFields = (data: FormData) => ({
   event_types: checked(data, 'event_types', EVENT_TYPES),
 })
 
-const add = ({ params }: Scope): Action => ({
+const add = ({ call }: Scope): Action => ({
   label: 'Add webhook',
   look: 'primary',
   content: () => [fields('', EVENT_TYPES)],
-  send: async (data, reveal) =>
-    reveal(show(await call('POST /companies/{company_id}/webhooks', { params, body: readFields(data) }))),
+  send: async (data, reveal) => reveal(show(await call('POST /webhooks', { body: readFields(data) }))),
   done: 'The webhook was added.',
 })
 
-const edit = (params: Params, { url, event_types, enabled }: Endpoint): Action => ({
+const edit = ({ call }: Scope, { id, url, event_types, enabled }: Endpoint): Action => ({
   label: 'Edit',
   title: 'Edit webhook',
   submit: 'Save',
   content: () => [fields(url, event_types), checkbox('enabled', 'yes', 'Deliver changes', enabled)],
   send(data) {
     const body = { ...readFields(data), enabled: data.has('enabled') }
-    return call('PATCH /companies/{company_id}/webhooks/{endpoint_id}', { params, body })
+    return call('PATCH /webhooks/{endpoint_id}', { params: { endpoint_id: id }, body })
   },
   done: 'The webhook was changed.',
 })
 
-const rotate = (params: Params, url: string): Action => ({
+const rotate = ({ call }: Scope, { id, url }: Endpoint): Action => ({
   label: 'New secret',
   title: 'Create a new signing secret?',
   submit: 'Create secret',
   content: () => [url, 'For 24 hours every message is signed with the previous secret too.'],
   send: async (_, reveal) =>
-    reveal(show(await call('POST /companies/{company_id}/webhooks/{endpoint_id}/rotate-secret', { params }))),
+    reveal(show(await call('POST /webhooks/{endpoint_id}/rotate-secret', { params: { endpoint_id: id } }))),
   done: 'The webhook has a new secret.',
 })
 
@@ -124,7 +120,7 @@ function show({ secret: signingSecret }: { secret: string }): Child {
   ]
 }
 
-function replay(params: Params, url: string): Action {
+function replay({ call }: Scope, { id, url }: Endpoint): Action {
   // The fields have times in the reader's zone.
   const local = (ms: number) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
   const attributes = (name: string, ms: number) => ({ name, type: 'datetime-local', required: true, value: local(ms) })
@@ -138,21 +134,20 @@ function replay(params: Params, url: string): Action {
       input('From', attributes('from', Date.now() - DAY_MS)),
       input('To', attributes('to', Date.now())),
     ],
-    send: (data) =>
-      call('POST /companies/{company_id}/webhooks/{endpoint_id}/replay', {
-        params,
-        body: { from: utc(data, 'from'), to: utc(data, 'to') },
-      }),
+    send(data) {
+      const body = { from: utc(data, 'from'), to: utc(data, 'to') }
+      return call('POST /webhooks/{endpoint_id}/replay', { params: { endpoint_id: id }, body })
+    },
     done: 'The changes are sent again.',
   }
 }
 
-const remove = (params: Params, url: string): Action => ({
+const remove = ({ call }: Scope, { id, url }: Endpoint): Action => ({
   label: 'Delete',
   look: 'danger',
   title: 'Delete the webhook?',
   submit: 'Delete webhook',
   content: () => [url, 'No change is sent there any more. What waits is discarded.'],
-  send: () => call('DELETE /companies/{company_id}/webhooks/{endpoint_id}', { params }),
+  send: () => call('DELETE /webhooks/{endpoint_id}', { params: { endpoint_id: id } }),
   done: 'The webhook was deleted.',
 })

@@ -116,8 +116,8 @@ describe.each(endpoints)('the new endpoint %s', (_, contract) => {
   })
 
   it('is described with its parameters, its example and all of its errors', () => {
-    const published = { tag: 'Badges.', endpoints: [contract], document: () => documentation }
-    const paths = asObject(describeApi([published], '').paths)
+    const published = { endpoints: [contract], tags: { [contract.tag]: 'Badges.' }, documentation }
+    const paths = asObject(describeApi(published, '').paths)
     const operation = asObject(asObject(paths['/badges/{id}'])[method.toLowerCase()])
     expect(operation).toMatchObject({ operationId, summary: documentation[operationId].summary })
     expect(Object.keys(asObject(operation.responses))).toEqual(

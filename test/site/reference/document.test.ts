@@ -200,9 +200,12 @@ describe('describeApi', () => {
     description: 'Reads one.',
     example: { params: { id: '1' }, response: { id: 1 } },
   }
-  const publish = (changes: Partial<Contract> = {}) => [
-    { tag: 'Things.', endpoints: [{ ...contract, ...changes }], document: () => ({ readThing }) },
-  ]
+  const tags = { Clients: 'Things.' }
+  const publish = (changes: Partial<Contract> = {}) => ({
+    endpoints: [{ ...contract, ...changes }],
+    tags,
+    documentation: { readThing },
+  })
 
   it('lists the errors of the contract beside the common ones, and only components that are used', () => {
     const described = describeApi(publish(), '')
@@ -229,9 +232,9 @@ describe('describeApi', () => {
 
   it('lists the contracts of a slice in the order of their documentation, also those without any', () => {
     const [first, last] = [contract, { ...contract, operationId: 'writeThing' }]
-    const described = { tags: { Clients: 'Things.' }, document: () => ({ readThing, writeThing: readThing }) }
-    const [published] = publishedFrom([{ last, first }, { published: described }])
-    expect(published).toMatchObject({ tag: 'Things.', endpoints: [first, last] })
+    const described = { tags, document: () => ({ readThing, writeThing: readThing }) }
+    const published = publishedFrom([{ last, first }, { published: described }])
+    expect(published).toMatchObject({ tags, endpoints: [first, last] })
     const forgotten = publishedFrom([
       { first, forgotten: { ...contract, operationId: 'moveThing' }, published: described },
     ])
@@ -239,15 +242,11 @@ describe('describeApi', () => {
   })
 
   it('throws for an endpoint without documentation', () => {
-    expect(() => describeApi([{ tag: 'Things.', endpoints: [contract], document: () => ({}) }], '')).toThrow(
-      'readThing has no documentation',
-    )
+    expect(() => describeApi({ ...publish(), documentation: {} }, '')).toThrow('readThing has no documentation')
   })
 
   it('throws for a tag and a parameter without a description', () => {
-    expect(() => describeApi([{ tag: null, endpoints: [contract], document: () => ({ readThing }) }], '')).toThrow(
-      'The tag Clients has no description',
-    )
+    expect(() => describeApi({ ...publish(), tags: {} }, '')).toThrow('The tag Clients has no description')
     const params = z.strictObject({ id: idText })
     expect(() => describeApi(publish({ params }), '')).toThrow('The path parameter id has no description')
   })

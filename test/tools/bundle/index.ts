@@ -18,9 +18,9 @@ try {
   console.log(`bundle: ${kb(bundle.length)} KB, ${kb(gzipped)} KB gzip (limit ${LIMIT_KB})`)
   if (gzipped > LIMIT_KB * 1000) process.exitCode = 1
 
-  const published = [...(await loadPublished('resources')), ...(await loadPublished('operation/admin'))]
+  const published = [await loadPublished('resources'), await loadPublished('operation/admin')]
   const summaries = new Set(
-    published.flatMap(({ document }) => Object.values(document()).map(({ summary }) => summary)),
+    published.flatMap(({ documentation }) => Object.values(documentation).map(({ summary }) => summary)),
   )
   for (const summary of [...summaries].filter((each) => bundle.includes(each))) {
     console.error(`The Worker has documentation: "${summary}".`)

@@ -39,14 +39,21 @@ const TOKEN =
 
 /** Highlights a block of code, for display only. */
 export function highlight(code: string): Html {
-  const marked: Content[] = []
+  return markUp(code, TOKEN, (token, groups) => {
+    const [kind] = Object.entries(groups).find(([, found]) => found !== undefined) ?? ['string']
+    return html`<span class="${kind}">${token}</span>`
+  })
+}
+
+/** Renders what a pattern finds in a text, from its named groups, and all else as it is. */
+function markUp(text: string, pattern: RegExp, render: (found: string, groups: NodeJS.Dict<string>) => Html): Html {
+  const parts: Content[] = []
   let end = 0
-  for (const { 0: text, index, groups } of code.matchAll(TOKEN)) {
-    const [kind] = Object.entries(groups ?? {}).find(([, found]) => found !== undefined) ?? ['string']
-    marked.push(code.slice(end, index), html`<span class="${kind}">${text}</span>`)
-    end = index + text.length
+  for (const { 0: found, index, groups = {} } of text.matchAll(pattern)) {
+    parts.push(text.slice(end, index), render(found, groups))
+    end = index + found.length
   }
-  return html`${marked}${code.slice(end)}`
+  return html`${parts}${text.slice(end)}`
 }
 
 /** A part of a Markdown text under a heading of the second level; the part before the first heading has no title. */
@@ -117,14 +124,8 @@ const INLINE = /`(?<code>[^`]+)`|\*\*(?<strong>[^*]+)\*\*|\[(?<label>[^\]]+)\]\(
 
 /** Text of one paragraph: `code`, **strong** and [links](#id). */
 export function renderInline(text: string): Html {
-  const parts: Content[] = []
-  let end = 0
-  for (const { 0: found, index, groups = {} } of text.matchAll(INLINE)) {
-    parts.push(text.slice(end, index))
-    if (groups.code) parts.push(html`<code>${groups.code}</code>`)
-    else if (groups.strong) parts.push(html`<strong>${groups.strong}</strong>`)
-    else parts.push(html`<a href="${groups.address}">${groups.label}</a>`)
-    end = index + found.length
-  }
-  return html`${parts}${text.slice(end)}`
+  return markUp(text, INLINE, (_, { code, strong, label, address }) => {
+    if (code) return html`<code>${code}</code>`
+    return strong ? html`<strong>${strong}</strong>` : html`<a href="${address}">${label}</a>`
+  })
 }
