@@ -1,5 +1,6 @@
 import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
+import type { PlacedContext } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
@@ -25,13 +26,6 @@ const REVOKED_AT_ONCE = 100
 /** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
 type AccountingCheck = ResponseBody<typeof restoreCompany>['accounting']
 
-/** The progress of one company's recovery, and its highest assigned ids. */
-export interface RecoveryProgress {
-  done: boolean
-  sequences: Sequences
-  accounting: AccountingCheck
-}
-
 /** The steps that remain after rows were restored or the whole database was reset. */
 export interface Reconciliation {
   left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
@@ -42,12 +36,11 @@ export interface Reconciliation {
   company: Row | null
 }
 
-export interface RevokedContext extends CompanyContext {
+export interface ReconcileContext extends PlacedContext {
+  /** The slot in the full-text tables by the directory; null without such a company there. */
+  slot: number | null
   /** Holds the hashes of revoked tokens. */
   cache: KVNamespace
-}
-
-export interface ReconcileContext extends RevokedContext {
   /** The bucket of the backups. */
   bucket: R2Bucket
   /** The deployment's own files. */
@@ -140,8 +133,11 @@ async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cu
  *
  * @returns how many were valid, and the next page
  */
-export async function revokeAgain(context: RevokedContext, cursor: string | null, nowMs: number) {
-  const { cache } = context
+export async function revokeAgain(
+  { cache, ...context }: CompanyContext & { cache: KVNamespace },
+  cursor: string | null,
+  nowMs: number,
+) {
   const read = async () => {
     const page = await cache.list({ prefix: REVOKED, limit: REVOKED_AT_ONCE, ...(cursor !== null && { cursor }) })
     const names = page.keys.map(({ name }) => name)

@@ -79,10 +79,12 @@ export async function endTokens(
  * Creates a backup's company, or takes an empty one: suspended, its deliveries paused. Its slot in the full-text tables
  * is the directory's, else its previous one, else the first free one.
  */
-export async function openForRestore(context: CompanyContext & { slot: number | null }, company: Row): Promise<void> {
-  const { companyId, db } = context
+export async function openForRestore(
+  { companyId, db, slot }: CompanyContext & { slot: number | null },
+  company: Row,
+): Promise<void> {
   const { name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = company
-  const free = freeSlot(context.slot ?? Number(company.slot))
+  const free = freeSlot(slot ?? Number(company.slot))
   const state = { suspended: sql`1`, deliveries_paused: sql`1` }
   await db.writeIdempotent([
     insertRow(
