@@ -109,9 +109,14 @@ async function writeMoved<T extends readonly Statement[]>(
   return results
 }
 
+/** The table in the destination of a move, whose ids may be its own. */
+export const atDestination = (plan: TablePlan): TablePlan =>
+  plan.sourceId ? { ...plan, idColumn: plan.sourceId } : plan
+
 /** Writes rows of a table into the destination of a move, replacing any with the same keys. */
-export async function putLines(context: CompanyContext, plan: TablePlan, lines: readonly Line[]): Promise<void> {
+export async function putLines(context: CompanyContext, table: TablePlan, lines: readonly Line[]): Promise<void> {
   const { companyId } = context
+  const plan = atDestination(table)
   for (const chunk of splitLines(lines)) {
     await writeMoved(context, [
       ...clearUnique(companyId, plan, chunk),
@@ -149,7 +154,7 @@ function clearUnique(companyId: number, { table, unique }: TablePlan, lines: rea
 /** Removes the rows with these keys from the destination. */
 export async function removeKeys(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): Promise<void> {
   if (keys.length === 0) return
-  await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isAmong(context, plan, keys))])
+  await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isAmong(context, atDestination(plan), keys))])
 }
 
 /**
