@@ -147,6 +147,13 @@ export async function closeDestination({ companyId, db }: CompanyContext): Promi
   ])
 }
 
+/** Where a company is from now on, and who moved it. */
+interface Target {
+  destination: string
+  slot: number
+  by: Administrator
+}
+
 /**
  * Switches a move: the old database refuses every request from here on and names the new one. In the directory this is
  * one transaction with the placement.
@@ -155,18 +162,15 @@ export async function closeDestination({ companyId, db }: CompanyContext): Promi
  */
 export async function closeSource(
   { companyId, db }: CompanyContext,
-  { source, destination, slot, by }: { source: string; destination: string; slot: number; by: Administrator },
+  { source, ...target }: Target & { source: string },
 ): Promise<boolean> {
   const leave = statement<{ state: string }>(
     "UPDATE company_guards SET state = 'moved', read_only_at = NULL WHERE company_id = ? AND state = 'read_only' RETURNING state",
     companyId,
   )
-  const where = "EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?3 AND state = 'moved')"
-  const placed = statement(
-    `UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3 AND ${where}`,
-    ...[destination, slot, companyId],
-  )
-  const [rows] = await db.write([leave, ...(source === DIRECTORY ? [placed, entryOf(by, destination)] : [])])
+  const isLeft = "EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?3 AND state = 'moved')"
+  const place = source === DIRECTORY ? placement(companyId, target, isLeft) : []
+  const [rows] = await db.write([leave, ...place])
   return rows.length > 0
 }
 
@@ -176,18 +180,18 @@ export async function hasMoved(context: CompanyContext): Promise<boolean> {
 }
 
 /** Writes the company's database into the directory, unless it is already there. @param context of the directory */
-export async function setPlacement(
-  { companyId, db }: CompanyContext,
-  { destination, slot, by }: { destination: string; slot: number; by: Administrator },
-): Promise<void> {
-  const [binding, place] = destination === DIRECTORY ? [null, null] : [destination, slot]
-  const update = 'UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3 AND database IS NOT ?1'
-  await db.writeIdempotent([statement(update, binding, place, companyId), entryOf(by, destination)])
+export async function setPlacement({ companyId, db }: CompanyContext, target: Target): Promise<void> {
+  await db.writeIdempotent(placement(companyId, target))
 }
 
-/** This must directly follow the statement that places the company, in its transaction. */
-const entryOf = (by: Administrator, destination: string) =>
-  adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
+/** The entry must directly follow the statement that places the company, in its transaction. */
+function placement(companyId: number, { destination, slot, by }: Target, condition = '1') {
+  const [binding, place] = destination === DIRECTORY ? [null, null] : [destination, slot]
+  const text = `UPDATE companies SET database = ?1, database_slot = ?2
+    WHERE id = ?3 AND database IS NOT ?1 AND ${condition}`
+  const entry = adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
+  return [statement(text, binding, place, companyId), entry] as const
+}
 
 /** Finds the last copied row of a table with appended rows. */
 export async function findLastCopied({ companyId, db }: CompanyContext, { table, key }: TablePlan): Promise<number> {

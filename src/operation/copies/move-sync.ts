@@ -67,26 +67,20 @@ export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, s
 
 /** Finds rows of one page with different stamps, and those with the same. @param until the last key, if not the table's */
 async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | null, until: Key | null = null) {
-  const page = await readStamps(from, plan, after, until)
-  const { next } = page
-  const left = new Map(page.keys.map((key, index) => [key, page.stamps[index]]))
-  const known = new Set(page.keys)
+  const { stamps, next } = await readStamps(from, plan, after, until)
+  const different = new Set(stamps.keys())
   const removed: Key[] = []
   // The destination needs several pages if it has rows removed from the source since.
   await eachPage(async (first) => {
-    const copied = await readStamps(to, atDestination(plan), first, next ?? until)
-    if (copied.text === page.text) {
-      left.clear()
-      return null
+    const copy = await readStamps(to, atDestination(plan), first, next ?? until)
+    for (const [key, stamp] of copy.stamps) {
+      if (!stamps.has(key)) removed.push(JSON.parse(key))
+      else if (stamps.get(key) === stamp) different.delete(key)
     }
-    for (const [index, key] of copied.keys.entries()) {
-      if (!known.has(key)) removed.push(JSON.parse(key))
-      else if (left.get(key) === copied.stamps[index]) left.delete(key)
-    }
-    return copied.next
+    return JSON.stringify(copy.next) === JSON.stringify(next) ? null : copy.next
   }, after)
-  const copied = [...left.keys()].map((key): Key => JSON.parse(key))
-  const same = page.keys.filter((key) => !left.has(key))
+  const copied = [...different].map((key): Key => JSON.parse(key))
+  const same = [...stamps.keys()].filter((key) => !different.has(key))
   // A row that an update no longer sets is still there.
   return plan.isUpdate ? { copied: [...copied, ...removed], removed: [], same, next } : { copied, removed, same, next }
 }

@@ -191,7 +191,7 @@ const STAMPS = 4_000
  *
  * @param after the last key before the page
  * @param until the last key that belongs to it
- * @returns the keys of rows as texts, their stamps, the whole page as one text, and the last key if more may follow
+ * @returns the stamps by the keys of rows as JSON, and the last key if more may follow
  */
 export async function readStamps(context: CompanyContext, plan: TablePlan, after: Key | null, until: Key | null) {
   const keys = list(keysOf(plan))
@@ -203,19 +203,15 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   const order = plan.key.length > 0 ? sql`ORDER BY ${keys}` : sql``
   const page = sql`SELECT json_array(${keys}) AS key, CAST(${value} AS TEXT) AS stamp FROM ${tableOf(plan.table)}
     WHERE ${sql.join(conditions, sql` AND `)} ${order} LIMIT ${sql.raw(String(STAMPS))}`
+  const array = (column: string) => sql<string>`json_group_array(${sql.raw(column)})`
   const [[row]] = await context.db.read([
-    orm
-      .select({
-        keys: sql<string>`json_group_array(key)`.as('row_keys'),
-        stamps: sql<string>`json_group_array(stamp)`.as('row_stamps'),
-      })
-      .from(sql`(${page})`),
+    orm.select({ keys: array('key').as('row_keys'), values: array('stamp').as('row_stamps') }).from(sql`(${page})`),
   ])
-  const { keys: keyTexts = '[]', stamps = '[]' } = row ?? {}
-  const read: string[] = JSON.parse(keyTexts)
-  const last = read.length === STAMPS ? read.at(-1) : undefined
+  const keyTexts: string[] = JSON.parse(row?.keys ?? '[]')
+  const values: string[] = JSON.parse(row?.values ?? '[]')
+  const last = keyTexts.length === STAMPS ? keyTexts.at(-1) : undefined
   const next: Key | null = last === undefined ? null : JSON.parse(last)
-  return { keys: read, stamps: JSON.parse(stamps) as string[], text: `${keyTexts} ${stamps}`, next }
+  return { stamps: new Map(keyTexts.map((key, index) => [key, values[index]])), next }
 }
 
 /** Reads the company's row, its feed's oldest change and the newest migration; null if the company does not exist. */
