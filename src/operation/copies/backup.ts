@@ -176,7 +176,6 @@ export async function stepBackup(
   return { ...state, appended, after, table: after ? state.table : state.table - 1 }
 }
 
-/** Completes a backup with its manifest. */
 export async function endBackup(context: BackupContext, state: BackupState, parts: Part[], nowMs: number) {
   const { companyId: company_id, database } = context
   const { at, kind, previous, sequence, appended } = state

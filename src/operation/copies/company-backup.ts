@@ -44,7 +44,6 @@ export class CompanyBackup extends CompanyObject {
     return isDone ? null : Date.now()
   }
 
-  /** Restores the company, step by step: see {@link restoreFor}. */
   async restore(companyId: number, untilMs: number): Promise<RestoreResult> {
     return restoreFor(await this.open(companyId), this.ctx.storage.kv, untilMs, CALL_MS)
   }

@@ -9,7 +9,6 @@ import { COPY_CHANGES } from './write-queries.ts'
 
 // Whose the company's rows are: the row of its move, its guards in both databases, and its rows of `companies`.
 
-/** The row of a move in the directory. */
 export async function findMove({ companyId, db }: CompanyContext) {
   const [[row]] = await db.read([orm.select().from(moves).where(sql`company_id = ${companyId}`)])
   return row ?? null
@@ -174,7 +173,6 @@ export async function closeSource(
   return rows.length > 0
 }
 
-/** Whether the company has left a database. */
 export async function hasMoved(context: CompanyContext): Promise<boolean> {
   return (await readGuard(context))?.state === 'moved'
 }
@@ -193,7 +191,6 @@ function placement(companyId: number, { destination, slot, by }: Target, conditi
   return [statement(text, binding, place, companyId), entry] as const
 }
 
-/** Finds the last copied row of a table with appended rows. */
 export async function findLastCopied({ companyId, db }: CompanyContext, { table, key }: TablePlan): Promise<number> {
   const last = `SELECT max(${key}) AS last FROM ${table} WHERE company_id = ?`
   const [[row]] = await db.read([statement<{ last: number | null }>(last, companyId)])

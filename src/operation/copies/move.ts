@@ -63,7 +63,6 @@ class MoveError extends Error {
 const START = { table: 0, after: null, changed: 0 } as const
 const BEGINNING: MoveState = { ...START, step: 'clear', rows: 0, refusedMs: 0, failures: 0, since: {}, round: 0 }
 
-/** The reasons that prevent a move. */
 export type MoveProblem =
   | 'unknown_database'
   | 'outdated'

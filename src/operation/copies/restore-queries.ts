@@ -46,7 +46,6 @@ export async function listOverdue({ db }: CompanyContext, beforeMs: number, limi
   return rows.map((row) => row.id)
 }
 
-/** Records the time of a backup. */
 export async function recordBackup({ companyId, db }: CompanyContext, atMs: number): Promise<void> {
   await db.writeIdempotent([orm.update(companies).set({ backed_up_at: atMs }).where(sql`id = ${companyId}`)])
 }

@@ -26,7 +26,6 @@ import { insertLines } from './write-queries.ts'
 
 type RestoreProgress = ResponseBody<typeof restoreCompany>
 
-/** The reasons that prevent a restore. */
 export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
 
 /** `begun` tells whether this call began the restore. */
@@ -155,7 +154,6 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
   return { ...state, step, differences, reconciliation }
 }
 
-/** Finds tables whose row count differs from the backup's. */
 async function findDifferences(context: ReconcileContext, counts: RestorePlan['counts']) {
   const found = await countRows(context)
   return Object.entries(counts).flatMap(([table, expected]) => {

@@ -74,7 +74,6 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
   }
 }
 
-/** Statements that load only integrations. */
 export async function planIntegrations(context: LoadContext, integrations: IntegrationsFile) {
   const { connections } = await readStored(context)
   const rows = await listIntegrationRows(context, connections, integrations)
@@ -90,7 +89,6 @@ export function countFile(file: SeedFile): Counts {
   return Object.fromEntries(counts.filter(([, count]) => count > 0))
 }
 
-/** Summarizes a load in one line. */
 export function describeCounts({ company }: { company: { id: number; name: string } }, counts: Counts): string {
   const parts = NAMES.flatMap((name) => {
     const { noun } = TABLES[name]
