@@ -157,9 +157,9 @@ export async function stepBackup(
   let { appended } = state
   let after: Key | null
   if (plan.rows === 'changed' && state.kind === 'increment') {
-    const changed = await readChanged(context, plan, Number(state.after?.[0] ?? state.since), state.sequence)
-    await copyRows(context, plan, hasId(context, plan, changed.ids), sink)
-    after = changed.next === null ? null : [changed.next]
+    const { ids, next } = await readChanged(context, plan, state.after ?? [state.since], state.sequence)
+    await copyRows(context, plan, hasId(context, plan, ids), sink)
+    after = next
   } else {
     const before = appended[plan.name]
     const first = before === undefined ? null : [before]

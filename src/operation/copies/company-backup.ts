@@ -6,13 +6,7 @@ import { endStaleReadOnly, forEachDatabase, openCompany, type PlacedContext } fr
 import { log } from '../../kernel/http/errors.ts'
 import { backUpFor, forgetBackup } from './backup.ts'
 import { type MoveResult, moveFor } from './move.ts'
-import {
-  beginReconciliation,
-  type ReconcileContext,
-  type Reconciliation,
-  saveSequences,
-  stepReconciliation,
-} from './reconcile.ts'
+import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
 import { RESTORE, type RestoreResult, restoreFor } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
 
@@ -48,24 +42,8 @@ export class CompanyBackup extends CompanyObject {
     return restoreFor(await this.open(companyId), this.ctx.storage.kv, untilMs, CALL_MS)
   }
 
-  /**
-   * Raises the company's sequences past all known values and restarts its feed. Like {@link restore}, each call does
-   * some steps.
-   *
-   * @param run names the recovery; another name starts again
-   */
   async recover(companyId: number, run: string) {
-    const { kv } = this.ctx.storage
-    const context = await this.open(companyId)
-    const endMs = Date.now() + CALL_MS
-    const stored = kv.get<{ run: string; reconciliation: Reconciliation }>('recovery')
-    let reconciliation = stored?.run === run ? stored.reconciliation : beginReconciliation(null)
-    while (reconciliation.left.length > 0 && Date.now() < endMs) {
-      reconciliation = await stepReconciliation(context, reconciliation, Date.now())
-      kv.put('recovery', { run, reconciliation })
-    }
-    const { left, sequences, accounting } = reconciliation
-    return { done: left.length === 0, sequences, accounting }
+    return recoverFor(await this.open(companyId), this.ctx.storage.kv, run, CALL_MS)
   }
 
   /** Moves the company to another database, step by step like {@link restore}; calls run one after the other. */

@@ -67,8 +67,8 @@ export async function prepareDestination(
 ): Promise<number> {
   const times = { created_at: Number(company.created_at), updated_at: Number(company.updated_at) }
   const values = { id: companyId, name: String(company.name), suspended: true, deliveries_paused: true, ...times }
-  const set = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, last_change: COPY_CHANGES }
-  const place = { ...set, stored_bytes: 0, recounted_at: 0, slot: freeSlot(slot) }
+  const counters = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, stored_bytes: 0 }
+  const place = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(slot) }
   const isCompany = sql`id = ${companyId}`
   const [, , [row]] = await db.writeIdempotent([
     orm

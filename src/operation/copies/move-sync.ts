@@ -60,9 +60,8 @@ interface Differences {
  */
 export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number): Promise<Differences> {
   if (since === undefined || !isByFeed(plan)) return compareStamps(ends, plan, after)
-  const { ids, last, next } = await readChanged(ends.from, plan, Number(after?.[0] ?? since), Number.MAX_SAFE_INTEGER)
-  const copied = ids.map((id): Key => [id])
-  return { copied, removed: [], next: next === null ? null : [next], sequence: last ?? since }
+  const { ids, last, next } = await readChanged(ends.from, plan, after ?? [since])
+  return { copied: ids.map((id) => [id]), removed: [], next, sequence: last ?? since }
 }
 
 /** Finds rows of one page with different stamps, and those with the same. @param until the last key, if not the table's */
@@ -95,15 +94,8 @@ export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readon
       plan,
       page.map(([id = null]) => id),
     )
-    await copyRows(from, ...amongAll(from, plan, page), (each, lines) => putLines(to, each, lines))
+    await copyRows(from, plan, isAmong(from, plan, page), (each, lines) => putLines(to, each, lines))
   }
-}
-
-/** Selects rows by their keys. An update also reads rows that it no longer sets. */
-function amongAll(context: CompanyContext, plan: TablePlan, keys: readonly Key[]) {
-  const { where, ...all } = plan
-  const which: TablePlan = plan.isUpdate ? all : plan
-  return [which, isAmong(context, which, keys)] as const
 }
 
 /** Copies rows after the last copied one of an append-only table. @returns how many */
@@ -191,7 +183,8 @@ export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null
   const sink: Sink = (_, lines) => lines.forEach(toggle)
   const { lines, next } = await copyPage(from, plan, after, sink)
   const read = lines.map(({ row }) => keyOf(plan, row))
-  await copyRows(to, ...amongAll(to, atDestination(plan), read), sink)
+  const copy = atDestination(plan)
+  await copyRows(to, copy, isAmong(to, copy, read), sink)
   if (different.size === 0) return next
   const { same } = await compareStamps(ends, plan, after, next)
   const unchanged = new Set(same.map((key) => JSON.stringify(JSON.parse(key))))

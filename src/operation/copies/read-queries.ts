@@ -43,7 +43,9 @@ function ofCompany({ companyId }: CompanyContext, { where = '1' }: Pick<TablePla
 export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): SQL {
   const keyColumns = keysOf(plan)
   const read = keyColumns.map((_, index) => sql.raw(`e.value ->> ${index}`))
-  return sql`${ofCompany(context, plan)} AND (${list(keyColumns)}) IN (
+  // An update also has rows that it no longer sets.
+  const selected = ofCompany(context, plan.isUpdate ? {} : plan)
+  return sql`${selected} AND (${list(keyColumns)}) IN (
     SELECT ${list(read)} FROM json_each(${JSON.stringify(keys)}) AS e)`
 }
 
@@ -142,12 +144,12 @@ export async function copyRows(context: CompanyContext, plan: TablePlan, where: 
 
 export type Version = [id: Value, version: number]
 
-/** Lists the ids of rows that changed after a sequence, the last change's, and the next page's; null at the end. */
+/** Lists the ids of rows that changed after a sequence, the last change's, and the next page's key; null at the end. */
 export async function readChanged(
   { companyId, db }: CompanyContext,
   { table, pageRows = PAGE_ROWS }: TablePlan,
-  after: number,
-  upTo: number,
+  [after]: Key,
+  upTo = Number.MAX_SAFE_INTEGER,
 ) {
   const [rows] = await db.read([
     orm
@@ -160,7 +162,7 @@ export async function readChanged(
   const last = rows.at(-1)?.sequence ?? null
   const isNumber = getTableColumns(tableOf(table)).id?.dataType === 'number'
   const ids = [...new Set(rows.map(({ id }) => (isNumber ? Number(id) : id)))]
-  return { ids, last, next: rows.length === pageRows ? last : null }
+  return { ids, last, next: rows.length === pageRows ? [last] : null }
 }
 
 export async function findChangedSince(context: CompanyContext, plan: TablePlan, versions: readonly Version[]) {

@@ -49,6 +49,24 @@ export interface ReconcileContext extends PlacedContext {
   findLastNumber: (ceiling: number) => Promise<number | 'none' | 'failed'>
 }
 
+/**
+ * Raises the company's sequences past all known values and restarts its feed. Each call does some steps and is repeated
+ * until it is done.
+ *
+ * @param run names the recovery; another name starts again
+ */
+export async function recoverFor(context: ReconcileContext, kv: SyncKvStorage, run: string, ms: number) {
+  const endMs = Date.now() + ms
+  const stored = kv.get<{ run: string; reconciliation: Reconciliation }>('recovery')
+  let reconciliation = stored?.run === run ? stored.reconciliation : beginReconciliation(null)
+  while (reconciliation.left.length > 0 && Date.now() < endMs) {
+    reconciliation = await stepReconciliation(context, reconciliation)
+    kv.put('recovery', { run, reconciliation })
+  }
+  const { left, sequences, accounting } = reconciliation
+  return { done: left.length === 0, sequences, accounting }
+}
+
 export function beginReconciliation(company: Row | null): Reconciliation {
   const tokens = company ? (['tokens'] as const) : []
   const left: Reconciliation['left'] = ['known', 'files', 'mail', 'accounting', ...tokens, 'feed', 'raise']
@@ -56,11 +74,7 @@ export function beginReconciliation(company: Row | null): Reconciliation {
 }
 
 /** Does one step, which may be repeated. @returns the state after it; at the end nothing is `left` */
-export async function stepReconciliation(
-  context: ReconcileContext,
-  state: Reconciliation,
-  nowMs: number,
-): Promise<Reconciliation> {
+export async function stepReconciliation(context: ReconcileContext, state: Reconciliation): Promise<Reconciliation> {
   const [phase, ...left] = state.left
   /** Goes on with a listing's next page, or with the next step. */
   const turn = (cursor: string | null) => ({ ...state, cursor, left: cursor === null ? left : state.left })
@@ -72,7 +86,7 @@ export async function stepReconciliation(
       return { ...turn(cursor), sequences: highest(state.sequences, { last_order_id }) }
     }
     case 'mail':
-      return turn(await releaseUnknownMail(context, state.cursor, nowMs))
+      return turn(await releaseUnknownMail(context, state.cursor))
     case 'accounting': {
       const found = await context.findLastNumber(state.sequences.last_invoice_number + NUMBER_SPAN)
       if (typeof found === 'string') return { ...state, left, accounting: found }
@@ -80,7 +94,7 @@ export async function stepReconciliation(
       return { ...state, left, accounting: 'read', sequences }
     }
     case 'tokens':
-      return turn((await revokeAgain(context, state.cursor, nowMs)).cursor)
+      return turn((await revokeAgain(context, state.cursor, Date.now())).cursor)
     case 'feed':
       return (await removeChanges(context)) ? { ...state, left } : state
     case 'raise': {
@@ -121,10 +135,10 @@ async function findOrdersWithFiles({ companyId, files }: ReconcileContext, curso
 }
 
 /** Schedules unknown mail objects of one page for removal, as if their content was replaced now. */
-async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cursor: string | null, nowMs: number) {
+async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cursor: string | null) {
   const page = await listPage(files, { prefix: `mail/${companyId}/` }, cursor)
   const objects = page.objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size }))
-  if (objects.length > 0) await addUnknownObjects({ companyId, db }, objects, nowMs + REPLACED_MS)
+  if (objects.length > 0) await addUnknownObjects({ companyId, db }, objects, Date.now() + REPLACED_MS)
   return page.next
 }
 

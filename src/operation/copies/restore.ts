@@ -148,7 +148,7 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
   }
   const differences = state.reconciliation ? state.differences : await findDifferences(context, plan.counts)
   const begun = state.reconciliation ?? beginReconciliation(plan.company)
-  const reconciliation = await stepReconciliation(context, begun, Date.now())
+  const reconciliation = await stepReconciliation(context, begun)
   const [step = 'done'] = reconciliation.left
   if (step === 'done') await syncDirectory(context)
   return { ...state, step, differences, reconciliation }
