@@ -1,4 +1,4 @@
-import type { CompanyContext } from '../../kernel/db/context.ts'
+import type { PlacedContext } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
 import {
   copyPage,
@@ -6,10 +6,10 @@ import {
   countRows,
   findChangedSince,
   hasId,
+  keyOf,
   readChanged,
   readCompany,
   type Sink,
-  type Version,
 } from './read-queries.ts'
 import { recordBackup } from './restore-queries.ts'
 import {
@@ -46,10 +46,7 @@ export interface BackupState {
   parts: number
 }
 
-export interface BackupContext extends CompanyContext, Store {
-  /** The binding of the company's database. */
-  database: string
-}
+type BackupContext = PlacedContext & Store
 
 /** A longer backup starts again, since its rows are from too many different times. */
 const MAX_BACKUP_MS = 12 * 3_600_000
@@ -148,11 +145,11 @@ export async function stepBackup(
 ): Promise<BackupState | null> {
   const plan = TABLES[state.table]
   if (!plan) return null
-  let versions: Version[] = []
+  let versions: Key[] = []
   const sink: Sink = async (each, lines) => {
     await writer.add(lines)
     if (each !== plan || plan.parts.length === 0) return
-    versions.push(...lines.map(({ row }): Version => [row.id ?? null, Number(row[plan.version ?? ''])]))
+    versions.push(...lines.map(({ row }) => keyOf({ key: ['id', plan.version ?? ''] }, row)))
   }
   let { appended } = state
   let after: Key | null

@@ -142,8 +142,6 @@ export async function copyRows(context: CompanyContext, plan: TablePlan, where: 
   await eachPage(async (after) => (await copyPage(context, plan, after, sink, where)).next)
 }
 
-export type Version = [id: Value, version: number]
-
 /** Lists the ids of rows that changed after a sequence, the last change's, and the next page's key; null at the end. */
 export async function readChanged(
   { companyId, db }: CompanyContext,
@@ -165,7 +163,8 @@ export async function readChanged(
   return { ids, last, next: rows.length === pageRows ? [last] : null }
 }
 
-export async function findChangedSince(context: CompanyContext, plan: TablePlan, versions: readonly Version[]) {
+/** @param versions the ids of rows with their known versions */
+export async function findChangedSince(context: CompanyContext, plan: TablePlan, versions: readonly Key[]) {
   const [rows] = await context.db.read([
     orm
       .select({ id: sql<Value>`v.value ->> 0`.as('id') })

@@ -16,12 +16,11 @@ import {
   type BackupName,
   listBackups,
   type Manifest,
-  type Part,
   planRestore,
   readManifest,
   readPart,
 } from './store.ts'
-import { type Row, type TablePlan, UNITS } from './tables.ts'
+import { type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
 
 type RestoreProgress = ResponseBody<typeof restoreCompany>
@@ -48,14 +47,7 @@ interface RestoreState {
   differences: RestoreProgress['differences']
 }
 
-/** What the manifests of a chain say: the parts in the order in which they are checked, then inserted. */
-interface RestorePlan {
-  parts: Part[]
-  insertions: { unit: TablePlan; part: Part }[]
-  /** The newest backup's row of `companies` and counts. */
-  company: Row
-  counts: Record<string, number>
-}
+type RestorePlan = Awaited<ReturnType<typeof readPlan>>
 
 /** The key of the state in the storage of the company's object. */
 export const RESTORE = 'restore'
@@ -102,8 +94,13 @@ export async function restoreFor(
   }
 }
 
-/** @throws BackupError when a manifest is damaged, or a backup between two others is missing */
-async function readPlan(context: ReconcileContext, chain: readonly BackupName[]): Promise<RestorePlan> {
+/**
+ * Reads the manifests of a chain.
+ *
+ * @returns the parts in the order in which they are checked, then inserted, and the newest row of `companies` and counts
+ * @throws BackupError when a manifest is damaged, or a backup between two others is missing
+ */
+async function readPlan(context: ReconcileContext, chain: readonly BackupName[]) {
   const manifests: Manifest[] = []
   for (const backup of chain) {
     const manifest = await readManifest(context, backup)
