@@ -89,11 +89,7 @@ export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readon
   const { pageRows = KEYS_AT_ONCE } = plan
   for (let at = 0; at < keys.length; at += pageRows) {
     const page = keys.slice(at, at + pageRows)
-    await removeParts(
-      to,
-      plan,
-      page.map(([id = null]) => id),
-    )
+    await removeParts(to, plan, page)
     await copyRows(from, plan, isAmong(from, plan, page), (each, lines) => putLines(to, each, lines))
   }
 }

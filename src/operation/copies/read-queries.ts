@@ -50,11 +50,8 @@ export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly
 }
 
 export function hasId(context: CompanyContext, plan: TablePlan, ids: readonly Value[]): SQL {
-  return isAmong(
-    context,
-    { ...plan, key: ['id'] },
-    ids.map((id) => [id]),
-  )
+  const keys = ids.map((id) => [id])
+  return isAmong(context, { ...plan, key: ['id'] }, keys)
 }
 
 export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: readonly Value[]): SQL {

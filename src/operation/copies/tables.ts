@@ -34,7 +34,7 @@ export interface TablePlan {
   version?: string
   /** Tables whose rows belong to a row of this one, and are copied with it. */
   parts: readonly TablePlan[]
-  /** For a part: requests delete its rows; those of others are only flagged. */
+  /** For a part in a move: requests delete its rows; those of others are only flagged. */
   isRemoved?: true
   /** For a part: its owner's table and version, and the column that refers to it or to its row in `through`. */
   owner?: { table: string; version: string; column: string; through?: 'invoices' }
@@ -64,12 +64,9 @@ const CUSTOMER = ['accounting_customer_id', 'accounting_customer_linked'] as con
 
 const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, rows: 'all', parts: [] })
 
-const partOf = (owner: NonNullable<TablePlan['owner']>, table: string, where?: string): TablePlan => ({
-  ...whole(table, 'id'),
-  rows: 'changed',
-  owner,
-  ...(where && { where }),
-})
+const partOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => {
+  return { ...whole(table, 'id'), rows: 'changed', owner }
+}
 
 const ofOrder = { table: 'orders', version: 'version', column: 'project_id' } as const
 const ofThread = { table: 'email_threads', version: 'revision', column: 'thread_id' } as const
@@ -127,7 +124,7 @@ export const TABLES: readonly TablePlan[] = [
     stamp: `json_array(revision, content_revision, content_used_at, content IS NULL, deleted, last_synced_at, updated_at)`,
     version: 'revision',
     // Read after the row: content that moves to R2 meanwhile is in this part, if not in the row.
-    parts: [{ ...partOf(ofThread, 'email_thread_objects', 'thread_id IS NOT NULL'), isRemoved: true }],
+    parts: [{ ...partOf(ofThread, 'email_thread_objects'), where: 'thread_id IS NOT NULL' }],
   },
   { ...whole('thread_contexts', 'thread_id'), stamp: 'json_array(version, updated_at)' },
   { ...whole('catalog_items', 'id'), stamp: 'version' },

@@ -6,7 +6,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { splitBySize } from './chunks.ts'
 import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
-import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type TablePlan, type Value } from './tables.ts'
+import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type TablePlan } from './tables.ts'
 
 // The writers of rows: `insertLines` for a restore, `putLines` for a move. A seed has its own values: `seed/queries.ts`.
 
@@ -165,7 +165,8 @@ export async function removeKeys(context: CompanyContext, plan: TablePlan, keys:
  * Removes the parts of rows that requests may delete from the destination. Others are only flagged, and a line that is
  * inserted again would leave its old words in the full-text table.
  */
-export async function removeParts(context: CompanyContext, { parts }: TablePlan, ids: readonly Value[]): Promise<void> {
+export async function removeParts(context: CompanyContext, { parts }: TablePlan, keys: readonly Key[]): Promise<void> {
+  const ids = keys.map(([id = null]) => id)
   const removed = parts.filter(({ isRemoved }) => isRemoved)
   const removals = removed.map((part) => orm.delete(tableOf(part.table)).where(ofOwners(context, part, ids)))
   if (removals.length > 0) await writeMoved(context, removals)
