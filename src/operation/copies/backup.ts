@@ -1,23 +1,26 @@
-import type { CompanyContext } from '../../kernel/db/context.ts'
+import type { PlacedContext } from '../../kernel/db/placement.ts'
+import { log } from '../../kernel/http/errors.ts'
 import {
   copyPage,
   copyRows,
   countRows,
   findChangedSince,
   hasId,
+  keyOf,
   readChanged,
   readCompany,
   type Sink,
-  type Version,
 } from './read-queries.ts'
+import { recordBackup } from './restore-queries.ts'
 import {
   BackupError,
   isFullDue,
   listBackups,
   type Manifest,
   type Part,
-  type PartWriter,
+  PartWriter,
   readManifest,
+  removeOldBackups,
   type Store,
   writeManifest,
 } from './store.ts'
@@ -34,8 +37,7 @@ export interface BackupState {
   /** The changes behind `since` and up to `sequence` are in an increment. */
   since: number
   sequence: number
-  /** The highest ids of appended rows in the previous backup and in this one. */
-  appendedBefore: Record<string, number>
+  /** The highest ids of appended rows, of the previous backup until their table is read. */
   appended: Record<string, number>
   /** The position in the reversed list of tables, and the key in that table. */
   table: number
@@ -44,9 +46,55 @@ export interface BackupState {
   parts: number
 }
 
-export interface BackupContext extends CompanyContext, Store {
-  /** The binding of the company's database. */
-  database: string
+type BackupContext = PlacedContext & Store
+
+/** A longer backup starts again, since its rows are from too many different times. */
+const MAX_BACKUP_MS = 12 * 3_600_000
+
+/** Keys in the storage of the company's object: a value for each part, since one list would outgrow a value. */
+const BACKUP = 'backup'
+const PART = 'part/'
+
+/** Backs up a company, and starts no page after some time: the next call continues. @returns whether it is done */
+export async function backUpFor(context: BackupContext, kv: SyncKvStorage, ms: number): Promise<boolean> {
+  const endMs = Date.now() + ms
+  const stored = kv.get<BackupState>(BACKUP)
+  const isFresh = stored && Date.now() - Date.parse(stored.at) < MAX_BACKUP_MS
+  if (!isFresh) forgetBackup(kv)
+  const begun = isFresh ? stored : await beginBackup(context, Date.now())
+  if (!begun) return true
+  const writer = new PartWriter(context, begun)
+  for (let state = begun; ; ) {
+    const after = await stepBackup(context, state, writer)
+    const isOver = Date.now() >= endMs
+    if (!after || isOver || writer.isFull) {
+      const parts = await writer.take()
+      for (const part of parts) kv.put(`${PART}${part.key}`, part)
+      state = { ...(after ?? state), parts: state.parts + parts.length }
+      kv.put(BACKUP, state)
+    } else state = after
+    if (!after) {
+      await complete(context, state, kv)
+      return true
+    }
+    if (isOver) return false
+  }
+}
+
+async function complete(context: BackupContext, state: BackupState, kv: SyncKvStorage): Promise<void> {
+  const parts = [...kv.list<Part>({ prefix: PART })].map(([, part]) => part)
+  await endBackup(context, state, parts, Date.now())
+  const { at, kind } = state
+  await recordBackup(context, Date.parse(at))
+  forgetBackup(kv)
+  const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
+  log('backup', { company_id: context.companyId, kind, parts: parts.length, bytes, began_at: at })
+  await removeOldBackups(context, Date.now())
+}
+
+export function forgetBackup(kv: SyncKvStorage): void {
+  kv.delete(BACKUP)
+  for (const [name] of [...kv.list({ prefix: PART })]) kv.delete(name)
 }
 
 /**
@@ -77,8 +125,7 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
     previous: base?.at ?? null,
     since: base?.sequence ?? 0,
     sequence,
-    appendedBefore: base?.appended ?? {},
-    appended: { ...base?.appended },
+    appended: base?.appended ?? {},
     table: TABLES.length - 1,
     after: null,
     parts: 0,
@@ -98,21 +145,21 @@ export async function stepBackup(
 ): Promise<BackupState | null> {
   const plan = TABLES[state.table]
   if (!plan) return null
-  let versions: Version[] = []
+  let versions: Key[] = []
   const sink: Sink = async (each, lines) => {
     await writer.add(lines)
     if (each !== plan || plan.parts.length === 0) return
-    versions.push(...lines.map(({ row }): Version => [row.id ?? null, Number(row[plan.version ?? ''])]))
+    versions.push(...lines.map(({ row }) => keyOf({ key: ['id', plan.version ?? ''] }, row)))
   }
-  const isIncrement = state.kind === 'increment'
   let { appended } = state
   let after: Key | null
-  if (plan.rows === 'changed' && isIncrement) {
-    const changed = await readChanged(context, plan, Number(state.after?.[0] ?? state.since), state.sequence)
-    await copyRows(context, plan, hasId(context, plan, changed.ids), sink)
-    after = changed.next === null ? null : [changed.next]
+  if (plan.rows === 'changed' && state.kind === 'increment') {
+    const { ids, next } = await readChanged(context, plan, state.after ?? [state.since], state.sequence)
+    await copyRows(context, plan, hasId(context, plan, ids), sink)
+    after = next
   } else {
-    const first = plan.rows === 'appended' && isIncrement ? [state.appendedBefore[plan.name] ?? 0] : null
+    const before = appended[plan.name]
+    const first = before === undefined ? null : [before]
     const { lines, next } = await copyPage(context, plan, state.after ?? first, sink)
     after = next
     const last = lines.at(-1)
@@ -126,7 +173,6 @@ export async function stepBackup(
   return { ...state, appended, after, table: after ? state.table : state.table - 1 }
 }
 
-/** Completes a backup with its manifest. */
 export async function endBackup(context: BackupContext, state: BackupState, parts: Part[], nowMs: number) {
   const { companyId: company_id, database } = context
   const { at, kind, previous, sequence, appended } = state

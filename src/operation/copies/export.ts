@@ -7,23 +7,9 @@ import { fromCents } from '../../resources/orders/totals.ts'
 import { copyPage, readCompany } from './read-queries.ts'
 import { elements } from './seed/file.ts'
 import { CENTS, COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
-import { type Key, type Line, type Row, TABLES, type TablePlan, type Value } from './tables.ts'
+import { CONTENT, type Key, type Line, type Row, TABLES, type TablePlan, type Value } from './tables.ts'
 
-/**
- * The parts of an export, referenced rows first. Clients are never removed, so the clients of every exported order are
- * included, even if rows are created meanwhile.
- */
-export const SECTIONS = [
-  'company',
-  'integrations',
-  'orders',
-  'clients',
-  'taxes',
-  'order_statuses',
-  'catalog_items',
-  'thread_contexts',
-  'email_threads',
-] as const
+export const SECTIONS = ['company', 'integrations', ...CONTENT] as const
 
 type Section = (typeof SECTIONS)[number]
 

@@ -9,7 +9,6 @@ import { COPY_CHANGES } from './write-queries.ts'
 
 // Whose the company's rows are: the row of its move, its guards in both databases, and its rows of `companies`.
 
-/** The row of a move in the directory. */
 export async function findMove({ companyId, db }: CompanyContext) {
   const [[row]] = await db.read([orm.select().from(moves).where(sql`company_id = ${companyId}`)])
   return row ?? null
@@ -68,8 +67,8 @@ export async function prepareDestination(
 ): Promise<number> {
   const times = { created_at: Number(company.created_at), updated_at: Number(company.updated_at) }
   const values = { id: companyId, name: String(company.name), suspended: true, deliveries_paused: true, ...times }
-  const set = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, last_change: COPY_CHANGES }
-  const place = { ...set, stored_bytes: 0, recounted_at: 0, slot: freeSlot(slot) }
+  const counters = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, stored_bytes: 0 }
+  const place = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(slot) }
   const isCompany = sql`id = ${companyId}`
   const [, , [row]] = await db.writeIdempotent([
     orm
@@ -147,6 +146,13 @@ export async function closeDestination({ companyId, db }: CompanyContext): Promi
   ])
 }
 
+/** Where a company is from now on, and who moved it. */
+interface Target {
+  destination: string
+  slot: number
+  by: Administrator
+}
+
 /**
  * Switches a move: the old database refuses every request from here on and names the new one. In the directory this is
  * one transaction with the placement.
@@ -155,41 +161,36 @@ export async function closeDestination({ companyId, db }: CompanyContext): Promi
  */
 export async function closeSource(
   { companyId, db }: CompanyContext,
-  { source, destination, slot, by }: { source: string; destination: string; slot: number; by: Administrator },
+  { source, ...target }: Target & { source: string },
 ): Promise<boolean> {
   const leave = statement<{ state: string }>(
     "UPDATE company_guards SET state = 'moved', read_only_at = NULL WHERE company_id = ? AND state = 'read_only' RETURNING state",
     companyId,
   )
-  const where = "EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?3 AND state = 'moved')"
-  const placed = statement(
-    `UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3 AND ${where}`,
-    ...[destination, slot, companyId],
-  )
-  const [rows] = await db.write([leave, ...(source === DIRECTORY ? [placed, entryOf(by, destination)] : [])])
+  const isLeft = "EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?3 AND state = 'moved')"
+  const place = source === DIRECTORY ? placement(companyId, target, isLeft) : []
+  const [rows] = await db.write([leave, ...place])
   return rows.length > 0
 }
 
-/** Whether the company has left a database. */
 export async function hasMoved(context: CompanyContext): Promise<boolean> {
   return (await readGuard(context))?.state === 'moved'
 }
 
 /** Writes the company's database into the directory, unless it is already there. @param context of the directory */
-export async function setPlacement(
-  { companyId, db }: CompanyContext,
-  { destination, slot, by }: { destination: string; slot: number; by: Administrator },
-): Promise<void> {
-  const [binding, place] = destination === DIRECTORY ? [null, null] : [destination, slot]
-  const update = 'UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3 AND database IS NOT ?1'
-  await db.writeIdempotent([statement(update, binding, place, companyId), entryOf(by, destination)])
+export async function setPlacement({ companyId, db }: CompanyContext, target: Target): Promise<void> {
+  await db.writeIdempotent(placement(companyId, target))
 }
 
-/** This must directly follow the statement that places the company, in its transaction. */
-const entryOf = (by: Administrator, destination: string) =>
-  adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
+/** The entry must directly follow the statement that places the company, in its transaction. */
+function placement(companyId: number, { destination, slot, by }: Target, condition = '1') {
+  const [binding, place] = destination === DIRECTORY ? [null, null] : [destination, slot]
+  const text = `UPDATE companies SET database = ?1, database_slot = ?2
+    WHERE id = ?3 AND database IS NOT ?1 AND ${condition}`
+  const entry = adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
+  return [statement(text, binding, place, companyId), entry] as const
+}
 
-/** Finds the last copied row of a table with appended rows. */
 export async function findLastCopied({ companyId, db }: CompanyContext, { table, key }: TablePlan): Promise<number> {
   const last = `SELECT max(${key}) AS last FROM ${table} WHERE company_id = ?`
   const [[row]] = await db.read([statement<{ last: number | null }>(last, companyId)])

@@ -5,7 +5,7 @@ import { eachPage } from './chunks.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
 import { copyPage, copyRows, isAmong, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'
 import { type Key, type Line, MOVED, type Row, type TablePlan } from './tables.ts'
-import { putLines, removeKeys, removeParts } from './write-queries.ts'
+import { atDestination, putLines, removeKeys, removeParts } from './write-queries.ts'
 
 /** The databases differ, and not only by a concurrent write. */
 export class DifferenceError extends Error {
@@ -33,14 +33,11 @@ const ATTEMPTS = 5
 export const startFeeds = (company?: Row): Since =>
   Object.fromEntries(MOVED.filter(isByFeed).map(({ name }) => [name, Number(company?.last_change ?? 0)]))
 
-/** The table in the destination, whose ids may be its own. */
-const atDestination = (plan: TablePlan): TablePlan => (plan.sourceId ? { ...plan, idColumn: plan.sourceId } : plan)
-
 /** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
 export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key | null) {
   let count = 0
   const sink: Sink = async (each, lines) => {
-    await putLines(to, atDestination(each), lines)
+    await putLines(to, each, lines)
     count += lines.length
   }
   const { next } = await copyPage(from, plan, after, sink)
@@ -63,33 +60,26 @@ interface Differences {
  */
 export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number): Promise<Differences> {
   if (since === undefined || !isByFeed(plan)) return compareStamps(ends, plan, after)
-  const { ids, last, next } = await readChanged(ends.from, plan, Number(after?.[0] ?? since), Number.MAX_SAFE_INTEGER)
-  const copied = ids.map((id): Key => [id])
-  return { copied, removed: [], next: next === null ? null : [next], sequence: last ?? since }
+  const { ids, last, next } = await readChanged(ends.from, plan, after ?? [since])
+  return { copied: ids.map((id) => [id]), removed: [], next, sequence: last ?? since }
 }
 
 /** Finds rows of one page with different stamps, and those with the same. @param until the last key, if not the table's */
 async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | null, until: Key | null = null) {
-  const page = await readStamps(from, plan, after, until)
-  const { next } = page
-  const left = new Map(page.keys.map((key, index) => [key, page.stamps[index]]))
-  const known = new Set(page.keys)
+  const { stamps, next } = await readStamps(from, plan, after, until)
+  const different = new Set(stamps.keys())
   const removed: Key[] = []
   // The destination needs several pages if it has rows removed from the source since.
   await eachPage(async (first) => {
-    const copied = await readStamps(to, atDestination(plan), first, next ?? until)
-    if (copied.text === page.text) {
-      left.clear()
-      return null
+    const copy = await readStamps(to, atDestination(plan), first, next ?? until)
+    for (const [key, stamp] of copy.stamps) {
+      if (!stamps.has(key)) removed.push(JSON.parse(key))
+      else if (stamps.get(key) === stamp) different.delete(key)
     }
-    for (const [index, key] of copied.keys.entries()) {
-      if (!known.has(key)) removed.push(JSON.parse(key))
-      else if (left.get(key) === copied.stamps[index]) left.delete(key)
-    }
-    return copied.next
+    return JSON.stringify(copy.next) === JSON.stringify(next) ? null : copy.next
   }, after)
-  const copied = [...left.keys()].map((key): Key => JSON.parse(key))
-  const same = page.keys.filter((key) => !left.has(key))
+  const copied = [...different].map((key): Key => JSON.parse(key))
+  const same = [...stamps.keys()].filter((key) => !different.has(key))
   // A row that an update no longer sets is still there.
   return plan.isUpdate ? { copied: [...copied, ...removed], removed: [], same, next } : { copied, removed, same, next }
 }
@@ -99,24 +89,10 @@ export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readon
   const { pageRows = KEYS_AT_ONCE } = plan
   for (let at = 0; at < keys.length; at += pageRows) {
     const page = keys.slice(at, at + pageRows)
-    await removeParts(
-      to,
-      plan,
-      page.map(([id = null]) => id),
-    )
-    await copyRows(from, ...amongAll(from, plan, page), (each, lines) => putLines(to, atDestination(each), lines))
+    await removeParts(to, plan, page)
+    await copyRows(from, plan, isAmong(from, plan, page), (each, lines) => putLines(to, each, lines))
   }
 }
-
-/** Selects rows by their keys. An update also reads rows that it no longer sets. */
-function amongAll(context: CompanyContext, plan: TablePlan, keys: readonly Key[]) {
-  const { where, ...all } = plan
-  const which: TablePlan = plan.isUpdate ? all : plan
-  return [which, isAmong(context, which, keys)] as const
-}
-
-export const removeFrom = ({ to }: Ends, plan: TablePlan, keys: readonly Key[]) =>
-  removeKeys(to, atDestination(plan), keys)
 
 /** Copies rows after the last copied one of an append-only table. @returns how many */
 export async function copyTail(ends: Ends, plan: TablePlan): Promise<number> {
@@ -132,22 +108,23 @@ export async function copyTail(ends: Ends, plan: TablePlan): Promise<number> {
 
 /** Copies all changes of tables since they were copied. */
 export async function catchUp(ends: Ends, since: Since, tables: readonly TablePlan[] = MOVED): Promise<void> {
-  const found = new Map<TablePlan, { copied: Key[]; removed: Key[] }>()
-  const followed = tables.filter(({ rows }) => rows !== 'appended')
+  const found: { plan: TablePlan; copied: Key[]; removed: Key[] }[] = []
   // Parallel calls hide the distance between the databases.
-  for (let at = 0; at < followed.length; at += SIDE_BY_SIDE) {
-    const group = followed.slice(at, at + SIDE_BY_SIDE)
-    await Promise.all(group.map(async (plan) => found.set(plan, await findAll(ends, plan, since[plan.name]))))
+  for (let at = 0; at < tables.length; at += SIDE_BY_SIDE) {
+    const group = tables.slice(at, at + SIDE_BY_SIDE)
+    found.push(...(await Promise.all(group.map((plan) => findAll(ends, plan, since[plan.name])))))
   }
-  for (const plan of tables) {
+  for (const { plan, copied } of found) {
     if (plan.rows === 'appended') await copyTail(ends, plan)
-    else await copyKeys(ends, plan, found.get(plan)?.copied ?? [])
+    else await copyKeys(ends, plan, copied)
   }
-  for (const plan of tables.toReversed()) await removeFrom(ends, plan, found.get(plan)?.removed ?? [])
+  for (const { plan, removed } of found.toReversed()) await removeKeys(ends.to, plan, removed)
 }
 
+/** Finds the changed rows of a table, apart from appended ones. */
 async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
-  const all = { copied: [] as Key[], removed: [] as Key[] }
+  const all = { plan, copied: [] as Key[], removed: [] as Key[] }
+  if (plan.rows === 'appended') return all
   await eachPage(async (after) => {
     const page = await findPage(ends, plan, after, since)
     all.copied.push(...page.copied)
@@ -191,19 +168,19 @@ export async function withParents<T>(ends: Ends, since: Since, table: number, wo
 export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null): Promise<Key | null> {
   if (!plan.stamp && !plan.version) return null
   const { from, to } = ends
-  const keys = new Map<string, Key>()
   const different = new Map<string, { name: string; key: Key }>()
   // The same row of both databases cancels itself out, in any order.
   const toggle = (line: Line) => {
-    const key = line.of ? (keys.get(String(line.of[0])) ?? []) : keyOf(plan, line.row)
-    if (!line.of) keys.set(String(line.row.id), key)
+    // Only rows whose key is their id have parts in a move.
+    const key = line.of ? [line.of[0]] : keyOf(plan, line.row)
     const text = `${line.name} ${hash('sha256', JSON.stringify(line.row))}`
     if (!different.delete(text)) different.set(text, { name: line.name, key })
   }
   const sink: Sink = (_, lines) => lines.forEach(toggle)
   const { lines, next } = await copyPage(from, plan, after, sink)
   const read = lines.map(({ row }) => keyOf(plan, row))
-  await copyRows(to, ...amongAll(to, atDestination(plan), read), sink)
+  const copy = atDestination(plan)
+  await copyRows(to, copy, isAmong(to, copy, read), sink)
   if (different.size === 0) return next
   const { same } = await compareStamps(ends, plan, after, next)
   const unchanged = new Set(same.map((key) => JSON.stringify(JSON.parse(key))))

@@ -11,7 +11,7 @@ import * as guard from './guard-queries.ts'
 import * as sync from './move-sync.ts'
 import { readCompany } from './read-queries.ts'
 import { type Key, MOVED } from './tables.ts'
-import { removeRows } from './write-queries.ts'
+import { removeKeys, removeRows } from './write-queries.ts'
 
 /**
  * A move copies a company while it is written, compares both databases, and copies what has changed since in rounds.
@@ -63,7 +63,6 @@ class MoveError extends Error {
 const START = { table: 0, after: null, changed: 0 } as const
 const BEGINNING: MoveState = { ...START, step: 'clear', rows: 0, refusedMs: 0, failures: 0, since: {}, round: 0 }
 
-/** The reasons that prevent a move. */
 export type MoveProblem =
   | 'unknown_database'
   | 'outdated'
@@ -244,7 +243,7 @@ async function follow(move: Move, state: MoveState): Promise<MoveState> {
   const { copied, removed, next: after, sequence } = await sync.findPage(move, plan, state.after, since)
   await sync.withParents(move, state.since, state.table, () => sync.copyKeys(move, plan, copied))
   // Rows that others still refer to are removed in the next round.
-  await sync.exceptOfReference(sync.removeFrom(move, plan, removed))
+  await sync.exceptOfReference(removeKeys(move.to, plan, removed))
   return {
     ...turn(state, after),
     changed: state.changed + copied.length + removed.length,

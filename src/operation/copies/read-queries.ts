@@ -21,45 +21,39 @@ import {
 const PAGE_ROWS = 500
 const PAGE_BYTES = 1_000_000
 
-/** Takes lines of one table. */
 export type Sink = (plan: TablePlan, lines: Line[]) => Promise<void> | void
 
 const list = (parts: readonly SQL[]) => sql.join([...parts], sql`, `)
 
-/** The columns that identify a row. */
-const keysOf = ({ key, idColumn = 'id' }: TablePlan) => key.map((name) => named(name === 'id' ? idColumn : name))
+/** The columns that identify a row, at least one. */
+const keysOf = ({ key, idColumn = 'id' }: TablePlan) =>
+  key.length > 0 ? key.map((name) => named(name === 'id' ? idColumn : name)) : [named('company_id')]
 
 const compare = (plan: TablePlan, sign: '>' | '<=', key: Key) =>
   sql`(${list(keysOf(plan))}) ${sql.raw(sign)} (${list(key.map((each) => sql`${each}`))})`
 
-/** Chooses the database that has a table of the company. */
 export function databaseOf({ db, directory = db }: CompanyContext, table: string): Database {
   return DIRECTORY_TABLES.includes(table) ? directory : db
 }
 
-/** Selects the company's rows of a table. */
 function ofCompany({ companyId }: CompanyContext, { where = '1' }: Pick<TablePlan, 'where'>): SQL {
   return sql`company_id = ${companyId} AND (${sql.raw(where)})`
 }
 
-/** Selects the rows with these keys. */
 export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): SQL {
-  if (plan.key.length === 0) return ofCompany(context, plan)
-  const read = plan.key.map((_, index) => sql.raw(`e.value ->> ${index}`))
-  return sql`${ofCompany(context, plan)} AND (${list(keysOf(plan))}) IN (
+  const keyColumns = keysOf(plan)
+  const read = keyColumns.map((_, index) => sql.raw(`e.value ->> ${index}`))
+  // An update also has rows that it no longer sets.
+  const selected = ofCompany(context, plan.isUpdate ? {} : plan)
+  return sql`${selected} AND (${list(keyColumns)}) IN (
     SELECT ${list(read)} FROM json_each(${JSON.stringify(keys)}) AS e)`
 }
 
-/** Selects the rows with these ids. */
 export function hasId(context: CompanyContext, plan: TablePlan, ids: readonly Value[]): SQL {
-  return isAmong(
-    context,
-    { ...plan, key: ['id'] },
-    ids.map((id) => [id]),
-  )
+  const keys = ids.map((id) => [id])
+  return isAmong(context, { ...plan, key: ['id'] }, keys)
 }
 
-/** Selects the parts of rows with these ids. */
 export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: readonly Value[]): SQL {
   if (!owner) return sql`0`
   const given = sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
@@ -105,14 +99,13 @@ async function readPage(
     page_bytes: bytes,
   }
   const selected = Object.entries(fields).map(([name, value]) => [name, sql<Value>`${value}`.as(name)])
-  const isNext = after && plan.key.length > 0 ? sql`${where} AND ${compare(plan, '>', after)}` : where
+  const isNext = after ? sql`${where} AND ${compare(plan, '>', after)}` : where
   // The long texts of rows behind the page are not read.
   const page = sql`SELECT ${keys}, ${bytes} AS bytes FROM ${table} WHERE ${isNext} ORDER BY ${keys} LIMIT ${pageRows}`
   const isOnPage = sql`company_id = ${companyId} AND (${keys}) IN (SELECT ${keys} FROM (
     SELECT ${keys}, sum(bytes) OVER (ORDER BY ${keys}) - bytes AS before FROM (${page})) WHERE before < ${PAGE_BYTES})`
-  const query = orm.select(Object.fromEntries(selected)).from(table)
   const [rows] = await databaseOf(context, plan.table).read([
-    plan.key.length > 0 ? query.where(isOnPage).orderBy(keys) : query.where(where),
+    orm.select(Object.fromEntries(selected)).from(table).where(isOnPage).orderBy(keys),
   ])
   let total = 0
   const lines = (rows as Row[]).map(({ page_bytes, of_id = null, of_version, ...row }): Line => {
@@ -146,15 +139,12 @@ export async function copyRows(context: CompanyContext, plan: TablePlan, where: 
   await eachPage(async (after) => (await copyPage(context, plan, after, sink, where)).next)
 }
 
-/** A row of a table with a version. */
-export type Version = [id: Value, version: number]
-
-/** Lists the ids of rows that changed after a sequence, the last change's, and the next page's; null at the end. */
+/** Lists the ids of rows that changed after a sequence, the last change's, and the next page's key; null at the end. */
 export async function readChanged(
   { companyId, db }: CompanyContext,
   { table, pageRows = PAGE_ROWS }: TablePlan,
-  after: number,
-  upTo: number,
+  [after]: Key,
+  upTo = Number.MAX_SAFE_INTEGER,
 ) {
   const [rows] = await db.read([
     orm
@@ -167,11 +157,11 @@ export async function readChanged(
   const last = rows.at(-1)?.sequence ?? null
   const isNumber = getTableColumns(tableOf(table)).id?.dataType === 'number'
   const ids = [...new Set(rows.map(({ id }) => (isNumber ? Number(id) : id)))]
-  return { ids, last, next: rows.length === pageRows ? last : null }
+  return { ids, last, next: rows.length === pageRows ? [last] : null }
 }
 
-/** Selects the rows whose version has changed. */
-export async function findChangedSince(context: CompanyContext, plan: TablePlan, versions: readonly Version[]) {
+/** @param versions the ids of rows with their known versions */
+export async function findChangedSince(context: CompanyContext, plan: TablePlan, versions: readonly Key[]) {
   const [rows] = await context.db.read([
     orm
       .select({ id: sql<Value>`v.value ->> 0`.as('id') })
@@ -191,31 +181,26 @@ const STAMPS = 4_000
  *
  * @param after the last key before the page
  * @param until the last key that belongs to it
- * @returns the keys of rows as texts, their stamps, the whole page as one text, and the last key if more may follow
+ * @returns the stamps by the keys of rows as JSON, and the last key if more may follow
  */
 export async function readStamps(context: CompanyContext, plan: TablePlan, after: Key | null, until: Key | null) {
   const keys = list(keysOf(plan))
   const conditions = [ofCompany(context, plan)]
-  if (after?.length) conditions.push(compare(plan, '>', after))
-  if (until?.length) conditions.push(compare(plan, '<=', until))
+  if (after) conditions.push(compare(plan, '>', after))
+  if (until) conditions.push(compare(plan, '<=', until))
   const stamp = plan.stamp ?? plan.version
   const value = stamp ? sql.raw(stamp) : sql`json_array(${list(columnsOf(plan).map(({ name }) => named(name)))})`
-  const order = plan.key.length > 0 ? sql`ORDER BY ${keys}` : sql``
   const page = sql`SELECT json_array(${keys}) AS key, CAST(${value} AS TEXT) AS stamp FROM ${tableOf(plan.table)}
-    WHERE ${sql.join(conditions, sql` AND `)} ${order} LIMIT ${sql.raw(String(STAMPS))}`
+    WHERE ${sql.join(conditions, sql` AND `)} ORDER BY ${keys} LIMIT ${sql.raw(String(STAMPS))}`
+  const array = (column: string) => sql<string>`json_group_array(${sql.raw(column)})`
   const [[row]] = await context.db.read([
-    orm
-      .select({
-        keys: sql<string>`json_group_array(key)`.as('row_keys'),
-        stamps: sql<string>`json_group_array(stamp)`.as('row_stamps'),
-      })
-      .from(sql`(${page})`),
+    orm.select({ keys: array('key').as('row_keys'), values: array('stamp').as('row_stamps') }).from(sql`(${page})`),
   ])
-  const { keys: keyTexts = '[]', stamps = '[]' } = row ?? {}
-  const read: string[] = JSON.parse(keyTexts)
-  const last = read.length === STAMPS ? read.at(-1) : undefined
+  const keyTexts: string[] = JSON.parse(row?.keys ?? '[]')
+  const values: string[] = JSON.parse(row?.values ?? '[]')
+  const last = keyTexts.length === STAMPS ? keyTexts.at(-1) : undefined
   const next: Key | null = last === undefined ? null : JSON.parse(last)
-  return { keys: read, stamps: JSON.parse(stamps) as string[], text: `${keyTexts} ${stamps}`, next }
+  return { stamps: new Map(keyTexts.map((key, index) => [key, values[index]])), next }
 }
 
 /** Reads the company's row, its feed's oldest change and the newest migration; null if the company does not exist. */
@@ -242,7 +227,6 @@ export async function countRows(context: CompanyContext): Promise<Record<string,
   return Object.fromEntries((await Promise.all(counts)).flat())
 }
 
-/** Whether the company has no contents. */
 export async function isEmpty({ companyId, db }: CompanyContext): Promise<boolean> {
   const exists = CONTENT.map((name) => `EXISTS (SELECT 1 FROM ${name} WHERE company_id = ?1)`)
   const [[row]] = await db.read([statement<{ any: number }>(`SELECT ${exists.join(' OR ')} AS "any"`, companyId)])

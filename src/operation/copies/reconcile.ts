@@ -1,5 +1,6 @@
 import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
+import type { PlacedContext } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
@@ -25,13 +26,6 @@ const REVOKED_AT_ONCE = 100
 /** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
 type AccountingCheck = ResponseBody<typeof restoreCompany>['accounting']
 
-/** The progress of one company's recovery, and its highest assigned ids. */
-export interface RecoveryProgress {
-  done: boolean
-  sequences: Sequences
-  accounting: AccountingCheck
-}
-
 /** The steps that remain after rows were restored or the whole database was reset. */
 export interface Reconciliation {
   left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
@@ -42,18 +36,35 @@ export interface Reconciliation {
   company: Row | null
 }
 
-export interface RevokedContext extends CompanyContext {
+export interface ReconcileContext extends PlacedContext {
+  /** The slot in the full-text tables by the directory; null without such a company there. */
+  slot: number | null
   /** Holds the hashes of revoked tokens. */
   cache: KVNamespace
-}
-
-export interface ReconcileContext extends RevokedContext {
   /** The bucket of the backups. */
   bucket: R2Bucket
   /** The deployment's own files. */
   files: R2Bucket
   /** See `findLastNumber` of `delivery/accounting/delivery.ts`. */
   findLastNumber: (ceiling: number) => Promise<number | 'none' | 'failed'>
+}
+
+/**
+ * Raises the company's sequences past all known values and restarts its feed. Each call does some steps and is repeated
+ * until it is done.
+ *
+ * @param run names the recovery; another name starts again
+ */
+export async function recoverFor(context: ReconcileContext, kv: SyncKvStorage, run: string, ms: number) {
+  const endMs = Date.now() + ms
+  const stored = kv.get<{ run: string; reconciliation: Reconciliation }>('recovery')
+  let reconciliation = stored?.run === run ? stored.reconciliation : beginReconciliation(null)
+  while (reconciliation.left.length > 0 && Date.now() < endMs) {
+    reconciliation = await stepReconciliation(context, reconciliation)
+    kv.put('recovery', { run, reconciliation })
+  }
+  const { left, sequences, accounting } = reconciliation
+  return { done: left.length === 0, sequences, accounting }
 }
 
 export function beginReconciliation(company: Row | null): Reconciliation {
@@ -63,11 +74,7 @@ export function beginReconciliation(company: Row | null): Reconciliation {
 }
 
 /** Does one step, which may be repeated. @returns the state after it; at the end nothing is `left` */
-export async function stepReconciliation(
-  context: ReconcileContext,
-  state: Reconciliation,
-  nowMs: number,
-): Promise<Reconciliation> {
+export async function stepReconciliation(context: ReconcileContext, state: Reconciliation): Promise<Reconciliation> {
   const [phase, ...left] = state.left
   /** Goes on with a listing's next page, or with the next step. */
   const turn = (cursor: string | null) => ({ ...state, cursor, left: cursor === null ? left : state.left })
@@ -79,7 +86,7 @@ export async function stepReconciliation(
       return { ...turn(cursor), sequences: highest(state.sequences, { last_order_id }) }
     }
     case 'mail':
-      return turn(await releaseUnknownMail(context, state.cursor, nowMs))
+      return turn(await releaseUnknownMail(context, state.cursor))
     case 'accounting': {
       const found = await context.findLastNumber(state.sequences.last_invoice_number + NUMBER_SPAN)
       if (typeof found === 'string') return { ...state, left, accounting: found }
@@ -87,7 +94,7 @@ export async function stepReconciliation(
       return { ...state, left, accounting: 'read', sequences }
     }
     case 'tokens':
-      return turn((await revokeAgain(context, state.cursor, nowMs)).cursor)
+      return turn((await revokeAgain(context, state.cursor, Date.now())).cursor)
     case 'feed':
       return (await removeChanges(context)) ? { ...state, left } : state
     case 'raise': {
@@ -128,10 +135,10 @@ async function findOrdersWithFiles({ companyId, files }: ReconcileContext, curso
 }
 
 /** Schedules unknown mail objects of one page for removal, as if their content was replaced now. */
-async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cursor: string | null, nowMs: number) {
+async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cursor: string | null) {
   const page = await listPage(files, { prefix: `mail/${companyId}/` }, cursor)
   const objects = page.objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size }))
-  if (objects.length > 0) await addUnknownObjects({ companyId, db }, objects, nowMs + REPLACED_MS)
+  if (objects.length > 0) await addUnknownObjects({ companyId, db }, objects, Date.now() + REPLACED_MS)
   return page.next
 }
 
@@ -140,8 +147,11 @@ async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cu
  *
  * @returns how many were valid, and the next page
  */
-export async function revokeAgain(context: RevokedContext, cursor: string | null, nowMs: number) {
-  const { cache } = context
+export async function revokeAgain(
+  { cache, ...context }: CompanyContext & { cache: KVNamespace },
+  cursor: string | null,
+  nowMs: number,
+) {
   const read = async () => {
     const page = await cache.list({ prefix: REVOKED, limit: REVOKED_AT_ONCE, ...(cursor !== null && { cursor }) })
     const names = page.keys.map(({ name }) => name)

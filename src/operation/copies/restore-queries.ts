@@ -12,14 +12,15 @@ import {
   webhookDeliveries,
   webhookEndpoints,
 } from '../../kernel/db/schema.ts'
-import { type Row, SEQUENCES, type Sequences } from './tables.ts'
+import { type Row, SEQUENCES, SETTINGS, type Sequences } from './tables.ts'
 
 const REMOVED_ROWS = 2_000
 
-const sequenceColumns = Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]]))
+type SequenceColumns = Pick<typeof companies, (typeof SEQUENCES)[number]>
+const sequenceColumns = Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]])) as SequenceColumns
 
 /** Lists the sequences of a database's companies: at most 1,024, the slots of its full-text tables. */
-export async function listSequences({ db }: CompanyContext): Promise<(Sequences & { id: number })[]> {
+export async function listSequences({ db }: CompanyContext) {
   const { id } = companies
   const [rows] = await db.read([
     orm
@@ -28,7 +29,7 @@ export async function listSequences({ db }: CompanyContext): Promise<(Sequences 
       .where(isHere)
       .orderBy(id),
   ])
-  return rows as (Sequences & { id: number })[]
+  return rows
 }
 
 /** Lists companies whose last backup began before a time, the longest overdue first. */
@@ -45,7 +46,6 @@ export async function listOverdue({ db }: CompanyContext, beforeMs: number, limi
   return rows.map((row) => row.id)
 }
 
-/** Records the time of a backup. */
 export async function recordBackup({ companyId, db }: CompanyContext, atMs: number): Promise<void> {
   await db.writeIdempotent([orm.update(companies).set({ backed_up_at: atMs }).where(sql`id = ${companyId}`)])
 }
@@ -79,10 +79,12 @@ export async function endTokens(
  * Creates a backup's company, or takes an empty one: suspended, its deliveries paused. Its slot in the full-text tables
  * is the directory's, else its previous one, else the first free one.
  */
-export async function openForRestore(context: CompanyContext & { slot: number | null }, company: Row): Promise<void> {
-  const { companyId, db } = context
+export async function openForRestore(
+  { companyId, db, slot }: CompanyContext & { slot: number | null },
+  company: Row,
+): Promise<void> {
   const { name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = company
-  const free = freeSlot(context.slot ?? Number(company.slot))
+  const free = freeSlot(slot ?? Number(company.slot))
   const state = { suspended: sql`1`, deliveries_paused: sql`1` }
   await db.writeIdempotent([
     insertRow(
@@ -107,11 +109,7 @@ export async function removeChanges({ companyId, db }: CompanyContext): Promise<
  * Raises the company's sequences past all known values and restarts its feed after them: every cursor expires, and
  * webhooks send changes from now on. `company` also sets its other columns.
  */
-export async function raiseSequences(
-  { companyId, db }: CompanyContext,
-  sequences: Sequences,
-  company: Row | null,
-): Promise<Sequences> {
+export async function raiseSequences({ companyId, db }: CompanyContext, sequences: Sequences, company: Row | null) {
   const raised = SEQUENCES.map((name) => [name, sql`max(${companies[name]}, ${sequences[name]})`])
   const isCompany = sql`id = ${companyId}`
   const isOf = sql`company_id = ${companyId}`
@@ -131,15 +129,14 @@ export async function raiseSequences(
     ...(company ? [orm.update(companies).set(settings(company)).where(isCompany)] : []),
     recountOf(companyId, Date.now()),
   ])
-  return row as Sequences
+  return row ?? sequences
 }
 
 function settings(company: Row) {
-  const names = ['name', 'currency', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'storage_quota_bytes']
-  const values = [...names, 'created_at', 'updated_at'].filter((name) => company[name] !== undefined)
+  const names = [...SETTINGS, 'created_at', 'updated_at'].filter((name) => company[name] !== undefined)
   // Restored entries may have expired meanwhile.
   const audit_expired = sql`max(${companies.audit_expired}, ${company.audit_expired ?? 0})`
-  return { ...Object.fromEntries(values.map((name) => [name, sql`${company[name] ?? null}`])), audit_expired }
+  return { ...Object.fromEntries(names.map((name) => [name, sql`${company[name] ?? null}`])), audit_expired }
 }
 
 /** Adds R2 objects unknown to the database, which the sweep removes later. See `resources/mail/content.ts`. */

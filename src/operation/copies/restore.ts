@@ -1,5 +1,7 @@
 import type { ResponseBody } from '../../kernel/api/contract.ts'
+import { syncDirectory } from '../../kernel/db/placement.ts'
 import type { restoreCompany } from '../admin/recovery/contract.ts'
+import { forgetBackup } from './backup.ts'
 import { countRows, isEmpty, readCompany } from './read-queries.ts'
 import {
   beginReconciliation,
@@ -18,82 +20,138 @@ import {
   readManifest,
   readPart,
 } from './store.ts'
-import { type Row, type TablePlan, UNITS } from './tables.ts'
+import { type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
 
-/** The progress of a restore, and whether this call began it. */
-type RestoreProgress = ResponseBody<typeof restoreCompany> & { begun: boolean }
+type RestoreProgress = ResponseBody<typeof restoreCompany>
 
-/** The reasons that prevent a restore. */
 export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
 
-export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message?: string }
-
-export interface RestoreContext extends ReconcileContext {
-  manifests: Map<string, Manifest>
-  /** The slot in the full-text tables by the directory; null without such a company there. */
-  slot: number | null
-}
+/** `begun` tells whether this call began the restore. */
+export type RestoreResult = (RestoreProgress & { begun: boolean }) | { problem: RestoreProblem; message?: string }
 
 /** The durable state of a restore under way. */
-export interface RestoreState {
+interface RestoreState {
   untilMs: number
-  /** The backups to restore, the oldest first, and the newest one's row of `companies` and counts. */
+  /** The backups to restore, the oldest first. */
   chain: BackupName[]
-  company: Row
-  counts: Record<string, number>
-  /** The next part to check; null when all are checked. Nothing changes before that. */
-  check: { backup: number; part: number } | null
-  /** The unit, the backup within the unit's order, and the last restored part. */
-  unit: number
-  backup: number
-  part: number | null
+  /** The name of the step done last. */
+  step: string
+  /** Whether all parts were checked. Nothing changes before that. */
+  isChecked: boolean
+  /** How many parts are checked, then how many insertions are done. */
+  position: number
   reconciliation: Reconciliation | null
   rows: number
   /** Differences found when all parts are restored, before later steps add rows. */
   differences: RestoreProgress['differences']
 }
 
-/** Finds the backups with a company's state of a time, or the problem that prevents a restore. */
-export async function beginRestore(context: RestoreContext, untilMs: number): Promise<RestoreState | RestoreProblem> {
-  const chain = planRestore(await listBackups(context), untilMs)
-  const newest = chain.at(-1)
-  if (!newest) return 'no_backup'
-  if ((await readCompany(context)) && !(await isEmpty(context))) return 'not_empty'
-  // A chain with a gap would restore too little.
-  for (const [index, backup] of chain.entries()) {
-    const { previous } = await manifestOf(context, backup)
-    if (index > 0 && previous !== chain[index - 1]?.at) throw new BackupError('A backup between two others is missing.')
+type RestorePlan = Awaited<ReturnType<typeof readPlan>>
+
+/** The key of the state in the storage of the company's object. */
+export const RESTORE = 'restore'
+
+/**
+ * Restores an empty company to the newest backup begun before a time. Each call does some steps and is repeated until
+ * it is done; an interrupted restore continues.
+ */
+export async function restoreFor(
+  context: ReconcileContext,
+  kv: SyncKvStorage,
+  untilMs: number,
+  ms: number,
+): Promise<RestoreResult> {
+  const endMs = Date.now() + ms
+  let state = kv.get<RestoreState>(RESTORE)
+  const begun = state === undefined
+  try {
+    if (!state) {
+      const chain = planRestore(await listBackups(context), untilMs)
+      if (chain.length === 0) return { problem: 'no_backup' }
+      if ((await readCompany(context)) && !(await isEmpty(context))) return { problem: 'not_empty' }
+      // The end of the restore reads them again: find a damaged manifest before anything changes.
+      await findKnownSequences(context)
+      forgetBackup(kv)
+      const start = { step: 'check', isChecked: false, position: 0, rows: 0, differences: [], reconciliation: null }
+      state = { ...start, untilMs, chain }
+    }
+    if (state.untilMs !== untilMs) return { problem: 'restored_otherwise' }
+    kv.put(RESTORE, state)
+    const plan = await readPlan(context, state.chain)
+    for (;;) {
+      state = await stepRestore(context, plan, state)
+      const progress = progressOf(state)
+      if (progress.done) kv.delete(RESTORE)
+      else kv.put(RESTORE, state)
+      if (progress.done || Date.now() >= endMs) return { ...progress, begun }
+    }
+  } catch (error) {
+    // Until the first change, another backup can be chosen.
+    if (kv.get<RestoreState>(RESTORE)?.isChecked === false) kv.delete(RESTORE)
+    if (error instanceof BackupError) return { problem: 'backup_unreadable', message: error.message }
+    throw error
   }
-  const { company, counts } = await manifestOf(context, newest)
-  // The end of the restore reads them again: find a damaged manifest before anything changes.
-  await findKnownSequences(context)
-  const start = { check: { backup: 0, part: 0 }, unit: 0, backup: 0, part: null, rows: 0 }
-  return { ...start, untilMs, chain, company, counts, reconciliation: null, differences: [] }
 }
 
-/** Restores one part, or does one of the later steps. @returns the state after it, and the progress */
-export async function stepRestore(context: RestoreContext, state: RestoreState, nowMs: number) {
-  if (state.check) {
-    const next = { ...state, check: await checkPart(context, state.chain, state.check) }
-    if (!next.check) await openForRestore(context, state.company)
-    return { state: next, progress: progressOf(next, 'check') }
+/**
+ * Reads the manifests of a chain.
+ *
+ * @returns the parts in the order in which they are checked, then inserted, and the newest row of `companies` and counts
+ * @throws BackupError when a manifest is damaged, or a backup between two others is missing
+ */
+async function readPlan(context: ReconcileContext, chain: readonly BackupName[]) {
+  const manifests: Manifest[] = []
+  for (const backup of chain) {
+    const manifest = await readManifest(context, backup)
+    const before = manifests.at(-1)
+    // A chain with a gap would restore too little.
+    if (before && manifest.previous !== before.at) throw new BackupError('A backup between two others is missing.')
+    manifests.push(manifest)
   }
-  const unit = UNITS[state.unit]
-  if (unit) {
-    const next = await restorePart(context, state, unit)
-    return { state: next, progress: progressOf(next, unit.name) }
-  }
-  const differences = state.reconciliation ? state.differences : await findDifferences(context, state.counts)
-  const begun = state.reconciliation ?? beginReconciliation(state.company)
-  const next = { ...state, differences, reconciliation: await stepReconciliation(context, begun, nowMs) }
-  const [phase] = next.reconciliation.left
-  if (phase) return { state: next, progress: progressOf(next, phase) }
-  return { state: next, progress: { ...progressOf(next, 'done'), done: true, differences } }
+  const partsOf = (of: readonly Manifest[]) => of.flatMap(({ parts }) => parts)
+  const insertions = UNITS.flatMap((unit) => {
+    const parts = partsOf(unit.rows === 'all' ? manifests.slice(-1) : manifests)
+    const ordered = isForward(unit) ? parts : parts.toReversed()
+    return ordered.flatMap((part) => (part.rows[unit.name] ? [{ unit, part }] : []))
+  })
+  const { company = {}, counts = {} } = manifests.at(-1) ?? {}
+  return { parts: partsOf(manifests), insertions, company, counts }
 }
 
-/** Finds tables whose row count differs from the backup's. */
-async function findDifferences(context: RestoreContext, counts: RestoreState['counts']) {
+/** Inserted rows stay, so the newest version comes first. Logs are written again, oldest first. */
+const isForward = (unit: TablePlan) => unit.rows === 'appended'
+
+/** Checks or inserts one part, or does one of the later steps. @returns the state after it */
+async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: RestoreState): Promise<RestoreState> {
+  const { position } = state
+  if (!state.isChecked) {
+    const part = plan.parts[position]
+    if (part) {
+      await readPart(context, part)
+      return { ...state, position: position + 1 }
+    }
+    // The company is suspended from the beginning, and gets the backup's own state at the end.
+    await openForRestore(context, plan.company)
+    await syncDirectory(context)
+    return { ...state, isChecked: true, position: 0 }
+  }
+  const insertion = plan.insertions[position]
+  if (insertion) {
+    const { unit, part } = insertion
+    const lines = (await readPart(context, part)).filter(({ name }) => name === unit.name)
+    await insertLines(context, unit, isForward(unit) ? lines : lines.reverse())
+    return { ...state, step: unit.name, position: position + 1, rows: state.rows + lines.length }
+  }
+  const differences = state.reconciliation ? state.differences : await findDifferences(context, plan.counts)
+  const begun = state.reconciliation ?? beginReconciliation(plan.company)
+  const reconciliation = await stepReconciliation(context, begun)
+  const [step = 'done'] = reconciliation.left
+  if (step === 'done') await syncDirectory(context)
+  return { ...state, step, differences, reconciliation }
+}
+
+async function findDifferences(context: ReconcileContext, counts: RestorePlan['counts']) {
   const found = await countRows(context)
   return Object.entries(counts).flatMap(([table, expected]) => {
     const isLog = UNITS.some(({ name, rows }) => name === table && rows === 'appended')
@@ -103,49 +161,8 @@ async function findDifferences(context: RestoreContext, counts: RestoreState['co
   })
 }
 
-/** Reads a part. @returns the position of the next; null behind the last. @throws BackupError when it is missing or damaged */
-async function checkPart(
-  context: RestoreContext,
-  chain: readonly BackupName[],
-  place: { backup: number; part: number },
-) {
-  const backup = chain[place.backup]
-  if (!backup) return null
-  const part = (await manifestOf(context, backup)).parts[place.part]
-  if (!part) return { backup: place.backup + 1, part: 0 }
-  await readPart(context, part)
-  return { ...place, part: place.part + 1 }
-}
-
-function progressOf({ chain, rows, reconciliation }: RestoreState, step: string): RestoreProgress {
+function progressOf({ chain, step, rows, differences, reconciliation }: RestoreState): RestoreProgress {
+  const done = step === 'done'
   const accounting = reconciliation?.accounting ?? 'none'
-  return { done: false, begun: false, backup: chain.at(-1)?.at ?? '', step, rows, differences: [], accounting }
-}
-
-/**
- * Restores one part of a unit, or turns to the next backup or unit. Inserted rows stay, so the newest version comes
- * first. Logs are written again, oldest first.
- */
-async function restorePart(context: RestoreContext, state: RestoreState, unit: TablePlan): Promise<RestoreState> {
-  const isForward = unit.rows === 'appended'
-  const chain = unit.rows === 'all' ? state.chain.slice(-1) : state.chain
-  const backup = (isForward ? chain : chain.toReversed())[state.backup]
-  if (!backup) return { ...state, unit: state.unit + 1, backup: 0, part: null }
-  const { parts } = await manifestOf(context, backup)
-  const { part: last } = state
-  const isNext = (index: number) => last === null || (isForward ? index > last : index < last)
-  const indexes = parts.flatMap(({ rows }, index) => (rows[unit.name] && isNext(index) ? [index] : []))
-  const next = indexes.at(isForward ? 0 : -1)
-  const part = next === undefined ? undefined : parts[next]
-  if (next === undefined || !part) return { ...state, backup: state.backup + 1, part: null }
-  const lines = (await readPart(context, part)).filter(({ name }) => name === unit.name)
-  await insertLines(context, unit, isForward ? lines : lines.reverse())
-  return { ...state, part: next, rows: state.rows + lines.length }
-}
-
-/** Reads a manifest once in a call. */
-async function manifestOf(context: RestoreContext, backup: BackupName): Promise<Manifest> {
-  const manifest = context.manifests.get(backup.at) ?? (await readManifest(context, backup))
-  context.manifests.set(backup.at, manifest)
-  return manifest
+  return { done, backup: chain.at(-1)?.at ?? '', step, rows, differences: done ? differences : [], accounting }
 }

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import * as z from 'zod/mini'
@@ -43,7 +44,6 @@ const manifest = z.object({
   parts: z.array(part),
 })
 
-/** The metadata of a backup. */
 export type Manifest = z.infer<typeof manifest>
 
 /** A backup, identified by the name of its manifest. */
@@ -85,7 +85,7 @@ export async function listBackups({ bucket, companyId }: Store): Promise<BackupN
 /** @throws BackupError when it is missing or damaged */
 export async function readManifest({ bucket, companyId }: Store, backup: BackupName): Promise<Manifest> {
   const key = manifestKey(companyId, backup)
-  const read = parseManifest(await readObject(bucket, key, (object) => object.text()), key)
+  const read = parseManifest((await readObject(bucket, key)).toString(), key)
   if (manifestKey(read.company_id, read) !== key) throw new BackupError(`${key} is misplaced.`)
   return read
 }
@@ -102,7 +102,6 @@ export function parseManifest(text: string, key = 'A manifest'): Manifest {
   throw new BackupError(`${key} is damaged: its checksum differs.`)
 }
 
-/** Writes a manifest with its checksum. */
 export async function writeManifest({ bucket }: Store, facts: Manifest): Promise<void> {
   const text = JSON.stringify({ ...facts, sha256: hash('sha256', JSON.stringify(facts)) })
   await inTime(bucket.put(manifestKey(facts.company_id, facts), text))
@@ -110,16 +109,14 @@ export async function writeManifest({ bucket }: Store, facts: Manifest): Promise
 
 /** Reads the rows of a part. @throws BackupError when it is missing or damaged */
 export async function readPart({ bucket }: Store, part: Part): Promise<Line[]> {
-  return unpackPart(part, new Uint8Array(await readObject(bucket, part.key, (object) => object.arrayBuffer())))
+  return unpackPart(part, await readObject(bucket, part.key))
 }
 
-function readObject<T>(bucket: R2Bucket, key: string, take: (object: R2ObjectBody) => Promise<T>): Promise<T> {
-  const body = async () => {
-    const object = await bucket.get(key)
-    if (!object) throw new BackupError(`${key} is missing.`)
-    return take(object)
-  }
-  return inTime(body())
+async function readObject(bucket: R2Bucket, key: string): Promise<Buffer> {
+  const read = async () => (await bucket.get(key))?.arrayBuffer()
+  const bytes = await inTime(read())
+  if (!bytes) throw new BackupError(`${key} is missing.`)
+  return Buffer.from(bytes)
 }
 
 /** Compresses a part, and describes it for the manifest. */

@@ -34,7 +34,7 @@ export interface TablePlan {
   version?: string
   /** Tables whose rows belong to a row of this one, and are copied with it. */
   parts: readonly TablePlan[]
-  /** For a part: requests delete its rows; those of others are only flagged. */
+  /** For a part in a move: requests delete its rows; those of others are only flagged. */
   isRemoved?: true
   /** For a part: its owner's table and version, and the column that refers to it or to its row in `through`. */
   owner?: { table: string; version: string; column: string; through?: 'invoices' }
@@ -64,12 +64,9 @@ const CUSTOMER = ['accounting_customer_id', 'accounting_customer_linked'] as con
 
 const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, rows: 'all', parts: [] })
 
-const partOf = (owner: NonNullable<TablePlan['owner']>, table: string, where?: string): TablePlan => ({
-  ...whole(table, 'id'),
-  rows: 'changed',
-  owner,
-  ...(where && { where }),
-})
+const partOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => {
+  return { ...whole(table, 'id'), rows: 'changed', owner }
+}
 
 const ofOrder = { table: 'orders', version: 'version', column: 'project_id' } as const
 const ofThread = { table: 'email_threads', version: 'revision', column: 'thread_id' } as const
@@ -127,7 +124,7 @@ export const TABLES: readonly TablePlan[] = [
     stamp: `json_array(revision, content_revision, content_used_at, content IS NULL, deleted, last_synced_at, updated_at)`,
     version: 'revision',
     // Read after the row: content that moves to R2 meanwhile is in this part, if not in the row.
-    parts: [{ ...partOf(ofThread, 'email_thread_objects', 'thread_id IS NOT NULL'), isRemoved: true }],
+    parts: [{ ...partOf(ofThread, 'email_thread_objects'), where: 'thread_id IS NOT NULL' }],
   },
   { ...whole('thread_contexts', 'thread_id'), stamp: 'json_array(version, updated_at)' },
   { ...whole('catalog_items', 'id'), stamp: 'version' },
@@ -143,28 +140,28 @@ export const UNITS: readonly TablePlan[] = TABLES.flatMap((plan) => [plan, ...pl
 /** Tables that are always in the directory. */
 export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'admin_log']
 
-/** Tables that a backup skips, with the reason. */
-export const NOT_BACKED_UP = {
-  companies: 'The row is in the manifest. Its counts come from the triggers, its last ids are raised.',
+/** Tables that neither a backup nor a move copies like others, with the reason. */
+export const NOT_COPIED = {
+  companies: 'A manifest has the row, and the end of a move copies it. Triggers count, last ids are raised.',
   thread_context_links: 'Written by triggers.',
-  changes: 'The feed begins again, so that every reader copies the lists again.',
-  webhook_deliveries: 'They refer to the feed.',
-  idempotency_keys: 'Results of requests whose effects may be lost.',
   company_guards: 'Of a move under way.',
   moves: 'Of a move under way.',
 } as const
 
 /** Tables that a move copies and a backup does not, or not all rows of them. */
-const ONLY_MOVED: readonly TablePlan[] = [
+export const ONLY_MOVED: readonly TablePlan[] = [
   { ...whole('email_thread_objects', 'id'), unique: 'thread_id' },
+  // They refer to the feed.
   {
     ...whole('webhook_deliveries', 'endpoint_id', 'type', 'entity_id', 'sequence'),
     stamp: 'json_array(attempts, first_attempt_at, next_attempt_at, octet_length(last_error))',
   },
+  // Results of requests whose effects a restore may lose.
   {
     ...whole('idempotency_keys', 'token_id', 'key', 'position'),
     stamp: 'json_array(created_at, fingerprint, text_bytes)',
   },
+  // After a restore the feed begins again, so that every reader copies the lists again.
   { ...whole('changes', 'sequence'), rows: 'appended' },
 ]
 
@@ -175,17 +172,6 @@ export const MOVED: readonly TablePlan[] = [
   }),
   ...ONLY_MOVED,
 ]
-
-/** Tables that a move skips, with the reason. */
-export const NOT_MOVED = {
-  companies: 'The row is copied at the end, with its counters and last ids.',
-  api_tokens: 'In the directory.',
-  members: 'In the directory.',
-  admin_log: 'In the directory.',
-  moves: 'In the directory.',
-  thread_context_links: 'Written by triggers.',
-  company_guards: 'Of each database.',
-} as const
 
 /** Tables from which a company's rows are removed, referring tables first, with what names a row. */
 export const REMOVED: readonly Pick<TablePlan, 'table' | 'key'>[] = [
@@ -202,25 +188,35 @@ export const FULL_TEXT = [
   'invoice_items_fts',
 ] as const
 
-/** Tables with content: an empty company has no rows in them. */
-export const CONTENT = [
-  'order_statuses',
-  'taxes',
-  'clients',
-  'orders',
-  'email_threads',
-  'thread_contexts',
-  'catalog_items',
-]
+/**
+ * The lists of a seed file and an export. An export reads referenced rows later: clients are never removed, so those of
+ * every exported order are included, even if rows are created meanwhile.
+ */
+export const LISTS = ['orders', 'clients', 'taxes', 'order_statuses', 'catalog_items', 'thread_contexts'] as const
 
-/** The company's highest assigned ids: the next ones follow them. */
-export const SEQUENCES = [
+/** Tables with content: an empty company has no rows in them. */
+export const CONTENT = [...LISTS, 'email_threads'] as const
+
+/** Columns of `companies` that a seed file and a restore set. */
+export const SETTINGS = [
+  'name',
+  'currency',
+  'accounting_sync_enabled',
+  'suspended',
+  'mail_quota_bytes',
+  'storage_quota_bytes',
+] as const
+
+/** The company's highest ids and numbers: the next ones follow them. */
+export const LAST_IDS = [
   'last_client_id',
   'last_order_id',
   'last_invoice_id',
   'last_invoice_number',
   'last_payment_id',
-  'last_change',
 ] as const
+
+/** What is assigned in ascending order, so that nothing may be assigned twice. */
+export const SEQUENCES = [...LAST_IDS, 'last_change'] as const
 
 export type Sequences = Record<(typeof SEQUENCES)[number], number>

@@ -6,7 +6,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { splitBySize } from './chunks.ts'
 import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
-import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type TablePlan, type Value } from './tables.ts'
+import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type TablePlan } from './tables.ts'
 
 // The writers of rows: `insertLines` for a restore, `putLines` for a move. A seed has its own values: `seed/queries.ts`.
 
@@ -18,8 +18,11 @@ const STATEMENT_ROWS = 100
 
 const lengthOf = (row: Row) => Object.values(row).reduce((sum: number, value) => sum + String(value).length + 5, 0)
 
-const splitLines = (lines: readonly Line[]) =>
-  splitBySize(lines, ({ row }) => [1, lengthOf(row)], [STATEMENT_ROWS, STATEMENT_CHARACTERS])
+/** The rows of lines in groups for one statement each; those of parts also have the key and version of their owner. */
+function splitLines(lines: readonly Line[]): Row[][] {
+  const rows = lines.map(({ row, of }): Row => (of ? { ...row, of_id: of[0], of_version: of[1] } : row))
+  return splitBySize(rows, (row) => [1, lengthOf(row)], [STATEMENT_ROWS, STATEMENT_CHARACTERS])
+}
 
 /**
  * Inserts missing rows, by any unique key; parts only if their owner has their version. It may be repeated, and a newer
@@ -32,8 +35,8 @@ export async function insertLines(context: CompanyContext, plan: TablePlan, line
   }
 }
 
-function insertMissing({ companyId }: CompanyContext, plan: TablePlan, lines: readonly Line[]) {
-  const { read, values, insert } = insertion(companyId, plan, lines)
+function insertMissing({ companyId }: CompanyContext, plan: TablePlan, rows: readonly Row[]) {
+  const { read, values, insert } = insertion(companyId, plan, rows)
   const conditions: SQL[] = []
   const isElsewhere = (column: string, condition: SQL) =>
     sql`EXISTS (SELECT 1 FROM ${tableOf(plan.table)} AS other WHERE other.${named(column)} = ${read(column)} AND ${condition})`
@@ -49,41 +52,42 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, lines: re
   }
   if (plan.owner) {
     conditions.push(sql`EXISTS (SELECT 1 FROM ${named(plan.owner.table)} AS o WHERE o.company_id = ${companyId}
-      AND o.id = ${read('0', 'of')} AND o.${named(plan.owner.version)} = ${read('1', 'of')})`)
+      AND o.id = ${read('of_id')} AND o.${named(plan.owner.version)} = ${read('of_version')})`)
   }
   return insert(conditions).onConflictDoNothing()
 }
 
-/** The parts of an `INSERT` of lines: how it reads a value, its values by column, and the statement. */
-function insertion(companyId: number, plan: TablePlan, lines: readonly Line[]) {
-  const table = tableOf(plan.table)
-  const [line = { name: plan.name, row: {} }] = lines
+/** Reads a value of the rows that are joined as `line`. */
+const readLine = (name: string) => sql.raw(`line.value ->> '$.${name}'`)
+
+/** The parts of an `INSERT` of rows: how it reads a value, its values by column, and the statement. */
+function insertion(companyId: number, plan: TablePlan, rows: readonly Row[]) {
+  const [first = {}] = rows
   // A value over the limit of a text is bound by itself.
-  const isLarge = lines.length === 1 && lengthOf(line.row) > STATEMENT_CHARACTERS
-  const read = (name: string, from: 'row' | 'of' = 'row') => {
-    if (isLarge) return sql`${(from === 'row' ? line.row[name] : line.of?.[Number(name)]) ?? null}`
-    return sql.raw(`line.value ->> '$.${from === 'row' ? `row.${name}` : `of[${name}]`}'`)
-  }
+  const isLarge = rows.length === 1 && lengthOf(first) > STATEMENT_CHARACTERS
+  const read = (name: string) => (isLarge ? sql`${first[name] ?? null}` : readLine(name))
   const values: Record<string, SQL | number> = { company_id: companyId }
-  for (const name of Object.keys(line.row)) values[name === 'id' ? (plan.idColumn ?? name) : name] = read(name)
+  for (const name of Object.keys(first)) values[name === 'id' ? (plan.idColumn ?? name) : name] = read(name)
   if (plan.sharedId === 'new') delete values.id
-  const from = isLarge ? sql`` : sql`FROM json_each(${JSON.stringify(lines)}) AS line`
+  const from = isLarge ? sql`` : sql`FROM json_each(${JSON.stringify(rows)}) AS line`
   const order = isLarge ? sql`` : sql`ORDER BY line.key`
   const insert = (conditions: SQL[]) =>
-    insertRow(table, values, sql`${from} WHERE ${sql.join([sql`true`, ...conditions], sql` AND `)} ${order}`)
+    insertRow(
+      tableOf(plan.table),
+      values,
+      sql`${from} WHERE ${sql.join([sql`true`, ...conditions], sql` AND `)} ${order}`,
+    )
   return { read, values, insert }
 }
 
-/** Updates columns of existing rows, by their ids. */
-function update({ companyId }: CompanyContext, plan: TablePlan, lines: readonly Line[]) {
+function update({ companyId }: CompanyContext, plan: TablePlan, rows: readonly Row[]) {
   const table = tableOf(plan.table)
-  const columns = Object.keys(lines[0]?.row ?? {}).filter((column) => column !== 'id')
-  const read = (name: string) => sql.raw(`line.value ->> '$.row.${name}'`)
+  const columns = Object.keys(rows[0] ?? {}).filter((column) => column !== 'id')
   return orm
     .update(table)
-    .set(Object.fromEntries(columns.map((column) => [column, read(column)])))
-    .from(sql`json_each(${JSON.stringify(lines)}) AS line`)
-    .where(sql`${table}.company_id = ${companyId} AND ${table}.id = ${read('id')}`)
+    .set(Object.fromEntries(columns.map((column) => [column, readLine(column)])))
+    .from(sql`json_each(${JSON.stringify(rows)}) AS line`)
+    .where(sql`${table}.company_id = ${companyId} AND ${table}.id = ${readLine('id')}`)
 }
 
 /**
@@ -109,9 +113,14 @@ async function writeMoved<T extends readonly Statement[]>(
   return results
 }
 
+/** The table in the destination of a move, whose ids may be its own. */
+export const atDestination = (plan: TablePlan): TablePlan =>
+  plan.sourceId ? { ...plan, idColumn: plan.sourceId } : plan
+
 /** Writes rows of a table into the destination of a move, replacing any with the same keys. */
-export async function putLines(context: CompanyContext, plan: TablePlan, lines: readonly Line[]): Promise<void> {
+export async function putLines(context: CompanyContext, table: TablePlan, lines: readonly Line[]): Promise<void> {
   const { companyId } = context
+  const plan = atDestination(table)
   for (const chunk of splitLines(lines)) {
     await writeMoved(context, [
       ...clearUnique(companyId, plan, chunk),
@@ -121,14 +130,14 @@ export async function putLines(context: CompanyContext, plan: TablePlan, lines: 
   }
 }
 
-function upsert(companyId: number, plan: TablePlan, lines: readonly Line[]): Statement {
+function upsert(companyId: number, plan: TablePlan, rows: readonly Row[]): Statement {
   const { key, idColumn = 'id' } = plan
   const columns: Record<string, SQLiteColumn> = getTableColumns(tableOf(plan.table))
-  const { values, insert } = insertion(companyId, plan, lines)
+  const { values, insert } = insertion(companyId, plan, rows)
   // Ids of mail objects are unique over all companies.
   const isShared = key[0] === 'id' && idColumn === 'id' && columns.id?.primary
   const names = [...(isShared ? [] : ['company_id']), ...key.map((name) => (name === 'id' ? idColumn : name))]
-  const set = Object.keys(values).filter((name) => name !== 'company_id' && !names.includes(name))
+  const set = Object.keys(values).filter((name) => name in columns && name !== 'company_id' && !names.includes(name))
   return insert([]).onConflictDoUpdate({
     target: names.flatMap((name) => columns[name] ?? []),
     ...(idColumn !== 'id' && { targetWhere: sql`${named(idColumn)} IS NOT NULL` }),
@@ -137,8 +146,8 @@ function upsert(companyId: number, plan: TablePlan, lines: readonly Line[]): Sta
 }
 
 /** Clears a unique value that moved from one row to another since it was copied; the first row is copied again. */
-function clearUnique(companyId: number, { table, unique }: TablePlan, lines: readonly Line[]): Statement[] {
-  const taken = unique ? lines.filter(({ row }) => row[unique] != null).map(({ row }) => [row.id, row[unique]]) : []
+function clearUnique(companyId: number, { table, unique }: TablePlan, rows: readonly Row[]): Statement[] {
+  const taken = unique ? rows.filter((row) => row[unique] != null).map((row) => [row.id, row[unique]]) : []
   if (!unique || taken.length === 0) return []
   const text = `UPDATE ${table} SET ${unique} = NULL WHERE company_id = ?1
     AND ${unique} IN (SELECT e.value ->> 1 FROM json_each(?2) AS e)
@@ -149,14 +158,15 @@ function clearUnique(companyId: number, { table, unique }: TablePlan, lines: rea
 /** Removes the rows with these keys from the destination. */
 export async function removeKeys(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): Promise<void> {
   if (keys.length === 0) return
-  await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isAmong(context, plan, keys))])
+  await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isAmong(context, atDestination(plan), keys))])
 }
 
 /**
  * Removes the parts of rows that requests may delete from the destination. Others are only flagged, and a line that is
  * inserted again would leave its old words in the full-text table.
  */
-export async function removeParts(context: CompanyContext, { parts }: TablePlan, ids: readonly Value[]): Promise<void> {
+export async function removeParts(context: CompanyContext, { parts }: TablePlan, keys: readonly Key[]): Promise<void> {
+  const ids = keys.map(([id = null]) => id)
   const removed = parts.filter(({ isRemoved }) => isRemoved)
   const removals = removed.map((part) => orm.delete(tableOf(part.table)).where(ofOwners(context, part, ids)))
   if (removals.length > 0) await writeMoved(context, removals)
@@ -179,7 +189,7 @@ export async function removeRows(
   { database, step, isCopy }: { database: string; step: number; isCopy: boolean },
 ): Promise<number | null> {
   const { companyId } = context
-  const removal = planRemoval(step, isCopy)
+  const removal = listRemovals(isCopy)[step]
   if (removal) {
     const { table, key, where, limit } = removal
     const rows = `SELECT ${key} FROM ${table} WHERE ${where} LIMIT ${limit}`
@@ -198,17 +208,15 @@ export async function removeRows(
   return null
 }
 
-function planRemoval(step: number, isCopy: boolean) {
-  const fullText = FULL_TEXT[step]
-  if (fullText) {
-    const isOwn = isCopy ? `AND last_change >= ${COPY_CHANGES}` : ''
-    const slot = `(SELECT CAST(slot AS INTEGER) << 53 FROM companies WHERE id = ?1 ${isOwn})`
-    const where = `rowid >= ${slot} AND rowid <= ${slot} + 9007199254740991`
-    return { table: fullText, key: 'rowid', where, limit: REMOVED_ROWS }
-  }
-  const removed = REMOVED[step - FULL_TEXT.length]
-  if (!removed) return null
-  const { table } = removed
-  const limit = table === 'email_threads' ? REMOVED_THREADS : REMOVED_ROWS
-  return { table, key: ['company_id', ...removed.key].join(', '), where: 'company_id = ?1', limit }
+function listRemovals(isCopy: boolean) {
+  const isOwn = isCopy ? `AND last_change >= ${COPY_CHANGES}` : ''
+  const slot = `(SELECT CAST(slot AS INTEGER) << 53 FROM companies WHERE id = ?1 ${isOwn})`
+  const isInSlot = `rowid >= ${slot} AND rowid <= ${slot} + 9007199254740991`
+  return [
+    ...FULL_TEXT.map((table) => ({ table, key: 'rowid', where: isInSlot, limit: REMOVED_ROWS })),
+    ...REMOVED.map(({ table, key }) => {
+      const limit = table === 'email_threads' ? REMOVED_THREADS : REMOVED_ROWS
+      return { table, key: ['company_id', ...key].join(', '), where: 'company_id = ?1', limit }
+    }),
+  ]
 }

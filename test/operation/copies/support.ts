@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers'
 import type { Env } from '../../../src/env.ts'
 import type { RestoreResult } from '../../../src/operation/copies/restore.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
-import { FULL_TEXT } from '../../../src/operation/copies/tables.ts'
+import { DIRECTORY_TABLES, FULL_TEXT, REMOVED } from '../../../src/operation/copies/tables.ts'
 import { sql } from '../../support/app.ts'
 
 export type Rows = Record<string, Record<string, unknown>[]>
@@ -75,13 +75,7 @@ export async function hitsOf(companyId: number, table: string, text: string): Pr
   return hits.map(({ id }) => id)
 }
 
-/** Parents come behind what refers to them. */
-const DELETED = [
-  'accounting_links accounting_outbox accounting_connections payments artworks invoice_items invoices orders',
-  'clients thread_context_links thread_contexts',
-  'email_thread_objects email_threads webhook_deliveries webhook_endpoints changes audit_log admin_log idempotency_keys imports members',
-  'integrations catalog_items taxes order_statuses api_tokens',
-].flatMap((names) => names.split(' '))
+const DELETED = [...REMOVED.map(({ table }) => table), ...DIRECTORY_TABLES]
 
 /** Removes a company and all that it has, as in a database of its own. */
 export async function wipe(companyId: number): Promise<void> {

@@ -10,7 +10,7 @@ import { addressPolicy } from '../../../kernel/http/outbound.ts'
 import { importThread } from '../../../resources/mail/threads.ts'
 import { exportPage, line, SECTIONS } from '../../copies/export.ts'
 import { findAddressIssues } from '../../copies/seed/integrations-file.ts'
-import { countRows, describeConflict, planLoad } from '../../copies/seed/load.ts'
+import { countFile, describeConflict, planLoad } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute, conflict, cursorScope } from '../endpoint.ts'
 import * as contract from './contract.ts'
@@ -33,7 +33,8 @@ export const routes = [
     if (file.company.id !== context.companyId) {
       throw invalid([{ path: 'file.company.id', message: 'must be the company of the path' }])
     }
-    const rows = countRows(file)
+    const counts = countFile(file)
+    const rows = Object.values(counts).reduce((sum, count) => sum + count, 0)
     if (rows > MAX_ROWS) throw invalid([{ path: 'file', message: `must have at most ${MAX_ROWS} rows, not ${rows}` }])
     const issues = findAddressIssues(file.integrations, addressPolicy(context.env))
     if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
@@ -49,7 +50,7 @@ export const routes = [
       await syncDirectory(context)
     }
     const next_part = part === parts ? null : part + 1
-    return { hash, part, parts, next_part, counts: plan.counts, differences: plan.differences }
+    return { hash, part, parts, next_part, counts, differences: plan.differences }
   }),
 
   adminRoute(contract.importEmailThread, ({ body }, context) => {

@@ -70,12 +70,10 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
     issues,
     conflict: describeConflict(violated[0] ?? ''),
     differences: found.flatMap(toDifference),
-    counts: countTables(rows),
     statements: [...saveCompany(context, file, now), ...tables] as const,
   }
 }
 
-/** Statements that load only integrations. */
 export async function planIntegrations(context: LoadContext, integrations: IntegrationsFile) {
   const { connections } = await readStored(context)
   const rows = await listIntegrationRows(context, connections, integrations)
@@ -84,24 +82,13 @@ export async function planIntegrations(context: LoadContext, integrations: Integ
 
 export type Counts = Partial<Record<Name, number>>
 
-/** Counts the rows of each table, without empty ones. */
-function countTables(rows: Rows): Counts {
-  return Object.fromEntries(NAMES.flatMap((name) => (rows[name].length > 0 ? [[name, rows[name].length]] : [])))
-}
-
-/** Counts a file's rows by table, without empty ones, for a summary over several parts. */
+/** Counts a file's rows by table, without empty ones. */
 export function countFile(file: SeedFile): Counts {
-  const { integrations, ...rows } = countTables(deriveRows(file, 0, 0))
-  const connections = Object.values(file.integrations).filter(Boolean).length
-  return connections > 0 ? { ...rows, integrations: connections } : rows
+  const rows = { ...deriveRows(file, 0, 0), integrations: Object.values(file.integrations).filter(Boolean) }
+  const counts = NAMES.map((name) => [name, rows[name].length] as const)
+  return Object.fromEntries(counts.filter(([, count]) => count > 0))
 }
 
-/** Counts a file's rows, without the company. */
-export function countRows(file: SeedFile): number {
-  return Object.values(countFile(file)).reduce((sum, count) => sum + count, 0)
-}
-
-/** Summarizes a load in one line. */
 export function describeCounts({ company }: { company: { id: number; name: string } }, counts: Counts): string {
   const parts = NAMES.flatMap((name) => {
     const { noun } = TABLES[name]

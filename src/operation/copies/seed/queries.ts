@@ -5,6 +5,7 @@ import { insertJsonRows, named } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'
 import { companies, integrations, orderStatuses } from '../../../kernel/db/schema.ts'
+import { LAST_IDS, SETTINGS } from '../tables.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
@@ -97,24 +98,12 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
   })
 }
 
-/** Company fields that a file replaces where it has them. */
-const COMPANY = [
-  'name',
-  'currency',
-  'accounting_sync_enabled',
-  'suspended',
-  'mail_quota_bytes',
-  'storage_quota_bytes',
-] as const
-/** Company fields that a file only raises. */
-const LAST = ['last_client_id', 'last_order_id', 'last_invoice_id', 'last_payment_id', 'last_invoice_number'] as const
-
-/** Saves the company, and clears the default status if the file has one. */
+/** Replaces the settings that the file has, raises last ids, and clears the default status if the file has one. */
 export function saveCompany({ companyId }: CompanyContext, { company, order_statuses }: SeedFile, now: number) {
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot(unusedSlot)})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
-  const raised = LAST.flatMap((name) => (company[name] === undefined ? [] : [[name, company[name]] as const]))
-  const given = COMPANY.filter((name) => company[name] !== undefined)
+  const raised = LAST_IDS.flatMap((name) => (company[name] === undefined ? [] : [[name, company[name]] as const]))
+  const given = SETTINGS.filter((name) => company[name] !== undefined)
   const replaced = Object.fromEntries(given.map((name) => [name, company[name]]))
   const differences: SQL[] = given.map(
     (name) => sql`${companies[name]} <> ${sql.param(company[name], companies[name])}`,

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { splitBySize } from '../chunks.ts'
+import { LISTS } from '../tables.ts'
 import type { SeedInput } from './file.ts'
 import { type KnownIds, numbered, REFERENCES } from './rows.ts'
 
@@ -116,9 +117,6 @@ function findKnown(file: SeedInput): (part: SeedInput) => KnownIds {
     return Object.fromEntries(known.filter(([, ids]) => ids.length > 0))
   }
 }
-
-/** Lists that an export and a seed file have in common. */
-const LISTS = ['order_statuses', 'taxes', 'clients', 'orders', 'catalog_items', 'thread_contexts'] as const
 
 const THREAD = '{"type":"email_threads","data":'
 

@@ -1,13 +1,14 @@
 import { beforeAll, expect, it } from 'vitest'
 import { TABLE_NAMES } from '../../../../src/kernel/db/columns.ts'
-import { FULL_TEXT, MOVED, NOT_MOVED, REMOVED } from '../../../../src/operation/copies/tables.ts'
+import { DIRECTORY_TABLES, FULL_TEXT, MOVED, NOT_COPIED, REMOVED } from '../../../../src/operation/copies/tables.ts'
 import { migrate, sql } from '../../../support/app.ts'
 
 beforeAll(migrate)
 
-it('every table is moved, or named with a reason', () => {
+it('every table is moved, in the directory, or named with a reason', () => {
   const moved = MOVED.flatMap(({ table, parts }) => [table, ...parts.map((part) => part.table)])
-  expect([...new Set(moved), ...Object.keys(NOT_MOVED)].toSorted()).toEqual(TABLE_NAMES.toSorted())
+  const others = [...DIRECTORY_TABLES, ...Object.keys(NOT_COPIED)]
+  expect([...new Set(moved), ...others].toSorted()).toEqual(TABLE_NAMES.toSorted())
 })
 
 it('every full-text table is emptied of a company that has moved', async () => {

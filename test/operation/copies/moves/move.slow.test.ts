@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../../src/env.ts'
 import { moveFor } from '../../../../src/operation/copies/move.ts'
-import { FULL_TEXT, NOT_MOVED } from '../../../../src/operation/copies/tables.ts'
+import { DIRECTORY_TABLES, FULL_TEXT, NOT_COPIED } from '../../../../src/operation/copies/tables.ts'
 import { adminCall, operatorOf } from '../../../support/admin.ts'
 import { freshId, type Home, migrate, mintToken, request, send, sql, sqlIn } from '../../../support/app.ts'
 import { logLines } from '../../../support/log.ts'
@@ -79,7 +79,9 @@ function dyingAt(failing: number, isCarriedOut: boolean): Env {
 
 /** What a company's own database has of it, but for what a move leaves out or numbers anew. */
 async function contents(home: Home) {
-  const left = new Set<string>([...Object.keys(NOT_MOVED).filter((name) => name !== 'thread_context_links')])
+  const left = new Set(
+    [...DIRECTORY_TABLES, ...Object.keys(NOT_COPIED)].filter((name) => name !== 'thread_context_links'),
+  )
   const tables = await sqlIn<{ name: string }>(
     home,
     `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND name NOT LIKE '%fts%'`,
