@@ -14,16 +14,7 @@ export interface Caller {
 
 export type Membership = Extract<Role, 'developer' | 'owner'>
 
-/** The company in a path of the administration API. */
-export interface AdminCompany {
-  id: number
-  /** The binding of the database that has its data. */
-  database: string
-  name: string
-  suspended: boolean
-}
-
-/** The caller's context for a handler of the administration API. */
+/** The context of a handler. `companyId` is the path's; 0 where it has none. */
 export interface AdminContext extends CompanyContext {
   requestId: string
   /** When the request arrived, in milliseconds since the epoch. */
@@ -33,13 +24,7 @@ export interface AdminContext extends CompanyContext {
   directory: Database
   /** The binding name of `db`. */
   database: string
-  /**
-   * The company of the path. It is null if the path names none (then `companyId` is 0) or the company is not created
-   * yet.
-   */
-  company: AdminCompany | null
   address: string
-  url: string
   /** Administration may use every binding. */
   env: Env
   /** Continues work after the response. */

@@ -8,7 +8,7 @@ import { readCursor, writeCursor } from '../../kernel/api/paging.ts'
 import { collectAdminEntries } from '../../kernel/db/audit.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
-import { DIRECTORY, databaseFor, directoryFor } from '../../kernel/db/placement.ts'
+import { databaseFor, directoryFor } from '../../kernel/db/placement.ts'
 import { isolateMemory } from '../../kernel/http/body.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { ApiError, log, nameOf, notFound } from '../../kernel/http/errors.ts'
@@ -53,8 +53,7 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
     await requireSchema(env.DB)
     const use = c.get('databaseUse')
     const directory = directoryFor(env, { use })
-    const { caller, company } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
-    const database = company?.database ?? DIRECTORY
+    const { caller, database } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
     const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
     c.set('companyId', companyId)
     c.set('admin', {
@@ -62,12 +61,10 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
       now: c.get('receivedAt'),
       companyId,
       caller,
-      company,
       db,
       directory,
       database,
       address: c.req.header('cf-connecting-ip') ?? 'unknown',
-      url: c.req.url,
       env,
       waitUntil: (work) => c.executionCtx.waitUntil(work),
     })

@@ -4,9 +4,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
-import type { AdminCompany, AdminContext, Membership } from './context.ts'
-
-const { id, name, suspended } = companies
+import type { AdminContext, Membership } from './context.ts'
 
 const access = prepareBatch((p: Placeholders<'email' | 'companyId'>) => [
   orm
@@ -14,16 +12,16 @@ const access = prepareBatch((p: Placeholders<'email' | 'companyId'>) => [
     .from(members)
     .where(sql`${members.email} = ${p.email}`),
   orm
-    .select({ id, name, suspended, database: placementColumns.database })
+    .select({ database: placementColumns.database })
     .from(companies)
     .where(sql`${companies.id} = ${p.companyId}`),
 ])
 
-/** Finds a person's roles and the path's company, which is null if there is none. */
+/** Finds a person's roles, and the database of the path's company: null if there is no such company. */
 export async function findAccess({ db, companyId }: CompanyContext, email: string) {
   const [roles, [company]] = await db.read(access({ email, companyId }))
   const memberships = new Map<number, Membership>(roles.map((row) => [row.companyId, row.role]))
-  return { memberships, company: (company ?? null) satisfies AdminCompany | null }
+  return { memberships, database: company?.database ?? null }
 }
 
 /** The query of a list, with the filters of the lists over all companies. */
