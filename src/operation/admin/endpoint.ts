@@ -14,6 +14,7 @@ import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { ApiError, log, nameOf, notFound } from '../../kernel/http/errors.ts'
 import { authorise, identify } from './access.ts'
 import type { AdminContext } from './context.ts'
+import { listFromEach, type Page } from './queries.ts'
 
 type Handler<C extends Contract> = (input: Input<C>, context: AdminContext) => Promise<ResponseBody<C> | Response>
 
@@ -109,11 +110,8 @@ interface PageQuery {
   cursor?: string | undefined
 }
 
-/** A list reads one row more than a page, after the cursor's key `after`, which is null on the first page. */
-interface ListInput<C extends Contract> extends Input<C> {
-  after: CursorPosition | null
-  limit: number
-}
+type ListContract = Contract & { params?: z.ZodMiniType<object>; query: z.ZodMiniType<PageQuery> }
+type ListInput<C extends Contract> = Input<C> & Page
 type ElementOf<C extends Contract> = ResponseBody<C> extends { data: (infer Element)[] } ? Element : never
 
 /**
@@ -121,10 +119,7 @@ type ElementOf<C extends Contract> = ResponseBody<C> extends { data: (infer Elem
  *
  * @param placeOf the cursor's key of a row
  */
-export function adminList<
-  C extends Contract & { params?: z.ZodMiniType<object>; query: z.ZodMiniType<PageQuery> },
-  Row,
->(
+export function adminList<C extends ListContract, Row>(
   contract: C,
   read: (context: AdminContext, input: ListInput<C>) => Promise<Row[]>,
   present: (row: Row, context: AdminContext) => ElementOf<C>,
@@ -134,7 +129,7 @@ export function adminList<
     const { per_page, cursor, ...filters }: PageQuery = input.query
     const { company_id: _, ...params }: { company_id?: number } = input.params ?? {}
     const scope = cursorScope(contract, context, { ...filters, ...params })
-    const after = cursor === undefined ? null : readCursor(scope, cursor)
+    const after = cursor === undefined ? [] : readCursor(scope, cursor)
     const rows = await read(context, { ...input, after, limit: per_page + 1 })
     const shown = rows.slice(0, per_page)
     const last = rows.length > per_page ? shown.at(-1) : undefined
@@ -142,4 +137,19 @@ export function adminList<
     const pagination = { per_page, next_cursor, has_more: next_cursor !== null }
     return Response.json({ data: shown.map((row) => present(row, context)), pagination }, { headers: HEADERS })
   })
+}
+
+/** {@link adminList} of a company's database, or of all databases where the path names no company. */
+export function adminListOfEach<C extends ListContract, Row>(
+  contract: C,
+  read: (context: AdminContext, input: ListInput<C>) => Promise<Row[]>,
+  present: (row: Row) => ElementOf<C>,
+  placeOf: (row: Row) => CursorPosition,
+): Route {
+  return adminList(
+    contract,
+    (context, input) => listFromEach(context, input, read),
+    ({ row }) => present(row),
+    ({ row, suffix }) => [...placeOf(row), ...suffix],
+  )
 }

@@ -1,22 +1,13 @@
 import { startDelivery } from '../../../delivery/accounting/delivery.ts'
 import { found, notFound } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
-import { adminList, adminRoute, withTimes } from '../endpoint.ts'
-import { listFromEach } from '../queries.ts'
+import { adminListOfEach, adminRoute, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { type EventRow, linkCustomer, listEvents, retryEvent, retryEvents } from './queries.ts'
 
 export const routes = [
   ...[contract.listAllEvents, contract.listEvents].map((list) =>
-    adminList(
-      list,
-      (context, { query, after, limit }) =>
-        listFromEach(context, after, limit, (each, place, rest) =>
-          listEvents(each, query, Number(place?.[0] ?? 0), rest),
-        ),
-      ({ row }) => present(row),
-      ({ row, suffix }) => [row.id, ...suffix],
-    ),
+    adminListOfEach(list, listEvents, present, ({ id }) => [id]),
   ),
 
   adminRoute(contract.retryEvent, async ({ params: { event_id } }, context) => {

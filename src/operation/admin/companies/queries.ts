@@ -6,6 +6,7 @@ import { storedBytes } from '../../../kernel/db/quota.ts'
 import { apiTokens, companies } from '../../../kernel/db/schema.ts'
 import { log, nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
+import type { Page } from '../queries.ts'
 
 const { id, name, currency, suspended, accounting_sync_enabled, deliveries_paused } = companies
 const { mail_quota_bytes, storage_quota_bytes, client_count, order_count, mail_bytes, created_at, updated_at } =
@@ -19,13 +20,13 @@ const columns = {
   stored_bytes: storedBytes.as('stored'),
 }
 
-/** Lists the directory's companies after an id, each with the counters of its own database. */
-export async function listCompanies({ directory, env, requestId }: AdminContext, after: number, limit: number) {
+/** Lists the directory's companies, each with the counters of its own database. */
+export async function listCompanies({ directory, env, requestId }: AdminContext, { after, limit }: Page) {
   const [placed] = await directory.read([
     orm
       .select({ ...columns, ...placementColumns })
       .from(companies)
-      .where(sql`id > ${after}`)
+      .where(sql`id > ${after[0] ?? 0}`)
       .orderBy(companies.id)
       .limit(limit),
   ])

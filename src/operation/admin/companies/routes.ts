@@ -13,12 +13,7 @@ const HOUR_MS = 3_600_000
 const COUNTERS_MAX = 100
 
 export const routes = [
-  adminList(
-    contract.listCompanies,
-    (context, { after, limit }) => listCompanies(context, Number(after?.[0] ?? 0), limit),
-    withTimes,
-    ({ id }) => [id],
-  ),
+  adminList(contract.listCompanies, listCompanies, withTimes, ({ id }) => [id]),
 
   adminRoute(contract.readCompany, async (_input, context) => {
     return withTimes(found(await readCompany(context), 'Company'))

@@ -4,14 +4,13 @@ import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { apiTokens } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
-import { isListed, type ListQuery } from '../queries.ts'
+import { isListed, type ListQuery, type Page } from '../queries.ts'
 import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
 export type TokenRow = typeof apiTokens.$inferSelect
 
-/** @param after the id after which the page begins */
-export async function listTokens(context: AdminContext, filters: ListQuery<number>, after: number, limit: number) {
-  const isMeant = sql`${isListed(context, filters)} AND id > ${after}`
+export async function listTokens(context: AdminContext, { query, after, limit }: Page<ListQuery<number>>) {
+  const isMeant = sql`${isListed(context, query)} AND id > ${after[0] ?? 0}`
   const [rows] = await context.directory.read([
     orm.select().from(apiTokens).where(isMeant).orderBy(apiTokens.id).limit(limit),
   ])

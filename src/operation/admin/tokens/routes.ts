@@ -13,12 +13,7 @@ const TOKEN_BYTES = 32
 
 export const routes = [
   ...[contract.listAllTokens, contract.listTokens].map((list) =>
-    adminList(
-      list,
-      (context, { query, after, limit }) => listTokens(context, query, Number(after?.[0] ?? 0), limit),
-      present,
-      ({ id }) => [id],
-    ),
+    adminList(list, listTokens, present, ({ id }) => [id]),
   ),
 
   adminRoute(contract.createToken, async ({ body }, context) => {

@@ -11,8 +11,7 @@ import { decryptCredentials, encryptCredentials } from '../../../kernel/gate/cre
 import { ApiError, found, invalid } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
-import { adminList, adminRoute, conflict, withTimes } from '../endpoint.ts'
-import { listFromEach } from '../queries.ts'
+import { adminList, adminListOfEach, adminRoute, conflict, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import * as queries from './queries.ts'
 
@@ -20,16 +19,11 @@ const ID_BYTES = 9
 
 export const routes = [
   ...[contract.listAllWebhooks, contract.listWebhooks].map((list) =>
-    adminList(
-      list,
-      (context, { query, after, limit }) =>
-        listFromEach(context, after, limit, (each, place, rest) => {
-          const [companyId, createdAt, id] = place ?? [0, 0, '']
-          return queries.listEndpoints(each, query, [Number(companyId), Number(createdAt), String(id)], rest)
-        }),
-      ({ row }) => present(row),
-      ({ row, suffix }) => [row.company_id, row.created_at, row.id, ...suffix],
-    ),
+    adminListOfEach(list, queries.listEndpoints, present, ({ company_id, created_at, id }) => [
+      company_id,
+      created_at,
+      id,
+    ]),
   ),
 
   adminRoute(contract.createWebhook, async ({ body }, context) => {
@@ -89,8 +83,8 @@ export const routes = [
 
   adminList(
     contract.listWebhookDeliveries,
-    async (context, { params: { endpoint_id }, after, limit }) =>
-      found(await queries.listDeliveries(context, endpoint_id, Number(after?.[0] ?? 0), limit), 'Endpoint'),
+    async (context, { params: { endpoint_id }, ...page }) =>
+      found(await queries.listDeliveries(context, endpoint_id, page), 'Endpoint'),
     presentDelivery,
     ({ sequence }) => [sequence],
   ),
