@@ -43,8 +43,8 @@ export class WebhookDelivery extends CompanyObject {
 }
 
 /** Starts the delivery of the company's changes. */
-export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: number, region?: string): Promise<void> {
-  return startObject(env.WEBHOOK_DELIVERY, companyId, 'webhooks', region)
+export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, context: CompanyContext): Promise<void> {
+  return startObject(env.WEBHOOK_DELIVERY, 'webhooks', context)
 }
 
 /** Starts companies with undelivered changes: those written by commands, or with a lost start. */
@@ -52,6 +52,6 @@ export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, n
   await forEachDatabase(env, async (binding) => {
     const db = openDatabase(binding)
     const companyIds = await listWebhookCompanies(db, nowMs)
-    await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId, db.primaryRegion())))
+    await Promise.all(companyIds.map((companyId) => startWebhooks(env, { companyId, db })))
   })
 }

@@ -29,6 +29,10 @@ export interface AdminContext extends CompanyContext {
   env: Env
   /** Continues work after the response. */
   waitUntil: (work: Promise<unknown>) => void
+  /** Starts the delivery of the company's accounting events, after the response. */
+  deliverAccounting: () => void
+  /** Starts the delivery to the company's webhook endpoints, after the response. */
+  deliverWebhooks: () => void
 }
 
 declare module 'hono' {

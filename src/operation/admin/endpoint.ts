@@ -1,5 +1,7 @@
 import type { MiddlewareHandler } from 'hono'
 import type * as z from 'zod/mini'
+import { startDelivery } from '../../delivery/accounting/delivery.ts'
+import { startWebhooks } from '../../delivery/webhooks/delivery.ts'
 import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, isoTime, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
 import type { Route } from '../../kernel/api/endpoint.ts'
@@ -56,6 +58,7 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
     const directory = directoryFor(env, { use })
     const { caller, database } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
     const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
+    const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
     c.set('companyId', companyId)
     c.set('admin', {
       requestId,
@@ -67,7 +70,9 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
       database,
       address: c.req.header('cf-connecting-ip') ?? 'unknown',
       env,
-      waitUntil: (work) => c.executionCtx.waitUntil(work),
+      waitUntil,
+      deliverAccounting: () => waitUntil(startDelivery(env, { companyId, db })),
+      deliverWebhooks: () => waitUntil(startWebhooks(env, { companyId, db })),
     })
     await next()
     if (contract.method === 'GET') return

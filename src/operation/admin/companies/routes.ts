@@ -1,5 +1,3 @@
-import { startDelivery } from '../../../delivery/accounting/delivery.ts'
-import { startWebhooks } from '../../../delivery/webhooks/delivery.ts'
 import { isoTime } from '../../../kernel/api/contract.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
 import { found } from '../../../kernel/http/errors.ts'
@@ -24,8 +22,8 @@ export const routes = [
     if (body.suspended !== undefined) await invalidateCompany(context)
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
-      context.waitUntil(startDelivery(context.env, row.id, context.db.primaryRegion()))
-      context.waitUntil(startWebhooks(context.env, row.id, context.db.primaryRegion()))
+      context.deliverAccounting()
+      context.deliverWebhooks()
     }
     return withTimes(row)
   }),

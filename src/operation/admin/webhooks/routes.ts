@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { startWebhooks } from '../../../delivery/webhooks/delivery.ts'
 import {
   credentialsKind,
   EVENT_TYPES,
@@ -51,7 +50,7 @@ export const routes = [
       ...(enabled !== undefined && { enabled }),
     }
     const row = found(await queries.updateEndpoint(context, endpoint_id, change), 'Endpoint')
-    startDelivery(context, row)
+    if (row.enabled) context.deliverWebhooks()
     return present(row)
   }),
 
@@ -77,7 +76,7 @@ export const routes = [
     if (!span) throw conflict('No change from then is kept that the endpoint was already sent')
     const row = await queries.startReplay(context, endpoint_id, span)
     if (!row) throw conflict('A replay of the endpoint is under way: wait until `replaying` is false')
-    startDelivery(context, row)
+    if (row.enabled) context.deliverWebhooks()
     return present(row)
   }),
 
@@ -89,10 +88,6 @@ export const routes = [
     ({ sequence }) => [sequence],
   ),
 ]
-
-function startDelivery({ db, env, waitUntil }: AdminContext, { company_id, enabled }: queries.EndpointRow): void {
-  if (enabled) waitUntil(startWebhooks(env, company_id, db.primaryRegion()))
-}
 
 /**
  * The normalized address, checked like a delivery's.
