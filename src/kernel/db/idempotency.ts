@@ -1,15 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { ApiError, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import {
-  databaseMessage,
-  type Filled,
-  orm,
-  type Placeholders,
-  prepare,
-  prepareBatch,
-  type Statements,
-} from './client.ts'
+import { databaseMessage, type Filled, orm, type Placeholders, prepare, type Statements } from './client.ts'
 import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
 import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
@@ -230,24 +222,23 @@ const hasReason = ({ details }: ApiError, reason: Reason) => details && 'reason'
 
 type Stored = { result: string | null; created_at: number }
 
-/** Removes expired results and selects the others. As a write it reads the primary, which refused the batch before. */
-const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'idempotencyKey' | 'expiredAt'>) => {
-  const isKey = sql`company_id = ${p.companyId} AND token_id = ${p.tokenId} AND key = ${p.idempotencyKey}`
+/**
+ * Removes expired results of a key and returns the others by position. As a write it reads the primary, which refused the
+ * batch before.
+ *
+ * @throws ApiError 400 when the key is that of another request
+ */
+async function findStored(context: WriteContext, { key, fingerprint: own }: Idempotency): Promise<Map<number, Stored>> {
+  const { db, companyId, token, now } = context
+  const isKey = sql`company_id = ${companyId} AND token_id = ${token.id} AND key = ${key}`
+  const isExpired = sql`${isKey} AND created_at <= ${now - IDEMPOTENCY_TTL_MS}`
   const { position, result, fingerprint, created_at } = idempotencyKeys
-  const isExpired = sql`${isKey} AND created_at <= ${p.expiredAt}`
-  return [
+  const [, , rows] = await db.writeIdempotent([
     uncountResults(isExpired),
     orm.delete(idempotencyKeys).where(isExpired),
     orm.select({ position, result, fingerprint, created_at }).from(idempotencyKeys).where(isKey),
-  ]
-})
-
-/** The stored results of a key by position. @throws ApiError 400 when the key is that of another request */
-async function findStored(context: WriteContext, { key, fingerprint }: Idempotency): Promise<Map<number, Stored>> {
-  const { db, companyId, token, now } = context
-  const values = { companyId, tokenId: token.id, idempotencyKey: key, expiredAt: now - IDEMPOTENCY_TTL_MS }
-  const [, , rows] = await db.writeIdempotent(storedResults(values))
-  if (rows.some((row) => row.fingerprint !== fingerprint)) throw unusable('idempotency_key_reused')
+  ])
+  if (rows.some((row) => row.fingerprint !== own)) throw unusable('idempotency_key_reused')
   return new Map(rows.map((row) => [row.position, row]))
 }
 

@@ -1,23 +1,19 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { orm } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
 import type { AdminContext, Membership } from './context.ts'
 
-const access = prepareBatch((p: Placeholders<'email' | 'companyId'>) => [
-  orm
-    .select({ companyId: members.company_id, role: members.role })
-    .from(members)
-    .where(sql`${members.email} = ${p.email}`),
-  orm.select({ database: placementColumns.database }).from(companies).where(sql`${companies.id} = ${p.companyId}`),
-])
-
 /** Finds a person's roles, and the database of the path's company: null if there is no such company. */
 export async function findAccess({ db, companyId }: CompanyContext, email: string) {
-  const [roles, [company]] = await db.read(access({ email, companyId }))
-  const memberships = new Map<number, Membership>(roles.map((row) => [row.companyId, row.role]))
+  const { company_id, role } = members
+  const [roles, [company]] = await db.read([
+    orm.select({ company_id, role }).from(members).where(sql`email = ${email}`),
+    orm.select({ database: placementColumns.database }).from(companies).where(sql`${companies.id} = ${companyId}`),
+  ])
+  const memberships = new Map<number, Membership>(roles.map((row) => [row.company_id, row.role]))
   return { memberships, database: company?.database ?? null }
 }
 
