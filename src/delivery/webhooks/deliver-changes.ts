@@ -1,6 +1,5 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { decryptCredentials } from '../../kernel/gate/credentials.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { pause } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
@@ -191,9 +190,8 @@ class Round {
   private async openSecrets(): Promise<message.Secrets | null> {
     const { id, secret } = this.endpoint
     const { companyId, credentialsKey } = this.delivery
-    const kind = message.credentialsKind(id)
     try {
-      return message.readSecrets(await decryptCredentials(credentialsKey, companyId, kind, secret))
+      return await message.openSecrets(credentialsKey, companyId, id, secret)
     } catch {
       this.outcome.disabledReason = 'The signing secret cannot be decrypted: rotate it and enable the endpoint.'
       return null

@@ -1,12 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import {
-  credentialsKind,
-  EVENT_TYPES,
-  eventTypeOf,
-  readSecrets,
-  rotateSecret,
-} from '../../../delivery/webhooks/message.ts'
-import { decryptCredentials, encryptCredentials } from '../../../kernel/gate/credentials.ts'
+import { EVENT_TYPES, eventTypeOf, openSecrets, rotateSecret, sealSecrets } from '../../../delivery/webhooks/message.ts'
 import { ApiError, found, invalid } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
@@ -30,7 +23,7 @@ export const routes = [
     const id = `we_${randomBytes(ID_BYTES).toString('hex')}`
     const url = await readUrl(body.url, context)
     const secrets = rotateSecret(null, context.now)
-    const secret = await sealSecrets(context, id, secrets)
+    const secret = await sealSecrets(context.env.CREDENTIALS_KEY, context.companyId, id, secrets)
     const row = await queries.createEndpoint(context, { id, url, secret, event_types: inOrder(event_types) })
     if (!row) throw conflict(`The company has ${queries.MAX_ENDPOINTS} endpoints: delete one first`)
     return { ...present(row), secret: secrets.secret }
@@ -61,8 +54,11 @@ export const routes = [
 
   adminRoute(contract.rotateWebhookSecret, async ({ params: { endpoint_id } }, context) => {
     const stored = found(await queries.findSecret(context, endpoint_id), 'Endpoint')
-    const secrets = rotateSecret(await openSecrets(context, endpoint_id, stored), context.now)
-    const sealed = await sealSecrets(context, endpoint_id, secrets)
+    const { companyId, env, now } = context
+    // Secrets that cannot be decrypted are replaced without a transition.
+    const current = await openSecrets(env.CREDENTIALS_KEY, companyId, endpoint_id, stored).catch(() => null)
+    const secrets = rotateSecret(current, now)
+    const sealed = await sealSecrets(env.CREDENTIALS_KEY, companyId, endpoint_id, secrets)
     const row = await queries.replaceSecret(context, endpoint_id, stored, sealed)
     if (!row) throw conflict('The endpoint was changed meanwhile: retry')
     return { ...present(row), secret: secrets.secret }
@@ -109,21 +105,6 @@ async function readUrl(text: string, { env }: AdminContext): Promise<string> {
       cause: error.message,
     })
   }
-}
-
-type Secrets = ReturnType<typeof readSecrets>
-
-function sealSecrets({ companyId, env }: AdminContext, id: string, secrets: Secrets): Promise<string> {
-  const { CREDENTIALS_KEY } = env
-  return encryptCredentials(CREDENTIALS_KEY, companyId, credentialsKind(id), secrets)
-}
-
-/** Null if the secrets cannot be decrypted; then they are replaced without a transition. */
-function openSecrets({ companyId, env }: AdminContext, id: string, stored: string): Promise<Secrets | null> {
-  const { CREDENTIALS_KEY } = env
-  return decryptCredentials(CREDENTIALS_KEY, companyId, credentialsKind(id), stored)
-    .then(readSecrets)
-    .catch(() => null)
 }
 
 /** Removes duplicates and sorts in the documented order. */
