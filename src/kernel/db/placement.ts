@@ -230,8 +230,8 @@ export async function openCompany(env: Bindings, companyId: number): Promise<Pla
 }
 
 /** Every database, for work that is not of one company. */
-export function openEach(env: Bindings, options: DatabaseOptions = {}): { name: string; db: Database }[] {
-  return databaseNames(env).map((name) => ({ name, db: openDatabase(bindingOf(env, name), options) }))
+export function openEach(env: Bindings): { name: string; db: Database }[] {
+  return databaseNames(env).map((name) => ({ name, db: openDatabase(bindingOf(env, name)) }))
 }
 
 /** Does the same for every database. One that fails is logged, and does not keep the others waiting. @throws the last failure */

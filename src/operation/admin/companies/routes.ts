@@ -4,7 +4,7 @@ import { found } from '../../../kernel/http/errors.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
-import { type CompanyChange, listCompanies, listUsedTokens, readCompany, updateCompany } from './queries.ts'
+import { listCompanies, listUsedTokens, readCompany, updateCompany } from './queries.ts'
 
 const HOUR_MS = 3_600_000
 /** Limits the counters of one request, since D1 and objects together allow 1,000 calls. */
@@ -18,7 +18,7 @@ export const routes = [
   }),
 
   adminRoute(contract.updateCompany, async ({ body }, context) => {
-    const row = found(await updateCompany(context, body as CompanyChange), 'Company')
+    const row = found(await updateCompany(context, body), 'Company')
     if (body.suspended !== undefined) await invalidateCompany(context)
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
