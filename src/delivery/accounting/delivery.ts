@@ -188,7 +188,6 @@ async function findDue(context: CompanyContext, limit: number) {
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
-/** Starts the delivery of the company's events. */
 export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, context: CompanyContext): Promise<void> {
   return startObject(env.ACCOUNTING_DELIVERY, 'accounting', context)
 }

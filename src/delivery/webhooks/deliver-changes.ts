@@ -37,7 +37,6 @@ export class HostPace {
   }
 }
 
-/** The context of the delivery to one endpoint. */
 export interface Delivery extends CompanyContext {
   endpointId: string
   /** The deployment's `CREDENTIALS_KEY`. */
@@ -87,7 +86,6 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
   return hasMore && queue.failing < MAX_FAILING ? Date.now() : queue.nextAt
 }
 
-/** Identifies the object of a change. */
 const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
 
 /** The deliveries of one round and their results. */
@@ -96,7 +94,6 @@ class Round {
   isPostponed = false
   private readonly delivery: Delivery
   private readonly endpoint: EndpointRow
-  /** The number of failing objects. */
   private failing: number
   /** Objects with an undelivered change, and those with a change in flight. */
   private readonly blocked = new Set<string>()

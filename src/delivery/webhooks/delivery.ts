@@ -42,7 +42,6 @@ export class WebhookDelivery extends CompanyObject {
   }
 }
 
-/** Starts the delivery of the company's changes. */
 export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, context: CompanyContext): Promise<void> {
   return startObject(env.WEBHOOK_DELIVERY, 'webhooks', context)
 }

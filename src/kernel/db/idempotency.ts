@@ -28,7 +28,6 @@ export interface Write<T> {
    * accounting event.
    */
   statements: { result: Filled<unknown>; event?: Filled<unknown>; [name: string]: Filled<unknown> | undefined }
-  /** Whether running it twice leaves the same state. */
   isIdempotent?: boolean
   /** A deletion is never refused by a quota. */
   isDeletion?: boolean
@@ -177,7 +176,6 @@ async function runAll<T, C extends WriteContext>(
   }
 }
 
-/** Runs writes in one batch. */
 async function runTogether<T, C extends WriteContext>(context: C, items: Item<T, C>[], at: number): Promise<Done<T>[]> {
   const { db, idempotency } = context
   const writes = items.map(({ position, build }) =>

@@ -23,7 +23,6 @@ export const DIRECTORY = 'DB'
 /** The form of D1's bookmarks, of which it accepts anything locally, and the database where that is not the directory. */
 const BOOKMARK = /^([0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32})(?:@(DB_[A-Z0-9_]{1,40}))?$/
 
-/** A version of a database. */
 export interface Version {
   database: string
   bookmark: string

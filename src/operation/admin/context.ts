@@ -3,7 +3,6 @@ import type { Role } from '../../kernel/api/contract.ts'
 import type { Database } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 
-/** The sender of a request to the administration API. */
 export interface Caller {
   /** A person's email in lower case, or `operator` for the deployment's secret. */
   actor: string
@@ -27,7 +26,6 @@ export interface AdminContext extends CompanyContext {
   address: string
   /** Administration may use every binding. */
   env: Env
-  /** Continues work after the response. */
   waitUntil: (work: Promise<unknown>) => void
   /** Starts the delivery of the company's accounting events, after the response. */
   deliverAccounting: () => void

@@ -12,7 +12,6 @@ import {
 const PER_PAGE_DEFAULT = 50
 
 export const company_id = idText.check(z.describe('The company.'))
-/** The path parameters of what belongs to a company. */
 const ofCompany = z.strictObject({ company_id })
 
 type Schemas = 'params' | 'query' | 'body' | 'response'

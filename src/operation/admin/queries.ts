@@ -32,7 +32,6 @@ export interface ListQuery<Id> {
   id?: Id | undefined
 }
 
-/** The condition of a list's filters. */
 export function isListed(
   { companyId }: Pick<AdminContext, 'companyId'>,
   { company_id = companyId, id }: ListQuery<string | number>,

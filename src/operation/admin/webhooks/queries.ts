@@ -7,7 +7,6 @@ import { changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db
 import type { AdminContext } from '../context.ts'
 import { isListed, type ListQuery, type Page } from '../queries.ts'
 
-/** Limits the endpoints of one company. */
 export const MAX_ENDPOINTS = 10
 
 const lastChange = sql`(SELECT c.last_change FROM companies AS c WHERE c.id = webhook_endpoints.company_id)`
