@@ -30,14 +30,11 @@ export class WebhookDelivery extends CompanyObject {
     const { CREDENTIALS_KEY: credentialsKey } = this.env
     const addresses = addressPolicy(this.env)
     const endpointIds = await listEnabledEndpoints(context)
-    const runs = await Promise.allSettled(
-      endpointIds.map((endpointId) =>
-        deliverChanges({ ...context, endpointId, credentialsKey, addresses, pace: this.pace }, endMs),
-      ),
+    const runs = endpointIds.map((endpointId) =>
+      deliverChanges({ ...context, endpointId, credentialsKey, addresses, pace: this.pace }, endMs),
     )
-    const failed = runs.find((run) => run.status === 'rejected')
-    if (failed) throw failed.reason
-    const times = runs.flatMap((run) => (run.status === 'fulfilled' && run.value !== null ? [run.value] : []))
+    await Promise.allSettled(runs)
+    const times = (await Promise.all(runs)).filter((at) => at !== null)
     return times.length === 0 ? null : Math.min(...times)
   }
 }
