@@ -147,12 +147,15 @@ async function runAll<T, C extends WriteContext>(
   nextTime: () => number,
   key: Idempotency | null = null,
 ): Promise<Done<T>[]> {
-  if (items.length === 0) return []
-  const half = Math.ceil(items.length / 2)
-  if (items.length > 1 && items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX) {
-    const before = await runAll(context, items.slice(0, half), nextTime, key)
-    return [...before, ...(await runAll(context, items.slice(half), nextTime, key))]
+  const [first] = items
+  if (!first) return []
+  const runHalves = async (own: Idempotency | null) => {
+    const half = Math.ceil(items.length / 2)
+    const before = await runAll(context, items.slice(0, half), nextTime, own)
+    return [...before, ...(await runAll(context, items.slice(half), nextTime, own))]
   }
+  const isHeavy = items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX
+  if (items.length > 1 && isHeavy) return runHalves(key)
   try {
     return await runTogether(context, items, nextTime())
   } catch (error) {
@@ -169,10 +172,7 @@ async function runAll<T, C extends WriteContext>(
       })
       return [...repeated, ...(await runAll(context, open, nextTime))]
     }
-    const [first] = items
-    if (first && items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
-    const before = await runAll(context, items.slice(0, half), nextTime)
-    return [...before, ...(await runAll(context, items.slice(half), nextTime))]
+    return items.length === 1 ? [{ position: first.position, at: 0, error: refusal }] : runHalves(null)
   }
 }
 
