@@ -9,7 +9,7 @@ import { rateLimited } from '../../kernel/gate/refusals.ts'
 import { countFailure } from '../../kernel/gate/unknown-tokens.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import { ApiError, log, nameOf, notFound } from '../../kernel/http/errors.ts'
+import { ApiError, log, nameOf, notFound, unavailable } from '../../kernel/http/errors.ts'
 import { callOutside, isLoopback, networksOf } from '../../kernel/http/outbound.ts'
 import type { Caller } from './context.ts'
 import { findAccess } from './queries.ts'
@@ -179,10 +179,6 @@ async function fetchKeys(url: string): Promise<Response> {
     })
     return Response.json(keySet.parse(JSON.parse(text)))
   } catch (error) {
-    throw new ApiError('unavailable', {
-      message: 'The keys of the sign-in service cannot be read: retry',
-      headers: { 'Retry-After': '5' },
-      cause: nameOf(error),
-    })
+    throw unavailable(5, { message: 'The keys of the sign-in service cannot be read: retry', cause: nameOf(error) })
   }
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { EVENT_TYPES, eventTypeOf, openSecrets, rotateSecret, sealSecrets } from '../../../delivery/webhooks/message.ts'
-import { ApiError, found, invalid } from '../../../kernel/http/errors.ts'
+import { found, invalid, unavailable } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
 import { adminList, adminListOfEach, adminRoute, conflict, withTimes } from '../endpoint.ts'
@@ -99,11 +99,8 @@ async function readUrl(text: string, { env }: AdminContext): Promise<string> {
     return url
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error
-    throw new ApiError('unavailable', {
-      message: 'The address cannot be checked, since the resolver does not respond: retry',
-      headers: { 'Retry-After': '5' },
-      cause: error.message,
-    })
+    const message = 'The address cannot be checked, since the resolver does not respond: retry'
+    throw unavailable(5, { message, cause: error.message })
   }
 }
 
