@@ -32,9 +32,3 @@ export interface AdminContext extends CompanyContext {
   /** Starts the delivery to the company's webhook endpoints, after the response. */
   deliverWebhooks: () => void
 }
-
-declare module 'hono' {
-  interface ContextVariableMap {
-    admin: AdminContext
-  }
-}

@@ -1,4 +1,4 @@
-import type { MiddlewareHandler } from 'hono'
+import type { Context } from 'hono'
 import type * as z from 'zod/mini'
 import { startDelivery } from '../../delivery/accounting/delivery.ts'
 import { startWebhooks } from '../../delivery/webhooks/delivery.ts'
@@ -28,59 +28,59 @@ const HEADERS = { 'Cache-Control': 'private, no-store' }
  */
 export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
-  const respond: MiddlewareHandler<AppEnv> = async (c) => {
+  const respond = async (c: Context<AppEnv>) => {
+    const context = await openContext(contract, c)
     const lease = isolateMemory.open()
     try {
       const { input } = await readInput(c, lease)
-      const result = await withDeadline(handle(input, c.get('admin')), BUDGET_MS.handler)
+      const result = await withDeadline(handle(input, context), BUDGET_MS.handler)
       return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
     } finally {
       lease.release()
+      if (contract.method !== 'GET') await collectEntries(context)
     }
   }
-  return { contract, handlers: [openAdmin(contract), respond] }
+  return { contract, handlers: [respond] }
 }
 
 /** Identifies the caller and checks the role. */
-function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
-  const { role = 'operator', createsCompany } = contract
-  const ofCompany = contract.path.startsWith('/companies/{company_id}')
-  return async (c, next) => {
-    const { env } = c
-    const requestId = c.get('requestId')
-    c.set('operation', contract.operationId)
-    const identity = await identify(c.req.raw, env, requestId)
-    c.set('actor', identity.actor)
-    const companyId = ofCompany ? parseId(c.req.param('company_id') ?? '') : 0
-    if (companyId === null) throw notFound('Company')
-    await requireSchema(env.DB)
-    const use = c.get('databaseUse')
-    const directory = directoryFor(env, { use })
-    const { caller, database } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
-    const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
-    const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
-    c.set('companyId', companyId)
-    c.set('admin', {
-      requestId,
-      now: c.get('receivedAt'),
-      companyId,
-      caller,
-      db,
-      directory,
-      database,
-      address: c.req.header('cf-connecting-ip') ?? 'unknown',
-      env,
-      waitUntil,
-      deliverAccounting: () => waitUntil(startDelivery(env, { companyId, db })),
-      deliverWebhooks: () => waitUntil(startWebhooks(env, { companyId, db })),
-    })
-    await next()
-    if (contract.method === 'GET') return
-    // The change is already committed. If collecting fails, the sweep does it.
-    await collectAdminEntries(env, database).catch((error: unknown) => {
-      log('admin_log_late', { database, error: nameOf(error) }, 'error')
-    })
+async function openContext(contract: Contract, c: Context<AppEnv>): Promise<AdminContext> {
+  const { env } = c
+  const { path, operationId, role = 'operator', createsCompany } = contract
+  const requestId = c.get('requestId')
+  c.set('operation', operationId)
+  const identity = await identify(c.req.raw, env, requestId)
+  c.set('actor', identity.actor)
+  const companyId = path.startsWith('/companies/{company_id}') ? parseId(c.req.param('company_id') ?? '') : 0
+  if (companyId === null) throw notFound('Company')
+  await requireSchema(env.DB)
+  const use = c.get('databaseUse')
+  const directory = directoryFor(env, { use })
+  const { caller, database } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
+  const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
+  const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
+  c.set('companyId', companyId)
+  return {
+    requestId,
+    now: c.get('receivedAt'),
+    companyId,
+    caller,
+    db,
+    directory,
+    database,
+    address: c.req.header('cf-connecting-ip') ?? 'unknown',
+    env,
+    waitUntil,
+    deliverAccounting: () => waitUntil(startDelivery(env, { companyId, db })),
+    deliverWebhooks: () => waitUntil(startWebhooks(env, { companyId, db })),
   }
+}
+
+/** The change is already committed. If collecting fails, the sweep does it. */
+async function collectEntries({ env, database }: AdminContext): Promise<void> {
+  await collectAdminEntries(env, database).catch((error: unknown) => {
+    log('admin_log_late', { database, error: nameOf(error) }, 'error')
+  })
 }
 
 /** The error 409 for a request that contradicts the present state. */
