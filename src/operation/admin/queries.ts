@@ -32,10 +32,7 @@ export interface ListQuery<Id> {
   id?: Id | undefined
 }
 
-export function isListed(
-  { companyId }: Pick<AdminContext, 'companyId'>,
-  { company_id = companyId, id }: ListQuery<string | number>,
-): SQL {
+export function isListed({ companyId }: AdminContext, { company_id = companyId, id }: ListQuery<string | number>): SQL {
   const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
   return id === undefined ? isOf : sql`${isOf} AND id = ${id}`
 }
