@@ -178,9 +178,9 @@ const openContext: Middleware = async (c, next) => {
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,
-    deliverAccounting: () => waitUntil(startDelivery(env, companyId, db.primaryRegion())),
+    deliverAccounting: () => waitUntil(startDelivery(env, { companyId, db })),
     announceChange: () => {
-      if (token.hasWebhooks) waitUntil(startWebhooks(env, companyId, db.primaryRegion()))
+      if (token.hasWebhooks) waitUntil(startWebhooks(env, { companyId, db }))
     },
     rememberFreshness: () => usage.remember(),
     waitUntil,

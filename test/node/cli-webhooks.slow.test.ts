@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { credentialsKind, readSecrets } from '../../src/delivery/webhooks/message.ts'
-import { decryptCredentials } from '../../src/kernel/gate/credentials.ts'
+import { openSecrets } from '../../src/delivery/webhooks/message.ts'
 import { type Simulator, startSimulator } from '../../src/simulators/kit.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
@@ -46,7 +45,7 @@ async function create(state: string, ...options: string[]) {
 async function secretsOf(state: string, id: string) {
   const key = parseEnv(readFileSync('.dev.vars', 'utf8')).CREDENTIALS_KEY ?? ''
   const [row] = runSql(state, 'SELECT secret FROM webhook_endpoints WHERE id = ?', id)
-  return readSecrets(await decryptCredentials(key, 7, credentialsKind(id), String(row?.secret)))
+  return openSecrets(key, 7, id, String(row?.secret))
 }
 
 describe('npm run webhooks', () => {

@@ -205,14 +205,14 @@ function createOAuthSession(
 ) {
   const basic = btoa(String.fromCharCode(...new TextEncoder().encode(`${client_id}:${client_secret}`)))
   let tokens = initial
-  let unsaved: Tokens | null = null
+  let isSaved = true
   let renewal: Promise<void> | null = null
 
   /** All secrets, for redaction in messages. */
   const listSecrets = () => [client_secret, basic, tokens.refresh_token, tokens.access_token ?? '']
 
   async function renew(): Promise<void> {
-    if (!unsaved) {
+    if (isSaved) {
       const start = Date.now()
       const granted = { grant_type: 'refresh_token', refresh_token: tokens.refresh_token }
       const issued = await sendRequest(tokenResponse, {
@@ -227,17 +227,17 @@ function createOAuthSession(
       const { access_token, refresh_token = tokens.refresh_token, expires_in } = issued
       const lifetimeMs = expires_in * 1_000
       const access_good_until = start + lifetimeMs - Math.min(MAX_MARGIN_MS, lifetimeMs / 10)
-      unsaved = { refresh_token, access_token, access_good_until }
+      tokens = { refresh_token, access_token, access_good_until }
+      isSaved = false
     }
-    await saveTokens(unsaved)
-    tokens = unsaved
-    unsaved = null
+    await saveTokens(tokens)
+    isSaved = true
   }
 
   /** Returns an access token that is valid by our clock and is not `refused`. */
   async function getAccessToken(refused?: string): Promise<string> {
     const { access_token: accessToken, access_good_until: goodUntil } = tokens
-    const isGood = !unsaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil
+    const isGood = isSaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil
     if (!isGood) {
       renewal ??= renew().finally(() => {
         renewal = null

@@ -14,7 +14,6 @@ import * as payload from './invoice-payload.ts'
 import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
 import { AccountingError } from './transport.ts'
 
-/** An open connection to one company's accounting system. */
 export interface Connection {
   /** `updated_at` of the integration when the connection was opened. */
   version: number
@@ -24,7 +23,6 @@ export interface Connection {
   delete_mode: 'void' | 'delete'
 }
 
-/** The context of one company's delivery. */
 export type Delivery = CompanyContext & { connection: Connection }
 
 /**

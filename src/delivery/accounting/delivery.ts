@@ -188,13 +188,8 @@ async function findDue(context: CompanyContext, limit: number) {
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
-/** Starts the delivery of the company's events. @param region of the company's database, if known */
-export function startDelivery(
-  env: Pick<Env, 'ACCOUNTING_DELIVERY'>,
-  companyId: number,
-  region?: string,
-): Promise<void> {
-  return startObject(env.ACCOUNTING_DELIVERY, companyId, 'accounting', region)
+export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, context: CompanyContext): Promise<void> {
+  return startObject(env.ACCOUNTING_DELIVERY, 'accounting', context)
 }
 
 /** Runs with the cron trigger: starts overdue deliveries, removes expired rows and renews statistics. */
@@ -203,7 +198,7 @@ export async function sweep(env: Env, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (binding) => {
     const db = openDatabase(binding)
     const companyIds = await listDueCompanies(db, nowMs)
-    await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId, db.primaryRegion())))
+    await Promise.all(companyIds.map((companyId) => startDelivery(env, { companyId, db })))
     started += companyIds.length
     await removeExpiredRows(binding, nowMs)
     await recountDaily(db, nowMs)

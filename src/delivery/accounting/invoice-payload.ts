@@ -35,7 +35,6 @@ type Expected = Pick<Totals, 'total' | 'tax'>
 /** Ids at the accounting system: the item of every line, and the default tax code. */
 export type InvoiceReferences = { customerId: string; itemId: string; taxCodeId: string | null }
 
-/** The call that creates the order's invoice. */
 export function buildCreateCall(source: InvoiceSource, references: InvoiceReferences): InvoiceCall {
   const { expected, fields } = buildFields(source, references)
   const { PrivateNote, DueDate, ...rest } = fields

@@ -138,7 +138,6 @@ function readXmlFault(xml: string): Fault | null {
 
 const trimCode = (code: string) => code.trim().replace(/^0+(?=\d)/, '')
 
-/** Parses JSON; undefined for other text. */
 function parseJson(body: string): unknown {
   try {
     return JSON.parse(body)

@@ -1,6 +1,5 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { decryptCredentials } from '../../kernel/gate/credentials.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { pause } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
@@ -38,7 +37,6 @@ export class HostPace {
   }
 }
 
-/** The context of the delivery to one endpoint. */
 export interface Delivery extends CompanyContext {
   endpointId: string
   /** The deployment's `CREDENTIALS_KEY`. */
@@ -88,7 +86,6 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
   return hasMore && queue.failing < MAX_FAILING ? Date.now() : queue.nextAt
 }
 
-/** Identifies the object of a change. */
 const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
 
 /** The deliveries of one round and their results. */
@@ -97,7 +94,6 @@ class Round {
   isPostponed = false
   private readonly delivery: Delivery
   private readonly endpoint: EndpointRow
-  /** The number of failing objects. */
   private failing: number
   /** Objects with an undelivered change, and those with a change in flight. */
   private readonly blocked = new Set<string>()
@@ -191,9 +187,8 @@ class Round {
   private async openSecrets(): Promise<message.Secrets | null> {
     const { id, secret } = this.endpoint
     const { companyId, credentialsKey } = this.delivery
-    const kind = message.credentialsKind(id)
     try {
-      return message.readSecrets(await decryptCredentials(credentialsKey, companyId, kind, secret))
+      return await message.openSecrets(credentialsKey, companyId, id, secret)
     } catch {
       this.outcome.disabledReason = 'The signing secret cannot be decrypted: rotate it and enable the endpoint.'
       return null

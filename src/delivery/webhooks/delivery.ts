@@ -30,21 +30,17 @@ export class WebhookDelivery extends CompanyObject {
     const { CREDENTIALS_KEY: credentialsKey } = this.env
     const addresses = addressPolicy(this.env)
     const endpointIds = await listEnabledEndpoints(context)
-    const runs = await Promise.allSettled(
-      endpointIds.map((endpointId) =>
-        deliverChanges({ ...context, endpointId, credentialsKey, addresses, pace: this.pace }, endMs),
-      ),
+    const runs = endpointIds.map((endpointId) =>
+      deliverChanges({ ...context, endpointId, credentialsKey, addresses, pace: this.pace }, endMs),
     )
-    const failed = runs.find((run) => run.status === 'rejected')
-    if (failed) throw failed.reason
-    const times = runs.flatMap((run) => (run.status === 'fulfilled' && run.value !== null ? [run.value] : []))
+    await Promise.allSettled(runs)
+    const times = (await Promise.all(runs)).filter((at) => at !== null)
     return times.length === 0 ? null : Math.min(...times)
   }
 }
 
-/** Starts the delivery of the company's changes. */
-export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: number, region?: string): Promise<void> {
-  return startObject(env.WEBHOOK_DELIVERY, companyId, 'webhooks', region)
+export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, context: CompanyContext): Promise<void> {
+  return startObject(env.WEBHOOK_DELIVERY, 'webhooks', context)
 }
 
 /** Starts companies with undelivered changes: those written by commands, or with a lost start. */
@@ -52,6 +48,6 @@ export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, n
   await forEachDatabase(env, async (binding) => {
     const db = openDatabase(binding)
     const companyIds = await listWebhookCompanies(db, nowMs)
-    await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId, db.primaryRegion())))
+    await Promise.all(companyIds.map((companyId) => startWebhooks(env, { companyId, db })))
   })
 }

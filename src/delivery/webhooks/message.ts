@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { createHmac, randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
+import { decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
 import { type ChangeRow, presentChange } from '../../resources/changes/present.ts'
 import { eventTypeOf } from './event-types.ts'
 
@@ -35,9 +36,14 @@ const storedSecrets = z.object({
 
 export type Secrets = z.output<typeof storedSecrets>
 
-/** @throws if the decrypted value has another form */
-export function readSecrets(decrypted: unknown): Secrets {
-  return storedSecrets.parse(decrypted)
+/** @param keys the deployment's `CREDENTIALS_KEY` */
+export function sealSecrets(keys: string, companyId: number, endpointId: string, secrets: Secrets): Promise<string> {
+  return encryptCredentials(keys, companyId, credentialsKind(endpointId), secrets)
+}
+
+/** The reverse of {@link sealSecrets}. @throws if the value cannot be decrypted, or has another form */
+export async function openSecrets(keys: string, companyId: number, endpointId: string, sealed: string) {
+  return storedSecrets.parse(await decryptCredentials(keys, companyId, credentialsKind(endpointId), sealed))
 }
 
 /** Creates a secret; the present one also signs for 24 h. */

@@ -2,7 +2,7 @@ import { fillPlaceholders, type Placeholder, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, DeadlineError, pause, withDeadline } from '../http/deadline.ts'
-import { ApiError } from '../http/errors.ts'
+import { unavailable } from '../http/errors.ts'
 
 /** The common part of Drizzle's builders. */
 interface Query {
@@ -290,7 +290,7 @@ export function describeOutage(error: unknown, name = 'DB'): unknown {
   const text = error instanceof DeadlineError ? error.message : databaseText(error)
   if (!(error instanceof DeadlineError || OUTAGE.test(text ?? '') || TRANSIENT.test(text ?? ''))) return error
   const message = 'The database does not respond: nothing was changed. Retry after the seconds in Retry-After'
-  return new ApiError('unavailable', { message, cause: `${name}: ${text}`, headers: { 'Retry-After': '2' } })
+  return unavailable(2, { message, cause: `${name}: ${text}` })
 }
 
 /** D1's own message. Drizzle's wraps it as `cause` and contains the bound values, so it is not used. */

@@ -13,7 +13,6 @@ function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T,
   return Object.fromEntries(shown) as Omit<Columns<T>, K>
 }
 
-/** A row of these columns. */
 export type RowOf<T extends Record<string, SQLiteColumn>> = {
   [K in keyof T]: T[K]['_']['data'] | (T[K]['_']['notNull'] extends true ? never : null)
 }
@@ -158,7 +157,6 @@ export function tableOf(name: string): SQLiteTable {
 /** The names of all tables but those that Drizzle cannot express. */
 export const TABLE_NAMES = Object.keys(byName)
 
-/** A name in SQL. */
 export const named = (name: string): SQL => sql.raw(`"${name}"`)
 
 interface CopiedColumns {

@@ -2,6 +2,7 @@ import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/errors.ts'
+import type { CompanyContext } from './context.ts'
 import { requireSchema } from './migrations.ts'
 import { openCompany, type PlacedContext } from './placement.ts'
 
@@ -65,16 +66,14 @@ interface Startable extends Rpc.DurableObjectBranded {
  * Starts a company's object. A lost call is logged, and the sweep repeats it.
  *
  * @param name prefixes the event in the log
- * @param region of the company's database, near which the platform creates the object at its first call
  */
 export async function startObject(
   objects: DurableObjectNamespace<Startable>,
-  companyId: number,
   name: string,
-  region?: string,
-) {
-  // D1's regions are the hints in capitals.
-  const locationHint = region?.toLowerCase() as DurableObjectLocationHint | undefined
+  { companyId, db }: CompanyContext,
+): Promise<void> {
+  // The platform creates the object near the database at its first call. D1's regions are the hints in capitals.
+  const locationHint = db.primaryRegion()?.toLowerCase() as DurableObjectLocationHint | undefined
   try {
     const object = objects.get(objects.idFromName(String(companyId)), locationHint && { locationHint })
     await withDeadline(object.start(companyId), BUDGET_MS.afterwards)

@@ -19,7 +19,6 @@ export interface Idempotency {
   isReplayed: boolean
 }
 
-/** The request of a write. */
 export interface WriteContext extends CompanyContext {
   requestId: string
   /** When the request arrived, in milliseconds since the epoch. */

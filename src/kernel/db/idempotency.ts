@@ -1,15 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { ApiError, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import {
-  databaseMessage,
-  type Filled,
-  orm,
-  type Placeholders,
-  prepare,
-  prepareBatch,
-  type Statements,
-} from './client.ts'
+import { databaseMessage, type Filled, orm, type Placeholders, prepare, type Statements } from './client.ts'
 import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
 import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
@@ -36,7 +28,6 @@ export interface Write<T> {
    * accounting event.
    */
   statements: { result: Filled<unknown>; event?: Filled<unknown>; [name: string]: Filled<unknown> | undefined }
-  /** Whether running it twice leaves the same state. */
   isIdempotent?: boolean
   /** A deletion is never refused by a quota. */
   isDeletion?: boolean
@@ -156,12 +147,15 @@ async function runAll<T, C extends WriteContext>(
   nextTime: () => number,
   key: Idempotency | null = null,
 ): Promise<Done<T>[]> {
-  if (items.length === 0) return []
-  const half = Math.ceil(items.length / 2)
-  if (items.length > 1 && items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX) {
-    const before = await runAll(context, items.slice(0, half), nextTime, key)
-    return [...before, ...(await runAll(context, items.slice(half), nextTime, key))]
+  const [first] = items
+  if (!first) return []
+  const runHalves = async (own: Idempotency | null) => {
+    const half = Math.ceil(items.length / 2)
+    const before = await runAll(context, items.slice(0, half), nextTime, own)
+    return [...before, ...(await runAll(context, items.slice(half), nextTime, own))]
   }
+  const isHeavy = items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX
+  if (items.length > 1 && isHeavy) return runHalves(key)
   try {
     return await runTogether(context, items, nextTime())
   } catch (error) {
@@ -178,14 +172,10 @@ async function runAll<T, C extends WriteContext>(
       })
       return [...repeated, ...(await runAll(context, open, nextTime))]
     }
-    const [first] = items
-    if (first && items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
-    const before = await runAll(context, items.slice(0, half), nextTime)
-    return [...before, ...(await runAll(context, items.slice(half), nextTime))]
+    return items.length === 1 ? [{ position: first.position, at: 0, error: refusal }] : runHalves(null)
   }
 }
 
-/** Runs writes in one batch. */
 async function runTogether<T, C extends WriteContext>(context: C, items: Item<T, C>[], at: number): Promise<Done<T>[]> {
   const { db, idempotency } = context
   const writes = items.map(({ position, build }) =>
@@ -230,24 +220,23 @@ const hasReason = ({ details }: ApiError, reason: Reason) => details && 'reason'
 
 type Stored = { result: string | null; created_at: number }
 
-/** Removes expired results and selects the others. As a write it reads the primary, which refused the batch before. */
-const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'idempotencyKey' | 'expiredAt'>) => {
-  const isKey = sql`company_id = ${p.companyId} AND token_id = ${p.tokenId} AND key = ${p.idempotencyKey}`
+/**
+ * Removes expired results of a key and returns the others by position. As a write it reads the primary, which refused the
+ * batch before.
+ *
+ * @throws ApiError 400 when the key is that of another request
+ */
+async function findStored(context: WriteContext, { key, fingerprint: own }: Idempotency): Promise<Map<number, Stored>> {
+  const { db, companyId, token, now } = context
+  const isKey = sql`company_id = ${companyId} AND token_id = ${token.id} AND key = ${key}`
+  const isExpired = sql`${isKey} AND created_at <= ${now - IDEMPOTENCY_TTL_MS}`
   const { position, result, fingerprint, created_at } = idempotencyKeys
-  const isExpired = sql`${isKey} AND created_at <= ${p.expiredAt}`
-  return [
+  const [, , rows] = await db.writeIdempotent([
     uncountResults(isExpired),
     orm.delete(idempotencyKeys).where(isExpired),
     orm.select({ position, result, fingerprint, created_at }).from(idempotencyKeys).where(isKey),
-  ]
-})
-
-/** The stored results of a key by position. @throws ApiError 400 when the key is that of another request */
-async function findStored(context: WriteContext, { key, fingerprint }: Idempotency): Promise<Map<number, Stored>> {
-  const { db, companyId, token, now } = context
-  const values = { companyId, tokenId: token.id, idempotencyKey: key, expiredAt: now - IDEMPOTENCY_TTL_MS }
-  const [, , rows] = await db.writeIdempotent(storedResults(values))
-  if (rows.some((row) => row.fingerprint !== fingerprint)) throw unusable('idempotency_key_reused')
+  ])
+  if (rows.some((row) => row.fingerprint !== own)) throw unusable('idempotency_key_reused')
   return new Map(rows.map((row) => [row.position, row]))
 }
 

@@ -19,7 +19,6 @@ export type Flag = 0 | 1
 /** Up to so many hits of a filter are gathered and sorted; with more, the list is walked in its order. */
 const GATHERED = 1_000
 
-/** A condition with an index. */
 interface Indexed {
   index: string
   condition: SQL
@@ -77,7 +76,6 @@ export interface List {
   p: ListValues
 }
 
-/** Parses a value of `sort`. */
 export function sortOf(sort: string): Sort {
   return { column: sort.replace('-', '') as Sort['column'], direction: sort.startsWith('-') ? 'DESC' : 'ASC' }
 }
@@ -190,7 +188,6 @@ function pageIds(list: List): SQL {
     ${sql.join(branches, sql` UNION ALL `)} ${isMerged ? sql`ORDER BY ${order} ${page}` : sql``}`
 }
 
-/** {@link pageIds} and their order. */
 export function idsOfPage(list: List) {
   return { ids: pageIds(list), order: namesOf(list).order }
 }

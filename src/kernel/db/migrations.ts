@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import journal from '../../../drizzle/meta/_journal.json' with { type: 'json' }
-import { ApiError, log } from '../http/errors.ts'
+import { type ApiError, log, unavailable } from '../http/errors.ts'
 import { databaseMessage, openDatabase, orm } from './client.ts'
 import { BEFORE_RELEASE } from './names.ts'
 
@@ -11,7 +11,7 @@ const NEEDED = journal.entries.map(({ tag }) => `${tag}.sql`)
 export const appliedMigrations = sql<string | null>`(SELECT group_concat(name)
   FROM (SELECT name FROM d1_migrations ORDER BY name DESC))`.as('applied_migrations')
 
-const RETRY_AFTER_SECONDS = '30'
+const RETRY_AFTER_SECONDS = 30
 const LOG_EVERY_MS = 60_000
 
 /** The migrations that this isolate has accepted last; null before the first. */
@@ -78,13 +78,12 @@ function outdated(applied: string | null, now = Date.now()): ApiError {
     loggedAt = now
     log('schema_outdated', { ...compareSchema(applied), advice: adviceFor(applied) }, 'error')
   }
-  return new ApiError('unavailable', {
+  return unavailable(RETRY_AFTER_SECONDS, {
     message:
       applied === null
         ? 'The database is empty: run `npm run migrate`, then `npm run seed -- FILE.json`'
         : 'The service is being updated: retry after the seconds in Retry-After',
     cause: `the schema misses ${compareSchema(applied).missing.join(', ')}`,
-    headers: { 'Retry-After': RETRY_AFTER_SECONDS },
   })
 }
 

@@ -1,4 +1,3 @@
-/** The name of a database's binding. */
 export const DATABASE_BINDING = /^DB(_[A-Z0-9_]{1,40})?$/
 
 /** Applied by versions before the first release, whose first migration has the same name and other contents. */

@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { ApiError, log, nameOf } from '../http/errors.ts'
+import { type ApiError, log, nameOf, unavailable } from '../http/errors.ts'
 import {
   type Database,
   type DatabaseOptions,
@@ -23,7 +23,6 @@ export const DIRECTORY = 'DB'
 /** The form of D1's bookmarks, of which it accepts anything locally, and the database where that is not the directory. */
 const BOOKMARK = /^([0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32})(?:@(DB_[A-Z0-9_]{1,40}))?$/
 
-/** A version of a database. */
 export interface Version {
   database: string
   bookmark: string
@@ -60,7 +59,8 @@ export function bindingOf(env: Bindings, name: string): D1Database {
   const binding: unknown = DATABASE_BINDING.test(name) ? Reflect.get(env, name) : undefined
   if (typeof binding === 'object' && binding !== null) return binding as D1Database
   log('database_missing', { database: name }, 'error')
-  throw unavailable('The database of this company is not available', `there is no binding ${name}`)
+  const message = 'The database of this company is not available'
+  throw unavailable(RETRY_AFTER_SECONDS, { message, cause: `there is no binding ${name}` })
 }
 
 /** Tokens, members and placement. */
@@ -176,14 +176,11 @@ export function endStaleReadOnly(nowMs: number, companyId: number | null = null)
   )
 }
 
-const RETRY_AFTER_SECONDS = '2'
+const RETRY_AFTER_SECONDS = 2
 
 function moving(cause: string): ApiError {
-  return unavailable('The company is being moved: nothing was changed. Retry after the seconds in Retry-After', cause)
-}
-
-function unavailable(message: string, cause: string): ApiError {
-  return new ApiError('unavailable', { message, cause, headers: { 'Retry-After': RETRY_AFTER_SECONDS } })
+  const message = 'The company is being moved: nothing was changed. Retry after the seconds in Retry-After'
+  return unavailable(RETRY_AFTER_SECONDS, { message, cause })
 }
 
 /** The directory's row of a company. */
@@ -230,8 +227,8 @@ export async function openCompany(env: Bindings, companyId: number): Promise<Pla
 }
 
 /** Every database, for work that is not of one company. */
-export function openEach(env: Bindings, options: DatabaseOptions = {}): { name: string; db: Database }[] {
-  return databaseNames(env).map((name) => ({ name, db: openDatabase(bindingOf(env, name), options) }))
+export function openEach(env: Bindings): { name: string; db: Database }[] {
+  return databaseNames(env).map((name) => ({ name, db: openDatabase(bindingOf(env, name)) }))
 }
 
 /** Does the same for every database. One that fails is logged, and does not keep the others waiting. @throws the last failure */

@@ -79,7 +79,6 @@ export function uncountResults(rows: SQL) {
     .where(sql`companies.id = removed.company_id`)
 }
 
-/** Recounts all rows of a company. */
 export function recountOf(companyId: number, nowMs: number) {
   const sums = Object.keys(STORED_BYTES).map((name) => {
     const isOf = sql`company_id = ${companyId}${name === 'accounting_outbox' ? sql` AND state <> 'done'` : sql``}`

@@ -1,6 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { drizzle } from 'drizzle-orm/d1'
-import { type Database, openDatabase, orm, startUse } from './client.ts'
+import { type Database, openDatabase, orm, type Statements, startUse } from './client.ts'
 import { isHere, isSettled } from './placement.ts'
 import { storedBytes, uncountResults } from './quota.ts'
 import {
@@ -138,7 +137,6 @@ function oldestBefore(table: 'audit_log' | 'changes', key: 'id' | 'sequence', no
  * after 7, and results of idempotent requests after one.
  */
 export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
-  const orm = drizzle(binding)
   const db = openDatabase(binding)
   const ofSettled = isSettled(sql`company_id`)
   const delivered = sql`id IN (SELECT id FROM accounting_outbox WHERE state = 'done'
@@ -148,32 +146,26 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number): Pro
       WHERE ${ofSettled} ORDER BY rowid LIMIT ${CHUNK_ROWS}) WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS})`
   const entries = sql`id IN (SELECT id FROM admin_log
     WHERE at < ${nowMs - DAYS.admin_log * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
-  await removeInChunks(() => orm.delete(adminLog).where(entries), CHUNK_ROWS)
   const oldEntries = oldestBefore('audit_log', 'id', nowMs)
-  const removeAudit = async () => {
-    const [, removed] = await db.writeIdempotent([
-      orm
-        .update(companies)
-        .set({ audit_expired: sql`expired.last` })
-        .from(sql`(SELECT company_id, max(key) AS last FROM (${oldEntries}) GROUP BY company_id) AS expired`)
-        .where(sql`companies.id = expired.company_id`),
-      orm.delete(auditLog).where(sql`(company_id, id) IN (${oldEntries})`),
-    ])
-    return removed
-  }
-  await removeInChunks(removeAudit, CHUNK_ROWS)
+  const recordExpired = orm
+    .update(companies)
+    .set({ audit_expired: sql`expired.last` })
+    .from(sql`(SELECT company_id, max(key) AS last FROM (${oldEntries}) GROUP BY company_id) AS expired`)
+    .where(sql`companies.id = expired.company_id`)
   const oldChanges = sql`(company_id, sequence) IN (${oldestBefore('changes', 'sequence', nowMs)})`
-  await removeInChunks(() => orm.delete(changes).where(oldChanges), CHUNK_ROWS)
-  const removeKeys = async () =>
-    (await db.writeIdempotent([uncountResults(keys), orm.delete(idempotencyKeys).where(keys)]))[1]
-  await removeInChunks(removeKeys, CHUNK_ROWS)
-  await removeInChunks(() => orm.delete(accountingOutbox).where(delivered), CHUNK_ROWS)
+  await removeInChunks(db, [orm.delete(adminLog).where(entries)])
+  await removeInChunks(db, [recordExpired, orm.delete(auditLog).where(sql`(company_id, id) IN (${oldEntries})`)])
+  await removeInChunks(db, [orm.delete(changes).where(oldChanges)])
+  await removeInChunks(db, [uncountResults(keys), orm.delete(idempotencyKeys).where(keys)])
+  await removeInChunks(db, [orm.delete(accountingOutbox).where(delivered)])
 }
 
-async function removeInChunks(remove: () => PromiseLike<D1Result>, chunkRows: number): Promise<void> {
+/** Repeats a batch, whose last statement removes a chunk, until that finds fewer rows. */
+async function removeInChunks(db: Database, batch: Statements): Promise<void> {
   const endMs = Date.now() + REMOVAL_MS
   for (let chunk = 0; chunk < MAX_CHUNKS && Date.now() < endMs; chunk++) {
-    if ((await remove()).meta.changes < chunkRows) return
+    const removed = (await db.writeIdempotent(batch)).at(-1) as D1Result
+    if (removed.meta.changes < CHUNK_ROWS) return
   }
 }
 

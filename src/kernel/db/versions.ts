@@ -30,7 +30,6 @@ export function versionsOf(ifMatch: string | null): string | null {
 
 const VERSION = /(?<=^|[\s,])"(\d{1,15})(?:-[0-9a-f]*)?"/g
 
-/** The tag of a version, for responses to changes. */
 export function versionTag(version: number): string {
   return `"${version}"`
 }

@@ -143,6 +143,11 @@ export function notFound(resource: string): ApiError {
   return new ApiError('not_found', { message: `${resource} not found` })
 }
 
+/** A 503 whose `Retry-After` promises that nothing was changed. */
+export function unavailable(retryAfterSeconds: number, options: { message?: string; cause?: string } = {}): ApiError {
+  return new ApiError('unavailable', { ...options, headers: { 'Retry-After': String(retryAfterSeconds) } })
+}
+
 /** @throws ApiError 404 for a row that does not exist */
 export function found<T>(row: T | null | undefined, resource: string): T {
   if (row === null || row === undefined) throw notFound(resource)

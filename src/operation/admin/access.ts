@@ -4,13 +4,14 @@ import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
 import { ROLES, type Role } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
+import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { rateLimited } from '../../kernel/gate/refusals.ts'
 import { countFailure } from '../../kernel/gate/unknown-tokens.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import { ApiError, log, nameOf, notFound } from '../../kernel/http/errors.ts'
+import { ApiError, log, nameOf, notFound, unavailable } from '../../kernel/http/errors.ts'
 import { callOutside, isLoopback, networksOf } from '../../kernel/http/outbound.ts'
-import type { AdminCompany, Caller } from './context.ts'
+import type { Caller } from './context.ts'
 import { findAccess } from './queries.ts'
 
 /** The actor of requests with the deployment's secret. */
@@ -69,33 +70,32 @@ export async function identify(request: Request, env: Env, requestId: string): P
 const LIMIT_SECONDS = 60
 
 /**
- * The caller with their roles, and the company of the path.
+ * The caller with their roles, and the database of the path's company.
  *
- * @param context with the company of the path; 0 where it has none
  * @throws ApiError 403 for a role that is too low, 404 for a company that the caller may not see
  */
 export async function authorise(
   identity: Identity,
   { companyId, db }: CompanyContext,
   { role, createsCompany }: { role: Role; createsCompany?: true | undefined },
-): Promise<{ caller: Caller; company: AdminCompany | null }> {
+): Promise<{ caller: Caller; database: string }> {
   const { actor, isPerson, isOperator } = identity
-  const { memberships, company } =
+  const { memberships, database } =
     isPerson || companyId !== 0
       ? await findAccess({ db, companyId }, isPerson ? actor : '')
-      : { memberships: new Map(), company: null }
+      : { memberships: new Map(), database: null }
   const caller = { actor, isOperator, memberships }
   if (!isOperator && memberships.size === 0) {
     throw new ApiError('forbidden', { message: `${actor} is a member of no company: ask an owner to add you` })
   }
   const held: Role = isOperator ? 'operator' : companyId === 0 ? 'member' : (memberships.get(companyId) ?? 'member')
-  const isHidden = companyId !== 0 && (held === 'member' || (company === null && !createsCompany))
+  const isHidden = companyId !== 0 && (held === 'member' || (database === null && !createsCompany))
   if (isHidden) throw notFound('Company')
   if (ROLES.indexOf(held) < ROLES.indexOf(role)) {
     const how = role === 'operator' ? ': send `Authorization: Bearer ADMIN_TOKEN`, or sign in as one of OPERATORS' : ''
     throw new ApiError('forbidden', { message: `This needs the role \`${role}\`${how}` })
   }
-  return { caller, company }
+  return { caller, database: database ?? DIRECTORY }
 }
 
 const NOT_SIGNED_IN = 'Sign in through Cloudflare Access, or send the header Authorization: Bearer <ADMIN_TOKEN>'
@@ -179,10 +179,6 @@ async function fetchKeys(url: string): Promise<Response> {
     })
     return Response.json(keySet.parse(JSON.parse(text)))
   } catch (error) {
-    throw new ApiError('unavailable', {
-      message: 'The keys of the sign-in service cannot be read: retry',
-      headers: { 'Retry-After': '5' },
-      cause: nameOf(error),
-    })
+    throw unavailable(5, { message: 'The keys of the sign-in service cannot be read: retry', cause: nameOf(error) })
   }
 }

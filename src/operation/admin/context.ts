@@ -3,7 +3,6 @@ import type { Role } from '../../kernel/api/contract.ts'
 import type { Database } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 
-/** The sender of a request to the administration API. */
 export interface Caller {
   /** A person's email in lower case, or `operator` for the deployment's secret. */
   actor: string
@@ -14,16 +13,7 @@ export interface Caller {
 
 export type Membership = Extract<Role, 'developer' | 'owner'>
 
-/** The company in a path of the administration API. */
-export interface AdminCompany {
-  id: number
-  /** The binding of the database that has its data. */
-  database: string
-  name: string
-  suspended: boolean
-}
-
-/** The caller's context for a handler of the administration API. */
+/** The context of a handler. `companyId` is the path's; 0 where it has none. */
 export interface AdminContext extends CompanyContext {
   requestId: string
   /** When the request arrived, in milliseconds since the epoch. */
@@ -33,21 +23,12 @@ export interface AdminContext extends CompanyContext {
   directory: Database
   /** The binding name of `db`. */
   database: string
-  /**
-   * The company of the path. It is null if the path names none (then `companyId` is 0) or the company is not created
-   * yet.
-   */
-  company: AdminCompany | null
   address: string
-  url: string
   /** Administration may use every binding. */
   env: Env
-  /** Continues work after the response. */
   waitUntil: (work: Promise<unknown>) => void
-}
-
-declare module 'hono' {
-  interface ContextVariableMap {
-    admin: AdminContext
-  }
+  /** Starts the delivery of the company's accounting events, after the response. */
+  deliverAccounting: () => void
+  /** Starts the delivery to the company's webhook endpoints, after the response. */
+  deliverWebhooks: () => void
 }

@@ -1,5 +1,7 @@
-import type { MiddlewareHandler } from 'hono'
+import type { Context } from 'hono'
 import type * as z from 'zod/mini'
+import { startDelivery } from '../../delivery/accounting/delivery.ts'
+import { startWebhooks } from '../../delivery/webhooks/delivery.ts'
 import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, isoTime, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
 import type { Route } from '../../kernel/api/endpoint.ts'
@@ -8,12 +10,13 @@ import { readCursor, writeCursor } from '../../kernel/api/paging.ts'
 import { collectAdminEntries } from '../../kernel/db/audit.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
-import { DIRECTORY, databaseFor, directoryFor } from '../../kernel/db/placement.ts'
+import { databaseFor, directoryFor } from '../../kernel/db/placement.ts'
 import { isolateMemory } from '../../kernel/http/body.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { ApiError, log, nameOf, notFound } from '../../kernel/http/errors.ts'
 import { authorise, identify } from './access.ts'
 import type { AdminContext } from './context.ts'
+import { listFromEach, type Page } from './queries.ts'
 
 type Handler<C extends Contract> = (input: Input<C>, context: AdminContext) => Promise<ResponseBody<C> | Response>
 
@@ -25,59 +28,59 @@ const HEADERS = { 'Cache-Control': 'private, no-store' }
  */
 export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
-  const respond: MiddlewareHandler<AppEnv> = async (c) => {
+  const respond = async (c: Context<AppEnv>) => {
+    const context = await openContext(contract, c)
     const lease = isolateMemory.open()
     try {
       const { input } = await readInput(c, lease)
-      const result = await withDeadline(handle(input, c.get('admin')), BUDGET_MS.handler)
+      const result = await withDeadline(handle(input, context), BUDGET_MS.handler)
       return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
     } finally {
       lease.release()
+      if (contract.method !== 'GET') await collectEntries(context)
     }
   }
-  return { contract, handlers: [openAdmin(contract), respond] }
+  return { contract, handlers: [respond] }
 }
 
 /** Identifies the caller and checks the role. */
-function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
-  const { role = 'operator', createsCompany } = contract
-  const ofCompany = contract.path.startsWith('/companies/{company_id}')
-  return async (c, next) => {
-    const { env } = c
-    const requestId = c.get('requestId')
-    c.set('operation', contract.operationId)
-    const identity = await identify(c.req.raw, env, requestId)
-    c.set('actor', identity.actor)
-    const companyId = ofCompany ? parseId(c.req.param('company_id') ?? '') : 0
-    if (companyId === null) throw notFound('Company')
-    await requireSchema(env.DB)
-    const use = c.get('databaseUse')
-    const directory = directoryFor(env, { use })
-    const { caller, company } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
-    const database = company?.database ?? DIRECTORY
-    const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
-    c.set('companyId', companyId)
-    c.set('admin', {
-      requestId,
-      now: c.get('receivedAt'),
-      companyId,
-      caller,
-      company,
-      db,
-      directory,
-      database,
-      address: c.req.header('cf-connecting-ip') ?? 'unknown',
-      url: c.req.url,
-      env,
-      waitUntil: (work) => c.executionCtx.waitUntil(work),
-    })
-    await next()
-    if (contract.method === 'GET') return
-    // The change is already committed. If collecting fails, the sweep does it.
-    await collectAdminEntries(env, database).catch((error: unknown) => {
-      log('admin_log_late', { database, error: nameOf(error) }, 'error')
-    })
+async function openContext(contract: Contract, c: Context<AppEnv>): Promise<AdminContext> {
+  const { env } = c
+  const { path, operationId, role = 'operator', createsCompany } = contract
+  const requestId = c.get('requestId')
+  c.set('operation', operationId)
+  const identity = await identify(c.req.raw, env, requestId)
+  c.set('actor', identity.actor)
+  const companyId = path.startsWith('/companies/{company_id}') ? parseId(c.req.param('company_id') ?? '') : 0
+  if (companyId === null) throw notFound('Company')
+  await requireSchema(env.DB)
+  const use = c.get('databaseUse')
+  const directory = directoryFor(env, { use })
+  const { caller, database } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
+  const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
+  const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
+  c.set('companyId', companyId)
+  return {
+    requestId,
+    now: c.get('receivedAt'),
+    companyId,
+    caller,
+    db,
+    directory,
+    database,
+    address: c.req.header('cf-connecting-ip') ?? 'unknown',
+    env,
+    waitUntil,
+    deliverAccounting: () => waitUntil(startDelivery(env, { companyId, db })),
+    deliverWebhooks: () => waitUntil(startWebhooks(env, { companyId, db })),
   }
+}
+
+/** The change is already committed. If collecting fails, the sweep does it. */
+async function collectEntries({ env, database }: AdminContext): Promise<void> {
+  await collectAdminEntries(env, database).catch((error: unknown) => {
+    log('admin_log_late', { database, error: nameOf(error) }, 'error')
+  })
 }
 
 /** The error 409 for a request that contradicts the present state. */
@@ -112,11 +115,8 @@ interface PageQuery {
   cursor?: string | undefined
 }
 
-/** A list reads one row more than a page, after the cursor's key `after`, which is null on the first page. */
-interface ListInput<C extends Contract> extends Input<C> {
-  after: CursorPosition | null
-  limit: number
-}
+type ListContract = Contract & { params?: z.ZodMiniType<object>; query: z.ZodMiniType<PageQuery> }
+type ListInput<C extends Contract> = Input<C> & Page
 type ElementOf<C extends Contract> = ResponseBody<C> extends { data: (infer Element)[] } ? Element : never
 
 /**
@@ -124,10 +124,7 @@ type ElementOf<C extends Contract> = ResponseBody<C> extends { data: (infer Elem
  *
  * @param placeOf the cursor's key of a row
  */
-export function adminList<
-  C extends Contract & { params?: z.ZodMiniType<object>; query: z.ZodMiniType<PageQuery> },
-  Row,
->(
+export function adminList<C extends ListContract, Row>(
   contract: C,
   read: (context: AdminContext, input: ListInput<C>) => Promise<Row[]>,
   present: (row: Row, context: AdminContext) => ElementOf<C>,
@@ -137,7 +134,7 @@ export function adminList<
     const { per_page, cursor, ...filters }: PageQuery = input.query
     const { company_id: _, ...params }: { company_id?: number } = input.params ?? {}
     const scope = cursorScope(contract, context, { ...filters, ...params })
-    const after = cursor === undefined ? null : readCursor(scope, cursor)
+    const after = cursor === undefined ? [] : readCursor(scope, cursor)
     const rows = await read(context, { ...input, after, limit: per_page + 1 })
     const shown = rows.slice(0, per_page)
     const last = rows.length > per_page ? shown.at(-1) : undefined
@@ -145,4 +142,19 @@ export function adminList<
     const pagination = { per_page, next_cursor, has_more: next_cursor !== null }
     return Response.json({ data: shown.map((row) => present(row, context)), pagination }, { headers: HEADERS })
   })
+}
+
+/** {@link adminList} of a company's database, or of all databases where the path names no company. */
+export function adminListOfEach<C extends ListContract, Row>(
+  contract: C,
+  read: (context: AdminContext, input: ListInput<C>) => Promise<Row[]>,
+  present: (row: Row) => ElementOf<C>,
+  placeOf: (row: Row) => CursorPosition,
+): Route {
+  return adminList(
+    contract,
+    (context, input) => listFromEach(context, input, read),
+    ({ row }) => present(row),
+    ({ row, suffix }) => [...placeOf(row), ...suffix],
+  )
 }

@@ -12,7 +12,6 @@ import {
 const PER_PAGE_DEFAULT = 50
 
 export const company_id = idText.check(z.describe('The company.'))
-/** The path parameters of what belongs to a company. */
 const ofCompany = z.strictObject({ company_id })
 
 type Schemas = 'params' | 'query' | 'body' | 'response'
@@ -46,8 +45,7 @@ export function adminContracts(tag: string, role: Role) {
 
 export const count = z.int().check(z.nonnegative())
 
-/** The query of the administration API's lists. */
-export const adminPage = {
+const page = {
   per_page: z
     ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
     .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
@@ -60,13 +58,17 @@ export const anyCompany = <Id extends z.ZodMiniType>(id: Id) => ({
   id: z.optional(id).check(z.describe('Only the one with this id.')),
 })
 
-/** The response of the administration API's lists. */
-export function adminPageOf<T extends z.ZodMiniType>(element: T) {
-  return z.strictObject({
-    data: z.array(element),
-    pagination: z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage }),
-  })
+/** The query and the response of a list. */
+export function listOf<T extends z.ZodMiniType, Filters extends z.core.$ZodShape>(element: T, filters: Filters) {
+  const pagination = z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage })
+  return {
+    query: z.strictObject({ ...page, ...filters }),
+    response: z.strictObject({ data: z.array(element), pagination }),
+  }
 }
 
-/** The pagination of an example with one page. */
-export const onePage = { per_page: PER_PAGE_DEFAULT, next_cursor: null, has_more: false }
+/** The example of a list with one element. */
+export const listExample = (element: object) => ({
+  data: [element],
+  pagination: { per_page: PER_PAGE_DEFAULT, next_cursor: null, has_more: false },
+})

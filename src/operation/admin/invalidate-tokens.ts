@@ -31,19 +31,18 @@ export async function invalidateTokens(context: AdminContext, hashes: readonly s
   const { env, requestId, waitUntil } = context
   const { RATE_LIMITER } = env
   const left = [...hashes]
-  let failed = 0
-  let reason = ''
+  const reasons: string[] = []
   const forget = async () => {
     for (let hash = left.pop(); hash !== undefined; hash = left.pop()) {
       const object = RATE_LIMITER.get(RATE_LIMITER.idFromName(hash))
       await withDeadline((async () => object.forget())(), BUDGET_MS.limiter).catch((error: unknown) => {
-        failed++
-        reason = nameOf(error)
+        reasons.push(nameOf(error))
       })
     }
   }
   const all = Promise.all(Array.from({ length: CALLS }, forget)).then(() => {
-    if (failed > 0) log('tokens_not_forgotten', { request_id: requestId, tokens: failed, reason })
+    const reason = reasons.at(-1)
+    if (reason) log('tokens_not_forgotten', { request_id: requestId, tokens: reasons.length, reason })
   })
   waitUntil(all)
   await withDeadline(all, BUDGET_MS.limiter).catch(() => undefined)

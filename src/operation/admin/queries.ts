@@ -1,29 +1,27 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { orm, type Placeholders, prepareBatch } from '../../kernel/db/client.ts'
+import { orm } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
-import type { AdminCompany, AdminContext, Membership } from './context.ts'
+import type { AdminContext, Membership } from './context.ts'
 
-const { id, name, suspended } = companies
-
-const access = prepareBatch((p: Placeholders<'email' | 'companyId'>) => [
-  orm
-    .select({ companyId: members.company_id, role: members.role })
-    .from(members)
-    .where(sql`${members.email} = ${p.email}`),
-  orm
-    .select({ id, name, suspended, database: placementColumns.database })
-    .from(companies)
-    .where(sql`${companies.id} = ${p.companyId}`),
-])
-
-/** Finds a person's roles and the path's company, which is null if there is none. */
+/** Finds a person's roles, and the database of the path's company: null if there is no such company. */
 export async function findAccess({ db, companyId }: CompanyContext, email: string) {
-  const [roles, [company]] = await db.read(access({ email, companyId }))
-  const memberships = new Map<number, Membership>(roles.map((row) => [row.companyId, row.role]))
-  return { memberships, company: (company ?? null) satisfies AdminCompany | null }
+  const { company_id, role } = members
+  const [roles, [company]] = await db.read([
+    orm.select({ company_id, role }).from(members).where(sql`email = ${email}`),
+    orm.select({ database: placementColumns.database }).from(companies).where(sql`${companies.id} = ${companyId}`),
+  ])
+  const memberships = new Map<number, Membership>(roles.map((row) => [row.company_id, row.role]))
+  return { memberships, database: company?.database ?? null }
+}
+
+/** A list reads one row more than a page, after the cursor's key, which is empty on the first page. */
+export interface Page<Query = unknown> {
+  query: Query
+  after: CursorPosition
+  limit: number
 }
 
 /** The query of a list, with the filters of the lists over all companies. */
@@ -34,11 +32,7 @@ export interface ListQuery<Id> {
   id?: Id | undefined
 }
 
-/** The condition of a list's filters. */
-export function isListed(
-  { companyId }: Pick<AdminContext, 'companyId'>,
-  { company_id = companyId, id }: ListQuery<string | number>,
-): SQL {
+export function isListed({ companyId }: AdminContext, { company_id = companyId, id }: ListQuery<string | number>): SQL {
   const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
   return id === undefined ? isOf : sql`${isOf} AND id = ${id}`
 }
@@ -46,24 +40,24 @@ export function isListed(
 /**
  * Lists rows of the path's company, or of all databases, one after the other, where the path names no company.
  *
- * @param after the key of the last row; in a list of all databases the database's name follows
+ * @param input whose `after` ends with the database's name in a list of all databases
  * @param list gets the context of a database and the key within it
  * @returns each row with what follows its own key in a cursor
  */
-export async function listFromEach<Row>(
+export async function listFromEach<Input extends Page, Row>(
   context: AdminContext,
-  after: CursorPosition | null,
-  limit: number,
-  list: (context: AdminContext, after: CursorPosition | null, limit: number) => Promise<Row[]>,
+  input: Input,
+  list: (context: AdminContext, input: Input) => Promise<Row[]>,
 ): Promise<{ row: Row; suffix: string[] }[]> {
-  if (context.companyId !== 0) return (await list(context, after, limit)).map((row) => ({ row, suffix: [] }))
+  if (context.companyId !== 0) return (await list(context, input)).map((row) => ({ row, suffix: [] }))
+  const { after, limit } = input
   const databases = openEach(context.env)
-  const first = after === null ? 0 : databases.findIndex(({ name }) => name === after.at(-1))
+  const first = after.length === 0 ? 0 : databases.findIndex(({ name }) => name === after.at(-1))
   const rows: { row: Row; suffix: string[] }[] = []
   for (const [index, { name: database, db }] of databases.entries()) {
     if (index < first || rows.length >= limit) continue
-    const place = index === first && after !== null ? after.slice(0, -1) : null
-    const found = await list({ ...context, db, database }, place, limit - rows.length)
+    const place = index === first ? after.slice(0, -1) : []
+    const found = await list({ ...context, db, database }, { ...input, after: place, limit: limit - rows.length })
     rows.push(...found.map((row) => ({ row, suffix: [database] })))
   }
   return rows

@@ -71,13 +71,12 @@ export class CompanyBackup extends CompanyObject {
 /** Runs with the cron trigger: saves the sequences of all companies, and starts overdue backups. */
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (binding) => {
-    const context = { companyId: 0, db: openDatabase(binding) }
-    const [[ended]] = await context.db.writeIdempotent([endStaleReadOnly(nowMs)])
+    const db = openDatabase(binding)
+    const context = { companyId: 0, db }
+    const [[ended]] = await db.writeIdempotent([endStaleReadOnly(nowMs)])
     if (ended) log('move_interrupted', { company_id: ended.company_id }, 'error')
     await saveSequences(context, env.BACKUPS)
     const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
-    await Promise.all(
-      companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, companyId, 'backup', context.db.primaryRegion())),
-    )
+    await Promise.all(companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, 'backup', { companyId, db })))
   })
 }

@@ -1,8 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { MAX_FAILING } from '../../../src/delivery/webhooks/deliver-changes.ts'
-import { credentialsKind, rotateSecret } from '../../../src/delivery/webhooks/message.ts'
-import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { rotateSecret, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { migrate, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { expectedSignature, type Receiver, Subscriber } from './support.ts'
@@ -91,12 +90,7 @@ describe('a message', () => {
     const rotated = rotateSecret(receiver.secrets, now)
     await sql(
       'UPDATE webhook_endpoints SET secret = ? WHERE id = ?',
-      await encryptCredentials(
-        env.CREDENTIALS_KEY,
-        subscriber.company.id,
-        credentialsKind(receiver.endpointId),
-        rotated,
-      ),
+      await sealSecrets(env.CREDENTIALS_KEY, subscriber.company.id, receiver.endpointId, rotated),
       receiver.endpointId,
     )
     await subscriber.createClient()

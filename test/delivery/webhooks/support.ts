@@ -1,9 +1,8 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import { credentialsKind, EVENT_TYPES, rotateSecret, type Secrets } from '../../../src/delivery/webhooks/message.ts'
+import { EVENT_TYPES, rotateSecret, type Secrets, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
 import type { Env } from '../../../src/env.ts'
-import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
 import {
@@ -104,14 +103,13 @@ export class Subscriber {
     const { id } = this.company
     const receiver = new Receiver(`we_${String(nextEndpoint++).padStart(18, '0')}`, this.company.home)
     const { url = `${receiver.url}/hook`, event_types = EVENT_TYPES } = fields
-    const kind = credentialsKind(receiver.endpointId)
     await sql(
       `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, position, created_at, updated_at)
        SELECT id, ?2, ?3, ?4, ?5, last_change, 0, 0 FROM companies WHERE id = ?1`,
       id,
       receiver.endpointId,
       url,
-      await encryptCredentials(env.CREDENTIALS_KEY, id, kind, receiver.secrets),
+      await sealSecrets(env.CREDENTIALS_KEY, id, receiver.endpointId, receiver.secrets),
       JSON.stringify(event_types),
     )
     return receiver

@@ -1,7 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { credentialsKind, EVENT_TYPES, readSecrets } from '../../../src/delivery/webhooks/message.ts'
-import { decryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { EVENT_TYPES, openSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { expectedSignature, openResolver, Receiver, Subscriber } from '../../delivery/webhooks/support.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
@@ -40,8 +39,7 @@ async function create(fields: object = {}) {
 
 async function secretsOf(id: string) {
   const [row] = await sql<{ secret: string }>('SELECT secret FROM webhook_endpoints WHERE id = ?', id)
-  const stored = row?.secret ?? ''
-  return readSecrets(await decryptCredentials(env.CREDENTIALS_KEY, company.id, credentialsKind(id), stored))
+  return openSecrets(env.CREDENTIALS_KEY, company.id, id, row?.secret ?? '')
 }
 
 const actionsOf = async (id: string) =>

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { accountingId, component, type Documentation, dateTime, id, idText } from '../../../kernel/api/contract.ts'
-import { adminContracts, adminPage, adminPageOf, anyCompany, company_id, count, onePage } from '../fields.ts'
+import { adminContracts, anyCompany, company_id, count, listExample, listOf } from '../fields.ts'
 
 const STATES = ['pending', 'parked', 'dead'] as const
 
@@ -25,7 +25,7 @@ const retried = component('RetriedEvents', 'What is sent again.', {
   retried: count.check(z.describe('How many events.')),
 })
 
-const filters = { ...adminPage, state: z.optional(state) }
+const ofState = { state: z.optional(state) }
 const states = component('EventsToRetry', 'Which events to send again.', {
   states: z.array(z.enum(['parked', 'dead'])).check(z.minLength(1), z.maxLength(2)),
 })
@@ -34,14 +34,10 @@ const define = adminContracts('Accounting', 'developer')
 
 export const listAllEvents = define('listAllEvents', 'GET /accounting-events', {
   role: 'operator',
-  query: z.strictObject({ ...filters, ...anyCompany(idText) }),
-  response: adminPageOf(event),
+  ...listOf(event, { ...ofState, ...anyCompany(idText) }),
 })
 
-export const listEvents = define('listEvents', 'GET /companies/{company_id}/accounting-events', {
-  query: z.strictObject(filters),
-  response: adminPageOf(event),
-})
+export const listEvents = define('listEvents', 'GET /companies/{company_id}/accounting-events', listOf(event, ofState))
 
 export const retryEvent = define('retryEvent', 'POST /companies/{company_id}/accounting-events/{event_id}/retry', {
   params: z.strictObject({ company_id, event_id: idText.check(z.describe('The event.')) }),
@@ -84,7 +80,7 @@ export const published = {
       updated_at: '2026-03-02T09:05:00.000Z',
     }
     const params = { company_id: '1' }
-    const list = { data: [event], pagination: onePage }
+    const list = listExample(event)
 
     return {
       listAllEvents: {

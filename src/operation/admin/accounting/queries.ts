@@ -4,7 +4,7 @@ import { orm } from '../../../kernel/db/client.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { accountingConnections, accountingOutbox, clients } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
-import { isListed, type ListQuery } from '../queries.ts'
+import { isListed, type ListQuery, type Page } from '../queries.ts'
 
 const { id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error } = accountingOutbox
 const columns = {
@@ -14,19 +14,15 @@ const columns = {
 
 export type EventRow = Awaited<ReturnType<typeof listEvents>>[number]
 
-export interface EventFilters extends ListQuery<number> {
+interface EventFilters extends ListQuery<number> {
   state?: 'pending' | 'parked' | 'dead' | undefined
 }
 
 /** Lists undelivered events, oldest first. An event in flight counts as pending. */
-export async function listEvents(
-  context: AdminContext,
-  { state, ...filters }: EventFilters,
-  after: number,
-  limit: number,
-) {
+export async function listEvents(context: AdminContext, { query, after, limit }: Page<EventFilters>) {
+  const { state, ...filters } = query
   const isIn = state === 'pending' ? sql`state IN ('pending', 'sent')` : state ? sql`state = ${state}` : sql`1`
-  const isMeant = sql`state <> 'done' AND id > ${after} AND ${isPresent(sql`company_id`)}
+  const isMeant = sql`state <> 'done' AND id > ${after[0] ?? 0} AND ${isPresent(sql`company_id`)}
     AND ${isListed(context, filters)} AND ${isIn}`
   const [rows] = await context.db.read([
     orm.select(columns).from(accountingOutbox).where(isMeant).orderBy(accountingOutbox.id).limit(limit),

@@ -1,47 +1,32 @@
-import { startDelivery } from '../../../delivery/accounting/delivery.ts'
 import { found, notFound } from '../../../kernel/http/errors.ts'
-import type { AdminContext } from '../context.ts'
-import { adminList, adminRoute, withTimes } from '../endpoint.ts'
-import { listFromEach } from '../queries.ts'
+import { adminListOfEach, adminRoute, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { type EventRow, linkCustomer, listEvents, retryEvent, retryEvents } from './queries.ts'
 
 export const routes = [
   ...[contract.listAllEvents, contract.listEvents].map((list) =>
-    adminList(
-      list,
-      (context, { query, after, limit }) =>
-        listFromEach(context, after, limit, (each, place, rest) =>
-          listEvents(each, query, Number(place?.[0] ?? 0), rest),
-        ),
-      ({ row }) => present(row),
-      ({ row, suffix }) => [row.id, ...suffix],
-    ),
+    adminListOfEach(list, listEvents, present, ({ id }) => [id]),
   ),
 
   adminRoute(contract.retryEvent, async ({ params: { event_id } }, context) => {
     const retried = await retryEvent(context, event_id)
     if (retried === 0) throw notFound('Undelivered event')
-    deliver(context)
+    context.deliverAccounting()
     return { retried }
   }),
 
   adminRoute(contract.retryEvents, async ({ body }, context) => {
     const retried = await retryEvents(context, body.states)
-    if (retried > 0) deliver(context)
+    if (retried > 0) context.deliverAccounting()
     return { retried }
   }),
 
   adminRoute(contract.linkCustomer, async ({ params: { client_id }, body }, context) => {
     const linked = found(await linkCustomer(context, client_id, body.customer_id), 'Client')
-    if (linked.retried > 0) deliver(context)
+    if (linked.retried > 0) context.deliverAccounting()
     return linked
   }),
 ]
-
-function deliver({ companyId, db, env, waitUntil }: AdminContext): void {
-  waitUntil(startDelivery(env, companyId, db.primaryRegion()))
-}
 
 function present({ state, next_attempt_at, ...row }: EventRow) {
   if (state === 'parked' || state === 'dead') return withTimes({ ...row, state, next_attempt_at: null })

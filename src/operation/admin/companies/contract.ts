@@ -9,7 +9,7 @@ import {
   trimmed,
   wholeNumber,
 } from '../../../kernel/api/contract.ts'
-import { adminContracts, adminPage, adminPageOf, count, onePage } from '../fields.ts'
+import { adminContracts, count, listExample, listOf } from '../fields.ts'
 
 const quota = z.optional(count.check(z.maximum(2 ** 40), z.meta({ maximum: 2 ** 40 })))
 
@@ -35,8 +35,7 @@ const define = adminContracts('Companies', 'developer')
 
 export const listCompanies = define('listCompanies', 'GET /companies', {
   role: 'operator',
-  query: z.strictObject(adminPage),
-  response: adminPageOf(company),
+  ...listOf(company, {}),
 })
 
 export const readCompany = define('readCompany', 'GET /companies/{company_id}', {
@@ -112,7 +111,7 @@ export const published = {
       listCompanies: {
         summary: 'List companies',
         description: 'In ascending order of ids.',
-        example: { response: { data: [company], pagination: onePage } },
+        example: { response: listExample(company) },
       },
       readCompany: {
         summary: 'Read a company',

@@ -1,4 +1,5 @@
 import { sql } from 'drizzle-orm'
+import type { Input } from '../../../kernel/api/contract.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { openDatabase, orm } from '../../../kernel/db/client.ts'
 import { bindingOf, DIRECTORY, placementColumns, syncDirectory } from '../../../kernel/db/placement.ts'
@@ -6,26 +7,25 @@ import { storedBytes } from '../../../kernel/db/quota.ts'
 import { apiTokens, companies } from '../../../kernel/db/schema.ts'
 import { log, nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
+import type { Page } from '../queries.ts'
+import type * as contract from './contract.ts'
 
 const { id, name, currency, suspended, accounting_sync_enabled, deliveries_paused } = companies
 const { mail_quota_bytes, storage_quota_bytes, client_count, order_count, mail_bytes, created_at, updated_at } =
   companies
-const writable = {
-  ...{ name, currency, suspended, accounting_sync_enabled, deliveries_paused },
-  ...{ mail_quota_bytes, storage_quota_bytes },
-}
 const columns = {
-  ...{ id, ...writable, client_count, order_count, mail_bytes, created_at, updated_at },
+  ...{ id, name, currency, suspended, accounting_sync_enabled, deliveries_paused },
+  ...{ mail_quota_bytes, storage_quota_bytes, client_count, order_count, mail_bytes, created_at, updated_at },
   stored_bytes: storedBytes.as('stored'),
 }
 
-/** Lists the directory's companies after an id, each with the counters of its own database. */
-export async function listCompanies({ directory, env, requestId }: AdminContext, after: number, limit: number) {
+/** Lists the directory's companies, each with the counters of its own database. */
+export async function listCompanies({ directory, env, requestId }: AdminContext, { after, limit }: Page) {
   const [placed] = await directory.read([
     orm
       .select({ ...columns, ...placementColumns })
       .from(companies)
-      .where(sql`id > ${after}`)
+      .where(sql`id > ${after[0] ?? 0}`)
       .orderBy(companies.id)
       .limit(limit),
   ])
@@ -57,9 +57,8 @@ export async function readCompany({ companyId, db, database }: AdminContext) {
   return row ? { ...row, database } : null
 }
 
-export type CompanyChange = Partial<Pick<typeof companies.$inferInsert, keyof typeof writable>>
-
-export async function updateCompany(context: AdminContext, change: CompanyChange) {
+/** Changes columns that are fields of the body. */
+export async function updateCompany(context: AdminContext, change: Input<typeof contract.updateCompany>['body']) {
   const { companyId, db, database, now } = context
   const [, [row]] = await db.writeIdempotent([
     adminEntry(context, `companies.update:${Object.keys(change).sort().join()}`, companyId),

@@ -1,36 +1,29 @@
-import { startDelivery } from '../../../delivery/accounting/delivery.ts'
-import { startWebhooks } from '../../../delivery/webhooks/delivery.ts'
 import { isoTime } from '../../../kernel/api/contract.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
 import { found } from '../../../kernel/http/errors.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
-import { type CompanyChange, listCompanies, listUsedTokens, readCompany, updateCompany } from './queries.ts'
+import { listCompanies, listUsedTokens, readCompany, updateCompany } from './queries.ts'
 
 const HOUR_MS = 3_600_000
 /** Limits the counters of one request, since D1 and objects together allow 1,000 calls. */
 const COUNTERS_MAX = 100
 
 export const routes = [
-  adminList(
-    contract.listCompanies,
-    (context, { after, limit }) => listCompanies(context, Number(after?.[0] ?? 0), limit),
-    withTimes,
-    ({ id }) => [id],
-  ),
+  adminList(contract.listCompanies, listCompanies, withTimes, ({ id }) => [id]),
 
   adminRoute(contract.readCompany, async (_input, context) => {
     return withTimes(found(await readCompany(context), 'Company'))
   }),
 
   adminRoute(contract.updateCompany, async ({ body }, context) => {
-    const row = found(await updateCompany(context, body as CompanyChange), 'Company')
+    const row = found(await updateCompany(context, body), 'Company')
     if (body.suspended !== undefined) await invalidateCompany(context)
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
-      context.waitUntil(startDelivery(context.env, row.id, context.db.primaryRegion()))
-      context.waitUntil(startWebhooks(context.env, row.id, context.db.primaryRegion()))
+      context.deliverAccounting()
+      context.deliverWebhooks()
     }
     return withTimes(row)
   }),

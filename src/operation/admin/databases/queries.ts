@@ -46,15 +46,13 @@ export async function listMoves({ directory }: AdminContext) {
   return rows
 }
 
+type NewCompany = { id: number; name: string; database: string }
+
 /** Creates a company in a database. @returns false if the id is taken */
-export async function createCompany(
-  context: AdminContext,
-  id: number,
-  name: string,
-  database: string,
-): Promise<boolean> {
+export async function createCompany(context: AdminContext, { database, ...given }: NewCompany): Promise<boolean> {
   const { directory, env, now } = context
-  const company = { id, name, created_at: now, updated_at: now }
+  const { id } = given
+  const company = { ...given, created_at: now, updated_at: now }
   // `changes()` must follow the statement that inserts the company.
   const entry = adminEntry({ ...context, companyId: id }, 'companies.create', database, sql`changes() > 0`)
   if (database === DIRECTORY) {

@@ -58,12 +58,13 @@ export const routes = [
   adminRoute(contract.createCompany, async ({ body }, context) => {
     const { id, name = `Company ${id}`, database } = body
     checkDatabase(context, database)
-    const created = await createCompany(context, id, name, database).catch((error: unknown) => {
+    const company = { id, name, database }
+    const created = await createCompany(context, company).catch((error: unknown) => {
       if (!databaseMessage(error).includes('companies_slot')) throw error
       throw conflict(FULL)
     })
     if (!created) throw conflict(`There is a company ${id} already`)
-    return { id, name, database }
+    return company
   }),
 
   adminRoute(contract.moveCompany, async ({ body: { database } }, context) => {

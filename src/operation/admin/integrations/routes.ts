@@ -1,4 +1,3 @@
-import { startDelivery } from '../../../delivery/accounting/delivery.ts'
 import { isoTime, isoTimeOrNull } from '../../../kernel/api/contract.ts'
 import { invalidInput } from '../../../kernel/api/input.ts'
 import { decryptCredentials } from '../../../kernel/gate/credentials.ts'
@@ -34,8 +33,7 @@ export const routes = [
       throw invalid([{ path: 'credentials', message: 'is required where the address is of another host' }])
     }
     await putIntegration(context, kind, parsed.data)
-    if (kind === 'accounting_sync')
-      context.waitUntil(startDelivery(context.env, context.companyId, context.db.primaryRegion()))
+    if (kind === 'accounting_sync') context.deliverAccounting()
     const all = await list(context)
     return found(
       all.find((each) => each.kind === kind),

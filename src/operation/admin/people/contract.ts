@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { component, type Documentation, dateTime, id } from '../../../kernel/api/contract.ts'
-import { adminContracts, adminPage, adminPageOf, company_id, onePage } from '../fields.ts'
+import { adminContracts, company_id, listExample, listOf } from '../fields.ts'
 
 const email = z.email().check(z.maxLength(254))
 const role = z.enum(['developer', 'owner'])
@@ -22,10 +22,7 @@ const params = z.strictObject({
 
 const define = adminContracts('Members', 'owner')
 
-export const listMembers = define('listMembers', 'GET /companies/{company_id}/members', {
-  query: z.strictObject(adminPage),
-  response: adminPageOf(member),
-})
+export const listMembers = define('listMembers', 'GET /companies/{company_id}/members', listOf(member, {}))
 
 export const putMember = define('putMember', 'PUT /companies/{company_id}/members/{email}', {
   params,
@@ -60,15 +57,15 @@ const entry = component('AuditEntry', 'A change, without its values.', {
   request_id: z.string(),
 })
 
-export const listAudit = adminContracts('Audit', 'developer')('listAudit', 'GET /companies/{company_id}/audit', {
-  query: z.strictObject({
-    ...adminPage,
+export const listAudit = adminContracts('Audit', 'developer')(
+  'listAudit',
+  'GET /companies/{company_id}/audit',
+  listOf(entry, {
     source: z
       ._default(z.enum(['administration', 'api']), 'administration')
       .check(z.meta({ default: 'administration' }), z.describe('Changes by people and operators, or by tokens.')),
   }),
-  response: adminPageOf(entry),
-})
+)
 
 export const published = {
   tags: {
@@ -96,7 +93,7 @@ export const published = {
       listMembers: {
         summary: 'List members',
         description: 'Who administers the company, by email.',
-        example: { params: ofCompany, response: { data: [member], pagination: onePage } },
+        example: { params: ofCompany, response: listExample(member) },
       },
       putMember: {
         summary: 'Add a member or change their role',
@@ -114,20 +111,15 @@ export const published = {
           'Who changed what and when, newest first: changes by administrators of 400 days, or by tokens of 90 days.',
         example: {
           params: ofCompany,
-          response: {
-            data: [
-              {
-                time: '2026-03-02T09:00:00.000Z',
-                actor: 'owner@ridgeline.example',
-                token_id: null,
-                action: 'members.put',
-                entity_id: member.email,
-                address: '203.0.113.7',
-                request_id: '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
-              },
-            ],
-            pagination: onePage,
-          },
+          response: listExample({
+            time: '2026-03-02T09:00:00.000Z',
+            actor: 'owner@ridgeline.example',
+            token_id: null,
+            action: 'members.put',
+            entity_id: member.email,
+            address: '203.0.113.7',
+            request_id: '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
+          }),
         },
       },
     }

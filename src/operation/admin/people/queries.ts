@@ -4,15 +4,15 @@ import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { adminLog, auditLog, companies, members } from '../../../kernel/db/schema.ts'
 import type { AdminContext, Membership } from '../context.ts'
+import type { Page } from '../queries.ts'
 
 const MAX_MEMBERS = 1_000
 
 const selectMembers = (where: SQL) =>
   orm.select({ email: members.email, role: members.role, created_at: members.created_at }).from(members).where(where)
 
-/** @param after the email after which the page begins */
-export async function listMembers({ companyId, directory: db }: AdminContext, after: string, limit: number) {
-  const rest = sql`company_id = ${companyId} AND email > ${after}`
+export async function listMembers({ companyId, directory: db }: AdminContext, { after, limit }: Page) {
+  const rest = sql`company_id = ${companyId} AND email > ${after[0] ?? ''}`
   const [rows] = await db.read([selectMembers(rest).orderBy(members.email).limit(limit)])
   return rows
 }
@@ -89,17 +89,15 @@ const ofTokens = {
 type AuditRow = Record<'id' | 'at', number> &
   Record<'actor' | 'action' | 'entity_id' | 'request_id', string> & { token_id: number | null; address: string | null }
 
-/** Lists the newest entries first. @param before the id before which the page begins */
+/** Lists the newest entries first. */
 export async function listEntries(
   { companyId, directory, db }: AdminContext,
-  source: 'administration' | 'api',
-  before: number,
-  limit: number,
+  { query, after, limit }: Page<{ source: 'administration' | 'api' }>,
 ): Promise<AuditRow[]> {
-  const rest = sql`company_id = ${companyId} AND id < ${before}`
+  const rest = sql`company_id = ${companyId} AND id < ${after[0] ?? Number.MAX_SAFE_INTEGER}`
   const newest = sql`id DESC`
   const [rows] =
-    source === 'api'
+    query.source === 'api'
       ? await db.read([orm.select(ofTokens).from(auditLog).where(rest).orderBy(newest).limit(limit)])
       : await directory.read([orm.select(ofPeople).from(adminLog).where(rest).orderBy(newest).limit(limit)])
   return rows

@@ -19,12 +19,7 @@ export const routes = [
     }
   }),
 
-  adminList(
-    contract.listMembers,
-    (context, { after, limit }) => listMembers(context, String(after?.[0] ?? ''), limit),
-    withTimes,
-    ({ email }) => [email],
-  ),
+  adminList(contract.listMembers, listMembers, withTimes, ({ email }) => [email]),
 
   adminRoute(contract.putMember, async ({ params, body }, context) => {
     const member = await putMember(context, params.email, body.role)
@@ -43,8 +38,7 @@ export const routes = [
 
   adminList(
     contract.listAudit,
-    (context, { query, after, limit }) =>
-      listEntries(context, query.source, Number(after?.[0] ?? Number.MAX_SAFE_INTEGER), limit),
+    listEntries,
     ({ id: _, at, ...row }) => ({ time: isoTime(at), ...row }),
     ({ id }) => [id],
   ),

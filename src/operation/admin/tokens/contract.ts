@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { component, type Documentation, dateTime, id, idText, trimmed } from '../../../kernel/api/contract.ts'
 import { PERMISSIONS } from '../../../kernel/gate/permissions.ts'
-import { adminContracts, adminPage, adminPageOf, anyCompany, company_id, onePage } from '../fields.ts'
+import { adminContracts, anyCompany, company_id, listExample, listOf } from '../fields.ts'
 
 /** Limits a company's tokens; revoked and expired ones do not count. */
 export const ACTIVE_TOKENS_MAX = 50
@@ -39,14 +39,10 @@ const define = adminContracts('Tokens', 'developer')
 
 export const listAllTokens = define('listAllTokens', 'GET /tokens', {
   role: 'operator',
-  query: z.strictObject({ ...adminPage, ...anyCompany(idText) }),
-  response: adminPageOf(token),
+  ...listOf(token, anyCompany(idText)),
 })
 
-export const listTokens = define('listTokens', 'GET /companies/{company_id}/tokens', {
-  query: z.strictObject(adminPage),
-  response: adminPageOf(token),
-})
+export const listTokens = define('listTokens', 'GET /companies/{company_id}/tokens', listOf(token, {}))
 
 export const createToken = define('createToken', 'POST /companies/{company_id}/tokens', {
   body: component('TokenInput', 'A token to create.', {
@@ -99,12 +95,12 @@ export const published = {
       listAllTokens: {
         summary: 'List tokens of all companies',
         description: 'In ascending order of ids.',
-        example: { response: { data: [token], pagination: onePage } },
+        example: { response: listExample(token) },
       },
       listTokens: {
         summary: 'List tokens',
         description: 'Those of the company, in ascending order of ids, revoked and expired ones too.',
-        example: { params, response: { data: [token], pagination: onePage } },
+        example: { params, response: listExample(token) },
       },
       createToken: {
         summary: 'Create a token',

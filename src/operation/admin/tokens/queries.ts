@@ -4,14 +4,13 @@ import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { apiTokens } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
-import { isListed, type ListQuery } from '../queries.ts'
+import { isListed, type ListQuery, type Page } from '../queries.ts'
 import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
 export type TokenRow = typeof apiTokens.$inferSelect
 
-/** @param after the id after which the page begins */
-export async function listTokens(context: AdminContext, filters: ListQuery<number>, after: number, limit: number) {
-  const isMeant = sql`${isListed(context, filters)} AND id > ${after}`
+export async function listTokens(context: AdminContext, { query, after, limit }: Page<ListQuery<number>>) {
+  const isMeant = sql`${isListed(context, query)} AND id > ${after[0] ?? 0}`
   const [rows] = await context.directory.read([
     orm.select().from(apiTokens).where(isMeant).orderBy(apiTokens.id).limit(limit),
   ])
@@ -32,25 +31,15 @@ const hasRoom = ({ companyId, now }: AdminContext, others = sql`1`) =>
 const hashOf = (hash: string) => sql`(SELECT id FROM api_tokens WHERE token_hash = ${hash})`
 
 /** A new token, of which the database stores only the SHA-256. */
-export interface NewToken {
-  hash: string
-  name: string
-  permissions: readonly string[]
-  expiresAt: number | null
-}
+type NewToken = Pick<TokenRow, 'token_hash' | 'name' | 'permissions' | 'expires_at'>
 
 function insertToken({ companyId, caller, now }: AdminContext, token: NewToken, when: SQL) {
   const values = {
+    ...token,
     company_id: companyId,
-    token_hash: token.hash,
-    name: token.name,
     permissions: JSON.stringify(token.permissions),
     created_at: now,
-    created_by: caller.isOperator ? sql`NULL` : caller.actor,
-    expires_at: token.expiresAt ?? sql`NULL`,
-    last_used_at: sql`NULL`,
-    revoked_at: sql`NULL`,
-    id: sql`NULL`,
+    created_by: caller.isOperator ? null : caller.actor,
   }
   return insertRow(apiTokens, values, sql`WHERE ${when}`).returning()
 }
@@ -59,7 +48,7 @@ function insertToken({ companyId, caller, now }: AdminContext, token: NewToken, 
 export async function createToken(context: AdminContext, token: NewToken): Promise<TokenRow | null> {
   const [[row]] = await context.directory.write([
     insertToken(context, token, hasRoom(context)),
-    adminEntry(context, 'tokens.create', hashOf(token.hash), sql`${hashOf(token.hash)} IS NOT NULL`),
+    adminEntry(context, 'tokens.create', hashOf(token.token_hash), sql`${hashOf(token.token_hash)} IS NOT NULL`),
   ])
   return row ?? null
 }
@@ -77,11 +66,11 @@ export async function replaceToken(context: AdminContext, id: number, token: New
   const room = hasRoom(context, endsAt > now ? sql`1` : sql`id <> ${id}`)
   const [[row], , [old]] = await db.write([
     insertToken(context, token, sql`${isPresent} AND ${room}`),
-    adminEntry(context, 'tokens.rotate', id, sql`${hashOf(token.hash)} IS NOT NULL`),
+    adminEntry(context, 'tokens.rotate', id, sql`${hashOf(token.token_hash)} IS NOT NULL`),
     orm
       .update(apiTokens)
       .set({ expires_at: sql`min(coalesce(expires_at, ${endsAt}), ${endsAt})` })
-      .where(sql`${isMeant} AND ${isActive(now)} AND ${hashOf(token.hash)} IS NOT NULL`)
+      .where(sql`${isMeant} AND ${isActive(now)} AND ${hashOf(token.token_hash)} IS NOT NULL`)
       .returning(),
   ])
   return row && old ? { token: row, old } : null

@@ -13,32 +13,27 @@ const TOKEN_BYTES = 32
 
 export const routes = [
   ...[contract.listAllTokens, contract.listTokens].map((list) =>
-    adminList(
-      list,
-      (context, { query, after, limit }) => listTokens(context, query, Number(after?.[0] ?? 0), limit),
-      present,
-      ({ id }) => [id],
-    ),
+    adminList(list, listTokens, present, ({ id }) => [id]),
   ),
 
   adminRoute(contract.createToken, async ({ body }, context) => {
-    const { name, permissions = PERMISSIONS, expires_at = null } = body
+    const { name, permissions = PERMISSIONS } = body
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const inOrder = PERMISSIONS.filter((each) => permissions.includes(each))
-    const expiresAt = readExpiry(expires_at, context)
-    const row = await createToken(context, { hash: hashToken(token), name, permissions: inOrder, expiresAt })
+    const expires_at = readExpiry(body.expires_at ?? null, context)
+    const row = await createToken(context, { token_hash: hashToken(token), name, permissions: inOrder, expires_at })
     if (!row) throw tooManyTokens('revoke one first')
     return { ...present(row, context), token }
   }),
 
   adminRoute(contract.rotateToken, async ({ params: { token_id }, body }, context) => {
     const old = found(await findToken(context, token_id), 'Token')
-    const { name, permissions, created_at, expires_at } = old
+    const { name, permissions } = old
     const { now } = context
-    const sameLifetime = expires_at === null ? null : now + expires_at - created_at
-    const expiresAt = body.expires_at === undefined ? sameLifetime : readExpiry(body.expires_at, context)
+    const sameLifetime = old.expires_at === null ? null : now + old.expires_at - old.created_at
+    const expires_at = body.expires_at === undefined ? sameLifetime : readExpiry(body.expires_at, context)
     const token = randomBytes(TOKEN_BYTES).toString('hex')
-    const successor = { hash: hashToken(token), name, permissions, expiresAt }
+    const successor = { token_hash: hashToken(token), name, permissions, expires_at }
     const replaced = await replaceToken(context, token_id, successor, now + body.overlap_seconds * 1_000)
     if (!replaced && stateOf(old, context) === 'active') {
       throw tooManyTokens('revoke one first, or rotate with `overlap_seconds` 0, which ends the old one at once')

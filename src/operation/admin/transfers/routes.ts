@@ -63,13 +63,12 @@ export const routes = [
   }),
 
   adminRoute(contract.exportCompany, async ({ query: { cursor } }, context) => {
-    const [section = 0, ...after] =
-      cursor === undefined ? [] : readCursor(cursorScope(contract.exportCompany, context), cursor)
+    const position = cursor === undefined ? [] : readCursor(cursorScope(contract.exportCompany, context), cursor)
     const started = adminEntry(context, 'companies.export', context.companyId)
     if (cursor === undefined) await context.directory.write([started])
     // A write to the runtime's own stream resolves when the caller has read the piece.
     const { readable, writable } = new IdentityTransformStream()
-    context.waitUntil(send(context, writable.getWriter(), Number(section), after))
+    context.waitUntil(send(context, writable.getWriter(), position))
     return new Response(readable, { headers: HEADERS })
   }),
 ]
@@ -94,8 +93,7 @@ async function refuseGap(context: AdminContext, hash: string, part: number, part
 async function send(
   context: AdminContext,
   writer: WritableStreamDefaultWriter<Uint8Array>,
-  firstSection: number,
-  firstPlace: CursorPosition,
+  [first = 0, ...rest]: CursorPosition,
 ): Promise<void> {
   const write = async (piece: string | Uint8Array) => {
     const bytes = typeof piece === 'string' ? encoder.encode(piece) : piece
@@ -103,7 +101,7 @@ async function send(
     return bytes.length
   }
   try {
-    let [section, after, bytes] = [firstSection, firstPlace, 0]
+    let [section, after, bytes]: [number, CursorPosition, number] = [Number(first), rest, 0]
     for (let page = 0; page < MAX_PAGES && bytes < MAX_BYTES && section < SECTIONS.length; page++) {
       const { next, pieces } = await exportPage(context, context.env.FILES, SECTIONS[section] ?? 'company', after)
       for await (const piece of joined(pieces)) bytes += await write(piece)

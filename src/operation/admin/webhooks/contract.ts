@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { EVENT_TYPES } from '../../../delivery/webhooks/event-types.ts'
 import { component, type Documentation, dateTime, id, namesAField, text } from '../../../kernel/api/contract.ts'
-import { adminContracts, adminPage, adminPageOf, anyCompany, company_id, count, onePage } from '../fields.ts'
+import { adminContracts, anyCompany, company_id, count, listExample, listOf } from '../fields.ts'
 
 const endpointId = z.string().check(z.regex(/^we_[0-9a-f]{18}$/))
 const ofEndpoint = z.strictObject({ company_id, endpoint_id: endpointId.check(z.describe('The endpoint.')) })
@@ -43,14 +43,10 @@ const define = adminContracts('Webhooks', 'developer')
 
 export const listAllWebhooks = define('listAllWebhooks', 'GET /webhooks', {
   role: 'operator',
-  query: z.strictObject({ ...adminPage, ...anyCompany(endpointId) }),
-  response: adminPageOf(endpoint),
+  ...listOf(endpoint, anyCompany(endpointId)),
 })
 
-export const listWebhooks = define('listWebhooks', 'GET /companies/{company_id}/webhooks', {
-  query: z.strictObject(adminPage),
-  response: adminPageOf(endpoint),
-})
+export const listWebhooks = define('listWebhooks', 'GET /companies/{company_id}/webhooks', listOf(endpoint, {}))
 
 export const createWebhook = define('createWebhook', 'POST /companies/{company_id}/webhooks', {
   body: component('WebhookInput', 'An endpoint to create.', {
@@ -118,8 +114,7 @@ export const listWebhookDeliveries = define(
   'GET /companies/{company_id}/webhooks/{endpoint_id}/deliveries',
   {
     params: ofEndpoint,
-    query: z.strictObject(adminPage),
-    response: adminPageOf(delivery),
+    ...listOf(delivery, {}),
   },
 )
 
@@ -150,12 +145,12 @@ export const published = {
       listAllWebhooks: {
         summary: 'List webhook endpoints of all companies',
         description: 'By company, then oldest first.',
-        example: { query: { id: endpoint.id }, response: { data: [endpoint], pagination: onePage } },
+        example: { query: { id: endpoint.id }, response: listExample(endpoint) },
       },
       listWebhooks: {
         summary: 'List webhook endpoints',
         description: 'Those of the company, oldest first.',
-        example: { params: ofCompany, response: { data: [endpoint], pagination: onePage } },
+        example: { params: ofCompany, response: listExample(endpoint) },
       },
       createWebhook: {
         summary: 'Create a webhook endpoint',
@@ -199,20 +194,15 @@ export const published = {
         description: 'The changes whose delivery failed, and those that wait behind them, in the order of the changes.',
         example: {
           params,
-          response: {
-            data: [
-              {
-                sequence: 4711,
-                event_type: 'order.updated',
-                entity_id: '10042',
-                attempts: 3,
-                first_attempt_at: '2026-03-02T09:10:00.000Z',
-                next_attempt_at: '2026-03-02T09:45:07.000Z',
-                last_error: 'HTTP 500',
-              },
-            ],
-            pagination: onePage,
-          },
+          response: listExample({
+            sequence: 4711,
+            event_type: 'order.updated',
+            entity_id: '10042',
+            attempts: 3,
+            first_attempt_at: '2026-03-02T09:10:00.000Z',
+            next_attempt_at: '2026-03-02T09:45:07.000Z',
+            last_error: 'HTTP 500',
+          }),
         },
       },
     }

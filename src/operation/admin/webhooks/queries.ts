@@ -5,9 +5,8 @@ import { insertRow } from '../../../kernel/db/columns.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
-import { isListed, type ListQuery } from '../queries.ts'
+import { isListed, type ListQuery, type Page } from '../queries.ts'
 
-/** Limits the endpoints of one company. */
 export const MAX_ENDPOINTS = 10
 
 const lastChange = sql`(SELECT c.last_change FROM companies AS c WHERE c.id = webhook_endpoints.company_id)`
@@ -30,17 +29,12 @@ const selectEndpoint = (where: SQL) => orm.select(columns).from(webhookEndpoints
 
 export type EndpointRow = Awaited<ReturnType<typeof listEndpoints>>[number]
 
-/** @param after the key after which the page begins */
-export async function listEndpoints(
-  context: AdminContext,
-  filters: ListQuery<string>,
-  after: readonly [companyId: number, createdAt: number, id: string],
-  limit: number,
-) {
-  const [afterCompany, afterTime, afterId] = after
+/** Lists endpoints by company, then oldest first. */
+export async function listEndpoints(context: AdminContext, { query, after, limit }: Page<ListQuery<string>>) {
+  const [afterCompany = 0, afterTime = 0, afterId = ''] = after
   const [rows] = await context.db.read([
     selectEndpoint(
-      sql`${isListed(context, filters)} AND ${isPresent(sql`company_id`)}
+      sql`${isListed(context, query)} AND ${isPresent(sql`company_id`)}
         AND (company_id, created_at, id) > (${afterCompany}, ${afterTime}, ${afterId})`,
     )
       .orderBy(sql`company_id, created_at, id`)
@@ -178,13 +172,8 @@ export async function startReplay(context: AdminContext, id: string, { first, la
   return started && row ? row : null
 }
 
-/**
- * Lists the failed changes and those queued behind them.
- *
- * @param after the change after which the page begins
- * @returns null if the endpoint does not exist
- */
-export async function listDeliveries({ companyId, db }: AdminContext, id: string, after: number, limit: number) {
+/** Lists the failed changes and those queued behind them. @returns null if the endpoint does not exist */
+export async function listDeliveries({ companyId, db }: AdminContext, id: string, { after, limit }: Page) {
   const { sequence, entity_id, attempts, first_attempt_at, next_attempt_at, last_error } = webhookDeliveries
   const failed = { sequence, entity_id, attempts, first_attempt_at, next_attempt_at, last_error }
   const [[endpoint], rows] = await db.read([
@@ -192,7 +181,7 @@ export async function listDeliveries({ companyId, db }: AdminContext, id: string
     orm
       .select({ ...failed, type: changeType, operation })
       .from(webhookDeliveries)
-      .where(sql`${isOfEndpoint(companyId, id)} AND sequence > ${after}`)
+      .where(sql`${isOfEndpoint(companyId, id)} AND sequence > ${after[0] ?? 0}`)
       .orderBy(webhookDeliveries.sequence)
       .limit(limit),
   ])

@@ -1,18 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { startWebhooks } from '../../../delivery/webhooks/delivery.ts'
-import {
-  credentialsKind,
-  EVENT_TYPES,
-  eventTypeOf,
-  readSecrets,
-  rotateSecret,
-} from '../../../delivery/webhooks/message.ts'
-import { decryptCredentials, encryptCredentials } from '../../../kernel/gate/credentials.ts'
-import { ApiError, found, invalid } from '../../../kernel/http/errors.ts'
+import { EVENT_TYPES, eventTypeOf, openSecrets, rotateSecret, sealSecrets } from '../../../delivery/webhooks/message.ts'
+import { found, invalid, unavailable } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
-import { adminList, adminRoute, conflict, withTimes } from '../endpoint.ts'
-import { listFromEach } from '../queries.ts'
+import { adminList, adminListOfEach, adminRoute, conflict, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import * as queries from './queries.ts'
 
@@ -20,16 +11,11 @@ const ID_BYTES = 9
 
 export const routes = [
   ...[contract.listAllWebhooks, contract.listWebhooks].map((list) =>
-    adminList(
-      list,
-      (context, { query, after, limit }) =>
-        listFromEach(context, after, limit, (each, place, rest) => {
-          const [companyId, createdAt, id] = place ?? [0, 0, '']
-          return queries.listEndpoints(each, query, [Number(companyId), Number(createdAt), String(id)], rest)
-        }),
-      ({ row }) => present(row),
-      ({ row, suffix }) => [row.company_id, row.created_at, row.id, ...suffix],
-    ),
+    adminListOfEach(list, queries.listEndpoints, present, ({ company_id, created_at, id }) => [
+      company_id,
+      created_at,
+      id,
+    ]),
   ),
 
   adminRoute(contract.createWebhook, async ({ body }, context) => {
@@ -37,7 +23,7 @@ export const routes = [
     const id = `we_${randomBytes(ID_BYTES).toString('hex')}`
     const url = await readUrl(body.url, context)
     const secrets = rotateSecret(null, context.now)
-    const secret = await sealSecrets(context, id, secrets)
+    const secret = await sealSecrets(context.env.CREDENTIALS_KEY, context.companyId, id, secrets)
     const row = await queries.createEndpoint(context, { id, url, secret, event_types: inOrder(event_types) })
     if (!row) throw conflict(`The company has ${queries.MAX_ENDPOINTS} endpoints: delete one first`)
     return { ...present(row), secret: secrets.secret }
@@ -57,7 +43,7 @@ export const routes = [
       ...(enabled !== undefined && { enabled }),
     }
     const row = found(await queries.updateEndpoint(context, endpoint_id, change), 'Endpoint')
-    startDelivery(context, row)
+    if (row.enabled) context.deliverWebhooks()
     return present(row)
   }),
 
@@ -68,8 +54,11 @@ export const routes = [
 
   adminRoute(contract.rotateWebhookSecret, async ({ params: { endpoint_id } }, context) => {
     const stored = found(await queries.findSecret(context, endpoint_id), 'Endpoint')
-    const secrets = rotateSecret(await openSecrets(context, endpoint_id, stored), context.now)
-    const sealed = await sealSecrets(context, endpoint_id, secrets)
+    const { companyId, env, now } = context
+    // Secrets that cannot be decrypted are replaced without a transition.
+    const current = await openSecrets(env.CREDENTIALS_KEY, companyId, endpoint_id, stored).catch(() => null)
+    const secrets = rotateSecret(current, now)
+    const sealed = await sealSecrets(env.CREDENTIALS_KEY, companyId, endpoint_id, secrets)
     const row = await queries.replaceSecret(context, endpoint_id, stored, sealed)
     if (!row) throw conflict('The endpoint was changed meanwhile: retry')
     return { ...present(row), secret: secrets.secret }
@@ -83,22 +72,18 @@ export const routes = [
     if (!span) throw conflict('No change from then is kept that the endpoint was already sent')
     const row = await queries.startReplay(context, endpoint_id, span)
     if (!row) throw conflict('A replay of the endpoint is under way: wait until `replaying` is false')
-    startDelivery(context, row)
+    if (row.enabled) context.deliverWebhooks()
     return present(row)
   }),
 
   adminList(
     contract.listWebhookDeliveries,
-    async (context, { params: { endpoint_id }, after, limit }) =>
-      found(await queries.listDeliveries(context, endpoint_id, Number(after?.[0] ?? 0), limit), 'Endpoint'),
+    async (context, { params: { endpoint_id }, ...page }) =>
+      found(await queries.listDeliveries(context, endpoint_id, page), 'Endpoint'),
     presentDelivery,
     ({ sequence }) => [sequence],
   ),
 ]
-
-function startDelivery({ db, env, waitUntil }: AdminContext, { company_id, enabled }: queries.EndpointRow): void {
-  if (enabled) waitUntil(startWebhooks(env, company_id, db.primaryRegion()))
-}
 
 /**
  * The normalized address, checked like a delivery's.
@@ -114,27 +99,9 @@ async function readUrl(text: string, { env }: AdminContext): Promise<string> {
     return url
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error
-    throw new ApiError('unavailable', {
-      message: 'The address cannot be checked, since the resolver does not respond: retry',
-      headers: { 'Retry-After': '5' },
-      cause: error.message,
-    })
+    const message = 'The address cannot be checked, since the resolver does not respond: retry'
+    throw unavailable(5, { message, cause: error.message })
   }
-}
-
-type Secrets = ReturnType<typeof readSecrets>
-
-function sealSecrets({ companyId, env }: AdminContext, id: string, secrets: Secrets): Promise<string> {
-  const { CREDENTIALS_KEY } = env
-  return encryptCredentials(CREDENTIALS_KEY, companyId, credentialsKind(id), secrets)
-}
-
-/** Null if the secrets cannot be decrypted; then they are replaced without a transition. */
-function openSecrets({ companyId, env }: AdminContext, id: string, stored: string): Promise<Secrets | null> {
-  const { CREDENTIALS_KEY } = env
-  return decryptCredentials(CREDENTIALS_KEY, companyId, credentialsKind(id), stored)
-    .then(readSecrets)
-    .catch(() => null)
 }
 
 /** Removes duplicates and sorts in the documented order. */
