@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { BUDGET_MS, bodyBudgetMs, DeadlineError, pause, withDeadline } from './deadline.ts'
-import { ApiError, invalid } from './errors.ts'
+import { ApiError, invalid, unavailable } from './errors.ts'
 import { describeBytes } from './messages.ts'
 
 /** The default limit of a JSON body. */
@@ -145,6 +145,8 @@ const LIMIT_BYTES = 24_000_000
 
 /** The interval in which a waiting request checks for free memory. */
 const POLL_MS = 20
+/** `Retry-After` of a request that finds no memory. */
+const BUSY_SECONDS = 10
 
 /** A request that has not used its lease for this long was canceled, while waiting or while holding memory. */
 const LOST_WAITING_MS = 2_000
@@ -240,12 +242,12 @@ export class Lease {
    */
   async resize(bytes: number, waitMs: number = BUDGET_MS.memory): Promise<void> {
     for (const endMs = Date.now() + waitMs; ; await pause(POLL_MS)) {
-      if (this.#isReleased) throw busy()
+      if (this.#isReleased) throw unavailable(BUSY_SECONDS)
       this.usedAt = Date.now()
       if (this.#budget.tryResize(this, bytes)) return
       if (this.usedAt < endMs) continue
       this.#budget.stopWaiting(this)
-      throw busy()
+      throw unavailable(BUSY_SECONDS)
     }
   }
 
@@ -259,10 +261,6 @@ export class Lease {
     this.#isReleased = true
     for (const bytes of this.#owned.splice(0)) releaseBytes(bytes)
   }
-}
-
-function busy(): ApiError {
-  return new ApiError('unavailable', { headers: { 'Retry-After': '10' } })
 }
 
 /** Frees the memory of these bytes before the next garbage collection. They are empty afterwards. */

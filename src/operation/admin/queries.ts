@@ -6,7 +6,7 @@ import { openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
 import type { AdminContext, Membership } from './context.ts'
 
-/** Finds a person's roles, and the database of the path's company: null if there is no such company. */
+/** Finds a person's roles, and the database of a company: null where the directory has none with this id. */
 export async function findAccess({ db, companyId }: CompanyContext, email: string) {
   const { company_id, role } = members
   const [roles, [company]] = await db.read([
@@ -56,8 +56,8 @@ export async function listFromEach<Input extends Page, Row>(
   const rows: { row: Row; suffix: string[] }[] = []
   for (const [index, { name: database, db }] of databases.entries()) {
     if (index < first || rows.length >= limit) continue
-    const place = index === first ? after.slice(0, -1) : []
-    const found = await list({ ...context, db, database }, { ...input, after: place, limit: limit - rows.length })
+    const key = index === first ? after.slice(0, -1) : []
+    const found = await list({ ...context, db, database }, { ...input, after: key, limit: limit - rows.length })
     rows.push(...found.map((row) => ({ row, suffix: [database] })))
   }
   return rows

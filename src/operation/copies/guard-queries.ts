@@ -68,15 +68,15 @@ export async function prepareDestination(
   const times = { created_at: Number(company.created_at), updated_at: Number(company.updated_at) }
   const values = { id: companyId, name: String(company.name), suspended: true, deliveries_paused: true, ...times }
   const counters = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, stored_bytes: 0 }
-  const place = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(slot) }
+  const state = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(slot) }
   const isCompany = sql`id = ${companyId}`
   const [, , [row]] = await db.writeIdempotent([
     orm
       .insert(companies)
-      .values({ ...values, ...place })
+      .values({ ...values, ...state })
       .onConflictDoNothing(),
     // Otherwise this move's own slot in the directory counts as taken.
-    orm.update(companies).set(place).where(sql`${isCompany} AND database IS NOT NULL`),
+    orm.update(companies).set(state).where(sql`${isCompany} AND database IS NOT NULL`),
     orm.select({ slot: companies.slot }).from(companies).where(isCompany),
   ])
   return row?.slot ?? 0
@@ -168,8 +168,8 @@ export async function closeSource(
     companyId,
   )
   const isLeft = "EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?3 AND state = 'moved')"
-  const place = source === DIRECTORY ? placement(companyId, target, isLeft) : []
-  const [rows] = await db.write([leave, ...place])
+  const placed = source === DIRECTORY ? placement(companyId, target, isLeft) : []
+  const [rows] = await db.write([leave, ...placed])
   return rows.length > 0
 }
 
@@ -184,11 +184,11 @@ export async function setPlacement({ companyId, db }: CompanyContext, target: Ta
 
 /** The entry must directly follow the statement that places the company, in its transaction. */
 function placement(companyId: number, { destination, slot, by }: Target, condition = '1') {
-  const [binding, place] = destination === DIRECTORY ? [null, null] : [destination, slot]
+  const [binding, ownSlot] = destination === DIRECTORY ? [null, null] : [destination, slot]
   const text = `UPDATE companies SET database = ?1, database_slot = ?2
     WHERE id = ?3 AND database IS NOT ?1 AND ${condition}`
   const entry = adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
-  return [statement(text, binding, place, companyId), entry] as const
+  return [statement(text, binding, ownSlot, companyId), entry] as const
 }
 
 export async function findLastCopied({ companyId, db }: CompanyContext, { table, key }: TablePlan): Promise<number> {

@@ -216,7 +216,7 @@ export const LAST_IDS = [
   'last_payment_id',
 ] as const
 
-/** What is assigned in ascending order, so that nothing may be assigned twice. */
+/** {@link LAST_IDS} and the last change: none of these numbers is assigned twice. */
 export const SEQUENCES = [...LAST_IDS, 'last_change'] as const
 
 export type Sequences = Record<(typeof SEQUENCES)[number], number>

@@ -9,7 +9,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { etagsOf } from '../../kernel/db/versions.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/body.ts'
 import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
-import { ApiError, found, log, nameOf } from '../../kernel/http/errors.ts'
+import { found, log, nameOf, unavailable } from '../../kernel/http/errors.ts'
 import {
   compress,
   decompress,
@@ -127,7 +127,7 @@ export async function readThread(
     markUsed(context, row)
     return threadResponse(context, row, members, { lease, headers })
   }
-  throw new ApiError('unavailable', { headers: { 'Retry-After': '1' } })
+  throw unavailable(1)
 }
 
 type FoundThread = NonNullable<Awaited<ReturnType<typeof findThread>>>

@@ -7,7 +7,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
-import { ApiError } from '../../kernel/http/errors.ts'
+import { unavailable } from '../../kernel/http/errors.ts'
 import { MAX_DATABASE_BYTES, REPLACED_MS, type StoredObject } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
@@ -48,7 +48,7 @@ export async function announceObject(
       .onConflictDoUpdate({ target: emailThreadObjects.id, set: { remove_at: sql`excluded.remove_at` } })
       .returning({ id: emailThreadObjects.id }),
   ])
-  if (rows.length === 0) throw new ApiError('unavailable', { headers: { 'Retry-After': '60' } })
+  if (rows.length === 0) throw unavailable(60)
 }
 
 /**
@@ -209,7 +209,7 @@ export async function insertThread(
 /** For `catch`, of a batch that was rolled back. */
 function refuse(error: unknown): never {
   const isLost = databaseMessage(error).includes(OBJECT_LOST)
-  throw isLost ? new ApiError('unavailable', { headers: { 'Retry-After': '10' } }) : (quotaRefusal(error) ?? error)
+  throw isLost ? unavailable(10) : (quotaRefusal(error) ?? error)
 }
 
 /** The sent columns, and those that every write sets. */

@@ -32,7 +32,7 @@ function presentInvoice(order: OrderRow) {
 
 export function presentItem(item: RowOf<typeof itemColumns>) {
   const unit_price = fromCents(item.unit_price_cents)
-  // JSON leaves undefined out; to copy the other columns one by one takes three times as long.
+  // JSON leaves undefined out: a copy without the column would take longer.
   return { ...item, unit_price_cents: undefined, unit_price, total: fromCents(lineTotal(item)) }
 }
 

@@ -133,7 +133,7 @@ export function readContracts(published: Published, introduction: string, api = 
   }
 }
 
-/** What the slices of an API publish. The Worker imports none of their documentation. */
+/** The endpoints of an API with their documentation, which the Worker does not import. */
 export interface Published {
   /** In the order of their documentation. */
   endpoints: Contract[]

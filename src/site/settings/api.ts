@@ -13,7 +13,7 @@ type Subjects =
   | (typeof people | typeof tokens | typeof webhooks)
 /** The contracts of a module, of each one of a union. */
 type ContractsOf<Module> = Module extends unknown ? Extract<Module[keyof Module], Contract> : never
-/** Of a path below `/companies/{company_id}`, such as `GET /tokens`; `GET` of the company itself. */
+/** The name of a company's endpoint, such as `GET /tokens`; the company's own is `GET`. */
 type NameOf<Method extends string, Path> = Path extends `/companies/{company_id}${infer Rest}`
   ? `${Method}${Rest extends '' ? '' : ` ${Rest}`}`
   : never
