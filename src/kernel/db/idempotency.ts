@@ -39,10 +39,13 @@ export interface Write<T> {
 export function resultStatement(p: Placeholders<'companyId' | 'tokenId' | 'now', KeyName>, result: SQL) {
   const { companyId, tokenId, idempotencyKey, fingerprint, position, now } = p
   if (!idempotencyKey) return orm.select({ result: sql<string | null>`(${result})`.as('result') }).from(sql`(SELECT 1)`)
-  const key = { company_id: companyId, token_id: tokenId, key: idempotencyKey, position }
+  // Where another request has the key, its position is taken, so that the insertion fails.
+  const taken = sql`(SELECT iif(fingerprint = ${fingerprint}, NULL, position) FROM idempotency_keys
+    WHERE company_id = ${companyId} AND token_id = ${tokenId} AND key = ${idempotencyKey} LIMIT 1)`
+  const key = { company_id: companyId, token_id: tokenId, key: idempotencyKey }
   return insertRow(
     idempotencyKeys,
-    { ...key, fingerprint, result: sql`(${result})`, created_at: now },
+    { ...key, position: sql`coalesce(${taken}, ${position})`, fingerprint, result: sql`(${result})`, created_at: now },
     sql`WHERE true`,
   ).returning({ result: idempotencyKeys.result })
 }

@@ -32,10 +32,11 @@ const errorResponse = z.unknown().check(z.meta(reference('ErrorResponse')))
 const operation = component('BatchOperation', 'One change: what its own request would be.', {
   // Any value passes, as for `body`: an unknown method is an error of its operation.
   method: z.unknown().check(z.meta({ enum: ['POST', 'PATCH', 'PUT', 'DELETE'] })),
+  // An external id of 255 characters may have 3,060 when it is encoded.
   path: z
     .string()
     .check(
-      z.maxLength(2_000),
+      z.maxLength(4_000),
       z.describe(
         '`/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update or delete, `/clients/by-external-id/{external_id}` or `/orders/by-external-id/{external_id}` to create or replace; also `/orders/{id}/invoice-items`, `/orders/{id}/payments`, `/orders/{id}/payments/{payment_id}`, and `/mail/threads/{legacyThreadId}` to create or replace.',
       ),
@@ -95,7 +96,7 @@ export const published = {
       runBatch: {
         summary: 'Change many clients, orders and thread contexts',
         description:
-          'Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.',
+          'Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. What was refused for what the database had, such as an unknown status, is refused again: correct it and send it with a new key.',
         example: {
           body: {
             operations: [

@@ -302,6 +302,13 @@ describe('the limits of a batch', () => {
   })
 })
 
+it('takes the path of every external id that a request of its own takes', async () => {
+  const external_id = '語'.repeat(255)
+  const path = `/clients/by-external-id/${encodeURIComponent(external_id)}`
+  const { body } = await run([{ method: 'PUT', path, body: { company_name: 'A' } }], {}, await mintCompany())
+  expect(body.results[0].body.client).toMatchObject({ external_id })
+})
+
 describe('a batch that is sent again with its key', () => {
   const keyed = () => ({ 'idempotency-key': fresh() })
 
@@ -321,6 +328,26 @@ describe('a batch that is sent again with its key', () => {
     expect(again.headers.get('idempotency-replayed')).toBe('true')
     expect([await count('clients'), await count('changes')]).toEqual(before)
     expect((await run([create()], headers)).body.error.details).toMatchObject({ reason: 'idempotency_key_reused' })
+  })
+
+  it('is refused where the key is that of another request, whichever of its operations stored a result', async () => {
+    const own = await mintCompany()
+    const headers = keyed()
+    const operations = [{ method: 'POST', path: '/clients', body: {} }, create()]
+    const first = await run(operations, headers, own)
+    expect(shapeOf(first)).toEqual([
+      [400, null],
+      [200, 1],
+    ])
+    const single = await own.call('POST', '/clients', { company_name: 'Other' }, headers)
+    expect(single.body.error?.details).toMatchObject({ reason: 'idempotency_key_reused' })
+    expect((await run(operations, headers, own)).body).toEqual(first.body)
+
+    const ofSingle = keyed()
+    expect((await own.call('POST', '/clients', { company_name: 'Single' }, ofSingle)).status).toBe(200)
+    const batch = await run(operations, ofSingle, own)
+    expect(batch.body.error?.details).toMatchObject({ reason: 'idempotency_key_reused' })
+    expect((await own.call('GET', '/clients')).body.pagination.total).toBe(2)
   })
 
   it('returns the same transactions', async () => {
