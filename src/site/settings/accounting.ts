@@ -17,7 +17,11 @@ export const accounting = listView({
   id: 'accounting',
   title: 'Accounting events',
   lead: 'Changes of orders that have not reached the accounting system.',
-  read: ({ list }) => list('GET /accounting-events'),
+  // After an outage many are pending: those that need a person must not be behind them.
+  read: async ({ list }) => {
+    const states = ['parked', 'dead', 'pending'] as const
+    return (await Promise.all(states.map((state) => list('GET /accounting-events', { state })))).flat()
+  },
   head: (scope, events) => {
     const number = events.filter((event) => !isPending(event)).length
     return [number > 0 && retryAll(scope, number)]

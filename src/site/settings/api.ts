@@ -67,16 +67,16 @@ export function openCompany(companyId: number) {
     call: <Name extends Endpoint>(endpoint: Name, request: Sent<Endpoints[Name]>): Promise<ResponseOf<Name>> =>
       send(addressOf(endpoint), request),
 
-    /** Reads every item of a list; use it for short ones only. */
-    async list<Name extends ListEndpoint>(endpoint: Name) {
+    /** Reads the items of a list, at most 5,000. */
+    async list<Name extends ListEndpoint>(endpoint: Name, filter: Record<string, Text> = {}) {
       const items: ItemOf<Name>[] = []
       let cursor: string | null = null
       do {
-        const query = { per_page: 100, ...(cursor !== null && { cursor }) }
+        const query = { ...filter, per_page: 100, ...(cursor !== null && { cursor }) }
         const page: Page<ItemOf<Name>> = await send(addressOf(endpoint), { query })
         items.push(...page.data)
         cursor = page.pagination.has_more ? page.pagination.next_cursor : null
-      } while (cursor !== null && items.length < 1_000)
+      } while (cursor !== null && items.length < 5_000)
       return items
     },
   }

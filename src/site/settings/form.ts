@@ -26,38 +26,49 @@ export function openForm({ label, look, title = label, submit = label, content, 
   const dialog = el('dialog', { 'aria-labelledby': titleId })
   const errors = el('div')
   const sender = el('button', { class: look === 'danger' ? look : 'primary' }, submit)
-  const buttons = el('div', { class: 'actions' }, sender, button('Cancel', close))
+  const canceler = button('Cancel', close)
+  const buttons = el('div', { class: 'actions' }, sender, canceler)
   const paragraphs = content().map((part) => (typeof part === 'string' ? el('p', part) : part))
   const form = el('form', { autocomplete: 'off' }, paragraphs, errors, buttons)
   let isSent = false
-  let isRevealing = false
+  let isLocked = false
 
   function close(): void {
     dialog.close()
   }
 
-  function reveal(content: Child): void {
-    isRevealing = true
-    replace(form, content, el('div', { class: 'actions' }, button('Done', close, 'primary')))
-    form.querySelector<HTMLElement>('button, input')?.focus()
+  /** A secret that is created or shown would be lost: only its own button closes a locked dialog. */
+  function lock(locked: boolean): void {
+    isLocked = locked
+    sender.disabled = locked
+    canceler.disabled = locked
+    dialog.setAttribute('closedby', locked ? 'none' : 'closerequest')
   }
 
   form.addEventListener('submit', async (event) => {
     event.preventDefault()
-    sender.disabled = true
+    // Enter in a shown secret submits, too.
+    if (isLocked) return
+    lock(true)
     errors.replaceChildren()
+    let isRevealing = false
+    const reveal = (content: Child) => {
+      isRevealing = true
+      replace(form, content, el('div', { class: 'actions' }, button('Done', close, 'primary')))
+      form.querySelector<HTMLElement>('button, input')?.focus()
+    }
     try {
       await send(new FormData(form), reveal)
       isSent = true
       if (!isRevealing) close()
     } catch (error) {
       errors.append(showError(error))
-      sender.disabled = false
+      lock(false)
     }
   })
-  // A secret is shown only once, so only its button closes the dialog.
+  // For browsers without `closedby`.
   dialog.addEventListener('cancel', (event) => {
-    if (isRevealing) event.preventDefault()
+    if (isLocked) event.preventDefault()
   })
   dialog.addEventListener('close', () => {
     dialog.remove()

@@ -81,9 +81,12 @@ export const audit: View = {
     const choice = select('source', SOURCES)
     const list = el('div')
     const show = async () => {
-      replace(list, await loadList(scope, choice.value === 'api' ? 'api' : 'administration'))
+      const source = choice.value === 'api' ? 'api' : 'administration'
+      const shown = await loadList(scope, source).catch(showError)
+      // The reader may have chosen again meanwhile.
+      if (choice.value === source) replace(list, shown)
     }
-    choice.addEventListener('change', () => show().catch((error) => replace(list, showError(error))))
+    choice.addEventListener('change', show)
     await show()
     return [field('Changes', choice), list]
   },

@@ -36,14 +36,18 @@ async function start(): Promise<void> {
       const named = new URLSearchParams(location.search).get('company')
       const company = me.companies.find(({ id }) => String(id) === named) ?? first
       choice.value = String(company.id)
-      return showView(company, movesFocus)
+      return showView(company, movesFocus, show)
     }
     choice.addEventListener('change', () => {
       history.pushState(null, '', `?company=${choice.value}${location.hash}`)
       // The arrow keys change a focused choice, so it keeps the focus.
       void show(false)
     })
-    addEventListener('popstate', () => show(true))
+    addEventListener('popstate', () => {
+      // A form acts on the company before; a shown secret stays.
+      for (const dialog of document.querySelectorAll<HTMLDialogElement>('dialog:not([closedby=none])')) dialog.close()
+      return show(true)
+    })
     await show(false)
   } catch (error) {
     replace(main, el('h1', 'Developer settings'), showError(error))
@@ -70,7 +74,8 @@ function showCompanies(companies: readonly Company[]): HTMLSelectElement {
   return choice
 }
 
-async function showView(company: Company, movesFocus: boolean): Promise<void> {
+/** @param show shows the view and company in the URL by then */
+async function showView(company: Company, movesFocus: boolean, show: (movesFocus: boolean) => void): Promise<void> {
   const isOwner = company.role !== 'developer'
   const views = VIEWS.filter((view) => isOwner || !view.isForOwners)
   const view = views.find(({ id }) => `#${id}` === location.hash) ?? VIEWS[0]
@@ -85,7 +90,7 @@ async function showView(company: Company, movesFocus: boolean): Promise<void> {
   if (movesFocus) title.focus({ preventScroll: true })
   const refresh = (message: string) => {
     announce(message)
-    void showView(company, true)
+    show(true)
   }
   // If the reader has moved to another view by then, the element is no longer shown.
   await showLoaded(content, view.load({ ...openCompany(company.id), isOwner, refresh }))

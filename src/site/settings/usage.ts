@@ -20,9 +20,10 @@ export const usage: View = {
       call('GET /usage', { query: { hours: 24 } }),
       call('GET', {}),
     ])
-    const refused = totals.requests > 0 ? ` (${percent(totals.refused, totals.requests)})` : ''
+    const sent = totals.requests + totals.refused
+    const refused = sent > 0 ? ` (${percent(totals.refused, sent)})` : ''
     const figures = {
-      Requests: number(totals.requests),
+      Requests: number(sent),
       Refused: `${number(totals.refused)}${refused}`,
       'Database time': duration(totals.database_ms),
       'Stored mail': share(stored.mail_bytes, stored.mail_quota_bytes),
@@ -34,9 +35,9 @@ export const usage: View = {
       incomplete && el('p', { class: 'problem' }, 'Some counters could not be read: the figures are too low.'),
       el('dl', { class: 'figures' }, shown),
       showParts(scope, [isOwner && changeCurrency(scope, stored.currency)]),
-      chart('Requests per hour', data, 'requests', number, 'refused'),
+      chart('Requests per hour', data.map(withRefused), 'requests', number, 'refused'),
       chart('Database time per hour', data, 'database_ms', duration),
-      fold('The figures as a table', tableOf(data)),
+      fold('The figures as a table', tableOf(data.map(withRefused))),
     ]
   },
 }
@@ -54,6 +55,9 @@ const changeCurrency = ({ call }: Scope, value: string): Action => ({
   send: (data) => call('PUT /currency', { body: { currency: text(data, 'currency') } }),
   done: 'The currency was changed.',
 })
+
+/** The API counts refused requests apart. */
+const withRefused = (hour: Hour): Hour => ({ ...hour, requests: hour.requests + hour.refused })
 
 const number = (value: number) => value.toLocaleString('en')
 const percent = (part: number, whole: number) => `${((100 * part) / whole).toFixed(1)}%`

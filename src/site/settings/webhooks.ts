@@ -97,7 +97,9 @@ const edit = ({ call }: Scope, { id, url, event_types, enabled }: Endpoint): Act
   submit: 'Save',
   content: () => [fields(url, event_types), checkbox('enabled', 'yes', 'Deliver changes', enabled)],
   send(data) {
-    const body = { ...readFields(data), enabled: data.has('enabled') }
+    const isEnabled = data.has('enabled')
+    // The service may have disabled it since it was read.
+    const body = { ...readFields(data), ...(isEnabled !== enabled && { enabled: isEnabled }) }
     return call('PATCH /webhooks/{endpoint_id}', { params: { endpoint_id: id }, body })
   },
   done: 'The webhook was changed.',

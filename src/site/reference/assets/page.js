@@ -49,6 +49,7 @@ async function showToken() {
   tokenInput.value = token
   if (authorize.dataset.check === undefined) return
   const { status, body } = await send('GET', authorize.dataset.check)
+  if (token !== sessionStorage.getItem(TOKEN)) return
   if (status === 401) refuseToken('The API does not accept this token.')
   const { company } = status === 200 ? JSON.parse(body) : {}
   if (company) tokenStatus.textContent = `Authorized for this tab: ${company.name}.`
