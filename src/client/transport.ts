@@ -28,7 +28,7 @@ export interface ClientOptions {
   fetch?: Fetch
   /** Attempts after the first one. Default 3. */
   maxRetries?: number
-  /** For one attempt, in milliseconds. Default 30,000; an upload gets more by its size, a long poll by its wait. */
+  /** For one attempt, in milliseconds. Default 30,000; what is sent adds more by its size, a long poll by its wait. */
   timeoutMs?: number
   /** Delays requests that would exceed the rate limit, as far as this client knows. Default false. */
   pace?: boolean
@@ -61,7 +61,7 @@ export interface RequestOptions extends ChangeOptions {
 export type Read = <Body>(segments: readonly (string | number)[], options?: RequestOptions) => Promise<Body>
 type RetryOptions = CallOptions & { maxRetries: number }
 
-/** The timeout of an upload allows for this throughput. */
+/** Timeouts allow for this throughput. */
 const MIN_UPLOAD_BYTES_PER_MS = 100
 
 /** Sends requests, retries them by `RETRY_RULES`, and passes the bookmark on to the next request. */
@@ -74,12 +74,15 @@ export function createTransport(clientOptions: ClientOptions) {
   const { fetch: sendRequest = (url: string, init: RequestInit) => fetch(url, init), sleep = sleepFor } = clientOptions
   const budget = followBudget()
   let bookmark: string | null = null
+  const timeoutFor = (sizeBytes: number) => timeoutMs + Math.ceil(sizeBytes / MIN_UPLOAD_BYTES_PER_MS)
 
   /** Throws {@link ApiError}, or the signal's reason. The returned body is not validated; it is null for a 304. */
   async function send<Body>(method: Method, segments: readonly (string | number)[], options: RequestOptions = {}) {
     const { query = {}, body, signal, requestCount = 1, waitMs = 0 } = options
     const url = root + toPath(segments) + toQueryString(query)
     const ownHeaders = toHeaders(method, options)
+    const json = body === undefined ? null : JSON.stringify(body)
+    const limitMs = timeoutFor(json?.length ?? 0) + waitMs
     return retry({ maxRetries, ...options }, async () => {
       // All waiting requests resume at the same time, so each checks the budget again.
       while (pace && budget.waitMs(requestCount) > 0) await sleep(budget.waitMs(requestCount), signal)
@@ -90,9 +93,8 @@ export function createTransport(clientOptions: ClientOptions) {
         ...(sentBookmark !== null && { 'x-bookmark': sentBookmark }),
         ...ownHeaders,
       }
-      const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
       budget.begin(requestCount)
-      const { response, text } = await exchange(url, init, timeoutMs + waitMs, signal).catch((error) => {
+      const { response, text } = await exchange(url, { method, headers, body: json }, limitMs, signal).catch((error) => {
         budget.end(null)
         throw error
       })
@@ -115,13 +117,12 @@ export function createTransport(clientOptions: ClientOptions) {
     { onProgress, signal }: UploadOptions = {},
   ): Promise<void> {
     const sizeBytes = sizeOf(data)
-    const uploadTimeoutMs = timeoutMs + Math.ceil(sizeBytes / MIN_UPLOAD_BYTES_PER_MS)
     // fetch rejects views of shared memory, so their bytes are copied.
     const body = !('byteLength' in data) || isUnshared(data) ? data : new Uint8Array(data)
     await retry({ maxRetries, signal }, async () => {
       onProgress?.(0, sizeBytes)
       const init = { method: 'PUT', headers: { 'content-type': contentType }, body }
-      const { response, text } = await exchange(uploadUrl, init, uploadTimeoutMs, signal)
+      const { response, text } = await exchange(uploadUrl, init, timeoutFor(sizeBytes), signal)
       if (!response.ok) throw readUploadError(response, text)
     })
     onProgress?.(sizeBytes, sizeBytes)
@@ -230,6 +231,7 @@ function parseJson(text: string): unknown {
 
 function sleepFor(delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
+    signal?.throwIfAborted()
     const finish = () => {
       clearTimeout(timer)
       signal?.removeEventListener('abort', finish)
