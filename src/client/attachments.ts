@@ -35,7 +35,7 @@ export function chooseOrder(
 /**
  * Decides for each attachment of a thread what to do. It is stored already when its storage key, or that of its match in
  * the stored thread, is among the order's files. A match has the same message and the same `mail_attachment_id`, or
- * without two ids the same filename.
+ * else the same filename, since mailboxes change these ids.
  *
  * The API's key ends in the base name, so of attachments with one name the first takes it, and another gets
  * `name~hash.ext` with a hash of its message and name. A name whose object belongs to an attachment, of this thread or of
@@ -46,12 +46,10 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
   const storedPlaces = findPlaces(storedMessages)
   // Messages are immutable in a mailbox, so a match is searched in the same message only.
   const byId = new Map(storedPlaces.map((place) => [place.idKey, place]))
-  const byName = new Map(storedPlaces.map((place) => [place.nameKey, place]))
-  const findStored = ({ idKey, nameKey }: Place) => {
-    const sameId = idKey === null ? undefined : byId.get(idKey)
-    const sameName = byName.get(nameKey)
-    return sameId ?? (idKey === null || sameName?.idKey == null ? sameName : undefined)
-  }
+  const ids = new Set(places.map((place) => place.idKey))
+  const hasNoMatch = ({ idKey }: Place) => idKey === null || !ids.has(idKey)
+  const byName = new Map(storedPlaces.filter(hasNoMatch).map((place) => [place.nameKey, place]))
+  const findStored = ({ idKey, nameKey }: Place) => (idKey === null ? null : byId.get(idKey)) ?? byName.get(nameKey)
   const listed = new Set<string | null | undefined>(files.map((file) => file.path))
   const keyOf = (place: Place): string | null =>
     [place.storageKey, findStored(place)?.storageKey].find((key) => listed.has(key)) ?? null

@@ -92,7 +92,7 @@ describe('planAttachments', () => {
       { filename: 'a.pdf', mail_attachment_id: '2' },
       { ...stored, mail_attachment_id: '1' },
       ['a.pdf'],
-      'upload',
+      'already_stored',
     ],
     [
       'one name, only one has an id',
@@ -144,6 +144,16 @@ describe('planAttachments', () => {
     const second = carryOut(of('b'), first.messages, first.files)
     expect(keysOf(second.messages)).toEqual(keysOf(first.messages))
     expect(second.files).toEqual(first.files)
+    expect(second.uploaded).toEqual([])
+  })
+
+  it('does not give an attachment by its name what belongs to another one by its id', () => {
+    const part = (id: string) => ({ filename: 'a.pdf', mail_attachment_id: id })
+    const first = carryOut([message('m', part('1'), part('2'))], [], [])
+    const second = carryOut([message('m', part('2'), part('3'))], first.messages, first.files)
+    const [, keyOfSecond] = keysOf(first.messages)
+    expect(keysOf(second.messages)).toEqual([keyOfSecond, expect.not.stringContaining(String(keyOfSecond))])
+    expect(second.uploaded).toHaveLength(1)
   })
 
   it('uploads both of two attachments with one key', () => {
