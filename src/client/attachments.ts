@@ -92,17 +92,24 @@ export function withStorageKeys(messages: Message[], plans: Plan[], newKeys: (st
   return copies
 }
 
-/** Normalizes a filename as the API does: the part after the last `/` or `\`, in NFC, without control characters. */
+/**
+ * Normalizes a filename as the API does: the part after the last `/` or `\`, in NFC, without control characters. A lone
+ * surrogate, which the API rejects, becomes U+FFFD.
+ */
 export function toBaseName(filename: unknown): string | null {
   if (typeof filename !== 'string') return null
-  const name = lastPart(filename.replaceAll('\\', '/').replace(/\p{Cc}/gu, '')).normalize('NFC')
+  const wellFormed = filename.replace(/\p{Cs}/gu, '\ufffd')
+  const name = lastPart(wellFormed.replaceAll('\\', '/').replace(/\p{Cc}/gu, '')).normalize('NFC')
   return /^(\s*|\.\.?)$/.test(name) ? null : name
 }
 
-/** The MIME type if it is valid in a header, else undefined for the API's default. */
+/** The API's own pattern of a content type. */
+const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}( *;[\x20-\x7e]*)?$/
+
+/** The MIME type if the API accepts it, else undefined for the API's default. */
 export function toContentType(mimeType: unknown): string | undefined {
   const text = typeof mimeType === 'string' ? mimeType.trim() : ''
-  return text.length <= 255 && /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+( *;[\x20-\x7e]*)?$/.test(text) ? text : undefined
+  return text.length <= 255 && CONTENT_TYPE.test(text) ? text : undefined
 }
 
 /** All storage keys of a thread's attachments. */
