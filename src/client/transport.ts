@@ -1,4 +1,4 @@
-import { ApiError, chooseDelayMs, DEFAULT_MAX_RETRIES, readApiError, readUploadError } from './errors.ts'
+import { ApiError, chooseDelayMs, type RetriedCall, readApiError, readUploadError } from './errors.ts'
 import { followBudget } from './rate-budget.ts'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
@@ -14,10 +14,12 @@ export interface WriteOptions extends CallOptions {
    */
   idempotencyKey?: string | undefined
 }
-export interface ChangeOptions extends WriteOptions {
+/** A PUT takes no key. With a condition it is not sent again where it may have been carried out. */
+export interface PutOptions extends CallOptions {
   /** The `version` that you have read, or an `etag`: another current version rejects with 412 `version_mismatch`. */
   ifMatch?: number | string | undefined
 }
+export type ChangeOptions = WriteOptions & PutOptions
 type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
 export interface ClientOptions {
@@ -53,20 +55,19 @@ export interface RequestOptions extends ChangeOptions {
   requestCount?: number
   /** Added to the timeout. */
   waitMs?: number
-  /** In place of the client's own. */
-  maxRetries?: number
+  /** Outages of any length are waited for. */
+  isEndless?: boolean
 }
 
 /** Sends a GET. */
 export type Read = <Body>(segments: readonly (string | number)[], options?: RequestOptions) => Promise<Body>
-type RetryOptions = CallOptions & { maxRetries: number }
 
 /** Timeouts allow for this throughput. */
 const MIN_UPLOAD_BYTES_PER_MS = 100
 
 /** Sends requests, retries them by `RETRY_RULES`, and passes the bookmark on to the next request. */
 export function createTransport(clientOptions: ClientOptions) {
-  const { baseUrl, token, maxRetries = DEFAULT_MAX_RETRIES, timeoutMs = 30_000, pace = false } = clientOptions
+  const { baseUrl, token, maxRetries = 3, timeoutMs = 30_000, pace = false } = clientOptions
   const root = toRoot(baseUrl)
   // Checked here because the runtimes quote an invalid header value, and so the token, in their own error.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new TypeError('token must consist of visible ASCII characters')
@@ -83,7 +84,8 @@ export function createTransport(clientOptions: ClientOptions) {
     const ownHeaders = toHeaders(method, options)
     const json = body === undefined ? null : JSON.stringify(body)
     const limitMs = timeoutFor(json?.length ?? 0) + waitMs
-    return retry({ maxRetries, ...options }, async () => {
+    const isConditionalPut = method === 'PUT' && ('if-match' in ownHeaders || 'if-none-match' in ownHeaders)
+    return retry({ ...options, isConditionalPut }, async () => {
       // All waiting requests resume at the same time, so each checks the budget again.
       while (pace && budget.waitMs(requestCount) > 0) await sleep(budget.waitMs(requestCount), signal)
       const sentBookmark = bookmark
@@ -93,8 +95,9 @@ export function createTransport(clientOptions: ClientOptions) {
         ...(sentBookmark !== null && { 'x-bookmark': sentBookmark }),
         ...ownHeaders,
       }
+      const init = { method, headers, body: json }
       budget.begin(requestCount)
-      const { response, text } = await exchange(url, { method, headers, body: json }, limitMs, signal).catch((error) => {
+      const { response, text } = await exchange(url, init, limitMs, signal).catch((error) => {
         budget.end(null)
         throw error
       })
@@ -119,7 +122,7 @@ export function createTransport(clientOptions: ClientOptions) {
     const sizeBytes = sizeOf(data)
     // fetch rejects views of shared memory, so their bytes are copied.
     const body = !('byteLength' in data) || isUnshared(data) ? data : new Uint8Array(data)
-    await retry({ maxRetries, signal }, async () => {
+    await retry({ signal }, async () => {
       onProgress?.(0, sizeBytes)
       const init = { method: 'PUT', headers: { 'content-type': contentType }, body }
       const { response, text } = await exchange(uploadUrl, init, timeoutFor(sizeBytes), signal)
@@ -128,15 +131,15 @@ export function createTransport(clientOptions: ClientOptions) {
     onProgress?.(sizeBytes, sizeBytes)
   }
 
-  async function retry<T>({ signal, maxRetries }: RetryOptions, attempt: () => Promise<T>) {
+  async function retry<T>({ signal, ...call }: CallOptions & RetriedCall, attempt: () => Promise<T>) {
     for (let retries = 0; ; retries += 1) {
       signal?.throwIfAborted()
       try {
         return await attempt()
       } catch (error) {
         signal?.throwIfAborted()
-        if (!(error instanceof ApiError) || retries >= maxRetries) throw error
-        const delayMs = chooseDelayMs(error, retries, Math.random())
+        if (!(error instanceof ApiError) || (retries >= maxRetries && !call.isEndless)) throw error
+        const delayMs = chooseDelayMs(error, retries, Math.random(), call)
         if (delayMs === null) throw error
         clientOptions.onRetry?.(error, delayMs)
         await sleep(delayMs, signal)
@@ -185,8 +188,9 @@ function toRoot(baseUrl: string): string {
 
 function toHeaders(method: Method, options: RequestOptions): Record<string, string> {
   const { body, idempotencyKey, ifMatch, ifNoneMatch, isRead = method === 'GET' } = options
-  // PUT is idempotent by itself.
-  const key = isRead || method === 'PUT' ? undefined : (idempotencyKey ?? randomKey())
+  const takesKey = !isRead && method !== 'PUT'
+  if (!takesKey && idempotencyKey !== undefined) throw new TypeError(`idempotencyKey cannot be sent with a ${method}`)
+  const key = takesKey ? (idempotencyKey ?? randomKey()) : undefined
   if (key !== undefined && !/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw new TypeError('idempotencyKey must be 1 to 255 visible ASCII characters')
   }
