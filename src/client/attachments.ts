@@ -35,7 +35,7 @@ export function chooseOrder(
 /**
  * Decides for each attachment of a thread what to do. It is stored already when its storage key, or that of its match in
  * the stored thread, is among the order's files. A match has the same message and the same `mail_attachment_id`, or
- * without two ids the same filename.
+ * else the same filename, since mailboxes change these ids.
  *
  * The API's key ends in the base name, so of attachments with one name the first takes it, and another gets
  * `name~hash.ext` with a hash of its message and name. A name whose object belongs to an attachment, of this thread or of
@@ -46,12 +46,10 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
   const storedPlaces = findPlaces(storedMessages)
   // Messages are immutable in a mailbox, so a match is searched in the same message only.
   const byId = new Map(storedPlaces.map((place) => [place.idKey, place]))
-  const byName = new Map(storedPlaces.map((place) => [place.nameKey, place]))
-  const findStored = ({ idKey, nameKey }: Place) => {
-    const sameId = idKey === null ? undefined : byId.get(idKey)
-    const sameName = byName.get(nameKey)
-    return sameId ?? (idKey === null || sameName?.idKey == null ? sameName : undefined)
-  }
+  const ids = new Set(places.map((place) => place.idKey))
+  const hasNoMatch = ({ idKey }: Place) => idKey === null || !ids.has(idKey)
+  const byName = new Map(storedPlaces.filter(hasNoMatch).map((place) => [place.nameKey, place]))
+  const findStored = ({ idKey, nameKey }: Place) => (idKey === null ? null : byId.get(idKey)) ?? byName.get(nameKey)
   const listed = new Set<string | null | undefined>(files.map((file) => file.path))
   const keyOf = (place: Place): string | null =>
     [place.storageKey, findStored(place)?.storageKey].find((key) => listed.has(key)) ?? null
@@ -94,17 +92,24 @@ export function withStorageKeys(messages: Message[], plans: Plan[], newKeys: (st
   return copies
 }
 
-/** Normalizes a filename as the API does: the part after the last `/` or `\`, in NFC, without control characters. */
+/**
+ * Normalizes a filename as the API does: the part after the last `/` or `\`, in NFC, without control characters. A lone
+ * surrogate, which the API rejects, becomes U+FFFD.
+ */
 export function toBaseName(filename: unknown): string | null {
   if (typeof filename !== 'string') return null
-  const name = lastPart(filename.replaceAll('\\', '/').replace(/\p{Cc}/gu, '')).normalize('NFC')
+  const wellFormed = filename.replace(/\p{Cs}/gu, '\ufffd')
+  const name = lastPart(wellFormed.replaceAll('\\', '/').replace(/\p{Cc}/gu, '')).normalize('NFC')
   return /^(\s*|\.\.?)$/.test(name) ? null : name
 }
 
-/** The MIME type if it is valid in a header, else undefined for the API's default. */
+/** The API's own pattern of a content type. */
+const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}( *;[\x20-\x7e]*)?$/
+
+/** The MIME type if the API accepts it, else undefined for the API's default. */
 export function toContentType(mimeType: unknown): string | undefined {
   const text = typeof mimeType === 'string' ? mimeType.trim() : ''
-  return text.length <= 255 && /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+( *;[\x20-\x7e]*)?$/.test(text) ? text : undefined
+  return text.length <= 255 && CONTENT_TYPE.test(text) ? text : undefined
 }
 
 /** All storage keys of a thread's attachments. */

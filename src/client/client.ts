@@ -4,6 +4,7 @@ import {
   type ChangeOptions,
   type ClientOptions,
   createTransport,
+  type PutOptions,
   type Read,
   toEntityTag,
   type WriteOptions,
@@ -59,7 +60,7 @@ export function createClient(options: ClientOptions) {
     /** Soft-deletes the client; `update` with `deleted: false` restores it. */
     delete: (idOrEmail: api.Id, options?: ChangeOptions) => sendClient('DELETE', ['clients', idOrEmail], options),
     /** Creates the client of your own id, or replaces its fields: those left out become what they are in a new client. */
-    upsert: (externalId: string, body: api.WholeClient, options?: ChangeOptions & { ifNoneMatch?: '*' }) =>
+    upsert: (externalId: string, body: api.WholeClient, options?: PutOptions & { ifNoneMatch?: '*' }) =>
       sendClient('PUT', ['clients', 'by-external-id', externalId], { ...options, body }),
   }
 
@@ -76,12 +77,12 @@ export function createClient(options: ClientOptions) {
     update: (id: api.Id, body: api.OrderChanges, options?: ChangeOptions) =>
       send<api.OrderAnswer>('PATCH', ['orders', id], { ...options, body }),
     /** Creates the order of your own id, or replaces its fields: a status and lists that are left out stay. */
-    upsert: (externalId: string, body: api.WholeOrder, options?: ChangeOptions & { ifNoneMatch?: '*' }) =>
+    upsert: (externalId: string, body: api.WholeOrder, options?: PutOptions & { ifNoneMatch?: '*' }) =>
       send<api.PutOrderAnswer>('PUT', ['orders', 'by-external-id', externalId], { ...options, body }),
     /** Soft-deletes the order and its invoice; `update` with `deleted: false` restores them. */
     delete: (id: api.Id, options?: ChangeOptions) => send<api.OrderAnswer>('DELETE', ['orders', id], options),
     /** Replaces all lines of the invoice. */
-    putInvoiceItems: (id: api.Id, items: readonly api.NewInvoiceItem[], options?: ChangeOptions) =>
+    putInvoiceItems: (id: api.Id, items: readonly api.NewInvoiceItem[], options?: PutOptions) =>
       send<api.InvoiceItemsAnswer>('PUT', ['orders', id, 'invoice-items'], { ...options, body: { items } }),
     addPayment: (id: api.Id, body: api.NewPayment, options?: ChangeOptions) =>
       send<api.PaymentAnswer>('POST', ['orders', id, 'payments'], { ...options, body }),

@@ -100,7 +100,6 @@ const FIRST_BACKOFF_MS = 250
 const MAX_BACKOFF_MS = 8_000
 /** The API's rate-limit window is a minute; a longer `Retry-After` rejects, for the caller to decide. */
 const MAX_RETRY_AFTER_SECONDS = 120
-export const DEFAULT_MAX_RETRIES = 3
 
 /** Decides how to treat a response. `statuses` has 0 for a response that did not arrive completely. */
 interface RetryRule {
@@ -110,13 +109,15 @@ interface RetryRule {
   /** Only with a `Retry-After` header. */
   needsRetryAfter?: boolean
   isRetried: boolean
+  /** A PUT with `If-Match` or `If-None-Match` is not retried: it would meet its own write with 412. */
+  exceptConditionalPut?: boolean
   advice: string
 }
 
 /**
  * When to send a request again: the one source of what this client does, of its README and of the published
- * description. The first rule that fits a response decides; without one it is not retried. A rule may retry whatever the
- * client sends, because its POST, PATCH and DELETE have an `Idempotency-Key`.
+ * description. The first rule that fits a response decides; without one it is not retried. The client's POST, PATCH and
+ * DELETE may be retried because they have an `Idempotency-Key`.
  */
 export const RETRY_RULES: readonly RetryRule[] = [
   {
@@ -141,7 +142,8 @@ export const RETRY_RULES: readonly RetryRule[] = [
   {
     statuses: [500, 502, 503, 504, 0],
     isRetried: true,
-    advice: `The request may have been carried out. Send GET and PUT again, and POST, PATCH and DELETE with the \`Idempotency-Key\` that they were first sent with, after a random half to whole of ${FIRST_BACKOFF_MS} ms, which doubles with each retry up to ${MAX_BACKOFF_MS / 1000} s. Without a key, first read what was changed: a second POST creates a second object.`,
+    exceptConditionalPut: true,
+    advice: `The request may have been carried out. Send GET and PUT again, and POST, PATCH and DELETE with the \`Idempotency-Key\` that they were first sent with, after a random half to whole of ${FIRST_BACKOFF_MS} ms, which doubles with each retry up to ${MAX_BACKOFF_MS / 1000} s. Without a key, or for a PUT with \`If-Match\` or \`If-None-Match\`, first read what was changed: a second POST creates a second object, and a second such PUT returns 412 although the first was carried out.`,
   },
 ]
 
@@ -160,12 +162,15 @@ function describeResponse({ statuses, reasons, needsRetryAfter }: Omit<RetryRule
   return `${all}${named}${needsRetryAfter ? ' with `Retry-After`' : ''}`
 }
 
+/** What a call's retries depend on besides its response. */
+export type RetriedCall = { isConditionalPut?: boolean; isEndless?: boolean }
+
 /**
  * Milliseconds to wait before the next attempt, or null for none.
  *
  * @param random the jitter, from 0 up to 1
  */
-export function chooseDelayMs(error: ApiError, retries: number, random: number): number | null {
+export function chooseDelayMs(error: ApiError, retries: number, random: number, call: RetriedCall = {}): number | null {
   const { status, reason, retryAfterSeconds } = error
   const rule = RETRY_RULES.find(
     ({ statuses, reasons, needsRetryAfter }) =>
@@ -173,7 +178,9 @@ export function chooseDelayMs(error: ApiError, retries: number, random: number):
       (!reasons || (reason !== null && reasons.includes(reason))) &&
       (!needsRetryAfter || retryAfterSeconds !== null),
   )
-  if (!rule?.isRetried) return null
+  if (!rule?.isRetried || (rule.exceptConditionalPut && call.isConditionalPut)) return null
   if (retryAfterSeconds === null) return Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (0.5 + random / 2)
-  return retryAfterSeconds > MAX_RETRY_AFTER_SECONDS ? null : retryAfterSeconds * 1000
+  // A call without an end asks again sooner, since an outage may end sooner than it was said to.
+  if (retryAfterSeconds > MAX_RETRY_AFTER_SECONDS && !call.isEndless) return null
+  return Math.min(retryAfterSeconds, MAX_RETRY_AFTER_SECONDS) * 1000
 }

@@ -18,6 +18,7 @@ export type {
   ClientOptions,
   Fetch,
   FileData,
+  PutOptions,
   Sleep,
   UploadOptions,
   WriteOptions,

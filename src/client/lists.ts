@@ -77,10 +77,7 @@ export function changesOf(read: Read) {
     /** Pages without an end, each as soon as there are changes. Outages are waited for, however long they last. */
     async *follow(query: ChangesQuery = {}): AsyncGenerator<ChangesPage, never, undefined> {
       for (let { cursor } = query; ; ) {
-        const page = await list(
-          { ...large(query), cursor, wait: MAX_WAIT_SECONDS },
-          { maxRetries: Number.POSITIVE_INFINITY },
-        )
+        const page = await list({ ...large(query), cursor, wait: MAX_WAIT_SECONDS }, { isEndless: true })
         yield page
         cursor = page.pagination.next_cursor
       }

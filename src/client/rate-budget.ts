@@ -25,7 +25,10 @@ export function followBudget() {
   let inFlight = 0
 
   function update(known: Allowance | undefined, received: Allowance): Allowance {
-    const isSameWindow = known !== undefined && Math.abs(received.resetsAt - known.resetsAt) < SAME_WINDOW_MS
+    const laterMs = known ? known.resetsAt - received.resetsAt : 0
+    // One second is left of a window that has ended, too: a long poll that began in it is answered in the next one.
+    if (known && laterMs >= SAME_WINDOW_MS && received.resetsAt <= Date.now() + 1_000) return known
+    const isSameWindow = known !== undefined && Math.abs(laterMs) < SAME_WINDOW_MS
     // Requests in flight may not be counted in the response yet.
     const remaining = isSameWindow ? Math.min(known.remaining, received.remaining) : received.remaining - inFlight
     return { ...received, remaining: Math.max(0, remaining) }

@@ -1,4 +1,4 @@
-import { ApiError, chooseDelayMs, DEFAULT_MAX_RETRIES, readApiError, readUploadError } from './errors.ts'
+import { ApiError, chooseDelayMs, type RetriedCall, readApiError, readUploadError } from './errors.ts'
 import { followBudget } from './rate-budget.ts'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
@@ -14,10 +14,12 @@ export interface WriteOptions extends CallOptions {
    */
   idempotencyKey?: string | undefined
 }
-export interface ChangeOptions extends WriteOptions {
+/** A PUT takes no key. With a condition it is not sent again where it may have been carried out. */
+export interface PutOptions extends CallOptions {
   /** The `version` that you have read, or an `etag`: another current version rejects with 412 `version_mismatch`. */
   ifMatch?: number | string | undefined
 }
+export type ChangeOptions = WriteOptions & PutOptions
 type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
 export interface ClientOptions {
@@ -28,7 +30,7 @@ export interface ClientOptions {
   fetch?: Fetch
   /** Attempts after the first one. Default 3. */
   maxRetries?: number
-  /** For one attempt, in milliseconds. Default 30,000; an upload gets more by its size, a long poll by its wait. */
+  /** For one attempt, in milliseconds. Default 30,000; what is sent adds more by its size, a long poll by its wait. */
   timeoutMs?: number
   /** Delays requests that would exceed the rate limit, as far as this client knows. Default false. */
   pace?: boolean
@@ -53,20 +55,19 @@ export interface RequestOptions extends ChangeOptions {
   requestCount?: number
   /** Added to the timeout. */
   waitMs?: number
-  /** In place of the client's own. */
-  maxRetries?: number
+  /** Outages of any length are waited for. */
+  isEndless?: boolean
 }
 
 /** Sends a GET. */
 export type Read = <Body>(segments: readonly (string | number)[], options?: RequestOptions) => Promise<Body>
-type RetryOptions = CallOptions & { maxRetries: number }
 
-/** The timeout of an upload allows for this throughput. */
+/** Timeouts allow for this throughput. */
 const MIN_UPLOAD_BYTES_PER_MS = 100
 
 /** Sends requests, retries them by `RETRY_RULES`, and passes the bookmark on to the next request. */
 export function createTransport(clientOptions: ClientOptions) {
-  const { baseUrl, token, maxRetries = DEFAULT_MAX_RETRIES, timeoutMs = 30_000, pace = false } = clientOptions
+  const { baseUrl, token, maxRetries = 3, timeoutMs = 30_000, pace = false } = clientOptions
   const root = toRoot(baseUrl)
   // Checked here because the runtimes quote an invalid header value, and so the token, in their own error.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new TypeError('token must consist of visible ASCII characters')
@@ -74,13 +75,17 @@ export function createTransport(clientOptions: ClientOptions) {
   const { fetch: sendRequest = (url: string, init: RequestInit) => fetch(url, init), sleep = sleepFor } = clientOptions
   const budget = followBudget()
   let bookmark: string | null = null
+  const timeoutFor = (sizeBytes: number) => timeoutMs + Math.ceil(sizeBytes / MIN_UPLOAD_BYTES_PER_MS)
 
   /** Throws {@link ApiError}, or the signal's reason. The returned body is not validated; it is null for a 304. */
   async function send<Body>(method: Method, segments: readonly (string | number)[], options: RequestOptions = {}) {
     const { query = {}, body, signal, requestCount = 1, waitMs = 0 } = options
     const url = root + toPath(segments) + toQueryString(query)
     const ownHeaders = toHeaders(method, options)
-    return retry({ maxRetries, ...options }, async () => {
+    const json = body === undefined ? null : JSON.stringify(body)
+    const limitMs = timeoutFor(json?.length ?? 0) + waitMs
+    const isConditionalPut = method === 'PUT' && ('if-match' in ownHeaders || 'if-none-match' in ownHeaders)
+    return retry({ ...options, isConditionalPut }, async () => {
       // All waiting requests resume at the same time, so each checks the budget again.
       while (pace && budget.waitMs(requestCount) > 0) await sleep(budget.waitMs(requestCount), signal)
       const sentBookmark = bookmark
@@ -90,9 +95,9 @@ export function createTransport(clientOptions: ClientOptions) {
         ...(sentBookmark !== null && { 'x-bookmark': sentBookmark }),
         ...ownHeaders,
       }
-      const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
+      const init = { method, headers, body: json }
       budget.begin(requestCount)
-      const { response, text } = await exchange(url, init, timeoutMs + waitMs, signal).catch((error) => {
+      const { response, text } = await exchange(url, init, limitMs, signal).catch((error) => {
         budget.end(null)
         throw error
       })
@@ -115,27 +120,26 @@ export function createTransport(clientOptions: ClientOptions) {
     { onProgress, signal }: UploadOptions = {},
   ): Promise<void> {
     const sizeBytes = sizeOf(data)
-    const uploadTimeoutMs = timeoutMs + Math.ceil(sizeBytes / MIN_UPLOAD_BYTES_PER_MS)
     // fetch rejects views of shared memory, so their bytes are copied.
     const body = !('byteLength' in data) || isUnshared(data) ? data : new Uint8Array(data)
-    await retry({ maxRetries, signal }, async () => {
+    await retry({ signal }, async () => {
       onProgress?.(0, sizeBytes)
       const init = { method: 'PUT', headers: { 'content-type': contentType }, body }
-      const { response, text } = await exchange(uploadUrl, init, uploadTimeoutMs, signal)
+      const { response, text } = await exchange(uploadUrl, init, timeoutFor(sizeBytes), signal)
       if (!response.ok) throw readUploadError(response, text)
     })
     onProgress?.(sizeBytes, sizeBytes)
   }
 
-  async function retry<T>({ signal, maxRetries }: RetryOptions, attempt: () => Promise<T>) {
+  async function retry<T>({ signal, ...call }: CallOptions & RetriedCall, attempt: () => Promise<T>) {
     for (let retries = 0; ; retries += 1) {
       signal?.throwIfAborted()
       try {
         return await attempt()
       } catch (error) {
         signal?.throwIfAborted()
-        if (!(error instanceof ApiError) || retries >= maxRetries) throw error
-        const delayMs = chooseDelayMs(error, retries, Math.random())
+        if (!(error instanceof ApiError) || (retries >= maxRetries && !call.isEndless)) throw error
+        const delayMs = chooseDelayMs(error, retries, Math.random(), call)
         if (delayMs === null) throw error
         clientOptions.onRetry?.(error, delayMs)
         await sleep(delayMs, signal)
@@ -184,8 +188,9 @@ function toRoot(baseUrl: string): string {
 
 function toHeaders(method: Method, options: RequestOptions): Record<string, string> {
   const { body, idempotencyKey, ifMatch, ifNoneMatch, isRead = method === 'GET' } = options
-  // PUT is idempotent by itself.
-  const key = isRead || method === 'PUT' ? undefined : (idempotencyKey ?? randomKey())
+  const takesKey = !isRead && method !== 'PUT'
+  if (!takesKey && idempotencyKey !== undefined) throw new TypeError(`idempotencyKey cannot be sent with a ${method}`)
+  const key = takesKey ? (idempotencyKey ?? randomKey()) : undefined
   if (key !== undefined && !/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw new TypeError('idempotencyKey must be 1 to 255 visible ASCII characters')
   }
@@ -230,6 +235,7 @@ function parseJson(text: string): unknown {
 
 function sleepFor(delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
+    signal?.throwIfAborted()
     const finish = () => {
       clearTimeout(timer)
       signal?.removeEventListener('abort', finish)

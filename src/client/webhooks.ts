@@ -32,7 +32,8 @@ export function verifyWebhook(
 ): WebhookEvent {
   const text = typeof body === 'string' ? body : new TextDecoder().decode(body)
   const entries = Symbol.iterator in headers ? [...headers] : Object.entries(headers)
-  const received = Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), String(value)]))
+  const sent = entries.filter(([, value]) => value !== undefined)
+  const received = Object.fromEntries(sent.map(([name, value]) => [name.toLowerCase(), String(value)]))
   const webhooks = secrets.map((secret) => new Webhook(secret))
   const failures: unknown[] = []
   for (const webhook of webhooks) {

@@ -9,6 +9,7 @@ import {
   withStorageKeys,
 } from '../../src/client/attachments.ts'
 import type { Attachment, Message, OrderFile } from '../../src/client/index.ts'
+import { presignUpload } from '../../src/resources/files/contract.ts'
 
 const FOLDER = 'orders/1/12/email/t'
 
@@ -58,8 +59,47 @@ describe('names', () => {
     ['', undefined],
     [null, undefined],
     [`a/${'b'.repeat(300)}`, undefined],
+    [`a/${'b'.repeat(128)}`, undefined],
+    ['application/.pdf', undefined],
+    ['_x/y', undefined],
   ])('%j is sent as content type %j', (mimeType, expected) => {
     expect(toContentType(mimeType)).toBe(expected)
+  })
+
+  it('replace a lone surrogate, which no request can contain', () => {
+    // Escaped: the text of a failure could not be sent out of the worker.
+    expect(JSON.stringify(toBaseName('a\ud800😀.png'))).toBe('"a\ufffd😀.png"')
+  })
+
+  const part = fc.oneof(
+    fc.constantFrom('image', '.pdf', '_x', '-', 'x-a+b', '9', 'a'.repeat(127), 'a'.repeat(128)),
+    fc.string({ maxLength: 3 }),
+  )
+  const suffix = fc.constantFrom('', ' ', ';', '  ; a=b', '; é', '\n', `;${'x'.repeat(250)}`)
+  const mimeType = fc.tuple(part, fc.constantFrom('/', '/', '//', ''), part, suffix).map((parts) => parts.join(''))
+
+  it('are sent with exactly the content types that the API accepts', () => {
+    const accepts = (contentType: string) =>
+      presignUpload.body.safeParse({ fileName: 'a', size: 1, contentType }).success
+    fc.assert(
+      fc.property(mimeType, (text) => {
+        expect(toContentType(text)).toBe(accepts(text.trim()) ? text.trim() : undefined)
+      }),
+    )
+  })
+
+  it('are ones that the API accepts, whatever the mailbox calls a file', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.oneof(fc.constantFrom('\ud800', '\udc00', '/', 'é'), fc.string()) }),
+        (filename) => {
+          const [plan] = planAttachments([message('m', { filename })], [], [])
+          if (!plan || !('fileName' in plan)) return
+          const read = presignUpload.body.safeParse({ fileName: plan.fileName, size: 1 })
+          expect(read.data?.fileName === plan.fileName).toBe(true)
+        },
+      ),
+    )
   })
 
   it('truncates a name too long for a key at a character boundary before its extension', () => {
@@ -92,7 +132,7 @@ describe('planAttachments', () => {
       { filename: 'a.pdf', mail_attachment_id: '2' },
       { ...stored, mail_attachment_id: '1' },
       ['a.pdf'],
-      'upload',
+      'already_stored',
     ],
     [
       'one name, only one has an id',
@@ -144,6 +184,16 @@ describe('planAttachments', () => {
     const second = carryOut(of('b'), first.messages, first.files)
     expect(keysOf(second.messages)).toEqual(keysOf(first.messages))
     expect(second.files).toEqual(first.files)
+    expect(second.uploaded).toEqual([])
+  })
+
+  it('does not give an attachment by its name what belongs to another one by its id', () => {
+    const part = (id: string) => ({ filename: 'a.pdf', mail_attachment_id: id })
+    const first = carryOut([message('m', part('1'), part('2'))], [], [])
+    const second = carryOut([message('m', part('2'), part('3'))], first.messages, first.files)
+    const [, keyOfSecond] = keysOf(first.messages)
+    expect(keysOf(second.messages)).toEqual([keyOfSecond, expect.not.stringContaining(String(keyOfSecond))])
+    expect(second.uploaded).toHaveLength(1)
   })
 
   it('uploads both of two attachments with one key', () => {

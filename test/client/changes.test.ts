@@ -65,6 +65,22 @@ describe('follow', () => {
     expect(new Set(paths.slice(1))).toEqual(new Set(['/changes?per_page=1000&cursor=1&wait=25']))
   })
 
+  it('goes on after an outage that names any length, and asks again after two minutes at most', async () => {
+    const waits: number[] = []
+    const lengths = ['100', '3600', '999999999']
+    const { api } = openFeed(1, {
+      maxRetries: 0,
+      sleep: async (delayMs) => void waits.push(delayMs),
+      fetch: async () => {
+        const length = lengths.shift()
+        if (length !== undefined) return new Response('', { status: 503, headers: { 'retry-after': length } })
+        return Response.json({ data: [change(1)], pagination: { next_cursor: '1', has_more: false } })
+      },
+    })
+    await expect(api.changes.follow().next()).resolves.toMatchObject({ value: { data: [{ id: 1 }] } })
+    expect(waits).toEqual([100_000, 120_000, 120_000])
+  })
+
   it('has time for the whole wait', async () => {
     const { api } = openFeed(0, {
       timeoutMs: 50,

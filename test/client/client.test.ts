@@ -224,6 +224,14 @@ describe('a key and a version', () => {
     expect(await listLines(crm)).toEqual([])
   })
 
+  it('for a PUT, which takes no key, is rejected before it is sent', async () => {
+    const crm = await openCrm(seed)
+    // @ts-expect-error a PUT takes no key
+    const call = crm.client().clients.upsert('a', { company_name: 'Elm' }, { idempotencyKey: 'k' })
+    await expect(call).rejects.toThrow('idempotencyKey')
+    expect(await listLines(crm)).toEqual([])
+  })
+
   it('of another request rejects with its reason', async () => {
     const api = (await openCrm(seed)).client()
     await api.clients.create({ company_name: 'Elm' }, { idempotencyKey: 'k' })

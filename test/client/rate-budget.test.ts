@@ -64,6 +64,32 @@ describe('the budget', () => {
     expect(api.readRateBudget()?.requests.remaining).toBe(known)
   })
 
+  it('is not replaced by what was left of a window that ended, in the late response of a long poll', async () => {
+    const { api, respond } = openLimited()
+    const poll = api.changes.list({ wait: 25 })
+    vi.setSystemTime(START + 20_000)
+    const next = api.clients.list()
+    respond('"default";r=1;t=60, "database";r=9;t=60', 1)
+    await next
+    const known = api.readRateBudget()?.requests
+    respond('"default";r=200;t=1, "database";r=9;t=60')
+    await poll
+    expect(api.readRateBudget()?.requests).toEqual(known)
+  })
+
+  it('is replaced by the window of the API where only this client assumed that one began', async () => {
+    const { api, respond } = openLimited()
+    const first = api.clients.list()
+    respond('"default";r=2;t=60, "database";r=9;t=60')
+    await first
+    vi.setSystemTime(START + 60_000)
+    const second = api.clients.list()
+    expect(api.readRateBudget()?.requests).toMatchObject({ remaining: 2, resetsAt: START + 120_000 })
+    respond('"default";r=0;t=40, "database";r=9;t=60')
+    await second
+    expect(api.readRateBudget()?.requests).toMatchObject({ remaining: 0, resetsAt: START + 100_000 })
+  })
+
   it('counts requests in flight that a response may not have counted', async () => {
     const { api, respond } = openLimited()
     const [first] = [api.clients.list(), api.clients.list()]

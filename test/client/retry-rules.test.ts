@@ -47,6 +47,27 @@ describe('the rules', () => {
   )
 
   it.each([
+    [429, 7, 7000],
+    [503, 2, 2000],
+    [503, null, null],
+    [500, null, null],
+    [502, null, null],
+    [504, null, null],
+    [0, null, null],
+  ])(
+    'for a PUT with a condition, %i and Retry-After %j choose a delay of %j ms',
+    (status, retryAfterSeconds, delayMs) => {
+      const error = new ApiError({ status, code: 'x', message: 'x', retryAfterSeconds })
+      expect(chooseDelayMs(error, 0, 0, { isConditionalPut: true })).toBe(delayMs)
+    },
+  )
+
+  it('wait at most two minutes, and always, for a call without an end', () => {
+    const error = new ApiError({ status: 503, code: 'x', message: 'x', retryAfterSeconds: 999_999_999 })
+    expect(chooseDelayMs(error, 0, 0, { isEndless: true })).toBe(120_000)
+  })
+
+  it.each([
     [0, 0, 125],
     [0, 0.999, 249.875],
     [3, 0, 1000],

@@ -16,9 +16,15 @@ describe('an upsert', () => {
     const replaced = await api.clients.upsert('crm/7 é', { company_name: 'Elm' })
     expect(replaced).toMatchObject({ id: created.id, company_name: 'Elm', phone: null })
     expect(await api.clients.getByExternalId('crm/7 é')).toEqual(replaced)
-    const stale = api.clients.upsert('crm/7 é', { company_name: 'Ash' }, { ifMatch: created.version })
-    await expect(stale).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
     expect((await api.clients.list()).pagination.total).toBe(1)
+  })
+
+  it('of another version than the current one is rejected', async () => {
+    const api = openClient(await mintCompany())
+    const { version } = await api.clients.upsert('a', { company_name: 'Oak' })
+    await api.clients.upsert('a', { company_name: 'Elm' }, { ifMatch: version })
+    const stale = api.clients.upsert('a', { company_name: 'Ash' }, { ifMatch: version })
+    await expect(stale).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
   })
 
   it('only creates with ifNoneMatch', async () => {
@@ -28,6 +34,30 @@ describe('an upsert', () => {
     const again = api.clients.upsert('a', { company_name: 'Elm' }, only)
     await expect(again).rejects.toMatchObject({ status: 412, reason: 'already_exists' })
     expect(await api.clients.getByExternalId('a')).toMatchObject({ company_name: 'Oak', version: 1 })
+  })
+})
+
+describe('a PUT with a condition', () => {
+  it('whose response is lost rejects with that loss, not with the 412 of a second attempt', async () => {
+    const shop = await mintCompany()
+    const api = openClient(shop)
+    const lossy = () => openClient(shop, loseAllButEvery(2))
+    const loss = { status: 0, code: 'network_error' }
+
+    await expect(lossy().clients.upsert('a', { company_name: 'Oak' }, { ifNoneMatch: '*' })).rejects.toMatchObject(loss)
+    const client = await api.clients.getByExternalId('a')
+    expect(client).toMatchObject({ company_name: 'Oak', version: 1 })
+    const replacing = lossy().clients.upsert('a', { company_name: 'Elm' }, { ifMatch: client.version })
+    await expect(replacing).rejects.toMatchObject(loss)
+    expect(await api.clients.get(client.id)).toMatchObject({ company_name: 'Elm', version: 2 })
+
+    const order = { title: 'Caps', client_id: client.id }
+    await expect(lossy().orders.upsert('o', order, { ifNoneMatch: '*' })).rejects.toMatchObject(loss)
+    const { project } = await api.orders.upsert('o', order)
+    const items = [{ title: 'Caps', quantity: 2, unit_price: 5 }]
+    const setting = lossy().orders.putInvoiceItems(project.id, items, { ifMatch: project.version })
+    await expect(setting).rejects.toMatchObject(loss)
+    expect((await api.orders.get(project.id)).invoice_items).toMatchObject(items)
   })
 })
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { SyncProgress } from '../../src/client/index.ts'
 import { syncAttachments } from '../../src/client/index.ts'
 import { listLines, openCrm } from './support.ts'
-import { context, FOLDER, messages, openThread, optionsFor, readEnd, seed } from './thread.ts'
+import { context, FOLDER, messages, openThread, optionsFor, readEnd, readMessages, seed } from './thread.ts'
 
 describe('a run', () => {
   it('stores every attachment with the order, then the whole thread with their keys', async () => {
@@ -134,6 +134,36 @@ describe('a thread is skipped without a write, or with storeThread always with t
     await crm.seed({ contexts: context() })
     const linked = await syncAttachments(crm.client(), optionsFor({ storeThread: 'always' }))
     expect(linked).toMatchObject({ status: 'stored', attachments: Array(3).fill({ status: 'already_stored' }) })
+  })
+})
+
+describe('a thread whose attachments have other ids each time that its mailbox is read', () => {
+  const thread = (id: string) => ({
+    messages: [{ id: 'm1', attachments: [{ filename: 'logo.png', mail_attachment_id: id }] }],
+  })
+  const stored = (id: string) => [
+    { id: 'm1', attachments: [{ filename: 'logo.png', mail_attachment_id: id, storage_key: `${FOLDER}/logo.png` }] },
+  ]
+
+  it('keeps its keys with storeThread always, and when an upload fails', async () => {
+    const crm = await openCrm(seed)
+    await syncAttachments(crm.client(), optionsFor({ thread: thread('a1') }))
+    await crm.seed({ contexts: {} })
+    await syncAttachments(crm.client(), optionsFor({ thread: thread('b1'), storeThread: 'always' }))
+    expect(await readMessages(crm)).toEqual(stored('b1'))
+
+    await crm.seed({ contexts: context(), files: {} })
+    const loadAttachment = () => Promise.reject(new Error('offline'))
+    await syncAttachments(crm.client(), optionsFor({ thread: thread('c1'), loadAttachment }))
+    expect(await readMessages(crm)).toEqual(stored('c1'))
+  })
+
+  it('uploads nothing the second time', async () => {
+    const crm = await openCrm(seed)
+    await syncAttachments(crm.client(), optionsFor({ thread: thread('a1') }))
+    const result = await syncAttachments(crm.client(), optionsFor({ thread: thread('b1') }))
+    expect(result).toMatchObject({ attachments: [{ status: 'already_stored' }] })
+    expect(await readMessages(crm)).toEqual(stored('b1'))
   })
 })
 

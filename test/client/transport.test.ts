@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { chooseDelayMs, readRetryAfter } from '../../src/client/errors.ts'
 import { type ApiClient, ApiError, createClient } from '../../src/client/index.ts'
 import { listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
@@ -188,6 +188,33 @@ describe('timeouts and delays', () => {
     await expect(call).rejects.toThrow('enough')
     await expect(api.clients.get(1, { signal: stop.signal })).rejects.toThrow('enough')
     expect(await listLines(crm)).toHaveLength(1)
+  })
+
+  it('end on an aborted signal: after an abort in onRetry no delay begins', async () => {
+    const stop = new AbortController()
+    const fetch = async () => new Response('', { status: 429, headers: { 'retry-after': '1' } })
+    const onRetry = () => stop.abort(new Error('given up'))
+    const api = createClient({ baseUrl: 'http://127.0.0.1', token: TOKEN, fetch, onRetry })
+    const timers = vi.spyOn(globalThis, 'setTimeout')
+    await expect(api.clients.get(1, { signal: stop.signal })).rejects.toThrow('given up')
+    expect(timers).not.toHaveBeenCalled()
+    timers.mockRestore()
+  })
+
+  it('allow for the size of the JSON that is sent', async () => {
+    const body = { account_email, messages: [{ body_plain: 'x'.repeat(10_000) }] }
+    const limitMs = 50 + Math.ceil(JSON.stringify(body).length / 100)
+    const api = createClient({
+      baseUrl: 'http://127.0.0.1',
+      token: TOKEN,
+      timeoutMs: 50,
+      maxRetries: 0,
+      fetch: (_url, { signal }) =>
+        new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason))),
+    })
+    await expect(api.mail.putEmailThread(THREAD_ID, body)).rejects.toMatchObject({
+      message: `PUT: no complete response within ${limitMs} ms`,
+    })
   })
 
   it('are bounded for every failure, and never shorter than Retry-After', () => {
