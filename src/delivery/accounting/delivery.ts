@@ -28,8 +28,8 @@ const RUN_MS = 60_000
 /** This exceeds the stale attempts of one event, but lets other orders come in between. */
 const STEPS_PER_ORDER = 8
 
-/** Storing rotated tokens is retried, since the previous ones are already void. */
-const SAVE_ATTEMPTS = 3
+/** The key of encrypted tokens in the object's storage until the database has them: the previous ones are already void. */
+const UNSAVED_TOKENS = 'unsaved_tokens'
 
 const filled = z.string().check(z.minLength(1))
 const settingsSchema = z.object({ token_url: z.optional(z.string()) })
@@ -151,20 +151,23 @@ export class AccountingDelivery extends CompanyObject {
     if (row?.remote_account !== account) await queries.switchRemoteAccount(context, account, row?.remote_account)
 
     const { refresh_token: granted_with } = credentials
+    const { kv } = this.ctx.storage
+    const save = async (tokens: string): Promise<void> => {
+      // The company may move while the connection is open.
+      await queries.saveConnection(this.context ?? context, { tokens })
+      kv.delete(UNSAVED_TOKENS)
+    }
+    const unsaved = kv.get<string>(UNSAVED_TOKENS)
+    if (unsaved !== undefined) await save(unsaved)
+    const encrypted = unsaved ?? row?.tokens
     // Tokens cannot be decrypted without their key: at worst the company must connect again.
-    const decrypted = row?.tokens && (await decrypt(row.tokens).catch(() => null))
+    const decrypted = encrypted && (await decrypt(encrypted).catch(() => null))
     const stored = storedTokensSchema.safeParse(decrypted).data
     const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
     const saveTokens = async (rotated: Tokens): Promise<void> => {
       const tokens = await encryptCredentials(keys, companyId, 'accounting_sync', { granted_with, ...rotated })
-      for (let attempts = 1; ; attempts++) {
-        try {
-          // The company may move while the connection is open.
-          return await queries.saveConnection(this.context ?? context, { tokens })
-        } catch (error) {
-          if (attempts >= SAVE_ATTEMPTS) throw error
-        }
-      }
+      kv.put(UNSAVED_TOKENS, tokens)
+      await save(tokens)
     }
     const adapter = new AccountingAdapter(
       { base_url, ...settings, ...credentials, addresses: addressPolicy(this.env) },

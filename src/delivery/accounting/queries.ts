@@ -189,7 +189,7 @@ export async function switchRemoteAccount(
 
 /** Stores encrypted tokens, or in `stopped_for` the integration's `updated_at`: calls stop until that changes. */
 export async function saveConnection({ companyId, db }: CompanyContext, set: Partial<ConnectionRow>): Promise<void> {
-  await db.write([upsertConnection(companyId, set)])
+  await db.writeIdempotent([upsertConnection(companyId, set)])
 }
 
 /** Selects an order's events or its link. */

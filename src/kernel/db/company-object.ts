@@ -14,8 +14,8 @@ const MAX_RETRY_MS = 3_600_000
 type Retry = { failures: number; at: number }
 
 /**
- * Runs one kind of background work of one company, whose id is the object's name. It stores only its alarm, the company's
- * id and the retry: all else is in the company's database.
+ * Runs one kind of background work of one company, whose id is the object's name. It stores its alarm, the company's id
+ * and the retry. All else is in the company's database, except what that failed to store.
  */
 export abstract class CompanyObject extends DurableObject<Env> {
   /** Prefixes the events of its failures in the log. */

@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { orm } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
-import { openEach, placementColumns } from '../../kernel/db/placement.ts'
+import { openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
 import type { AdminContext, Membership } from './context.ts'
 
@@ -29,6 +29,7 @@ export interface ListQuery<Id> {
   per_page: number
   /** By default the one of the context; 0 stands for all. */
   company_id?: number | undefined
+  /** A text is unique in the deployment, a number in its database. */
   id?: Id | undefined
 }
 
@@ -38,27 +39,37 @@ export function isListed({ companyId }: AdminContext, { company_id = companyId, 
 }
 
 /**
- * Lists rows of the path's company, or of all databases, one after the other, where the path names no company.
+ * Lists rows of the company that the path or the filter names, or of all databases, one after the other. A database may
+ * fail if another one has the unique `id`.
  *
  * @param input whose `after` ends with the database's name in a list of all databases
  * @param list gets the context of a database and the key within it
  * @returns each row with what follows its own key in a cursor
  */
-export async function listFromEach<Input extends Page, Row>(
+export async function listFromEach<Input extends Page<Partial<ListQuery<string | number>>>, Row>(
   context: AdminContext,
   input: Input,
   list: (context: AdminContext, input: Input) => Promise<Row[]>,
 ): Promise<{ row: Row; suffix: string[] }[]> {
-  if (context.companyId !== 0) return (await list(context, input)).map((row) => ({ row, suffix: [] }))
-  const { after, limit } = input
+  const { after, limit, query } = input
+  const { company_id, id } = query
+  const ofCompany = company_id === undefined ? context : { ...context, ...(await openCompany(context.env, company_id)) }
+  if (ofCompany.companyId !== 0) return (await list(ofCompany, input)).map((row) => ({ row, suffix: [] }))
   const databases = openEach(context.env)
   const first = after.length === 0 ? 0 : databases.findIndex(({ name }) => name === after.at(-1))
   const rows: { row: Row; suffix: string[] }[] = []
+  let failure: { error: unknown } | null = null
   for (const [index, { name: database, db }] of databases.entries()) {
     if (index < first || rows.length >= limit) continue
     const key = index === first ? after.slice(0, -1) : []
-    const found = await list({ ...context, db, database }, { ...input, after: key, limit: limit - rows.length })
-    rows.push(...found.map((row) => ({ row, suffix: [database] })))
+    try {
+      const found = await list({ ...context, db, database }, { ...input, after: key, limit: limit - rows.length })
+      rows.push(...found.map((row) => ({ row, suffix: [database] })))
+    } catch (error) {
+      if (typeof id !== 'string') throw error
+      failure = { error }
+    }
   }
+  if (failure && rows.length === 0) throw failure.error
   return rows
 }

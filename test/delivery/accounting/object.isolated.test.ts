@@ -8,10 +8,11 @@ import {
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import worker from '../../../src/index.ts'
-import { migrate, mintToken, request, sql } from '../../support/app.ts'
+import { migrate, mintToken, request, sql, sqlIn } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
 import { Shop } from './shop.ts'
+import { REALM } from './support.ts'
 
 beforeAll(migrate)
 
@@ -86,6 +87,39 @@ describe('the object of a company', () => {
     expect(await shop.deliver()).toBeNull()
     expect(await shop.changes()).toEqual(['customer', 'create'])
   })
+
+  it.each(['DB', 'DB_TWO'] as const)(
+    'keeps rotated tokens that %s does not store, also when it is evicted',
+    async (home) => {
+      const shop = await Shop.open({}, home)
+      const id = await shop.makeOrder()
+      const trigger = `refuse_tokens_${shop.company.id}`
+      await sqlIn(
+        home,
+        `CREATE TRIGGER ${trigger} BEFORE INSERT ON accounting_connections
+        WHEN NEW.company_id = ${shop.company.id} AND NEW.tokens IS NOT NULL BEGIN SELECT RAISE(ABORT, 'down'); END`,
+      )
+      try {
+        for (let run = 1; run <= 2; run++) {
+          expect(await shop.deliver()).not.toBeNull()
+          await evictDurableObject(shop.object)
+          await shop.passTime()
+        }
+      } finally {
+        await sqlIn(home, `DROP TRIGGER ${trigger}`)
+      }
+      const kept = await runInDurableObject(shop.object, (_, state) => JSON.stringify([...state.storage.kv.list()]))
+      expect(kept).not.toContain((await shop.world.look()).state.grants[REALM])
+      expect(await shop.deliver()).toBeNull()
+      expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
+      expect((await shop.world.lines()).filter((line) => line.startsWith('POST /oauth2'))).toHaveLength(1)
+      expect(await shop.connection()).toMatchObject({ tokens: expect.stringMatching(/^v1\./), stopped_for: null })
+      const left = await runInDurableObject(shop.object, (_, state) =>
+        [...state.storage.kv.list()].map(([name]) => name),
+      )
+      expect(left).toEqual(['company'])
+    },
+  )
 
   it('delivers more orders than fit in one run, the ones that wait longest first', async () => {
     const shop = await Shop.open()

@@ -1,8 +1,10 @@
+import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Shop } from '../../delivery/accounting/shop.ts'
-import { addMember, adminCall, startAccess } from '../../support/admin.ts'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { migrate, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
 let shop: Shop
@@ -116,6 +118,26 @@ describe('accounting events of two databases', () => {
     // Its delivery may have begun.
     expect((await eventOf(far, there))?.state).not.toBe('dead')
     expect((await eventOf(shop, here))?.state).toBe('dead')
+  })
+})
+
+describe('accounting events while a database fails', () => {
+  it('are listed of a company in another one, by an id too, which several databases may have', async () => {
+    const far = await Shop.open({}, 'DB_TWO')
+    const orderId = await far.makeOrder()
+    const event = await eventOf(far, orderId)
+    const broken = wrapBindings(Object.assign({}, env, { DB_BROKEN: env.DB_TWO }), (name, work) =>
+      name.startsWith('DB_BROKEN.') ? Promise.reject(new Error('D1_ERROR: D1 DB is overloaded.')) : work(),
+    )
+    const list = async (query: string) => {
+      const path = `/accounting-events?${query}`
+      const sent = adminRequest('GET', path, undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+      const { status, body } = await adminSend(sent, broken)
+      return [status, body.data?.map((each: { order_id: number }) => each.order_id)]
+    }
+    expect(await list(`company_id=${far.company.id}`)).toEqual([200, [orderId]])
+    expect(await list(`company_id=${far.company.id}&id=${event?.id}`)).toEqual([200, [orderId]])
+    expect(await list(`id=${event?.id}`)).toEqual([503, undefined])
   })
 })
 

@@ -170,6 +170,29 @@ describe('a token', () => {
     expect(await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)).toHaveLength(count)
   })
 
+  it('is not replaced twice unless an expiry is named, since its own is the end of the overlap by then', async () => {
+    const { body } = await as('POST', path(), { name: 'Lost' })
+    const rotate = (id: number, change: object) => as('POST', `${path()}/${id}/rotate`, change)
+    const { body: lost } = await rotate(body.id, {})
+    const { status, body: refused } = await rotate(body.id, {})
+    expect([status, refused.error.message]).toEqual([409, expect.stringContaining('rotate its successor')])
+    const { body: named } = await rotate(body.id, { expires_at: '2090-01-01T00:00:00.000Z' })
+    expect(named.expires_at).toBe('2090-01-01T00:00:00.000Z')
+    const { body: next } = await rotate(lost.id, { overlap_seconds: 0 })
+    expect([next.expires_at, await statusOf(next.token), await statusOf(lost.token)]).toEqual([null, 200, 401])
+  })
+
+  it('is replaced although another company rotated its own', async () => {
+    const { body } = await as('POST', path(), { name: 'Mine' })
+    await sql(
+      `INSERT INTO admin_log (company_id, actor, action, entity_id, address, request_id, at)
+       VALUES (?, 'operator', 'tokens.rotate', ?, '127.0.0.1', 'r', 0)`,
+      other.id,
+      String(body.id),
+    )
+    expect((await as('POST', `${path()}/${body.id}/rotate`, {})).body.expires_at).toBeNull()
+  })
+
   it('of another company is not found', async () => {
     const { body } = await adminCall('POST', `/companies/${other.id}/tokens`, { name: 'Theirs' })
     expect((await as('DELETE', `${path()}/${body.id}`)).status).toBe(404)

@@ -2,8 +2,9 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { EVENT_TYPES, openSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { expectedSignature, openResolver, Receiver, Subscriber } from '../../delivery/webhooks/support.ts'
-import { addMember, adminCall, startAccess } from '../../support/admin.ts'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
 let subscriber: Subscriber
@@ -415,5 +416,32 @@ describe('the list of all endpoints', () => {
     expect((await adminCall('GET', `/webhooks?company_id=${company.id}`)).body.data).toEqual([endpoint])
     expect((await adminCall('GET', `/webhooks?id=${mine.id}`)).body.data).toEqual([endpoint])
     expect((await adminCall('GET', '/webhooks?id=we_1')).status).toBe(400)
+  })
+
+  it('has the endpoints of one company, or one by its id, while the database of others fails', async () => {
+    const mine = await create()
+    const far = await mintCompany({ home: 'DB_TWO' })
+    const id = `we_${'c'.repeat(18)}`
+    await sql(
+      `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, position, created_at, updated_at)
+       VALUES (?, ?, 'https://hooks.example/', '', '[]', 1, 0, 0)`,
+      far.id,
+      id,
+    )
+    const broken = wrapBindings(Object.assign({}, env, { DB_BROKEN: env.DB_TWO }), (name, work) =>
+      name.startsWith('DB_BROKEN.') ? Promise.reject(new Error('D1_ERROR: D1 DB is overloaded.')) : work(),
+    )
+    const list = async (query: string) => {
+      const sent = adminRequest('GET', `/webhooks${query}`, undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+      const { status, body } = await adminSend(sent, broken)
+      return [status, body.data?.map((each: { id: string }) => each.id)]
+    }
+    expect(await list(`?company_id=${company.id}`)).toEqual([200, [mine.id]])
+    expect(await list(`?company_id=${far.id}`)).toEqual([200, [id]])
+    expect(await list(`?id=${mine.id}`)).toEqual([200, [mine.id]])
+    expect(await list(`?id=${id}`)).toEqual([200, [id]])
+    expect(await list(`?id=${id}&company_id=${company.id}`)).toEqual([200, []])
+    expect(await list(`?id=we_${'d'.repeat(18)}`)).toEqual([503, undefined])
+    expect(await list('?per_page=100')).toEqual([503, undefined])
   })
 })

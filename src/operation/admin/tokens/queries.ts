@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
-import { apiTokens } from '../../../kernel/db/schema.ts'
+import { adminLog, apiTokens } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 import { isListed, type ListQuery, type Page } from '../queries.ts'
 import { ACTIVE_TOKENS_MAX } from './contract.ts'
@@ -17,9 +17,14 @@ export async function listTokens(context: AdminContext, { query, after, limit }:
   return rows
 }
 
-export async function findToken({ companyId, directory: db }: AdminContext, id: number): Promise<TokenRow | null> {
-  const [[row]] = await db.read([orm.select().from(apiTokens).where(isToken(companyId, id))])
-  return row ?? null
+/** Finds a token, and whether it was rotated: then its expiry may be the end of the overlap. */
+export async function findToken({ companyId, directory: db }: AdminContext, id: number) {
+  const isRotation = sql`company_id = ${companyId} AND action = 'tokens.rotate' AND entity_id = ${String(id)}`
+  const [[row], rotations] = await db.read([
+    orm.select().from(apiTokens).where(isToken(companyId, id)),
+    orm.select({ id: adminLog.id }).from(adminLog).where(isRotation).limit(1),
+  ])
+  return row ? { ...row, isRotated: rotations.length > 0 } : null
 }
 
 const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`

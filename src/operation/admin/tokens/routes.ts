@@ -28,8 +28,11 @@ export const routes = [
 
   adminRoute(contract.rotateToken, async ({ params: { token_id }, body }, context) => {
     const old = found(await findToken(context, token_id), 'Token')
-    const { name, permissions } = old
+    const { name, permissions, isRotated } = old
     const { now } = context
+    if (isRotated && body.expires_at === undefined && stateOf(old, context) === 'active') {
+      throw conflict('The token was already rotated: rotate its successor, or name `expires_at`')
+    }
     const sameLifetime = old.expires_at === null ? null : now + old.expires_at - old.created_at
     const expires_at = body.expires_at === undefined ? sameLifetime : readExpiry(body.expires_at, context)
     const token = randomBytes(TOKEN_BYTES).toString('hex')
