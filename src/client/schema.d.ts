@@ -426,7 +426,7 @@ export interface paths {
         get: operations["readThreadContext"];
         /**
          * Link a mail thread to clients and orders
-         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own. The body may have up to 262144 bytes.
+         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it. The body may have up to 262144 bytes.
          *
          *     Permission: `mail:write`.
          */
@@ -511,7 +511,7 @@ export interface paths {
         put?: never;
         /**
          * Get a URL to upload a file to
-         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, or `orders/<company>/<order>/files/<name>` without a thread, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.
+         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, or `orders/<company>/<order>/files/<name>` without a thread, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. The URL is valid for 600 seconds, and each request signs a new one: an `Idempotency-Key` has no effect. 409 with the reason `storage_not_configured` where no storage is configured.
          *
          *     Permission: `files:write`.
          */
@@ -5559,8 +5559,6 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
-                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
@@ -5598,7 +5596,6 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {

@@ -64,14 +64,13 @@ async function workOnContexts(api: Api, order: Schemas['Order'], ids: string[], 
 
 async function workOnFiles(api: Api, orderId: number, legacyThreadId: string): Promise<string[]> {
   const ofOrder = { orderId }
-  const header = { 'Idempotency-Key': newKey() }
   const body: Schemas['NewFile'] = {
     fileName: 'crest.png',
     contentType: 'image/png',
     size: CREST.length,
     legacyThreadId,
   }
-  const upload = await take(api.POST('/orders/{orderId}/files/presign', { params: { path: ofOrder, header }, body }))
+  const upload = await take(api.POST('/orders/{orderId}/files/presign', { params: { path: ofOrder }, body }))
   const { uploadUrl, key, contentType, expiresIn } = upload
   const stored = await fetch(uploadUrl, { method: 'PUT', headers: { 'content-type': contentType }, body: CREST })
   const { files, configured, truncated } = await take(

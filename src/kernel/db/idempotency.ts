@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { ApiError, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import { databaseMessage, type Filled, orm, type Placeholders, prepare, type Statements } from './client.ts'
+import { databaseMessage, type Filled, orm, type Placeholders, type Statements } from './client.ts'
 import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
 import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
@@ -241,21 +241,6 @@ async function findStored(context: WriteContext, { key, fingerprint: own }: Idem
   ])
   if (rows.some((row) => row.fingerprint !== own)) throw unusable('idempotency_key_reused')
   return new Map(rows.map((row) => [row.position, row]))
-}
-
-const storedOnly = prepare((p: Placeholders<'companyId' | 'tokenId' | 'now' | 'response', KeyName>) =>
-  resultStatement(p, sql`${p.response}`),
-)
-
-/**
- * Stores the response of a change that happened outside of the database, or of a request without one; returns the stored
- * response of an earlier request with the same key. Without a key nothing is stored.
- */
-export async function storeResponse<T>(context: WriteContext, response: T): Promise<T> {
-  if (!context.idempotency) return response
-  const { requestId, ...values } = writerOf(context)
-  const statements = { result: storedOnly({ ...values, response: JSON.stringify(response) }) }
-  return runWrite(context, { statements, read: (result) => JSON.parse(result ?? 'null') as T })
 }
 
 /** Finds the stored response of an earlier request with the same key, for changes outside of the database. */

@@ -13,7 +13,7 @@ import { crowded, describeLimits, POLICY, refusalOf, refuseToken } from './refus
 import { type TokenContext, TokenState } from './token-state.ts'
 import { hashToken, type Token } from './tokens.ts'
 import { delayLookup, refuseUnknown, tooManyUnknown } from './unknown-tokens.ts'
-import { isOutOfTime } from './window.ts'
+import { isOutOfTime, remainingAt } from './window.ts'
 
 /** Hono's types of what the gate reads and sets. */
 export interface GateEnv {
@@ -192,10 +192,13 @@ export class RequestUsage implements Meter {
     if (!(await isKnown.catch(() => false))) this.state.keepWrite()
   }
 
-  /** The headers of the limits. */
+  /** The headers of the limits: after a long poll, those of the present window. */
   headers(): Record<string, string> {
-    const { remaining, resetAt } = this.admitted.decision
-    const limits = describeLimits({ ...this.state.remaining, remaining, resetAt }, Date.now())
+    const now = Date.now()
+    const { allowed, remaining, resetAt } = this.admitted.decision
+    const hasPassed = allowed && now >= resetAt
+    const requests = hasPassed ? remainingAt(this.state.remaining, now) : { remaining, resetAt }
+    const limits = describeLimits({ ...this.state.remaining, ...requests }, now)
     return { 'RateLimit-Policy': POLICY, RateLimit: limits }
   }
 

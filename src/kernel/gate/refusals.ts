@@ -4,12 +4,12 @@ import type { Permission } from './permissions.ts'
 import type { Token } from './tokens.ts'
 import {
   COMPANY_LIMIT_MS,
-  companyRemainingAt,
   DATABASE_LIMIT_MS,
   databaseResetAt,
   LIMIT,
   type Remaining,
   type RemainingTime,
+  remainingAt,
   secondsUntil,
   WINDOW_MS,
 } from './window.ts'
@@ -39,7 +39,7 @@ function limitsOf({ remaining, company, ...time }: Remaining, now: number) {
   return [
     requests,
     ofTime('database', time, DATABASE_LIMIT_MS, 'The token'),
-    ofTime('company', companyRemainingAt(company, now), COMPANY_LIMIT_MS, 'All tokens of the company'),
+    ofTime('company', remainingAt(company, now, COMPANY_LIMIT_MS), COMPANY_LIMIT_MS, 'All tokens of the company'),
   ] as const
 }
 

@@ -75,14 +75,18 @@ function advance(window: Window | undefined, now: number, limitMs: number): Wind
   return { startedAt: debtMs > 0 ? window.startedAt + passed * WINDOW_MS : now, count: 0, databaseMs: debtMs }
 }
 
-/** Remaining time of the company at `now`, by an earlier response: windows pass by time alone. */
-export function companyRemainingAt(earlier: RemainingTime | undefined, now: number): RemainingTime {
+/** What remains at `now`, by an earlier response: windows pass by time alone. A company has no count of requests. */
+export function remainingAt(
+  earlier: (RemainingTime & { remaining?: number }) | undefined,
+  now: number,
+  limitMs = DATABASE_LIMIT_MS,
+): Decision {
   const window = earlier && {
     startedAt: earlier.resetAt - WINDOW_MS,
-    count: 0,
-    databaseMs: COMPANY_LIMIT_MS - earlier.databaseMs,
+    count: LIMIT - (earlier.remaining ?? LIMIT),
+    databaseMs: limitMs - earlier.databaseMs,
   }
-  return count(window, now, { requests: 0, databaseMs: 0 }, COMPANY_LIMIT_MS).decision
+  return count(window, now, { requests: 0, databaseMs: 0 }, limitMs).decision
 }
 
 /** When there is database time again: when the first window begins with less than a whole allowance used. */

@@ -150,7 +150,7 @@ export const published = {
       presignUpload: {
         summary: 'Get a URL to upload a file to',
         description:
-          'The key is `orders/<company>/<order>/email/<thread>/<name>`, or `orders/<company>/<order>/files/<name>` without a thread, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.',
+          'The key is `orders/<company>/<order>/email/<thread>/<name>`, or `orders/<company>/<order>/files/<name>` without a thread, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. The URL is valid for 600 seconds, and each request signs a new one: an `Idempotency-Key` has no effect. 409 with the reason `storage_not_configured` where no storage is configured.',
         example: {
           params: { orderId: '44' },
           body: { fileName: 'logo front.png', contentType: 'image/png', size: 48_211, legacyThreadId: thread },

@@ -1,7 +1,7 @@
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoTime, type ResponseBody } from '../../kernel/api/contract.ts'
 import { route } from '../../kernel/api/endpoint.ts'
-import { findResponse, runWrite, storeResponse } from '../../kernel/db/idempotency.ts'
+import { findResponse, runWrite } from '../../kernel/db/idempotency.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf } from './keys.ts'
@@ -47,7 +47,7 @@ export const routes = [
     const prefix = keyPrefix(context.companyId, orderId, legacyThreadId)
     const key = `${prefix}${legacyThreadId === undefined ? 'files/' : ''}${fileName}`
     const uploadUrl = await storage.presignPut(key, contentType, size)
-    return storeResponse(context, { uploadUrl, key, contentType, expiresIn: EXPIRES_SECONDS } as const)
+    return { uploadUrl, key, contentType, expiresIn: EXPIRES_SECONDS } as const
   }),
 
   route(contract.listFiles, async ({ params: { orderId }, query: { legacyThreadId } }, context) => {

@@ -1,7 +1,9 @@
 import * as z from 'zod/mini'
-import { id, oneLine, SUGGESTED, text } from '../../kernel/api/contract.ts'
+import { id, oneLine, SUGGESTED, text, trimmed } from '../../kernel/api/contract.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 
+/** Limits the JSON of a context as it is stored, so that a seed takes it: numbers may be written out five times as long. */
+export const MAX_JSON_BYTES = 500_000
 /** Limits an array in a context. */
 const MAX_ELEMENTS = 100
 /** Stays far below the 1,000 levels of JSON that SQLite reads. */
@@ -42,7 +44,7 @@ const ignoredTime = ignored({ type: 'string', format: 'date-time' })
 export const newThreadContext = z
   .strictObject({
     thread_id: z.nullish(oneLine(1, 255)).check(z.describe('Left out: the stored one, else the legacy id.')),
-    sender_email: z.nullish(oneLine(1, 320)),
+    sender_email: z.nullish(trimmed(320)),
     client_id: z.nullish(linkedId).check(z.describe('A client of the company.')),
     client_data: z
       .nullish(linkedClient.check(storable()))

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
@@ -7,8 +8,8 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
-import { invalid } from '../../kernel/http/errors.ts'
-import { type NewThreadContext, referencesOf, refuseOtherCompanies } from './context-input.ts'
+import { ApiError, invalid } from '../../kernel/http/errors.ts'
+import { MAX_JSON_BYTES, type NewThreadContext, referencesOf, refuseOtherCompanies } from './context-input.ts'
 
 /** Columns that hold JSON text. */
 export const JSON_COLUMNS = [
@@ -141,7 +142,7 @@ const replacement = prepareNamed((p: Values) => {
  * Makes this the only context with its legacy id, if all ids in it are the company's. Reading its result throws an
  * ApiError 400 naming each id that is not the company's or is deleted.
  *
- * @throws ApiError 400 naming each element of another company
+ * @throws ApiError 400 naming each element of another company, 413 for too much JSON
  */
 export function replacementOf(
   context: RequestContext,
@@ -192,6 +193,10 @@ function valuesOf(context: RequestContext, legacyThreadId: string, body: NewThre
   const names = ['client_id', 'selected_order_id', ...JSON_COLUMNS] as const
   const columns = names.map((name) => [name, body[name] == null ? null : JSON.stringify(body[name])])
   const json = Object.fromEntries(columns) as Record<(typeof names)[number], string | null>
+  if (Buffer.byteLength(Object.values(json).join('')) > MAX_JSON_BYTES) {
+    const message = `The context must have at most ${MAX_JSON_BYTES} bytes as JSON with its numbers written out`
+    throw new ApiError('too_large', { message, details: { limit_bytes: MAX_JSON_BYTES } })
+  }
   const references = JSON.stringify(referencesOf(body))
   return { ...writerOf(context), ...json, legacyThreadId, thread_id, sender_email, references }
 }

@@ -182,7 +182,6 @@ export const putThreadContext = defineContract({
   ...put,
   operationId: 'putThreadContext',
   body: newThreadContext,
-  // Numbers may take five times as much space when written out, and a row of D1 may have 2,000,000 bytes.
   bodyLimitBytes: 262_144,
 })
 

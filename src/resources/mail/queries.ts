@@ -24,8 +24,12 @@ export type ThreadRow = Omit<typeof emailThreads.$inferSelect, 'content' | 'text
 /** Larger stored content is read only when there is memory for it. */
 const READ_AT_ONCE_BYTES = 262_144
 
-/** Raise the leading number whenever the form of the response changes. */
-const etag = sql<string>`'"1.' || ${emailThreads.id} || '.' || ${emailThreads.revision} || '"'`
+/**
+ * Raise the leading number whenever the form of the response changes. After a recovery of the database, a revision may
+ * come again with another content or time.
+ */
+const etag = sql<string>`'"1.' || ${emailThreads.id} || '.' || ${emailThreads.revision} || '.' || ${emailThreads.updated_at}
+  || '.' || substr(${emailThreads.content_hash}, 1, 16) || '"'`
 
 const thread = prepare((p: Placeholders<Key | 'knownEtags'>) => {
   const isKnown = sql`EXISTS (SELECT 1 FROM json_each(${p.knownEtags}) WHERE value IN ('*', ${etag}))`

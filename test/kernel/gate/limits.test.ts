@@ -86,6 +86,22 @@ describe('the limit of requests', () => {
     expect((await callFirst('GET', '/clients')).status).toBe(429)
   })
 
+  it('is that of the present window in a response that took longer than the one before', async () => {
+    const { token } = await mintCompany()
+    const limiter = memory()
+    const get = (bindings: Env) => send(request(token, 'GET', '/clients'), { env: bindings })
+    await get(withLimiter(limiter).bindings)
+    let isSlow = true
+    const { bindings } = withLimiter(async (name, cost) => {
+      const decision = await limiter(name, cost)
+      if (isSlow) moveTime(WINDOW_MS)
+      return decision
+    })
+    expect((await get(bindings)).headers.get('ratelimit')).toMatch(/^"default";r=300;t=60, "database";r=15000;t=60,/)
+    isSlow = false
+    expect((await get(bindings)).headers.get('ratelimit')).toMatch(/^"default";r=299;t=60,/)
+  })
+
   it('is not counted without a token of the right form', async () => {
     const { bindings, called } = withLimiter(memory())
     for (const token of [null, 'x', '0'.repeat(63)]) {

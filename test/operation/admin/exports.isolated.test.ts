@@ -100,7 +100,7 @@ async function fillCompany() {
   const orderId = order?.project?.id ?? 3
   await api('DELETE', '/orders/2')
   await api('PUT', '/mail/threads/18c2f0a9b7d3e4aa', {
-    sender_email: 'a@b.example',
+    sender_email: ' a@b.example ',
     client_id: 1,
     orders_data: [{ id: orderId, price: 1.5, nested: { a: [null, true, 'ü'] } }],
     selected_order_id: orderId,

@@ -53,6 +53,11 @@ describe('PUT of a thread context', () => {
     expect((await me.call('GET', `/mail/threads?order_id=${orders.mine}`)).body.data).toHaveLength(1)
   })
 
+  it('stores the sender’s email without the white space around it', async () => {
+    const { body } = await put(freshThreadId(), { sender_email: ' a@b.example ', client_id: clients.mine })
+    expect(body.sender_email).toBe('a@b.example')
+  })
+
   it('takes ids as numbers and as strings of digits', async () => {
     const legacyId = freshThreadId()
     const body = { client_id: clients.mine, orders_data: [{ id: String(orders.mine) }], selected_order_id: orders.mine }
@@ -232,6 +237,7 @@ describe('PUT of a thread context', () => {
     ['a number as an email', () => ({ client_id: clients.mine, participant_emails: [1] }), 'participant_emails.0'],
     ['a text as a participant', () => ({ client_id: clients.mine, participants_data: ['x'] }), 'participants_data.0'],
     ['a sender of two lines', () => ({ client_id: clients.mine, sender_email: 'a\nb' }), 'sender_email'],
+    ['a blank sender', () => ({ client_id: clients.mine, sender_email: ' ' }), 'sender_email'],
     ['an empty thread_id', () => ({ client_id: clients.mine, thread_id: '' }), 'thread_id'],
     ['a thread_id of 256 characters', () => ({ client_id: clients.mine, thread_id: 'x'.repeat(256) }), 'thread_id'],
     ['JSON that is nested too deep', () => ({ client_id: clients.mine, client_data: { a: deep(40) } }), 'client_data'],
@@ -259,13 +265,24 @@ describe('PUT of a thread context', () => {
   })
 
   it('stores the largest body, and returns 413 for a larger one', async () => {
-    const legacyId = freshThreadId()
-    // Each number has 21 digits when it is written out.
-    const body = (count: number) => `{"client_id":${clients.mine},"client_data":{"a":[${Array(count).fill('1e20')}]}}`
-    const { status, body: stored } = await me.call('PUT', path(legacyId), body(52_000))
-    expect([status, stored.client_data.a.length]).toEqual([200, 52_000])
-    const tooLarge = await me.call('PUT', path(legacyId), body(53_000))
+    const body = (length: number) => ({ client_id: clients.mine, client_data: { a: 'x'.repeat(length) } })
+    const { status, body: stored } = await put(freshThreadId(), body(262_000))
+    expect([status, stored.client_data.a.length]).toEqual([200, 262_000])
+    const tooLarge = await put(freshThreadId(), body(262_200))
     expect([tooLarge.status, tooLarge.body.error.details]).toMatchObject([413, { limit_bytes: 262_144 }])
+  })
+
+  it('returns 413 for JSON of over 500,000 bytes when its numbers are written out, and stores nothing', async () => {
+    // Each number has 21 digits when it is written out.
+    const list = (count: number) => `{"a":[${Array(count).fill('1e20')}]}`
+    const body = (count: number) =>
+      `{"client_id":${clients.mine},"client_data":${list(count / 2)},"clients_data":[${list(count / 2)}]}`
+    const legacyId = freshThreadId()
+    const { status, body: stored } = await me.call('PUT', path(legacyId), body(22_000))
+    expect([status, stored.client_data.a.length]).toEqual([200, 11_000])
+    const tooLarge = await me.call('PUT', path(legacyId), body(24_000))
+    expect([tooLarge.status, tooLarge.body.error.details]).toMatchObject([413, { limit_bytes: 500_000 }])
+    expect(await read(me, legacyId)).toEqual(stored)
   })
 
   it('is recorded in the audit', async () => {

@@ -337,6 +337,15 @@ describe('the contexts of an order or a client', () => {
     expect(pages.length).toBe(3)
   })
 
+  it.each(['👕', '"', '\\'])('go on behind the longest thread_id, of %j', async (character) => {
+    await other.call('PUT', '/mail/threads/theirs', { orders_data: [{ id: orders.both }] })
+    for (const name of ['a', 'b', 'c']) {
+      const body = { thread_id: character.repeat(254) + name, orders_data: [{ id: orders.both }] }
+      expect((await me.call('PUT', `/mail/threads/${name}`, body)).status).toBe(200)
+    }
+    expect((await walk(me, `/mail/threads?order_id=${orders.both}&per_page=1`)).ids).toEqual(['a', 'b', 'c'])
+  })
+
   it('go on behind contexts that are filtered out', async () => {
     for (let n = 0; n < 5; n++) {
       await store(me, `f${n}`, { orders_data: [{ id: orders.mine, company_id: n < 4 ? other.id : me.id }] })

@@ -210,6 +210,20 @@ describe('the ETag of a thread', () => {
     expect(seen.size).toBe(4)
   })
 
+  // As after a recovery of the database, when a revision comes again.
+  it.each([
+    ['content', { messages: [{ a: 2 }] }, 0],
+    ['subject, written at another time', { messages: [{ a: 1 }], subject: 'x' }, 5],
+  ])('is not that of the same revision with another %s', async (_, fields, laterMs) => {
+    const { id, etag } = await made()
+    const [row] = await sql('SELECT updated_at FROM email_threads WHERE legacy_thread_id = ?', id)
+    await put(id, fields)
+    const updatedAt = Number(row?.updated_at) + laterMs
+    await sql('UPDATE email_threads SET revision = 1, updated_at = ? WHERE legacy_thread_id = ?', updatedAt, id)
+    const response = await get(id, etag)
+    expect([response.status, response.body?.email_thread]).toMatchObject([200, fields])
+  })
+
   it('is not that of another mailbox, and does not hide a 404', async () => {
     const { id, etag } = await made()
     await put(id, { account_email: 'other@shop.example', messages: [{ a: 1 }] })

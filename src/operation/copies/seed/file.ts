@@ -11,13 +11,13 @@ import {
   trimmed,
 } from '../../../kernel/api/contract.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
+import { MAX_JSON_BYTES } from '../../../resources/mail/context-input.ts'
 import { discountAmountType } from '../../../resources/orders/contract.ts'
 import { AMOUNT_MAX, decimals, paidAt } from '../../../resources/orders/element-contract.ts'
 import { field, integrationsFile } from './integrations-file.ts'
 
 /** Leaves room for ids that the API assigns above the highest one of a seed. */
 const ID_MAX = 2 ** 48
-const JSON_MAX_BYTES = 500_000
 /** Stays within the depth of JSON that SQLite reads. */
 const JSON_MAX_DEPTH = 500
 
@@ -224,7 +224,7 @@ const catalogItem = z.strictObject({
 /** The value is stored as JSON text. */
 const json = z.optional(
   z.json().check(
-    z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= JSON_MAX_BYTES, 'must be at most 500 KB as JSON'),
+    z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= MAX_JSON_BYTES, 'must be at most 500 KB as JSON'),
     z.refine((value) => depthOf(value) <= JSON_MAX_DEPTH, `must be nested at most ${JSON_MAX_DEPTH} deep`),
   ),
 )
