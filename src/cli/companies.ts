@@ -224,14 +224,15 @@ async function restore(service: Connection, { company_id, from }: OfCompany & { 
   for (const { table, expected, found } of progress.differences) {
     console.error(`${table} has ${found} rows, and had ${expected} when the backup ended.`)
   }
-  warnOfNumbers(company_id, progress.accounting)
+  await warnOfNumbers(service, company_id, progress.accounting)
 }
 
-function warnOfNumbers(companyId: number, accounting: 'none' | 'read' | 'failed'): void {
+async function warnOfNumbers(service: Connection, company_id: number, accounting: 'none' | 'read' | 'failed') {
   if (accounting !== 'failed') return
-  console.error(
-    `The last invoice number of company ${companyId} could not be read from its accounting system: run it again.`,
-  )
+  const { name } = await service.call(api.readCompany, { params: { company_id } })
+  console.error(`The last invoice number of company ${company_id} could not be read from its accounting system. Look it up there,
+and load it with npm run seed before the next order is created:
+{"company":{"id":${company_id},"name":${JSON.stringify(name)},"last_invoice_number":NUMBER}}`)
 }
 
 /** Completes a restore of the whole database, company after company. */
@@ -246,7 +247,7 @@ async function recover(service: Connection): Promise<void> {
       companies += 1
       const { id, last_order_id, last_invoice_number, accounting } = step.company
       console.log(`Company ${id}: orders go on after ${last_order_id}, invoices after number ${last_invoice_number}.`)
-      warnOfNumbers(id, accounting)
+      await warnOfNumbers(service, id, accounting)
     }
     cursor = step.next_cursor ?? undefined
   } while (cursor !== undefined)

@@ -1,9 +1,9 @@
 import { createReadStream } from 'node:fs'
-import { readCompany } from '../operation/admin/companies/contract.ts'
-import { importEmailThread, readImport } from '../operation/admin/transfers/contract.ts'
+import { importEmailThread } from '../operation/admin/transfers/contract.ts'
+import { describeDifferences } from '../operation/copies/seed/load.ts'
 import { readExport, threadOf } from '../operation/copies/seed/split.ts'
 import { CommandError, resolvePath } from './command.ts'
-import { importSeed, splitFile, unreadable } from './seed-file.ts'
+import { importSeed, unreadable } from './seed-file.ts'
 import type { Connection } from './target.ts'
 
 /**
@@ -24,13 +24,7 @@ export async function importCompany(
   })
   const input = { ...file, company: { ...file.company, id: company_id } }
   const params = { company_id }
-  const company = await service.find(readCompany, { params })
-  const { hash } = splitFile(input, name)
-  const hasData = company && company.client_count + company.order_count > 0
-  if (hasData && !(await service.find(readImport, { params: { company_id, hash } }))) {
-    throw new CommandError(`Company ${company_id} is not empty: import into a new one (create ID).`)
-  }
-  const { summary } = await importSeed(service, input, name)
+  const { summary, differences } = await importSeed(service, input, name, true)
   let [threads, added] = [0, 0]
   for await (const line of linesOf(path, name)) {
     const body = threadOf(line)
@@ -45,6 +39,8 @@ export async function importCompany(
   if (integrations.length > 0) {
     console.error(`Set up again, since an export has no credentials: ${integrations.join(', ')}.`)
   }
+  for (const line of describeDifferences(differences)) console.error(line)
+  if (differences.length > 0) throw new CommandError(`Company ${company_id} has other rows than ${name}.`)
 }
 
 /** The lines of a file. Only line feeds end a line: JSON may have other separators within texts. */

@@ -139,14 +139,14 @@ export async function checkStorage(given: NonNullable<IntegrationsFile['storage'
  * Loads one company, part after part, and continues an interrupted import. It returns a summary and the rows that
  * differ and were not changed. @throws CommandError when the file is not valid or contradicts the database
  */
-export async function importSeed(api: AdminApi, input: SeedInput, name: string) {
+export async function importSeed(api: AdminApi, input: SeedInput, name: string, into_empty = false) {
   const file = checkSeed(input, name)
   const { hash, parts } = splitFile(input, name)
   const company_id = file.company.id
   const send = async (check: boolean, from = 0) => {
     const found: Difference[] = []
     for (const [index, { file, known }] of parts.entries().drop(from)) {
-      const body = { hash, part: index + 1, parts: parts.length, check, file, known }
+      const body = { hash, part: index + 1, parts: parts.length, check, into_empty, file, known }
       const request = { params: { company_id }, body, isRepeatable: true } as const
       const { differences } = await api.call(createImport, request).catch((error) => {
         throw explain(name, error)
@@ -166,7 +166,7 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string) 
   return { summary, differences }
 }
 
-export function splitFile(input: SeedInput, name: string) {
+function splitFile(input: SeedInput, name: string) {
   try {
     return splitSeedFile(input)
   } catch (error) {

@@ -9,14 +9,23 @@ import { findFreePort } from '../../src/cli/start-dev.ts'
 import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
 import { freshState, readAll, runSql, startCommand } from './cli-support.ts'
 
-/** A server whose every response is the same: 200 with this text. */
-async function serveText(text: string): Promise<string> {
-  const server = createServer((_, response) => void response.end(text)).listen(0, '127.0.0.1')
+/** A server whose every response is the same: 200 with this text; and with another one for company 1. */
+async function serveText(text: string, company = text): Promise<string> {
+  const server = createServer((request, response) => {
+    response.end(/companies\/1$/.test(request.url ?? '') ? company : text)
+  }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => void server.close())
   const address = server.address()
   return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
 }
+
+const COMPANY = JSON.stringify({
+  ...{ id: 1, name: 'A "1"', currency: 'USD', database: 'DB', suspended: false, accounting_sync_enabled: false },
+  ...{ deliveries_paused: false, client_count: 0, order_count: 0, mail_bytes: 0, mail_quota_bytes: 1 },
+  ...{ stored_bytes: 0, storage_quota_bytes: 1 },
+  ...{ created_at: '2026-01-01T00:00:00.000Z', updated_at: '2026-01-01T00:00:00.000Z' },
+})
 
 const REMOTE = { CRM_ADMIN_TOKEN: 'ab'.repeat(32) }
 
@@ -59,29 +68,24 @@ describe('a command whose reader has gone', () => {
     ['export', ['export', '1'], lines],
   ])('ends without a message: %s', async (_, args, text) => {
     // An export first asks for the company.
-    const company = {
-      id: 1,
-      name: 'A',
-      currency: 'USD',
-      database: 'DB',
-      suspended: false,
-      accounting_sync_enabled: false,
-    }
-    const numbers = { deliveries_paused: false, client_count: 0, order_count: 0, mail_bytes: 0, mail_quota_bytes: 1 }
-    const stored = { stored_bytes: 0, storage_quota_bytes: 1 }
-    const times = { created_at: member.created_at, updated_at: member.created_at }
-    const server = createServer((request, response) => {
-      const isCompany = /companies\/1$/.test(request.url ?? '')
-      response.end(isCompany ? JSON.stringify({ ...company, ...numbers, ...stored, ...times }) : text)
-    }).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    onTestFinished(() => void server.close())
-    const address = server.address()
-    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+    const url = await serveText(text, COMPANY)
     const { child, outcome, ended } = startCommand('companies', [...args, '--remote', url], REMOTE)
     child.stdout.destroy()
     expect((await ended).code).toBe(0)
     expect(outcome.stderr).toBe('')
+  })
+})
+
+describe('a restore that cannot read the last invoice number', () => {
+  it('prints the seed file that raises it', async () => {
+    const progress = { done: true, backup: '2026-01-31T00:00:00.000Z', step: 'done', rows: 5, differences: [] }
+    const url = await serveText(JSON.stringify({ ...progress, accounting: 'failed' }), COMPANY)
+    const args = ['restore', '1', '--from', '2026-01-31', '--remote', url]
+    const { code, stderr } = await startCommand('companies', args, REMOTE).ended
+    expect(code).toBe(0)
+    expect(stderr).not.toContain('run it again')
+    const { company } = JSON.parse((stderr.trimEnd().split('\n').at(-1) ?? '').replace('NUMBER', '5000'))
+    expect(company).toEqual({ id: 1, name: 'A "1"', last_invoice_number: 5000 })
   })
 })
 

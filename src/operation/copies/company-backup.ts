@@ -26,10 +26,14 @@ declare global {
   }
 }
 
-/** Backs up, restores and moves one company. A single object never runs two of these at once. */
+/** Backs up, restores and moves one company. A single object does one of these at a time. */
 export class CompanyBackup extends CompanyObject {
   protected override readonly name = 'backup'
-  private moving: Promise<unknown> = Promise.resolve()
+  private last: Promise<unknown> = Promise.resolve()
+
+  override alarm(): Promise<void> {
+    return this.inTurn(() => super.alarm())
+  }
 
   protected override async run(context: PlacedContext): Promise<number | null> {
     const { kv } = this.ctx.storage
@@ -38,25 +42,30 @@ export class CompanyBackup extends CompanyObject {
     return isDone ? null : Date.now()
   }
 
-  async restore(companyId: number, untilMs: number): Promise<RestoreResult> {
-    return restoreFor(await this.open(companyId), this.ctx.storage.kv, untilMs, CALL_MS)
-  }
-
-  async recover(companyId: number, run: string) {
-    return recoverFor(await this.open(companyId), this.ctx.storage.kv, run, CALL_MS)
-  }
-
-  /** Moves the company to another database, step by step like {@link restore}; calls run one after the other. */
-  async move(by: Administrator, destination: string): Promise<MoveResult> {
+  restore(companyId: number, untilMs: number): Promise<RestoreResult> {
     const { kv } = this.ctx.storage
-    if (kv.get(RESTORE) !== undefined) return { problem: 'restoring' }
-    const result = this.moving.then(async () => {
-      const moved = await moveFor(this.env, by, destination, CALL_MS)
+    return this.inTurn(async () => restoreFor(await this.open(companyId), kv, untilMs, CALL_MS))
+  }
+
+  recover(companyId: number, run: string) {
+    return this.inTurn(async () => recoverFor(await this.open(companyId), this.ctx.storage.kv, run, CALL_MS))
+  }
+
+  /** Moves the company to another database, step by step like {@link restore}. */
+  move(by: Administrator, destination: string): Promise<MoveResult> {
+    return this.inTurn(async () => {
+      const { kv } = this.ctx.storage
+      if (kv.get(RESTORE) !== undefined) return { problem: 'restoring' }
       // The backup's state belongs to the old database.
       forgetBackup(kv)
-      return moved
+      return moveFor(this.env, by, destination, CALL_MS)
     })
-    this.moving = result.catch(() => undefined)
+  }
+
+  /** Runs work after all earlier work: other calls arrive while it waits for D1 or R2. */
+  private inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.last.then(work)
+    this.last = result.catch(() => undefined)
     return result
   }
 

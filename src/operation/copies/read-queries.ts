@@ -227,8 +227,13 @@ export async function countRows(context: CompanyContext): Promise<Record<string,
   return Object.fromEntries((await Promise.all(counts)).flat())
 }
 
+export function hasContent(companyId: number): SQL {
+  const exists = CONTENT.map((name) => sql`EXISTS (SELECT 1 FROM ${named(name)} WHERE company_id = ${companyId})`)
+  return sql`(${sql.join(exists, sql` OR `)})`
+}
+
 export async function isEmpty({ companyId, db }: CompanyContext): Promise<boolean> {
-  const exists = CONTENT.map((name) => `EXISTS (SELECT 1 FROM ${name} WHERE company_id = ?1)`)
-  const [[row]] = await db.read([statement<{ any: number }>(`SELECT ${exists.join(' OR ')} AS "any"`, companyId)])
+  const any = sql<number>`${hasContent(companyId)}`.as('any')
+  const [[row]] = await db.read([orm.select({ any }).from(sql`(SELECT 1)`)])
   return row?.any === 0
 }

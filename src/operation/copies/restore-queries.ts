@@ -12,7 +12,8 @@ import {
   webhookDeliveries,
   webhookEndpoints,
 } from '../../kernel/db/schema.ts'
-import { type Row, SEQUENCES, SETTINGS, type Sequences } from './tables.ts'
+import { hasContent } from './read-queries.ts'
+import { LAST_IDS, type Row, SEQUENCES, SETTINGS, type Sequences } from './tables.ts'
 
 const REMOVED_ROWS = 2_000
 
@@ -75,25 +76,36 @@ export async function endTokens(
   return rows.length
 }
 
+const raiseTo = (names: readonly (keyof SequenceColumns)[], row: Row) =>
+  Object.fromEntries(names.map((name) => [name, sql`max(${companies[name]}, ${row[name] ?? 0})`]))
+
 /**
  * Creates a backup's company, or takes an empty one: suspended, its deliveries paused. Its slot in the full-text tables
- * is the directory's, else its previous one, else the first free one.
+ * is the directory's, else its previous one, else the first free one. Raises the last ids: a request that is let in
+ * until the suspension takes effect must not get an id of the backup.
+ *
+ * @returns false if the company has data
  */
 export async function openForRestore(
   { companyId, db, slot }: CompanyContext & { slot: number | null },
   company: Row,
-): Promise<void> {
+): Promise<boolean> {
   const { name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = company
   const free = freeSlot(slot ?? Number(company.slot))
   const state = { suspended: sql`1`, deliveries_paused: sql`1` }
-  await db.writeIdempotent([
+  const [, opened] = await db.writeIdempotent([
     insertRow(
       companies,
       { ...state, id: companyId, slot: free, name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
       sql`WHERE NOT EXISTS (SELECT 1 FROM companies WHERE id = ${companyId})`,
     ),
-    orm.update(companies).set(state).where(sql`id = ${companyId}`),
+    orm
+      .update(companies)
+      .set({ ...state, ...raiseTo(LAST_IDS, company) })
+      .where(sql`id = ${companyId} AND NOT ${hasContent(companyId)}`)
+      .returning({ id: companies.id }),
   ])
+  return opened.length > 0
 }
 
 /** Removes up to 2,000 changes of the feed. @returns whether none are left */
@@ -110,11 +122,10 @@ export async function removeChanges({ companyId, db }: CompanyContext): Promise<
  * webhooks send changes from now on. `company` also sets its other columns.
  */
 export async function raiseSequences({ companyId, db }: CompanyContext, sequences: Sequences, company: Row | null) {
-  const raised = SEQUENCES.map((name) => [name, sql`max(${companies[name]}, ${sequences[name]})`])
   const isCompany = sql`id = ${companyId}`
   const isOf = sql`company_id = ${companyId}`
   const [, , , , [row]] = await db.writeIdempotent([
-    orm.update(companies).set(Object.fromEntries(raised)).where(isCompany),
+    orm.update(companies).set(raiseTo(SEQUENCES, sequences)).where(isCompany),
     orm.delete(changes).where(isOf),
     orm.delete(webhookDeliveries).where(isOf),
     orm

@@ -27,7 +27,7 @@ type RestoreProgress = ResponseBody<typeof restoreCompany>
 
 export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
 
-/** `begun` tells whether this call began the restore. */
+/** `begun` tells whether this call took the company: its tokens are refused from now on. */
 export type RestoreResult = (RestoreProgress & { begun: boolean }) | { problem: RestoreProblem; message?: string }
 
 /** The durable state of a restore under way. */
@@ -64,7 +64,7 @@ export async function restoreFor(
 ): Promise<RestoreResult> {
   const endMs = Date.now() + ms
   let state = kv.get<RestoreState>(RESTORE)
-  const begun = state === undefined
+  const wasChecked = state?.isChecked
   try {
     if (!state) {
       const chain = planRestore(await listBackups(context), untilMs)
@@ -80,11 +80,16 @@ export async function restoreFor(
     kv.put(RESTORE, state)
     const plan = await readPlan(context, state.chain)
     for (;;) {
-      state = await stepRestore(context, plan, state)
+      const after = await stepRestore(context, plan, state)
+      if (!after) {
+        kv.delete(RESTORE)
+        return { problem: 'not_empty' }
+      }
+      state = after
       const progress = progressOf(state)
       if (progress.done) kv.delete(RESTORE)
       else kv.put(RESTORE, state)
-      if (progress.done || Date.now() >= endMs) return { ...progress, begun }
+      if (progress.done || Date.now() >= endMs) return { ...progress, begun: state.isChecked && !wasChecked }
     }
   } catch (error) {
     // Until the first change, another backup can be chosen.
@@ -122,8 +127,8 @@ async function readPlan(context: ReconcileContext, chain: readonly BackupName[])
 /** Inserted rows stay, so the newest version comes first. Logs are written again, oldest first. */
 const isForward = (unit: TablePlan) => unit.rows === 'appended'
 
-/** Checks or inserts one part, or does one of the later steps. @returns the state after it */
-async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: RestoreState): Promise<RestoreState> {
+/** Checks or inserts one part, or does a later step. @returns the state after it; null if the company has data */
+async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: RestoreState) {
   const { position } = state
   if (!state.isChecked) {
     const part = plan.parts[position]
@@ -132,7 +137,7 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
       return { ...state, position: position + 1 }
     }
     // The company is suspended from the beginning, and gets the backup's own state at the end.
-    await openForRestore(context, plan.company)
+    if (!(await openForRestore(context, plan.company))) return null
     await syncDirectory(context)
     return { ...state, isChecked: true, position: 0 }
   }

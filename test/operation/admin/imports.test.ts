@@ -79,6 +79,12 @@ function sendPart(file: SeedInput, parts: SeedPart[], hash: string, index: numbe
   return adminCall('POST', pathOf(file), body)
 }
 
+/** The body of a part of an import that needs an empty company. */
+function intoEmpty(file: SeedInput, index: number, check: boolean) {
+  const { hash, parts } = splitSeedFile(file)
+  return { hash, part: index + 1, parts: parts.length, check, into_empty: true, ...parts[index] }
+}
+
 /** Sends all parts. */
 async function load(file: SeedInput, check = false) {
   const { hash, parts } = splitSeedFile(file)
@@ -212,6 +218,48 @@ describe('the import of a seed file', () => {
     for (const index of parts.keys()) if (index > 0) await sendPart(file, parts, hash, index)
     expect((await adminCall('GET', status)).body).toMatchObject({ hash, next_part: null })
     expect(await sql('SELECT count(*) AS n FROM orders WHERE company_id = ?', file.company.id)).toEqual([{ n: 700 }])
+  })
+
+  it('into an empty company is refused where the company has any content', async () => {
+    const at = '2026-01-31T10:00:00.000Z'
+    const contents: Omit<SeedInput, 'company'>[] = [
+      { clients: [{ id: 9, company_name: 'Gone', deleted: true }] },
+      { catalog_items: [{ id: 9, title: 'Tee', price: 1 }] },
+      { order_statuses: [{ id: 9, title: 'New', color: '#fff' }] },
+      { taxes: [{ id: 9, name: 'State', rate: 5 }] },
+      { thread_contexts: [{ thread_id: 't', orders_data: [], fetched_at: at, updated_at: at }] },
+      {},
+    ]
+    for (const content of contents) {
+      const file = freshShop()
+      const { company } = file
+      await load({ company, ...content })
+      const times = { last_synced_at: at, created_at: at, updated_at: at }
+      const thread = { ...times, account_email: 'a@x.example', legacy_thread_id: 't', messages: [] }
+      const versions = { id: crypto.randomUUID(), deleted: false, revision: 1, content_revision: 1 }
+      if (Object.keys(content).length === 0) {
+        const { status } = await adminCall('POST', `${pathOf(file)}/email-threads`, { ...thread, ...versions })
+        expect(status).toBe(200)
+      }
+      for (const check of [true, false]) {
+        const { status, body } = await adminCall('POST', pathOf(file), intoEmpty(file, 0, check))
+        const message = `Company ${company.id} is not empty: import into a new one`
+        expect([content, check, status, body.error?.message]).toEqual([content, check, 409, message])
+      }
+    }
+  })
+
+  it('into an empty company goes on where it has begun, and another one is refused', async () => {
+    const file = largeShop()
+    const send = async (given: SeedInput, index: number, check = false) =>
+      (await adminCall('POST', pathOf(given), intoEmpty(given, index, check))).status
+    await load({ company: file.company })
+    const { parts } = splitSeedFile(file)
+    for (const check of [true, false]) {
+      for (const index of parts.keys()) expect([index, await send(file, index, check)]).toEqual([index, 200])
+    }
+    expect(await send(file, 0, true)).toBe(200)
+    expect(await send({ ...file, taxes: [] }, 0)).toBe(409)
   })
 
   it('checks every part before the first is loaded, and writes nothing meanwhile', async () => {

@@ -217,6 +217,22 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     const of = (shop: Shop) => steps.map((step) => step.company).find((each) => each?.id === shop.company.id)
     expect(of(known)).toMatchObject({ accounting: 'read', last_invoice_number: 1003 })
     expect(of(lost)).toMatchObject({ accounting: 'failed', last_invoice_number: 1001 })
+
+    // The seed file that the command prints.
+    const { id } = lost.company
+    const file = { company: { id, name: `Company ${id}`, last_invoice_number: 1003 } }
+    const part = { hash: 'a'.repeat(64), part: 1, parts: 1, file }
+    const before = await rowsOf(id)
+    expect((await adminCall('POST', `/companies/${id}/imports`, part)).status).toBe(200)
+    const after = await rowsOf(id)
+    expect(after).toEqual({
+      ...before,
+      companies: [{ ...before.companies?.[0], last_invoice_number: 1003 }],
+      imports: [expect.objectContaining({ parts: 1 })],
+      admin_log: expect.any(Array),
+    })
+    const { body } = await lost.call('POST', '/orders', { title: 'Next', client_id: lost.clientId })
+    expect(body.invoice.number).toBe('1004')
   })
 })
 

@@ -1,8 +1,12 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
+import { openCompany } from '../../../src/kernel/db/placement.ts'
+import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { RESTORE, restoreFor } from '../../../src/operation/copies/restore.ts'
 import { manifestKey } from '../../../src/operation/copies/store.ts'
-import { adminCall } from '../../support/admin.ts'
-import { migrate, mintCompany } from '../../support/app.ts'
+import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
+import { call, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
+import { insert } from '../../support/rows.ts'
 import { backUp, wipe } from '../copies/support.ts'
 
 beforeAll(migrate)
@@ -37,4 +41,92 @@ it('a restore of a day leaves out a backup that began at the next midnight; one 
   expect(await statusOf('2026-01-30T23:59:59.999Z')).toBe(404)
   expect(await statusOf('2026-01-31T00:00:00Z')).toBe(409)
   expect(await statusOf('2026-01-31')).toBe(409)
+})
+
+/** A company that is empty since its backup, a token in use, and one step of its restore for each call. */
+async function emptySinceBackup() {
+  await mintCompany({ home: 'DB' })
+  const { id, call: send } = await mintCompany({ home: 'DB' })
+  const [row = {}] = await sql('SELECT * FROM companies WHERE id = ?', id)
+  const { client } = (await send('POST', '/clients', { company_name: 'Acme' })).body
+  const { project } = (await send('POST', '/orders', { title: 'Shirts', client_id: client.id })).body
+  await backUp(id)
+  await wipe(id)
+  await insert('companies', { ...row, client_count: 0, order_count: 0 }, 'DB')
+  const token = await mintToken(id)
+  expect((await call(token, 'GET', '/clients')).body.data).toEqual([])
+
+  const kept = new Map<string, unknown>()
+  const kv = {
+    get: (name: string) => kept.get(name),
+    put: (name: string, value: unknown) => void kept.set(name, value),
+    delete: (name: string) => kept.delete(name),
+    list: () => [],
+  } as unknown as SyncKvStorage
+  const step = async () => {
+    const buckets = { bucket: env.BACKUPS, cache: env.CACHE, files: env.FILES }
+    const context = { ...(await openCompany(env, id)), ...buckets, findLastNumber: async () => 'none' as const }
+    return restoreFor(context, kv, Date.parse('2099-01-01'), 0)
+  }
+  const isSuspended = async () => (await sql('SELECT suspended FROM companies WHERE id = ?', id))[0]?.suspended === 1
+  const write = () => call(token, 'POST', '/clients', { company_name: 'Late' })
+  return { id, client, project, token, kept, step, isSuspended, write }
+}
+
+it('a client that a request creates after the company is suspended takes no id of the backup', async () => {
+  const { client, project, token, step, isSuspended, write } = await emptySinceBackup()
+  let result = await step()
+  while (!(await isSuspended())) result = await step()
+  expect(result).toMatchObject({ done: false, begun: true })
+  // Its token is cached as that of a company that is not suspended.
+  const late = await write()
+  expect(late.status).toBe(200)
+  while (!('problem' in result || result.done)) result = await step()
+  const another = { table: 'clients', expected: 1, found: 2 }
+  expect(result).toMatchObject({ done: true, differences: expect.arrayContaining([another]) })
+  expect((await call(token, 'GET', `/clients/${client.id}`)).body.client.company_name).toBe('Acme')
+  expect((await call(token, 'GET', `/clients/${late.body.client.id}`)).body.client.company_name).toBe('Late')
+  expect((await call(token, 'GET', `/orders/${project.id}`)).body.project.client_id).toBe(client.id)
+})
+
+it('a restore is refused if the company gets data while the backup is checked, and suspends nothing', async () => {
+  const { kept, step, isSuspended, write } = await emptySinceBackup()
+  expect(await step()).toMatchObject({ done: false, step: 'check' })
+  expect((await write()).status).toBe(200)
+  let result = await step()
+  while (!('problem' in result || result.done)) result = await step()
+  expect(result).toEqual({ problem: 'not_empty' })
+  expect([await isSuspended(), kept.has(RESTORE)]).toEqual([false, false])
+})
+
+it('tokens in use are invalidated as soon as a restore has suspended their company', async () => {
+  await mintCompany()
+  const { id, token } = await mintCompany()
+  await sql('UPDATE api_tokens SET last_used_at = ? WHERE company_id = ?', Date.now(), id)
+  const forgotten: string[] = []
+  const limiter = {
+    idFromName: (name: string) => name,
+    get: (hash: string) => ({ forget: () => forgotten.push(hash) }),
+  }
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+  const progress = {
+    done: false,
+    backup: '2026-01-31T00:00:00.000Z',
+    step: 'check',
+    rows: 0,
+    differences: [],
+    accounting: 'none',
+  }
+  const restoreOnce = async (begun: boolean) => {
+    const backups = { idFromName: () => '', get: () => ({ restore: async () => ({ ...progress, begun }) }) }
+    const sent = adminRequest('POST', `/companies/${id}/restore`, { from: '2026-01-31' }, headers)
+    const { status, body } = await adminSend(
+      sent,
+      Object.assign({}, env, { RATE_LIMITER: limiter, COMPANY_BACKUP: backups }),
+    )
+    expect([status, body]).toEqual([200, progress])
+    return forgotten
+  }
+  expect(await restoreOnce(false)).toEqual([])
+  expect(await restoreOnce(true)).toEqual([hashToken(token)])
 })

@@ -1,6 +1,8 @@
+import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
+import { operatorOf } from '../../support/admin.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
 import { backUp, manifestsOf } from './support.ts'
 
@@ -8,6 +10,16 @@ beforeAll(migrate)
 
 const rowsOf = (manifest: Manifest | undefined, table: string) =>
   manifest?.parts.reduce((sum, { rows }) => sum + (rows[table] ?? 0), 0)
+
+/** Rows of about 5 MB, in five pages and three parts. */
+async function addLargeTaxes(companyId: number): Promise<void> {
+  await sql(
+    `INSERT INTO taxes (company_id, id, name, rate)
+     WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+     SELECT ?, i, hex(zeroblob(600)), 5 FROM n`,
+    companyId,
+  )
+}
 
 it('a backup has every row of a table of several pages once, and the next one only what was added to a log', async () => {
   await mintCompany()
@@ -31,13 +43,7 @@ it('a backup has every row of a table of several pages once, and the next one on
 
 it('a backup that is interrupted continues behind its last written part, and has every row once', async () => {
   const { id } = await mintCompany({ home: 'DB' })
-  // Rows of about 5 MB, in five pages.
-  await sql(
-    `INSERT INTO taxes (company_id, id, name, rate)
-     WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-     SELECT ?, i, hex(zeroblob(600)), 5 FROM n`,
-    id,
-  )
+  await addLargeTaxes(id)
   let puts = 0
   const failing = new Proxy(env.BACKUPS, {
     get: (bucket, name) => {
@@ -54,4 +60,35 @@ it('a backup that is interrupted continues behind its last written part, and has
   expect(manifest?.parts.length).toBe(3)
   const { objects } = await env.BACKUPS.list({ prefix: `backups/${id}/parts/` })
   expect(objects.map(({ key }) => key)).toEqual(manifest?.parts.map(({ key }) => key))
+})
+
+it('a move waits for a backup under way, which then has every part', async () => {
+  await mintCompany({ home: 'DB' })
+  const { id } = await mintCompany({ home: 'DB' })
+  await addLargeTaxes(id)
+  const stub = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
+  const object = await runInDurableObject(stub, (instance) => instance)
+  const events: string[] = []
+  let puts = 0
+  let move: Promise<unknown> = Promise.resolve()
+  const watched = new Proxy(env.BACKUPS, {
+    get: (bucket, name) => {
+      const value = Reflect.get(bucket, name)
+      if (name !== 'put') return typeof value === 'function' ? value.bind(bucket) : value
+      return async (...input: Parameters<R2Bucket['put']>) => {
+        if (++puts === 3) {
+          move = object.move(operatorOf(id), 'DB_NONE').then((result) => events.push(JSON.stringify(result)))
+          await sql('SELECT 1')
+        }
+        const result = await bucket.put(...input)
+        if (input[0].includes('/manifests/')) events.push('manifest')
+        return result
+      }
+    },
+  })
+  await backUp(id, { BACKUPS: watched })
+  await move
+  const [manifest] = await manifestsOf(id)
+  expect(rowsOf(manifest, 'taxes')).toBe(5_001)
+  expect(events).toEqual(['manifest', '{"problem":"unknown_database"}'])
 })

@@ -36,8 +36,8 @@ export const routes = [
       throw new ApiError(kind, { message: result.message ?? message })
     }
     const { begun, ...progress } = result
-    if (progress.done) await invalidateCompany(context, 0)
     if (begun || progress.done) {
+      await invalidateCompany(context, progress.done ? 0 : undefined)
       await recordRestore(context, begun ? 'company.restore' : 'company.restored', progress.backup)
     }
     return progress

@@ -31,6 +31,9 @@ const importPart = z
           'Compares the part with the database and loads nothing: check all parts before the first is loaded.',
         ),
       ),
+    into_empty: z
+      ._default(z.boolean(), false)
+      .check(z.describe('Refuses a company that has data, unless a part of this import is loaded.')),
     known: z
       .optional(z.strictObject({ clients: knownIds, order_statuses: knownIds, taxes: knownIds }))
       .check(z.describe('For a check: ids in other parts of the file, to which this one refers.')),

@@ -9,6 +9,7 @@ import { found, invalid, log, nameOf } from '../../../kernel/http/errors.ts'
 import { addressPolicy } from '../../../kernel/http/outbound.ts'
 import { importThread } from '../../../resources/mail/threads.ts'
 import { exportPage, line, SECTIONS } from '../../copies/export.ts'
+import { isEmpty } from '../../copies/read-queries.ts'
 import { findAddressIssues } from '../../copies/seed/integrations-file.ts'
 import { countFile, describeConflict, planLoad } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
@@ -29,7 +30,7 @@ const encoder = new TextEncoder()
 
 export const routes = [
   adminRoute(contract.createImport, async ({ body }, context) => {
-    const { hash, part, parts, check, known, file } = body
+    const { hash, part, parts, check, into_empty, known, file } = body
     if (file.company.id !== context.companyId) {
       throw invalid([{ path: 'file.company.id', message: 'must be the company of the path' }])
     }
@@ -38,6 +39,9 @@ export const routes = [
     if (rows > MAX_ROWS) throw invalid([{ path: 'file', message: `must have at most ${MAX_ROWS} rows, not ${rows}` }])
     const issues = findAddressIssues(file.integrations, addressPolicy(context.env))
     if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
+    if (into_empty && !(await findImport(context, hash)) && !(await isEmpty(context))) {
+      throw conflict(`Company ${context.companyId} is not empty: import into a new one`)
+    }
     if (!check) await refuseGap(context, hash, part, parts)
 
     const { db, now, companyId, env } = context
