@@ -42,7 +42,6 @@ const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
   process.exit()
 })
 
-/** Brings the schema of the local database up to date. */
 async function migrate(state: string): Promise<void> {
   const runtime = await startRuntime(state, false)
   await runtime.close()

@@ -192,7 +192,6 @@ export class RequestUsage implements Meter {
     if (!(await isKnown.catch(() => false))) this.state.keepWrite()
   }
 
-  /** The headers of the limits. */
   headers(): Record<string, string> {
     const { remaining, resetAt } = this.admitted.decision
     const limits = describeLimits({ ...this.state.remaining, remaining, resetAt }, Date.now())

@@ -26,7 +26,6 @@ export interface Report extends Usage {
 }
 
 export interface AdmitRequest extends Report {
-  /** Whether it may change something. */
   isWrite: boolean
 }
 

@@ -2,7 +2,6 @@ import * as z from 'zod/mini'
 import { id, oneLine, SUGGESTED, text } from '../../kernel/api/contract.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 
-/** Limits an array in a context. */
 const MAX_ELEMENTS = 100
 /** Stays far below the 1,000 levels of JSON that SQLite reads. */
 const MAX_DEPTH = 32
@@ -38,7 +37,6 @@ function ignored(shape: { type: string | string[]; format?: string }) {
 }
 const ignoredTime = ignored({ type: 'string', format: 'date-time' })
 
-/** The body of a PUT of a thread context. */
 export const newThreadContext = z
   .strictObject({
     thread_id: z.nullish(oneLine(1, 255)).check(z.describe('Left out: the stored one, else the legacy id.')),

@@ -10,7 +10,6 @@ import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 import { type NewThreadContext, referencesOf, refuseOtherCompanies } from './context-input.ts'
 
-/** Columns that hold JSON text. */
 export const JSON_COLUMNS = [
   'client_data',
   'clients_data',
