@@ -1,5 +1,4 @@
 import { Buffer } from 'node:buffer'
-import * as z from 'zod/mini'
 import { type Issue, invalid } from '../../kernel/http/errors.ts'
 import { FORMATS } from '../../kernel/http/messages.ts'
 import { hashOf, lengthOf } from './content.ts'
@@ -116,10 +115,20 @@ function shortText(member: Member | undefined): string {
   return isShort ? JSON.parse(decoder.decode(member.text)) : ''
 }
 
-const dateTime = z.iso.datetime({ offset: true })
+const DATE_TIME =
+  /^(\d{4}-\d\d-\d\d)T((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,30}))?)?(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)$/i
 
-/** Milliseconds since the epoch; null for any other text, and a UTC year without four digits. */
-function parseDateTime(text: string): number | null {
-  const ms = dateTime.safeParse(text).success ? Date.parse(text) : Number.NaN
-  return ms >= Date.parse('0000-01-01T00:00:00Z') && ms <= Date.parse('9999-12-31T23:59:59.999Z') ? ms : null
+/**
+ * Parses an ISO 8601 date-time with an offset to milliseconds since the epoch; finer fractions are truncated. Null for
+ * any other text, a day that does not exist, and a UTC year without four digits.
+ */
+export function parseDateTime(text: string): number | null {
+  const parts = DATE_TIME.exec(text)
+  if (!parts) return null
+  const [, date = '', time, second = '00', fraction = '', sign = '+', hours = '0', minutes = '0'] = parts
+  const local = Date.parse(`${date}T${time}:${second}.${fraction.slice(0, 3).padEnd(3, '0')}Z`)
+  // A day that does not exist is rejected or becomes a day of the next month.
+  if (Number.isNaN(local) || !new Date(local).toISOString().startsWith(date)) return null
+  const ms = local - Number(`${sign}1`) * (Number(hours) * 60 + Number(minutes)) * 60_000
+  return /^\d{4}-/.test(new Date(ms).toISOString()) ? ms : null
 }
