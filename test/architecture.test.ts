@@ -167,7 +167,7 @@ function findIncompleteSlices(files: SourceFile[]): string[] {
       )
       return names.flatMap((name) => [
         ...(beside('routes.ts').includes(`contract.${name}`) ? [] : [`${path}: ${name} has no route`]),
-        ...(`${text}${beside('documentation.ts')}`.includes(` ${name}: {`)
+        ...(path.startsWith('operation/health/') || `${text}${beside('documentation.ts')}`.includes(` ${name}: {`)
           ? []
           : [`${path}: ${name} has no documentation`]),
       ])
@@ -192,7 +192,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     { 'resources/clients/present.ts': '\n  a: row.a,\n  b: row.b,\n  c: row.c,\n  d: row.d,' },
   ],
   [
-    '2: every contract has a route and documentation',
+    '2: every contract has a route, and documentation if it is published',
     findIncompleteSlices,
     { 'resources/clients/contract.ts': 'export const readBadge = defineContract({})' },
   ],
@@ -239,7 +239,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
   ],
   [
     '4: addresses of companies are checked before they are called',
-    occurrences(/\bcallOutside\(/g, /^(kernel\/http\/outbound|operation\/admin\/access)\.ts$/),
+    occurrences(/\bcallOutside\(/g, /^kernel\/http\/outbound\.ts$/),
     { 'resources/products/supplier-a.ts': 'return await callOutside(request, timeoutMs, read)' },
   ],
   [

@@ -119,7 +119,6 @@ async function retryOne(service: Connection, id: number, given: number | undefin
   console.log(`${what} is sent again ${service.deliveries}`)
 }
 
-/** The given company, else the only one. */
 async function findCompany(service: Connection, given: number | undefined): Promise<number> {
   if (given !== undefined) return (await service.call(readCompany, { params: { company_id: given } })).id
   const { data } = await service.call(listCompanies, { query: { per_page: 2 } })

@@ -26,7 +26,6 @@ export interface RequestOf<C extends Contract> {
 
 export type Element<C extends Contract> = ResponseBody<C> extends { data: (infer T)[] } ? T : never
 
-/** A failed request. */
 export class AdminError extends CommandError {
   /** The HTTP status of the API's response; 0 without one. */
   readonly status: number
@@ -91,7 +90,6 @@ export function openAdminApi(service: Service) {
     })
   }
 
-  /** The elements of a list, page after page. */
   async function* list<C extends Contract>(contract: C, request: RequestOf<C> = {}): AsyncGenerator<Element<C>> {
     let cursor: string | undefined
     do {

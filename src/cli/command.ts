@@ -21,7 +21,6 @@ export interface Given {
   text: string
 }
 
-/** One argument of a command, as data. */
 export interface Argument<T> {
   /** `ID`, `--name NAME`, `--check` or `ID | --all`, in brackets where it may be left out; '' where it is constant. */
   usage: string
@@ -100,7 +99,6 @@ export function readArguments<A extends Arguments>(args: string[], prefix: strin
   }
 }
 
-/** The words of each argument. */
 function splitWords(args: string[], described: Arguments) {
   const options: ParseArgsOptionsConfig = {}
   for (const { usage } of Object.values(described)) {
@@ -145,7 +143,6 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** A command, or an action of one. */
 export interface Command {
   arguments: Arguments
   run: (args: string[], prefix: string) => Promise<void>

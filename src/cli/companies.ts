@@ -42,7 +42,6 @@ const DATABASE = databases.moveCompany.body.shape.database
 const missing = 'There is no company {company_id}.'
 const toMb = (bytes: number) => (bytes / 1e6).toFixed(1)
 type OfCompany = { company_id: number }
-/** How an export ends. */
 const lastLine = z.object({ type: z.enum(['end', 'next']), data: z.object({ cursor: z.optional(z.string()) }) })
 
 await runCommand('companies', HELP, {
@@ -144,7 +143,6 @@ function suspension(suspended: boolean, outcome: string) {
   })
 }
 
-/** Prints the companies of each database, and the moves under way. */
 async function printDatabases(service: Connection): Promise<void> {
   const { data, moves } = await service.call(databases.listDatabases)
   const rows = data.map(({ name, companies, rows, size_bytes, size_max_bytes: max, error }) => {
@@ -158,7 +156,6 @@ async function printDatabases(service: Connection): Promise<void> {
   }
 }
 
-/** Moves a company to another database, step after step. */
 async function move(service: Connection, { company_id, database }: OfCompany & { database: string }) {
   const request = { params: { company_id }, body: { database }, isRepeatable: true } as const
   for (let last = ''; ; ) {
@@ -176,7 +173,6 @@ async function move(service: Connection, { company_id, database }: OfCompany & {
   }
 }
 
-/** Writes all data of a company to a new file, or to standard output. */
 async function writeExport(
   service: Connection,
   { company_id, output: name }: OfCompany & { output: string | undefined },
@@ -215,7 +211,6 @@ async function* readExport(service: Connection, company_id: number): AsyncGenera
   } while (cursor !== undefined)
 }
 
-/** Loads a backup into an empty company, step after step. */
 async function restore(service: Connection, { company_id, from }: OfCompany & { from: string }) {
   const step = () => service.call(restoreCompany, { params: { company_id }, body: { from }, isRepeatable: true })
   let progress = await step()
@@ -235,7 +230,6 @@ and load it with npm run seed before the next order is created:
 {"company":{"id":${company_id},"name":${JSON.stringify(name)},"last_invoice_number":NUMBER}}`)
 }
 
-/** Completes a restore of the whole database, company after company. */
 async function recover(service: Connection): Promise<void> {
   let [paused, revoked, companies] = [0, 0, 0]
   let cursor: string | undefined

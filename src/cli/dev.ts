@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -43,7 +42,6 @@ const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
   process.exit()
 })
 
-/** Brings the schema of the local database up to date. */
 async function migrate(state: string): Promise<void> {
   const runtime = await startRuntime(state, false)
   await runtime.close()
@@ -107,7 +105,7 @@ function runSchedule(url: string): void {
   setTimeout(runSchedule, SCHEDULE_MS, url).unref()
 }
 
-/** Aborts on a signal, or when the process that started this one has ended: the caller of `startDev`, or npm. */
+/** Aborts on a signal, or when the caller of `startDev` or the shell of npm has ended. */
 function listenForStop(): AbortSignal {
   const stop = new AbortController()
   const abort = () => stop.abort()
@@ -116,33 +114,11 @@ function listenForStop(): AbortSignal {
     process.once('disconnect', abort)
     process.channel?.unref()
   } else if (process.env.npm_lifecycle_event !== undefined) {
-    // Any other parent, such as a shell with a background job, may end before.
-    onNpmEnd(abort)
+    // A signal to npm ends its shell, which does not pass it on: this process then gets another parent.
+    const parent = process.ppid
+    setInterval(() => process.ppid !== parent && abort(), PARENT_CHECK_MS).unref()
   }
   return stop.signal
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    // Signal 0 only tests for the process.
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
-
-/** Calls back when the parent of this process has ended, or npm where the parent is the shell of `npm run`. */
-function onNpmEnd(callback: () => void): void {
-  const parent = process.ppid
-  // A shell outlives an npm that is killed. Without `ps`, as on Windows, only the parent is known.
-  const { stdout } = spawnSync('ps', ['-o', 'ppid=,comm=', '-p', String(parent)], { encoding: 'utf8' })
-  const [, npm = parent] = /^\s*(\d+)\s+\S*sh\s*$/.exec(stdout ?? '') ?? []
-  const timer = setInterval(() => {
-    // An orphan gets another parent, except on Windows.
-    if (process.ppid === parent && isRunning(parent) && isRunning(Number(npm))) return
-    clearInterval(timer)
-    callback()
-  }, PARENT_CHECK_MS).unref()
 }
 
 await runCommand('dev', HELP, dev)

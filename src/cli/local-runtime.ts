@@ -48,7 +48,6 @@ const ENTRY = `
   export class ${IDLE}AccountingDelivery extends AccountingDelivery { start() {} alarm() {} }
   export class ${IDLE}WebhookDelivery extends WebhookDelivery { start() {} alarm() {} }`
 
-/** The Worker in one script. */
 async function buildWorker(): Promise<string> {
   const { build } = await import('esbuild')
   const { outputFiles } = await build({

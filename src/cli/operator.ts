@@ -46,7 +46,6 @@ type Cell = string | number | boolean | null | readonly (string | number)[]
 
 interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
   columns: Columns<Element<C>>
-  /** How many elements are printed at most. */
   limit?: number
   /** Printed instead of an empty table. */
   empty?: string
@@ -65,7 +64,6 @@ export function listing<C extends Contract, A extends Arguments>(row: Listing<C,
 
 const hasTarget = z.object({ target: z.custom<Target>() })
 
-/** An action of several requests. */
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,

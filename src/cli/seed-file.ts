@@ -174,7 +174,6 @@ function splitFile(input: SeedInput, name: string) {
   }
 }
 
-/** An error in the words of the file. */
 function explain(name: string, error: unknown): unknown {
   if (!(error instanceof AdminError)) return error
   const { status, issues, message } = error

@@ -4,7 +4,6 @@ import { CommandError, parseJson } from './command.ts'
 import { type ConfigKey, readEnvironment, writeConfig } from './setup-config.ts'
 import { runWrangler } from './wrangler.ts'
 
-/** The options of the command line. */
 export interface SetupOptions {
   env: string
   config: string

@@ -49,7 +49,6 @@ const LOCATION: Argument<{ location: string | null; jurisdiction: string | null 
     return { location: isHint ? name : null, jurisdiction: isHint ? null : name }
   },
 }
-/** The Worker's secrets and what each must be. */
 const SECRETS = {
   CREDENTIALS_KEY: /^[A-Za-z0-9+/]{43}=?(,[A-Za-z0-9+/]{43}=?)*$/,
   ADMIN_TOKEN: /^[0-9a-f]{64}$/,

@@ -23,7 +23,6 @@ export function spawnWrangler(args: string[], input: 'ignore' | 'pipe' = 'ignore
   })
 }
 
-/** Collects what a child process writes. */
 export function collectOutput(child: ChildProcess): { stdout: string; stderr: string } {
   const output = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {

@@ -3087,12 +3087,12 @@ export interface operations {
                      *         "discount_amount": 0,
                      *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 1512,
+                     *         "subtotal": 292.5,
                      *         "discount_total": 0,
-                     *         "tax_total": 124.74,
-                     *         "total": 1636.74,
-                     *         "amount_paid": 756,
-                     *         "balance_due": 880.74,
+                     *         "tax_total": 24.13,
+                     *         "total": 316.63,
+                     *         "amount_paid": 150,
+                     *         "balance_due": 166.63,
                      *         "deleted": false
                      *       },
                      *       "invoice_items": [
@@ -3112,47 +3112,13 @@ export interface operations {
                      *           "sku": "112-GOL-XL",
                      *           "position": 1,
                      *           "deleted": false
-                     *         },
-                     *         {
-                     *           "id": 441,
-                     *           "invoice_id": 44,
-                     *           "title": "Canvas tote, light blue",
-                     *           "description": "Q125300 Light Blue 3XL",
-                     *           "quantity": 18,
-                     *           "unit_price": 8.55,
-                     *           "total": 153.9,
-                     *           "taxable": true,
-                     *           "supplier": "supplier_b",
-                     *           "style": "Q125300",
-                     *           "color": "Light Blue",
-                     *           "size": "3XL",
-                     *           "sku": "Q125300-LIG-3XL",
-                     *           "position": 2,
-                     *           "deleted": false
-                     *         },
-                     *         {
-                     *           "id": 442,
-                     *           "invoice_id": 44,
-                     *           "title": "Performance polo, navy",
-                     *           "description": "ST550 Navy S",
-                     *           "quantity": 48,
-                     *           "unit_price": 22.2,
-                     *           "total": 1065.6,
-                     *           "taxable": true,
-                     *           "supplier": "supplier_a",
-                     *           "style": "ST550",
-                     *           "color": "Navy",
-                     *           "size": "S",
-                     *           "sku": "ST550-NAV-S",
-                     *           "position": 3,
-                     *           "deleted": false
                      *         }
                      *       ],
                      *       "payments": [
                      *         {
                      *           "id": 440,
                      *           "invoice_id": 44,
-                     *           "amount": 756,
+                     *           "amount": 150,
                      *           "method": "check",
                      *           "paid_at": "2026-06-12T18:52:00.000Z",
                      *           "note": "Deposit"
@@ -3407,12 +3373,12 @@ export interface operations {
                      *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 1512,
-                     *         "discount_total": 151.2,
-                     *         "tax_total": 112.27,
-                     *         "total": 1473.07,
-                     *         "amount_paid": 856,
-                     *         "balance_due": 617.07,
+                     *         "subtotal": 292.5,
+                     *         "discount_total": 29.25,
+                     *         "tax_total": 21.72,
+                     *         "total": 284.97,
+                     *         "amount_paid": 250,
+                     *         "balance_due": 34.97,
                      *         "deleted": false
                      *       }
                      *     }
@@ -3625,32 +3591,6 @@ export interface operations {
                  *           "color": "Gold",
                  *           "size": "XL",
                  *           "sku": "112-GOL-XL"
-                 *         },
-                 *         {
-                 *           "id": 441,
-                 *           "title": "Canvas tote, light blue",
-                 *           "description": "Q125300 Light Blue 3XL",
-                 *           "quantity": 18,
-                 *           "unit_price": 8.55,
-                 *           "taxable": true,
-                 *           "supplier": "supplier_b",
-                 *           "style": "Q125300",
-                 *           "color": "Light Blue",
-                 *           "size": "3XL",
-                 *           "sku": "Q125300-LIG-3XL"
-                 *         },
-                 *         {
-                 *           "id": 442,
-                 *           "title": "Performance polo, navy",
-                 *           "description": "ST550 Navy S",
-                 *           "quantity": 48,
-                 *           "unit_price": 22.2,
-                 *           "taxable": true,
-                 *           "supplier": "supplier_a",
-                 *           "style": "ST550",
-                 *           "color": "Navy",
-                 *           "size": "S",
-                 *           "sku": "ST550-NAV-S"
                  *         }
                  *       ]
                  *     }
@@ -3684,12 +3624,12 @@ export interface operations {
                      *         "discount_amount": 0,
                      *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 1512,
+                     *         "subtotal": 292.5,
                      *         "discount_total": 0,
-                     *         "tax_total": 124.74,
-                     *         "total": 1636.74,
-                     *         "amount_paid": 856,
-                     *         "balance_due": 780.74,
+                     *         "tax_total": 24.13,
+                     *         "total": 316.63,
+                     *         "amount_paid": 250,
+                     *         "balance_due": 66.63,
                      *         "deleted": false
                      *       },
                      *       "invoice_items": [
@@ -3708,40 +3648,6 @@ export interface operations {
                      *           "size": "XL",
                      *           "sku": "112-GOL-XL",
                      *           "position": 1,
-                     *           "deleted": false
-                     *         },
-                     *         {
-                     *           "id": 441,
-                     *           "invoice_id": 44,
-                     *           "title": "Canvas tote, light blue",
-                     *           "description": "Q125300 Light Blue 3XL",
-                     *           "quantity": 18,
-                     *           "unit_price": 8.55,
-                     *           "total": 153.9,
-                     *           "taxable": true,
-                     *           "supplier": "supplier_b",
-                     *           "style": "Q125300",
-                     *           "color": "Light Blue",
-                     *           "size": "3XL",
-                     *           "sku": "Q125300-LIG-3XL",
-                     *           "position": 2,
-                     *           "deleted": false
-                     *         },
-                     *         {
-                     *           "id": 442,
-                     *           "invoice_id": 44,
-                     *           "title": "Performance polo, navy",
-                     *           "description": "ST550 Navy S",
-                     *           "quantity": 48,
-                     *           "unit_price": 22.2,
-                     *           "total": 1065.6,
-                     *           "taxable": true,
-                     *           "supplier": "supplier_a",
-                     *           "style": "ST550",
-                     *           "color": "Navy",
-                     *           "size": "S",
-                     *           "sku": "ST550-NAV-S",
-                     *           "position": 3,
                      *           "deleted": false
                      *         }
                      *       ]
@@ -3803,7 +3709,7 @@ export interface operations {
                      *         {
                      *           "id": 440,
                      *           "invoice_id": 44,
-                     *           "amount": 756,
+                     *           "amount": 150,
                      *           "method": "check",
                      *           "paid_at": "2026-06-12T18:52:00.000Z",
                      *           "note": "Deposit"
@@ -3895,12 +3801,12 @@ export interface operations {
                      *         "discount_amount": 0,
                      *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 1512,
+                     *         "subtotal": 292.5,
                      *         "discount_total": 0,
-                     *         "tax_total": 124.74,
-                     *         "total": 1636.74,
-                     *         "amount_paid": 856,
-                     *         "balance_due": 780.74,
+                     *         "tax_total": 24.13,
+                     *         "total": 316.63,
+                     *         "amount_paid": 250,
+                     *         "balance_due": 66.63,
                      *         "deleted": false
                      *       }
                      *     }
@@ -3971,7 +3877,7 @@ export interface operations {
                      *       "payment": {
                      *         "id": 440,
                      *         "invoice_id": 44,
-                     *         "amount": 756,
+                     *         "amount": 150,
                      *         "method": "check",
                      *         "paid_at": "2026-06-12T18:52:00.000Z",
                      *         "note": "Half in advance"
@@ -3987,12 +3893,12 @@ export interface operations {
                      *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 1512,
-                     *         "discount_total": 151.2,
-                     *         "tax_total": 112.27,
-                     *         "total": 1473.07,
+                     *         "subtotal": 292.5,
+                     *         "discount_total": 29.25,
+                     *         "tax_total": 21.72,
+                     *         "total": 284.97,
                      *         "amount_paid": 100,
-                     *         "balance_due": 1373.07,
+                     *         "balance_due": 184.97,
                      *         "deleted": false
                      *       }
                      *     }
@@ -4071,7 +3977,7 @@ export interface operations {
                      *       "payment": {
                      *         "id": 440,
                      *         "invoice_id": 44,
-                     *         "amount": 756,
+                     *         "amount": 150,
                      *         "method": "check",
                      *         "paid_at": "2026-06-12T18:52:00.000Z",
                      *         "note": "Half in advance"
@@ -4087,12 +3993,12 @@ export interface operations {
                      *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 1512,
-                     *         "discount_total": 151.2,
-                     *         "tax_total": 112.27,
-                     *         "total": 1473.07,
-                     *         "amount_paid": 856,
-                     *         "balance_due": 617.07,
+                     *         "subtotal": 292.5,
+                     *         "discount_total": 29.25,
+                     *         "tax_total": 21.72,
+                     *         "total": 284.97,
+                     *         "amount_paid": 250,
+                     *         "balance_due": 34.97,
                      *         "deleted": false
                      *       }
                      *     }
@@ -4660,66 +4566,6 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": [
-                     *         {
-                     *           "thread_id": "thread-f:1821161595059027916",
-                     *           "legacy_thread_id": "194610d26013bfcc",
-                     *           "sender_email": "soren@old-mill-brewing-company.example",
-                     *           "client_id": "17",
-                     *           "client_data": {
-                     *             "id": 17,
-                     *             "company_name": "Old Mill Brewing Company",
-                     *             "first_name": "Søren",
-                     *             "last_name": "Mendes",
-                     *             "email": "soren@old-mill-brewing-company.example",
-                     *             "company_id": 1
-                     *           },
-                     *           "clients_data": [
-                     *             {
-                     *               "id": 17,
-                     *               "company_name": "Old Mill Brewing Company",
-                     *               "first_name": "Søren",
-                     *               "last_name": "Mendes",
-                     *               "email": "soren@old-mill-brewing-company.example"
-                     *             }
-                     *           ],
-                     *           "orders_data": [
-                     *             {
-                     *               "id": 21,
-                     *               "title": "Volunteer shirts",
-                     *               "order_status_id": 10,
-                     *               "deadline": "2026-03-11"
-                     *             },
-                     *             {
-                     *               "id": 35,
-                     *               "title": "Summer camp tees",
-                     *               "order_status_id": 10,
-                     *               "deadline": "2026-05-20"
-                     *             },
-                     *             {
-                     *               "id": 44,
-                     *               "title": "Staff shirts",
-                     *               "order_status_id": 10,
-                     *               "deadline": "2026-07-01"
-                     *             }
-                     *           ],
-                     *           "selected_order_id": "44",
-                     *           "participant_emails": [
-                     *             "soren@old-mill-brewing-company.example",
-                     *             "orders@ridgeline.example"
-                     *           ],
-                     *           "participants_data": [
-                     *             {
-                     *               "name": "Søren Mendes",
-                     *               "email": "soren@old-mill-brewing-company.example"
-                     *             },
-                     *             {
-                     *               "name": "Ridgeline Custom Apparel",
-                     *               "email": "orders@ridgeline.example"
-                     *             }
-                     *           ],
-                     *           "fetched_at": "2026-11-19T17:27:00.000Z",
-                     *           "updated_at": "2026-11-19T17:27:00.000Z"
-                     *         },
                      *         {
                      *           "thread_id": "thread-f:1859111802210284692",
                      *           "legacy_thread_id": "19cce455887af494",

@@ -148,10 +148,18 @@ describe('npm run dev', () => {
 
   const startDev = `import('./src/cli/start-dev.ts').then((module) => module.startDev(JSON.parse(process.argv[1])))`
 
-  it.each<[string, (port: number, state: string) => string[]]>([
-    ['npm', (port, state) => ['npm', 'run', 'dev', '--', '--port', String(port), '--state', state]],
-    ['the caller of startDev', (port, state) => [process.execPath, '-e', startDev, JSON.stringify({ port, state })]],
-  ])('ends with all of its processes when %s is killed', { timeout: 120_000 }, async (_name, commandFor) => {
+  it.each<[string, NodeJS.Signals, (port: number, state: string) => string[]]>([
+    [
+      'npm is terminated',
+      'SIGTERM',
+      (port, state) => ['npm', 'run', 'dev', '--', '--port', String(port), '--state', state],
+    ],
+    [
+      'the caller of startDev is killed',
+      'SIGKILL',
+      (port, state) => [process.execPath, '-e', startDev, JSON.stringify({ port, state })],
+    ],
+  ])('ends with all of its processes when %s', { timeout: 120_000 }, async (_name, signal, commandFor) => {
     const port = await findFreePort()
     const [command = '', ...args] = commandFor(port, await freshState())
     const parent = spawn(command, args, { stdio: 'ignore' })
@@ -166,7 +174,7 @@ describe('npm run dev', () => {
     onTestFinished(() => [pid, ...processes.map((each) => each.pid)].forEach(killProcess))
     expect(processes.map(({ name }) => name).join()).toContain('workerd')
 
-    parent.kill('SIGKILL')
+    parent.kill(signal)
     const isLeft = (each: { pid: number }) => listProcesses().some((one) => one.pid === each.pid)
     await expect.poll(() => processes.filter(isLeft), { timeout: 30_000, interval: 500 }).toEqual([])
   })

@@ -7,7 +7,6 @@ import { AccountingError, sendRequest } from './transport.ts'
 const MINOR_VERSION = '75'
 const MAX_REQUEST_ID = 50
 const MAX_NAME_SHOWN = 100
-/** The maximum of one query's results. */
 const NEWEST = 1_000
 
 export interface AccountingSettings {
@@ -48,7 +47,6 @@ const deletedResponse = z.object({ Invoice: entity })
 const customerResponse = z.object({ Customer: entity })
 const numbered = z.object({ DocNumber: text })
 
-/** An invoice of the accounting system, with all its fields. */
 type Invoice = z.infer<typeof invoice>
 
 /**

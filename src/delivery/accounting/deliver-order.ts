@@ -30,7 +30,6 @@ export type Delivery = CompanyContext & { connection: Connection }
  */
 export type StepResult = 'again' | 'idle' | 'halt'
 
-/** A state of an event or its company, as logged. */
 type OutboxState = 'parked' | 'dead' | 'company_paused' | 'company_stopped' | 'consent_lost'
 
 /** One attempt to deliver one event. `event` is its stored form; `findFirst`: see `OrderPlan`. */

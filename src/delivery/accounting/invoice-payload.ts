@@ -1,7 +1,6 @@
 import type { clients, invoiceItems, invoices, orders, taxes } from '../../kernel/db/schema.ts'
 import { computeTotals, fromCents, lineTotal, type Totals } from '../../resources/orders/totals.ts'
 
-/** The rows from which an order's invoice is built. */
 export interface InvoiceSource {
   project: Pick<typeof orders.$inferSelect, 'title' | 'description' | 'created_date' | 'deadline'>
   invoice: Pick<
@@ -145,7 +144,6 @@ const MAX_NAME = 500
 const MAX_NUMBER = 21
 const MAX_TEXT = 4_000
 const MAX_EMAIL = 100
-/** Alternative names tried for a customer. */
 const OTHER_NAMES = 20
 
 /** Truncates to `max` UTF-16 code units without splitting a surrogate pair. */

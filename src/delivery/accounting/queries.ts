@@ -17,7 +17,6 @@ import {
 import type { OpenEvent, OutboxRow } from './decisions.ts'
 import type { InvoiceSource } from './invoice-payload.ts'
 
-/** An open row of the outbox. */
 export type EventRow = OutboxRow & OpenEvent
 export type LinkRow = typeof accountingLinks.$inferSelect
 export type ConnectionRow = typeof accountingConnections.$inferSelect
@@ -119,7 +118,6 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
   return { events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source }
 }
 
-/** Completes events covered by another one. */
 export async function dropEvents({ companyId, db }: CompanyContext, ids: number[], nowMs: number): Promise<void> {
   const isGiven = sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`
   await db.write([updateEvents({ ...DONE, updated_at: nowMs }, sql`${isGiven} AND state <> 'sent'`)])
@@ -192,7 +190,6 @@ export async function saveConnection({ companyId, db }: CompanyContext, set: Par
   await db.writeIdempotent([upsertConnection(companyId, set)])
 }
 
-/** Selects an order's events or its link. */
 const isOf = (companyId: number, orderId: number) => sql`company_id = ${companyId} AND order_id = ${orderId}`
 
 const updateEvents = (set: Partial<OutboxRow>, where: SQL) => orm.update(accountingOutbox).set(set).where(where)

@@ -39,7 +39,6 @@ export class HostPace {
 
 export interface Delivery extends CompanyContext {
   endpointId: string
-  /** The deployment's `CREDENTIALS_KEY`. */
   credentialsKey: string
   addresses: AddressPolicy
   /** Shared by the endpoints of the company. */
@@ -88,7 +87,6 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
 
 const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
 
-/** The deliveries of one round and their results. */
 class Round {
   readonly outcome: Outcome
   isPostponed = false

@@ -13,7 +13,6 @@ export const EVENT_TYPES: EventType[] = Object.values(OBJECTS).flatMap((object) 
   ...(object === 'order' ? ([STATUS_CHANGED] as const) : []),
 ])
 
-/** The type of a change's message. */
 export function eventTypeOf(type: keyof typeof OBJECTS, operation: keyof typeof VERBS | 'status_changed'): EventType {
   return operation === 'status_changed' ? STATUS_CHANGED : `${OBJECTS[type]}.${VERBS[operation]}`
 }

@@ -9,7 +9,6 @@ export { EVENT_TYPES, eventTypeOf } from './event-types.ts'
 
 // Messages by the Standard Webhooks convention: https://www.standardwebhooks.com
 
-/** A row of the feed. */
 export type FeedChange = ChangeRow & { sequence: number }
 
 /** The body of a change's message, the same for every attempt. */

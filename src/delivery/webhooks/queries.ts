@@ -135,9 +135,7 @@ const STATE = ['attempts', 'first_attempt_at', 'next_attempt_at', 'last_error'] 
 const columnsFrom = <Name extends string>(source: (name: Name) => string, ...names: (readonly Name[])[]) =>
   Object.fromEntries(names.flat().map((name) => [name, sql.raw(source(name))])) as Record<Name, SQL>
 
-/** The results of a round. */
 export interface Outcome {
-  /** Stored changes that are delivered or dropped. */
   done: Item[]
   /** Changes to store, with their state. One without a `next_attempt_at` is only inserted, never updated. */
   kept: Pick<DeliveryRow, (typeof KEY)[number] | (typeof STATE)[number]>[]
@@ -145,7 +143,6 @@ export interface Outcome {
   released: Pick<Item, 'type' | 'entity_id'>[]
   progress: Partial<Pick<EndpointRow, 'position' | 'replay_position' | 'replay_end'>>
   initial_failures: number | null
-  /** The reason for which the endpoint is disabled. */
   disabledReason: string | null
 }
 

@@ -12,7 +12,6 @@ export interface DeploymentStorage {
   region: string
   accessKeyId: string
   secretAccessKey: string
-  /** Whether URLs lead through the development relay. */
   isRelayed: boolean
 }
 
@@ -39,7 +38,6 @@ export interface RequestContext extends WriteContext {
   waitUntil: (work: Promise<unknown>) => void
 }
 
-/** Hono's types of this application. */
 export interface AppEnv {
   Bindings: GateEnv['Bindings']
   Variables: GateEnv['Variables'] & {

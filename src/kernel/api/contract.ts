@@ -51,12 +51,10 @@ export const ROLES = ['member', 'developer', 'owner', 'operator'] as const
 
 export type Role = (typeof ROLES)[number]
 
-/** Whether the operation honours an `Idempotency-Key`. */
 export function takesKey({ method, role, isReadOnly }: Pick<Contract, 'method' | 'role' | 'isReadOnly'>): boolean {
   return role === undefined && !isReadOnly && (method === 'POST' || method === 'PATCH' || method === 'DELETE')
 }
 
-/** The published description's additions to a contract. */
 export interface Documentation {
   summary: string
   description: string
@@ -64,7 +62,6 @@ export interface Documentation {
   example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response: unknown }
 }
 
-/** Keeps the literal types of a contract. */
 export function defineContract<const C extends Contract>(contract: C): C {
   return contract
 }
@@ -81,7 +78,6 @@ export const SUGGESTED = { 'x-suggested': true }
 
 type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
 
-/** The validated input of an endpoint. */
 export interface Input<C extends Contract> {
   params: Parsed<C['params']>
   query: Parsed<C['query']>
@@ -167,7 +163,6 @@ export function queryEmail(maxLength: number) {
   )
 }
 
-/** A whole number in a query, `min` to `max`. */
 export function wholeNumber(min: number, max: number) {
   const message = `must be between ${min} and ${max}`
   return z.pipe(z.string().check(z.regex(/^\d{1,16}$/, message)), z.transform(Number)).check(
@@ -199,7 +194,6 @@ export const date = z.iso.date()
 /** A date-time in a response: UTC, with milliseconds and `Z`. */
 export const dateTime = z.iso.datetime({ precision: 3 })
 
-/** The code of a currency. */
 export const currency = z.string().check(z.regex(/^[A-Z]{3}$/, 'must be an ISO 4217 code such as USD'))
 
 /** An amount in the company's currency, with at most 2 decimals. */
@@ -209,7 +203,6 @@ const PER_PAGE_DEFAULT = 25
 export const PER_PAGE_MAX = 100
 const PAGE_MAX = 1_000_000
 
-/** The query of all paged lists. */
 export const pageQuery = {
   page: z
     .optional(wholeNumber(1, PAGE_MAX))
@@ -246,7 +239,6 @@ export const cursorText = z
     z.describe('The `next_cursor` of a response to the same query: the page after it.'),
   )
 
-/** The next page of all lists. */
 export const nextPage = {
   next_cursor: z
     .nullable(z.string())
@@ -254,7 +246,6 @@ export const nextPage = {
   has_more: z.boolean().check(z.describe('Whether a page follows.')),
 }
 
-/** The response of all paged lists. */
 export function pageOf<T extends z.ZodMiniType>(element: T) {
   return z.strictObject({
     data: z.array(element),

@@ -14,7 +14,6 @@ import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 import { inputReader, refuseQuery } from './input.ts'
 
-/** A contract with its handlers of Hono. */
 export interface Route {
   contract: Contract
   handlers: MiddlewareHandler<AppEnv>[]
@@ -117,7 +116,6 @@ export function operation<C extends Contract, T>(
   }
 }
 
-/** Mounts an operation as its own endpoint. */
 export function routeOf({ contract, write }: Operation): Route {
   return route(contract, async (input, context, extras) => {
     const { body, version } = await runWrite(context, write(input, context))
@@ -156,7 +154,6 @@ async function runOnce<T>(c: Context<AppEnv>, context: RequestContext, bodyHash:
   }
 }
 
-/** Writes `/clients/{id}` in Hono's syntax. */
 export function honoPath(contract: Contract): string {
   return contract.path.replaceAll(/\{(\w+)\}/g, ':$1')
 }

@@ -52,7 +52,6 @@ function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: 
   }
 }
 
-/** The error for a path that no resource can have. */
 export function invalidPath(refusal: Contract['invalidParams'], issues: readonly z.core.$ZodIssue[]): ApiError {
   if (refusal === 'invalid_request') return invalidInput('param', issues)
   const reasons = issues.map(({ path, message }) => `${path.join('.')} ${message}`)

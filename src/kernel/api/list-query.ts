@@ -26,7 +26,6 @@ export const listQuery = {
   external_id: z.optional(externalId).check(z.describe('Only the one with this id of yours.')),
 }
 
-/** The values of `sort`. */
 export const SORTS = ['id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const
 
 /** Completes a list's query. @throws for `page` beside `cursor`, as an issue of `page` */

@@ -55,7 +55,6 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
     after: list.after && after,
   }
 
-  /** Builds the response's `pagination`. */
   function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
     const total = Number(counted ?? firstTotal)
     const position = next && [Number(page) + 1, total, Number(beganAt), ...next]

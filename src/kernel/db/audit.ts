@@ -6,7 +6,6 @@ import { bindingOf, DIRECTORY, directoryFor } from '../db/placement.ts'
 import { adminLog, auditLog } from '../db/schema.ts'
 import type { WriteContext } from './context.ts'
 
-/** The caller of the administration API. */
 export interface Administrator {
   /** 0 stands for the whole deployment. */
   companyId: number
@@ -19,7 +18,6 @@ export interface Administrator {
 /** A change is not recorded if the same token made it on the same entity within this time, among the last entries. */
 const REPEATED = { withinMs: 60_000, entries: 20 }
 
-/** Names the token, the request and the time of a change. */
 export function actorOf({ companyId, token, requestId, now }: WriteContext) {
   return { companyId, tokenId: token.id, requestId, now }
 }

@@ -4,7 +4,6 @@ import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, DeadlineError, pause, withDeadline } from '../http/deadline.ts'
 import { unavailable } from '../http/errors.ts'
 
-/** The common part of Drizzle's builders. */
 interface Query {
   readonly _: { readonly result: unknown }
   prepare(): Prepared
@@ -26,7 +25,6 @@ export type Placeholders<Name extends string, Optional extends string = never> =
 
 type ValuesOf<P> = { [Name in keyof P]: Value | (undefined extends P[Name] ? undefined : never) }
 
-/** A prepared query with its values. */
 export interface Filled<Result> {
   prepared: Prepared
   values: Record<string, Value | undefined>
@@ -126,7 +124,6 @@ export interface Database {
   bookmark(): string | null
   /** The region of the primary, in D1's words; undefined where no batch has reached it, and in local databases. */
   primaryRegion(): string | undefined
-  /** Milliseconds spent waiting for the database. */
   waitedMs(): number
 }
 

@@ -19,7 +19,6 @@ export type RowOf<T extends Record<string, SQLiteColumn>> = {
 
 const COUNTED = ['text_bytes', 'stored_bytes'] as const
 
-/** The columns of a client in responses. */
 export const clientColumns = columnsBut(
   clients,
   'company_id',
@@ -35,7 +34,6 @@ export const clientColumns = columnsBut(
   ...COUNTED,
 )
 
-/** Those of the parts of an order. */
 export const projectColumns = columnsBut(orders, 'company_id', 'title_key', 'number_key', ...COUNTED)
 export const invoiceColumns = columnsBut(invoices, 'company_id', 'created_at', 'updated_at', 'stored_bytes')
 export const itemColumns = columnsBut(invoiceItems, 'company_id', 'search_text', ...COUNTED)

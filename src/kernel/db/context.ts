@@ -8,7 +8,6 @@ export interface CompanyContext {
   directory?: Database
 }
 
-/** The `Idempotency-Key` of a request. */
 export interface Idempotency {
   key: string
   /** SHA-256 of method, path, query and body, hex. */
@@ -26,7 +25,6 @@ export interface WriteContext extends CompanyContext {
   token: { id: number }
   /** The request's `Idempotency-Key`; null where there is none, or the operation does not take one. */
   idempotency: Idempotency | null
-  /** Starts the delivery of the company's accounting events, after the response. */
   deliverAccounting: () => void
   /** Starts the delivery to the company's webhook endpoints, if it has any, after the response. */
   announceChange: () => void

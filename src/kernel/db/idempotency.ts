@@ -12,7 +12,6 @@ import { FAILURES } from './versions.ts'
 /** The placeholders of a keyed write; a write without a key omits them. */
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'
 
-/** Names the caller of a change and its key. */
 export function writerOf(context: WriteContext) {
   const { key, fingerprint, position } = context.idempotency ?? {}
   return { ...actorOf(context), idempotencyKey: key, fingerprint, position }
@@ -63,7 +62,6 @@ export async function runWrite<T>(context: WriteContext, write: Write<T>): Promi
   return outcome.value
 }
 
-/** One of several writes. */
 export interface Planned<T, C extends WriteContext> {
   /** Builds it in the context of its position and of its transaction's time. @throws ApiError for one that is no write */
   build: (context: C, outcomeOf: (position: number) => Result<T>) => Write<T>

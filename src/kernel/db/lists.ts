@@ -24,11 +24,9 @@ interface Indexed {
   condition: SQL
 }
 
-/** A search by full-text tables. */
 interface Search {
   /** Selects the `id` of all hits, which may include deleted rows and doubles. Ends with `limit`. */
   hits: (limit: SQL) => SQL
-  /** The search as a condition of a row. */
   condition: SQL
   /** Hits include no deleted rows and no doubles, and come in the list's order if that is by `id`. */
   isExact?: boolean

@@ -27,7 +27,6 @@ export function accountingEvent(
   ).returning({ id: accountingOutbox.id })
 }
 
-/** The state of an order at the accounting system. */
 export interface AccountingRow {
   /** State of the newest undelivered event, else of the newest parked or dead one, else null. */
   state: 'pending' | 'sent' | 'parked' | 'dead' | null

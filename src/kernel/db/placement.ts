@@ -38,16 +38,13 @@ interface Bindings {
   DB: D1Database
 }
 
-/** Where a company's data is. */
 export interface Placement {
   companyId: number
-  /** A binding. */
   database: string
   /** Its place in the full-text tables of that database, where the caller searches. */
   slot?: number
 }
 
-/** The bindings of databases, the directory's first. */
 export function databaseNames(env: Bindings): string[] {
   return Object.keys(env)
     .filter((name) => DATABASE_BINDING.test(name))
@@ -183,7 +180,6 @@ function moving(cause: string): ApiError {
   return unavailable(RETRY_AFTER_SECONDS, { message, cause })
 }
 
-/** The directory's row of a company. */
 export const placementColumns = {
   database: sql<string>`coalesce(${companies.database}, ${sql.raw(`'${DIRECTORY}'`)})`.as('placed_database'),
   slot: sql<number>`coalesce(${companies.database_slot}, ${companies.slot})`.as('placed_slot'),

@@ -215,7 +215,6 @@ export const taxes = sqliteTable(
     name: text().notNull(),
     /** Percent, at most 4 decimals. */
     rate: real().notNull(),
-    /** The accounting system's tax code for it. */
     accounting_tax_code_id: text(),
     deleted: flag(),
   },
@@ -498,7 +497,6 @@ export const emailThreadObjects = sqliteTable(
     bytes: integer().notNull(),
     /** `writing` until a thread names it, then `stored`; `replaced` when none does any more; `removing` for good. */
     state: text().notNull().default('writing'),
-    /** The thread that names it. */
     thread_id: text().references(() => emailThreads.id),
     /** When the sweep removes it; null while a thread names it. */
     remove_at: integer(),
@@ -546,7 +544,6 @@ export const accountingConnections = sqliteTable('accounting_connections', {
   paused_until: integer().notNull().default(0),
   /** `updated_at` of the integration that failed for good: a changed integration is tried again. */
   stopped_for: integer(),
-  /** Why it is paused or stopped. */
   reason: text(),
 })
 
@@ -600,7 +597,6 @@ export const accountingLinks = sqliteTable(
     sync_token: text(),
     /** The invoice's customer: identifies it together with its number and date. */
     customer_id: text(),
-    /** When an event was last delivered. */
     synced_at: integer(),
     stored_bytes: stored('accounting_links'),
   },
@@ -626,7 +622,6 @@ export const auditLog = sqliteTable(
   (t) => [primaryKey({ columns: [t.company_id, t.id] })],
 )
 
-/** Who administers a company. */
 export const members = sqliteTable(
   'members',
   {
@@ -650,7 +645,6 @@ export const adminLog = sqliteTable(
     actor: text().notNull(),
     action: text().notNull(),
     entity_id: text().notNull(),
-    /** The caller's IP address. */
     address: text().notNull(),
     request_id: text().notNull(),
     at: integer().notNull(),
@@ -717,7 +711,6 @@ export const idempotencyKeys = sqliteTable(
   (t) => [primaryKey({ columns: [t.company_id, t.token_id, t.key, t.position] })],
 )
 
-/** Where a company's changes are delivered. */
 export const webhookEndpoints = sqliteTable(
   'webhook_endpoints',
   {
@@ -730,7 +723,6 @@ export const webhookEndpoints = sqliteTable(
     /** JSON array of event types such as `client.created`. */
     event_types: text({ mode: 'json' }).$type<string[]>().notNull(),
     enabled: bool().notNull().default(true),
-    /** Why the service disabled it. */
     disabled_reason: text(),
     /** Changes up to this `sequence` are delivered, or are in `webhook_deliveries`. */
     position: integer().notNull(),

@@ -118,7 +118,6 @@ export function inSlot(slot: Placeholder): SQL {
   return sql`BETWEEN ${rowidOf(slot, sql`0`)} AND ${rowidOf(slot, sql`9007199254740991`)}`
 }
 
-/** The id behind a rowid of a full-text table. */
 export function idOf(rowid: SQL): SQL {
   return sql`(CAST(${rowid} AS INTEGER) & 9007199254740991)`
 }

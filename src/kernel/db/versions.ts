@@ -127,5 +127,4 @@ export function externalGuardsOf(table: 'clients' | 'orders') {
   }
 }
 
-/** The conditions of a request, as its headers. */
 type Conditions = { companyId: number; ifMatch: string | null; ifNoneMatch: string | null }

@@ -26,7 +26,6 @@ export interface Report extends Usage {
 }
 
 export interface AdmitRequest extends Report {
-  /** Whether it may change something. */
   isWrite: boolean
 }
 
@@ -48,10 +47,7 @@ export interface Admitted {
 export type Admission = Admitted | { kind: 'unknown' } | { kind: 'outdated' } | { kind: 'ended'; ageMs: number }
 
 type Identity = Found & { at: number }
-type Stored = Window & { hours?: HourOfUsage[]; freshness?: StoredWrites; identity?: Identity | undefined }
-
-/** A row of an earlier release does not say whether the token wrote. */
-const NOT_STORED: StoredWrites = { database: null, bookmark: null, isUnsettled: true }
+type Stored = Window & { hours: HourOfUsage[]; freshness: StoredWrites; identity?: Identity | undefined }
 
 /**
  * Decides for one token, whose hash is the object's name, across all isolates: who it is, whether its limits allow a
@@ -63,7 +59,7 @@ export class RateLimiter extends DurableObject<Env> {
   private window: Window | undefined = this.stored
   private hours = this.stored?.hours ?? []
   private identity: Identity | undefined = this.stored?.identity
-  private readonly writes = new ReadAfterWrite(Date.now(), this.stored && (this.stored.freshness ?? NOT_STORED))
+  private readonly writes = new ReadAfterWrite(Date.now(), this.stored?.freshness)
   private readonly company = new CompanyShare(this.env.COMPANY_LIMITER)
   private lookUp: Promise<Identity> | null = null
   private nextLookUpAt = 0
@@ -186,7 +182,7 @@ export class RateLimiter extends DurableObject<Env> {
     if (!window) return
     const known = window.startedAt === stored?.startedAt ? stored : { count: 0, databaseMs: 0 }
     const isMore = window.count > known.count || window.databaseMs - known.databaseMs >= LARGE_MS
-    const isUncovered = this.writes.toStored(false).isUnsettled && !stored?.freshness?.isUnsettled
+    const isUncovered = this.writes.toStored(false).isUnsettled && !stored?.freshness.isUnsettled
     // The first row is exact: a seldom used token loses nothing by the eviction of its object.
     if (isMore || isUncovered) this.store(isFirst ? 1 : BLOCK, false)
     clearTimeout(this.timer)

@@ -30,7 +30,6 @@ export interface RemainingTime {
   databaseMs: number
 }
 
-/** Remaining allowance of a token's window. */
 export interface Remaining extends RemainingTime {
   /** Requests. */
   remaining: number
@@ -38,7 +37,6 @@ export interface Remaining extends RemainingTime {
   company?: RemainingTime | undefined
 }
 
-/** Whether a request is allowed, and what is left after it. */
 export interface Decision extends Remaining {
   allowed: boolean
 }
@@ -100,7 +98,6 @@ export function isClosed(time: RemainingTime | undefined, now: number, limitMs =
   return time !== undefined && time.databaseMs <= 0 && now < databaseResetAt(time, limitMs)
 }
 
-/** Whether the token or its company has no database time at `now`. */
 export function isOutOfTime(remaining: Remaining, now: number): boolean {
   return isClosed(remaining, now) || isClosed(remaining.company, now, COMPANY_LIMIT_MS)
 }

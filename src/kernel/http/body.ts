@@ -143,7 +143,6 @@ export const SMALL_BODY_BYTES = 262_144
 /** Limits the memory of all large bodies together; one lease may exceed it. */
 const LIMIT_BYTES = 24_000_000
 
-/** The interval in which a waiting request checks for free memory. */
 const POLL_MS = 20
 /** `Retry-After` of a request that finds no memory. */
 const BUSY_SECONDS = 10
@@ -174,7 +173,6 @@ export class MemoryBudget {
     return this.#usedBytes
   }
 
-  /** Opens an empty lease. */
   open(): Lease {
     return new Lease(this, this.#nextTurn++)
   }

@@ -35,7 +35,6 @@ export class LruCache<K, V> {
     return this.totalWeight
   }
 
-  /** Returns the value, or undefined if it is missing or expired. */
   get(key: K, now = Date.now()): V | undefined {
     const entry = this.entries.get(key)
     if (!entry) return

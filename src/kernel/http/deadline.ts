@@ -11,9 +11,7 @@ export const BUDGET_MS = {
   silence: 15_000,
   /** After it the request continues without the cache. */
   cache: 1_000,
-  /** One page of a listing. */
   storage: 10_000,
-  /** All pages of a listing. */
   listing: 25_000,
   /** The published description. */
   assets: 5_000,
@@ -21,7 +19,6 @@ export const BUDGET_MS = {
   body: 10_000,
   /** The wait of a large body for memory. */
   memory: 10_000,
-  /** The whole handler. */
   handler: 30_000,
   /** Each step of the work after the response. */
   afterwards: 10_000,

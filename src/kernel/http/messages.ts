@@ -17,7 +17,6 @@ const MAX_ECHO_CHARACTERS = 20
 const MAX_UNKNOWN = 100
 const MAX_NAME_CHARACTERS = 100
 
-/** Requirements of a text, by its format. */
 export const FORMATS = {
   email: 'an email address such as ada@example.com',
   date: 'a date such as 2026-01-31',
@@ -173,7 +172,6 @@ export function describeSeconds(seconds: number): string {
   return `${seconds} second${seconds === 1 ? '' : 's'}`
 }
 
-/** Formats "GET, HEAD or POST". */
 export function joinOr(names: readonly string[]): string {
   return names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names.join()
 }

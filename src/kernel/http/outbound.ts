@@ -38,7 +38,6 @@ export interface OutboundResponse {
   readText: (maxBytes: number) => Promise<string>
 }
 
-/** Reads what a call needs of its response. */
 export type Read<T> = (response: OutboundResponse) => Promise<T>
 
 /**
@@ -133,7 +132,6 @@ export interface AddressPolicy {
   allowsLoopback: boolean
 }
 
-/** Reads the policy of the deployment's settings. */
 export function addressPolicy(settings: { WEBHOOK_RESOLVER?: string; WEBHOOK_LOOPBACK?: string }): AddressPolicy {
   return { resolver: settings.WEBHOOK_RESOLVER, allowsLoopback: settings.WEBHOOK_LOOPBACK === 'development' }
 }
@@ -228,7 +226,6 @@ export async function callChecked<T>(
   return callOutside(request, timeoutMs - (Date.now() - startMs), read)
 }
 
-/** DNS results by resolver and host. */
 const resolved = new LruCache<string, string[]>({ maxWeight: 1_000, ttlMs: FRESH_MS })
 
 async function resolve(host: string, resolver: string): Promise<string[]> {

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'
+import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
 import { ROLES, type Role } from '../../kernel/api/contract.ts'
@@ -7,10 +7,9 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { rateLimited } from '../../kernel/gate/refusals.ts'
 import { countFailure } from '../../kernel/gate/unknown-tokens.ts'
-import { LruCache } from '../../kernel/http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { ApiError, log, nameOf, notFound, unavailable } from '../../kernel/http/errors.ts'
-import { callOutside, isLoopback, networksOf } from '../../kernel/http/outbound.ts'
+import { isLoopback, networksOf } from '../../kernel/http/outbound.ts'
 import type { Caller } from './context.ts'
 import { findAccess } from './queries.ts'
 
@@ -124,19 +123,14 @@ function operatorsOf({ OPERATORS = '' }: Env): string[] {
     .filter(Boolean)
 }
 
-/** Signing keys by issuer, cached for an hour or until an unknown key appears. */
-const keySets = new LruCache<string, ReturnType<typeof createRemoteJWKSet>>({ maxWeight: 10 })
 const KEYS_MS = 5_000
-const KEYS_CACHE = {
-  cacheMaxAge: 3_600_000,
-  cooldownDuration: 30_000,
-  timeoutDuration: KEYS_MS,
-  [customFetch]: fetchKeys,
-}
-const KEYS_MAX_BYTES = 65_536
+const KEYS_CACHE = { cacheMaxAge: 3_600_000, timeoutDuration: KEYS_MS }
+/** The keys of the deployment's one issuer, cached for an hour or until an unknown key appears. */
+let keySet: { issuer: string; keys: ReturnType<typeof createRemoteJWKSet> } | undefined
+/** Errors of reading the keys; all others are problems of the token. */
+const KEYS_FAILED = /^ERR_(JOSE_GENERIC|JWKS_TIMEOUT|JWKS_INVALID)$/
 const ASSERTION_MAX_CHARACTERS = 16_384
 
-const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).check(z.maxLength(100)) })
 const claims = z.object({ email: z.email() })
 
 /**
@@ -151,34 +145,24 @@ async function verifyAssertion(token: string, env: Env): Promise<string | { prob
   const { ACCESS_ISSUER, ACCESS_AUDIENCE } = env
   if (!ACCESS_ISSUER || !ACCESS_AUDIENCE) return { problem: 'access_not_configured' }
   if (token.length > ASSERTION_MAX_CHARACTERS) return { problem: 'too_long' }
-  const keys =
-    keySets.get(ACCESS_ISSUER) ?? createRemoteJWKSet(new URL(`${ACCESS_ISSUER}/cdn-cgi/access/certs`), KEYS_CACHE)
-  keySets.set(ACCESS_ISSUER, keys)
+  if (keySet?.issuer !== ACCESS_ISSUER) {
+    const keys = createRemoteJWKSet(new URL(`${ACCESS_ISSUER}/cdn-cgi/access/certs`), KEYS_CACHE)
+    keySet = { issuer: ACCESS_ISSUER, keys }
+  }
   try {
-    const { payload } = await jwtVerify(token, keys, {
+    const verified = jwtVerify(token, keySet.keys, {
       issuer: ACCESS_ISSUER,
       audience: ACCESS_AUDIENCE,
       algorithms: ['RS256', 'ES256'],
       requiredClaims: ['exp', 'iat', 'email'],
       clockTolerance: 5,
     })
+    // The timeout of jose may not end a stalled body.
+    const { payload } = await withDeadline(verified, KEYS_MS)
     const { success, data } = claims.safeParse(payload)
     return success ? data.email.toLowerCase() : { problem: 'no_email' }
   } catch (error) {
-    if (error instanceof ApiError) throw error
-    return { problem: error instanceof errors.JOSEError ? error.code : nameOf(error) }
-  }
-}
-
-/** @throws ApiError 503 when the keys cannot be read */
-async function fetchKeys(url: string): Promise<Response> {
-  try {
-    const text = await callOutside({ url, method: 'GET', headers: {} }, KEYS_MS, async ({ status, readText }) => {
-      if (status !== 200) throw new Error(`status ${status}`)
-      return readText(KEYS_MAX_BYTES)
-    })
-    return Response.json(keySet.parse(JSON.parse(text)))
-  } catch (error) {
+    if (error instanceof errors.JOSEError && !KEYS_FAILED.test(error.code)) return { problem: error.code }
     throw unavailable(5, { message: 'The keys of the sign-in service cannot be read: retry', cause: nameOf(error) })
   }
 }

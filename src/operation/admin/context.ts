@@ -7,7 +7,6 @@ export interface Caller {
   /** A person's email in lower case, or `operator` for the deployment's secret. */
   actor: string
   isOperator: boolean
-  /** A person's roles by company. */
   memberships: ReadonlyMap<number, Membership>
 }
 
@@ -21,14 +20,11 @@ export interface AdminContext extends CompanyContext {
   caller: Caller
   /** The database of tokens, members, companies and their placement. */
   directory: Database
-  /** The binding name of `db`. */
   database: string
   address: string
   /** Administration may use every binding. */
   env: Env
   waitUntil: (work: Promise<unknown>) => void
-  /** Starts the delivery of the company's accounting events, after the response. */
   deliverAccounting: () => void
-  /** Starts the delivery to the company's webhook endpoints, after the response. */
   deliverWebhooks: () => void
 }

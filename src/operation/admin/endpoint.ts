@@ -43,7 +43,6 @@ export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>):
   return { contract, handlers: [respond] }
 }
 
-/** Identifies the caller and checks the role. */
 async function openContext(contract: Contract, c: Context<AppEnv>): Promise<AdminContext> {
   const { env } = c
   const { path, operationId, role = 'operator', createsCompany } = contract

@@ -58,7 +58,6 @@ export const anyCompany = <Id extends z.ZodMiniType>(id: Id) => ({
   id: z.optional(id).check(z.describe('Only the one with this id.')),
 })
 
-/** The query and the response of a list. */
 export function listOf<T extends z.ZodMiniType, Filters extends z.core.$ZodShape>(element: T, filters: Filters) {
   const pagination = z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage })
   return {
@@ -67,7 +66,6 @@ export function listOf<T extends z.ZodMiniType, Filters extends z.core.$ZodShape
   }
 }
 
-/** The example of a list with one element. */
 export const listExample = (element: object) => ({
   data: [element],
   pagination: { per_page: PER_PAGE_DEFAULT, next_cursor: null, has_more: false },

@@ -43,7 +43,6 @@ export async function setGuard(
   await db.writeIdempotent([insert.onConflictDoUpdate({ target: companyGuards.company_id, set: row })])
 }
 
-/** Refuses the company's writes from a time on, or allows them again. */
 export async function setReadOnly({ companyId, db }: CompanyContext, readOnlyAt: number | null): Promise<void> {
   const state = readOnlyAt === null ? 'copying' : 'read_only'
   const isHere = sql`company_id = ${companyId} AND state IN ('copying', 'read_only')`
@@ -105,7 +104,6 @@ const SUMS: Record<string, [sum: string, where: string]> = {
 
 const COUNTED = REMOVED.map(({ table }) => table)
 
-/** Counts and sums the company's rows in a database. */
 export async function readEnds({ companyId, db }: CompanyContext, nowMs: number) {
   const texts = COUNTED.map((table) => {
     const [sum, where] = SUMS[table] ?? ['0', '1']

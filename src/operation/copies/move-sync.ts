@@ -12,7 +12,6 @@ export class DifferenceError extends Error {
   override readonly name = 'DifferenceError'
 }
 
-/** A company under move, in both databases. */
 interface Ends {
   from: CompanyContext
   to: CompanyContext
@@ -84,7 +83,6 @@ async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | n
   return plan.isUpdate ? { copied: [...copied, ...removed], removed: [], same, next } : { copied, removed, same, next }
 }
 
-/** Copies rows with their parts. */
 export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {
   const { pageRows = KEYS_AT_ONCE } = plan
   for (let at = 0; at < keys.length; at += pageRows) {
@@ -121,7 +119,6 @@ export async function catchUp(ends: Ends, since: Since, tables: readonly TablePl
   for (const { plan, removed } of found.toReversed()) await removeKeys(ends.to, plan, removed)
 }
 
-/** Finds the changed rows of a table, apart from appended ones. */
 async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
   const all = { plan, copied: [] as Key[], removed: [] as Key[] }
   if (plan.rows === 'appended') return all

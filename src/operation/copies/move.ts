@@ -229,7 +229,6 @@ async function clear({ source, destination, from, to }: Move, state: MoveState, 
   return step === null ? then : { ...state, table: step }
 }
 
-/** Copies the changed rows of one page. */
 async function follow(move: Move, state: MoveState): Promise<MoveState> {
   const plan = MOVED[state.table]
   if (!plan) {

@@ -119,7 +119,6 @@ async function readPage(
 
 export const keyOf = ({ key }: Pick<TablePlan, 'key'>, row: Row): Key => key.map((name) => row[name] ?? null)
 
-/** Copies a page of rows, then their parts. */
 export async function copyPage(context: CompanyContext, plan: TablePlan, after: Key | null, sink: Sink, where?: SQL) {
   const page = await readPage(context, plan, after, where)
   if (page.lines.length === 0) return page

@@ -41,7 +41,6 @@ export interface ReconcileContext extends PlacedContext {
   slot: number | null
   /** Holds the hashes of revoked tokens. */
   cache: KVNamespace
-  /** The bucket of the backups. */
   bucket: R2Bucket
   /** The deployment's own files. */
   files: R2Bucket
@@ -106,7 +105,6 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
   }
 }
 
-/** The highest of the sequences in several rows. */
 function highest(...rows: Row[]): Sequences {
   const values = SEQUENCES.map((name) => [name, Math.max(...rows.map((row) => Number(row[name] ?? 0)))])
   return Object.fromEntries(values) as Sequences

@@ -22,8 +22,7 @@ const part = z.object({ key: z.string(), bytes: count, sha256: z.string(), rows:
 export type Part = z.infer<typeof part>
 
 const manifest = z.object({
-  /** Format 1 has no checksum. */
-  format: z.literal([1, 2]),
+  format: z.literal(2),
   company_id: z.int(),
   /** The start, which names the backup, and the end: each row is as of a time in between. */
   at: z.iso.datetime(),
@@ -33,7 +32,7 @@ const manifest = z.object({
   previous: z.nullable(z.iso.datetime()),
   /** The newest migration of the database, and its binding. An increment requires that both are unchanged. */
   schema: z.string(),
-  database: z._default(z.string(), 'DB'),
+  database: z.string(),
   /** The newest change at the start: the next increment starts after it. */
   sequence: count,
   /** The highest id of each table with appended rows. */
@@ -95,7 +94,7 @@ export function parseManifest(text: string, key = 'A manifest'): Manifest {
   try {
     const { sha256, ...facts } = JSON.parse(text)
     const parsed = manifest.parse(facts)
-    if (parsed.format === 1 || sha256 === hash('sha256', JSON.stringify(facts))) return parsed
+    if (sha256 === hash('sha256', JSON.stringify(facts))) return parsed
   } catch {
     throw new BackupError(`${key} cannot be read.`)
   }

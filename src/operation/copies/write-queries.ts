@@ -155,7 +155,6 @@ function clearUnique(companyId: number, { table, unique }: TablePlan, rows: read
   return [statement(text, companyId, JSON.stringify(taken))]
 }
 
-/** Removes the rows with these keys from the destination. */
 export async function removeKeys(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): Promise<void> {
   if (keys.length === 0) return
   await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isAmong(context, atDestination(plan), keys))])

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, type Documentation, dateTime, defineContract } from '../../kernel/api/contract.ts'
+import { component, dateTime, defineContract } from '../../kernel/api/contract.ts'
 
 const status = z.enum(['ok', 'failed'])
 
@@ -21,7 +21,8 @@ const schema = z.extend(check, {
     .check(z.describe('Migrations that the database has and this release does not know: it is newer, and served.')),
 })
 
-// Health is outside of /api/v1 and /admin/v1, for callers without a token.
+// Health is outside of /api/v1 and /admin/v1, for callers without a token, and not published: guides/monitoring.md
+// describes it.
 
 export const readHealth = defineContract({
   method: 'GET',
@@ -59,48 +60,3 @@ export const readLiveness = defineContract({
   response: component('Liveness', 'The service runs.', { status: z.literal('ok') }),
   errors: [],
 })
-
-export const endpoints = [readHealth, readLiveness]
-
-/** Not published: a test shows that the examples fit. */
-export const documentation = {
-  readHealth: {
-    summary: 'Check what the service depends on',
-    description:
-      'Reaches every database, the cache, the buckets of files and of backups and one Durable Object of each class, each within two seconds, compares the schemas of the databases with the release, and checks the form of `CREDENTIALS_KEY`. 503 with the same body where one of them fails. An isolate repeats its checks after five seconds at the earliest. No token.',
-    example: {
-      response: {
-        status: 'ok',
-        checked_at: '2026-11-22T18:30:00.000Z',
-        checks: {
-          database: { status: 'ok', ms: 12 },
-          schema: {
-            status: 'ok',
-            ms: 12,
-            applied: '0000_initial.sql',
-            needed: '0000_initial.sql',
-            missing: [],
-            unknown: [],
-          },
-          databases: {},
-          cache: { status: 'ok', ms: 4 },
-          files: { status: 'ok', ms: 31 },
-          backups: { status: 'ok', ms: 30 },
-          credentials_key: { status: 'ok', ms: 0 },
-          durable_objects: {
-            rate_limiter: { status: 'ok', ms: 9 },
-            company_limiter: { status: 'ok', ms: 9 },
-            accounting_delivery: { status: 'ok', ms: 10 },
-            webhook_delivery: { status: 'ok', ms: 10 },
-            company_backup: { status: 'ok', ms: 10 },
-          },
-        },
-      },
-    },
-  },
-  readLiveness: {
-    summary: 'Check that the service runs',
-    description: 'Reaches nothing: for a monitor that only asks whether requests arrive. No token.',
-    example: { response: { status: 'ok' } },
-  },
-} satisfies Record<string, Documentation>

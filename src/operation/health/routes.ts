@@ -36,7 +36,6 @@ const OBJECTS = [
   'COMPANY_BACKUP',
 ] as const
 
-/** Limits each check. */
 const TIMEOUT_MS = 2_000
 /** The result is reused this long, so that a flood of requests costs only a few checks. */
 const FRESH_MS = 5_000

@@ -24,7 +24,6 @@ const ofToken = prepare((p: Placeholders<'companyId' | 'tokenId'>) =>
     .where(sql`${apiTokens.id} = ${p.tokenId} AND ${apiTokens.company_id} = ${p.companyId}`),
 )
 
-/** Finds the rows of the request's company and token. */
 export async function findAccount({ db, openDirectory, companyId, token }: RequestContext) {
   const [company, row] = [ofCompany({ companyId }), ofToken({ companyId, tokenId: token.id })]
   const read = async () => {

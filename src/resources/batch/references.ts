@@ -11,13 +11,11 @@ const DEPTH_MAX = 500
 const FORM = /^(0|[1-9]\d?)((?:\.[A-Za-z0-9_]+)+)$/
 
 interface Reference {
-  /** Where it stands in the body. */
   path: string
   sent: unknown
   set: (value: unknown) => void
 }
 
-/** Finds the references in a body. */
 function referencesIn(body: unknown): Reference[] {
   const found: Reference[] = []
   const search = (parent: Record<string, unknown>, path: string, depth: number) => {

@@ -32,7 +32,6 @@ const fields = {
   time: dateTime,
 }
 
-/** A change in the feed and in webhooks. */
 export const change = z
   .discriminatedUnion('type', [
     z.strictObject({ type: z.enum(['clients']), id, ...fields }),

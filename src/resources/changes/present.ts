@@ -11,7 +11,6 @@ export type ChangeRow = Pick<
   legacy_thread_id: string | null
 }
 
-/** Presents a change for the feed and webhooks. */
 export function presentChange({ type, entity_id, operation, version, at, ...more }: ChangeRow): Change {
   const { account_email, legacy_thread_id, old_status_id, new_status_id } = more
   const fields = { version, time: isoTime(at) }

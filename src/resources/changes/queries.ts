@@ -13,7 +13,6 @@ import type { ChangeRow } from './present.ts'
 /** Limits the rows that one page reads: with a filter it may find none among them. */
 const WINDOW = 5_000
 
-/** A part of the feed. */
 export interface ChangePage {
   rows: FoundChange[]
   /** The sequence up to which the feed was read. */
@@ -60,7 +59,6 @@ function threadColumn(name: 'account_email' | 'legacy_thread_id') {
   )
 }
 
-/** Finds the changes of some types after a sequence, oldest first. */
 export async function findChanges(
   { db, companyId }: CompanyContext,
   { after, types, limit }: { after: number; types: readonly ChangeType[]; limit: number },
@@ -120,7 +118,6 @@ export async function withObjects({ db, companyId }: CompanyContext, page: Chang
   }
 }
 
-/** Finds the sequence of the company's newest change. */
 export async function findLastChange({ db, companyId }: CompanyContext): Promise<number> {
   const [[company]] = await db.read([
     orm.select({ last: companies.last_change }).from(companies).where(sql`${companies.id} = ${companyId}`),

@@ -20,7 +20,6 @@ import { clientSearch, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
 import type { ClientList } from './contract.ts'
 import type { ClientRow } from './queries.ts'
 
-/** One page, and the exact total. */
 export async function listClients(
   context: RequestContext,
   query: ClientList,

@@ -43,7 +43,6 @@ const creation = prepareNamed((p: Change) => {
   }
 })
 
-/** The creation of a client. */
 export function creationOf(context: RequestContext, fields: NewClient): Write<ClientRow> {
   const statements = creation({ ...writerOf(context), ...columnValues(fields) })
   return { statements, read: decodeCreated }

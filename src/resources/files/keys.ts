@@ -19,7 +19,6 @@ export function safeBaseName(fileName: string): { name: string } | { problem: st
   return { name }
 }
 
-/** The prefix of all keys of a company. */
 export function companyPrefix(companyId: number): string {
   return `orders/${companyId}/`
 }
@@ -39,7 +38,6 @@ export function isBelow(prefix: string, key: string): boolean {
   return key.startsWith(prefix) && key.length > prefix.length && !isRelative
 }
 
-/** The last segment of a key. */
 export function objectNameOf(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1)
 }

@@ -10,9 +10,7 @@ import {
 import { readXml } from '../../kernel/http/xml.ts'
 import { encodeKey, encodeStrictly } from './keys.ts'
 
-/** How long a presigned URL is valid, in seconds. */
 export const EXPIRES_SECONDS = 600
-/** Objects on one page of a listing. */
 const PAGE_SIZE = 1_000
 /** A page of the longest keys, every byte percent-encoded, has about 3.5 MB. */
 const MAX_PAGE_BYTES = 4 * 1024 * 1024

@@ -4,7 +4,6 @@ import { invalid } from '../../kernel/http/errors.ts'
 
 /** Limits the JSON of a context as it is stored, so that a seed takes it: numbers may be written out five times as long. */
 export const MAX_JSON_BYTES = 500_000
-/** Limits an array in a context. */
 const MAX_ELEMENTS = 100
 /** Stays far below the 1,000 levels of JSON that SQLite reads. */
 const MAX_DEPTH = 32
@@ -40,7 +39,6 @@ function ignored(shape: { type: string | string[]; format?: string }) {
 }
 const ignoredTime = ignored({ type: 'string', format: 'date-time' })
 
-/** The body of a PUT of a thread context. */
 export const newThreadContext = z
   .strictObject({
     thread_id: z.nullish(oneLine(1, 255)).check(z.describe('Left out: the stored one, else the legacy id.')),

@@ -11,7 +11,6 @@ import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
 import { ApiError, invalid } from '../../kernel/http/errors.ts'
 import { MAX_JSON_BYTES, type NewThreadContext, referencesOf, refuseOtherCompanies } from './context-input.ts'
 
-/** Columns that hold JSON text. */
 export const JSON_COLUMNS = [
   'client_data',
   'clients_data',

@@ -78,18 +78,6 @@ const exampleContext = {
   updated_at: '2026-11-19T17:27:00.000Z',
 }
 
-/** A context of another thread with the same people. */
-const otherContext = {
-  ...exampleContext,
-  thread_id: 'thread-f:1821161595059027916',
-  legacy_thread_id: '194610d26013bfcc',
-  orders_data: [
-    { id: 21, title: 'Volunteer shirts', order_status_id: 10, deadline: '2026-03-11' },
-    { id: 35, title: 'Summer camp tees', order_status_id: 10, deadline: '2026-05-20' },
-    ...links.orders_data,
-  ],
-}
-
 export const published = {
   tags: {
     Mail: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
@@ -101,7 +89,7 @@ export const published = {
         'The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.',
       example: {
         query: { order_id: 44, per_page: 25 },
-        response: { data: [otherContext, exampleContext], pagination },
+        response: { data: [exampleContext], pagination },
       },
     },
     readThreadContext: {

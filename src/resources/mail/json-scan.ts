@@ -2,7 +2,6 @@ import { Buffer } from 'node:buffer'
 
 export type Kind = 'object' | 'array' | 'string' | 'null' | 'other'
 
-/** The value of one member of an object. */
 export interface Member {
   /** JSON text: a view of the scanned bytes. */
   text: Uint8Array
@@ -37,7 +36,6 @@ const LOWER_U = 0x75
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** The kind of a value by its first byte. */
 const KINDS: Readonly<Record<number, Kind>> = {
   [OPEN_OBJECT]: 'object',
   [OPEN_ARRAY]: 'array',
@@ -202,7 +200,6 @@ function skipNumber(bytes: Uint8Array, start: number): number {
   return at
 }
 
-/** Requires at least one digit. */
 function skipDigits(bytes: Uint8Array, start: number): number {
   let at = start
   while (is(bytes, at, DIGIT)) at++

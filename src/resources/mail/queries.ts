@@ -16,7 +16,6 @@ export type Key = 'companyId' | keyof ThreadKey
 
 const { content, text_bytes: _texts, stored_bytes: _stored, ...columns } = getTableColumns(emailThreads)
 
-/** The columns of a thread without its content. */
 export const threadColumns = columns
 
 export type ThreadRow = Omit<typeof emailThreads.$inferSelect, 'content' | 'text_bytes' | 'stored_bytes'>
@@ -105,7 +104,6 @@ const decode = (json: string): ThreadSummaryRow => JSON.parse(json)
 /** Limits the threads read for one page: with filters it may have fewer than requested, or none. */
 const MAX_SCANNED = 1_000
 
-/** The values of `deleted` that are listed. */
 const LISTED = { exclude: '[0]', include: '[0,1]', only: '[1]' }
 
 type Page = Placeholders<'companyId' | 'accountEmail' | 'listed' | 'updatedSince' | 'createdAt' | 'id' | 'limit'>

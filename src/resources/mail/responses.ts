@@ -9,12 +9,10 @@ export function jsonResponse(text: string): Response {
   return new Response(text, { headers: HEADERS })
 }
 
-/** Builds a page of a list from elements in JSON text. */
 export function listResponse(elements: readonly string[], pagination: object): Response {
   return jsonResponse(`{"data":[${elements.join(',')}],"pagination":${JSON.stringify(pagination)}}`)
 }
 
-/** Builds the JSON of the contract's thread context. */
 export const contextText = (row: ThreadContextRow): string => objectText(row, JSON_COLUMNS)
 
 /** Builds the JSON of the contract's email thread without its content. */

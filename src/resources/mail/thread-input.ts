@@ -88,7 +88,6 @@ function scan(bytes: Uint8Array): Map<keyof typeof FIELDS, Member> {
 
 const NOUNS = { object: 'an object', string: 'a string' }
 
-/** Names the kind of a value, for a message. */
 function nounOf({ kind, text: [first = 0] }: Member): string {
   if (kind === 'null') return 'null'
   if (kind === 'other') return TRUE_OR_FALSE.has(first) ? 'a boolean' : 'a number'

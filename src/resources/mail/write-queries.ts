@@ -20,7 +20,6 @@ const knownHashes = new LruCache<string, string>({ maxWeight: 10_000 })
 const hashKey = ({ companyId, legacyThreadId, accountEmail }: ThreadKey & { companyId: number }) =>
   `${companyId}/${legacyThreadId}/${accountEmail}`
 
-/** Remembers a thread's stored content. */
 export const rememberHash = (row: ThreadRow): void => {
   const key = { companyId: row.company_id, legacyThreadId: row.legacy_thread_id, accountEmail: row.account_email }
   knownHashes.set(hashKey(key), row.content_hash)
@@ -212,7 +211,6 @@ function refuse(error: unknown): never {
   throw isLost ? unavailable(10) : (quotaRefusal(error) ?? error)
 }
 
-/** The sent columns, and those that every write sets. */
 function sentColumns(p: Write) {
   return assignments(emailThreads, { ...p, content: undefined, updated_at: p.now, deleted: sql`0` })
 }

@@ -50,7 +50,6 @@ interface Recorded {
   result: SQL
 }
 
-/** The lists that a write returns. */
 type SentList = 'invoice_items' | 'payments'
 
 const namesOf = (items: unknown, payments: unknown): SentList[] => [

@@ -60,7 +60,7 @@ export const published = {
         body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },
         response: {
           project: { ...exampleProject, order_status_id: 11, version: 4 },
-          invoice: { ...discountedInvoice, amount_paid: 856, balance_due: 617.07 },
+          invoice: { ...discountedInvoice, amount_paid: 250, balance_due: 34.97 },
         },
       },
     },
@@ -135,7 +135,7 @@ export const published = {
         body: { note: 'Half in advance' },
         response: {
           payment: { ...exampleOrder.payments[0], note: 'Half in advance' },
-          invoice: { ...discountedInvoice, amount_paid: 856, balance_due: 617.07 },
+          invoice: { ...discountedInvoice, amount_paid: 250, balance_due: 34.97 },
         },
       },
     },
@@ -146,7 +146,7 @@ export const published = {
         params: { id: '44', payment_id: '440' },
         response: {
           payment: { ...exampleOrder.payments[0], note: 'Half in advance' },
-          invoice: { ...discountedInvoice, amount_paid: 100, balance_due: 1373.07 },
+          invoice: { ...discountedInvoice, amount_paid: 100, balance_due: 184.97 },
         },
       },
     },

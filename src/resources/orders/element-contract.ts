@@ -12,7 +12,6 @@ export function decimals(places: number, min: number, max: number) {
 /** The highest amount, in currency units. */
 export const AMOUNT_MAX = 999_999_999.99
 
-/** Limits the elements of a list in a request. */
 const LIST_MAX = 500
 
 /** As JSON with its search text, which may be three times as long, a list stays below D1's 2 MB for one value. */
@@ -68,7 +67,6 @@ const hasDistinctIds = (items: { id?: number | undefined }[]) => {
   return new Set(ids).size === ids.length
 }
 
-/** All lines of an invoice, in their order. */
 export const items = z
   .array(item)
   .check(z.maxLength(LIST_MAX), z.refine(hasDistinctIds, 'must not contain an `id` twice'))

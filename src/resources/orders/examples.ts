@@ -30,12 +30,12 @@ const exampleInvoice = {
   discount_amount: 0,
   discount_amount_type: 'fixed_amount',
   discount_type: 'before_tax',
-  subtotal: 1512,
+  subtotal: 292.5,
   discount_total: 0,
-  tax_total: 124.74,
-  total: 1636.74,
-  amount_paid: 756,
-  balance_due: 880.74,
+  tax_total: 24.13,
+  total: 316.63,
+  amount_paid: 150,
+  balance_due: 166.63,
   deleted: false,
 }
 
@@ -86,39 +86,9 @@ export const examplePayment = { id: 802, invoice_id: 44, ...newPayment, note: nu
 export const exampleOrder = {
   project: exampleProject,
   invoice: exampleInvoice,
-  invoice_items: [
-    exampleItem,
-    {
-      ...exampleItem,
-      id: 441,
-      title: 'Canvas tote, light blue',
-      description: 'Q125300 Light Blue 3XL',
-      unit_price: 8.55,
-      total: 153.9,
-      style: 'Q125300',
-      color: 'Light Blue',
-      size: '3XL',
-      sku: 'Q125300-LIG-3XL',
-      position: 2,
-    },
-    {
-      ...exampleItem,
-      id: 442,
-      title: 'Performance polo, navy',
-      description: 'ST550 Navy S',
-      quantity: 48,
-      unit_price: 22.2,
-      total: 1065.6,
-      supplier: 'supplier_a',
-      style: 'ST550',
-      color: 'Navy',
-      size: 'S',
-      sku: 'ST550-NAV-S',
-      position: 3,
-    },
-  ],
+  invoice_items: [exampleItem],
   payments: [
-    { id: 440, invoice_id: 44, amount: 756, method: 'check', paid_at: '2026-06-12T18:52:00.000Z', note: 'Deposit' },
+    { id: 440, invoice_id: 44, amount: 150, method: 'check', paid_at: '2026-06-12T18:52:00.000Z', note: 'Deposit' },
   ],
   client: exampleClient,
   tax: stateAndCityTax,
@@ -142,10 +112,10 @@ export const discountedInvoice = {
   ...exampleInvoice,
   discount_amount: 10,
   discount_amount_type: 'percentage',
-  discount_total: 151.2,
-  tax_total: 112.27,
-  total: 1473.07,
-  balance_due: 717.07,
+  discount_total: 29.25,
+  tax_total: 21.72,
+  total: 284.97,
+  balance_due: 134.97,
 }
 
 export const newOrder = { title: 'Anniversary shirts 2026', client_id: 17, description: 'Navy, two-colour front print' }
@@ -202,4 +172,4 @@ export const createdItem = {
 }
 
 /** The invoice with that payment, before its discount. */
-export const paidInvoice = { ...exampleOrder.invoice, amount_paid: 856, balance_due: 780.74 }
+export const paidInvoice = { ...exampleOrder.invoice, amount_paid: 250, balance_due: 66.63 }

@@ -24,7 +24,6 @@ import type { Expansion } from './shapes.ts'
 /** Up to so many orders of each status are gathered for a page of several. */
 const NEAR = 1_000
 
-/** One page, and the exact total. */
 export async function listOrders(
   context: RequestContext,
   query: OrderList,

@@ -28,7 +28,6 @@ const LISTS = {
 type ListName = keyof typeof LISTS
 const LIST_NAMES = ['invoice_items', 'payments', 'artworks'] as const satisfies ListName[]
 
-/** The elements of an order's lists. */
 type Lists = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
 
 /** A part of an order beside its own columns. */
@@ -47,7 +46,6 @@ export interface OrderRow extends Lists {
   accounting: AccountingRow | null
 }
 
-/** An order of a list. */
 export interface ListedRow extends OrderRow {
   sortValue: string | number
   /** Its lists are not complete: with them the response would be too large. */

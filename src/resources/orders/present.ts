@@ -54,7 +54,6 @@ function presentAccounting({ accounting }: OrderRow): Order['accounting'] {
 
 const NOT_SYNCED = { state: null, lastError: null, stopReason: null, syncedAt: null }
 
-/** The parts of an order by their names. */
 const PARTS = {
   totals: presentTotals,
   client: ({ client }: OrderRow) => client && withIsoTimes(client),

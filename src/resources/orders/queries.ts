@@ -19,7 +19,6 @@ const orderWhere = (isOne: (p: Key) => SQL) =>
 const liveOrder = orderWhere(isOrder)
 const anyOrder = orderWhere(isAnyOrder)
 
-/** Finds an order with all parts. */
 export async function findOrder(
   { db, companyId }: CompanyContext,
   orderId: number,
@@ -37,7 +36,6 @@ const statuses = prepare((p: Placeholders<'companyId'>) =>
     .orderBy(orderStatuses.position, orderStatuses.id),
 )
 
-/** The statuses that orders may have, in their order. */
 export async function findStatuses({ db, companyId }: CompanyContext) {
   return (await db.read([statuses({ companyId })]))[0]
 }
@@ -50,7 +48,6 @@ const allTaxes = prepare((p: Placeholders<'companyId'>) =>
     .orderBy(taxes.id),
 )
 
-/** The taxes that invoices may have, by id. */
 export async function findTaxes({ db, companyId }: CompanyContext) {
   return (await db.read([allTaxes({ companyId })]))[0]
 }

@@ -112,7 +112,6 @@ export const fullOrder = component('Order', 'An order with everything that belon
   accounting,
 })
 
-/** Parts that a list may add to its orders. */
 export const EXPANSIONS = [
   'totals',
   'client',

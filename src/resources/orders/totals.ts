@@ -85,7 +85,6 @@ function divide(numerator: bigint, denominator: bigint): number {
   return Number(doubled < 0n && doubled % (2n * d) !== 0n ? quotient - 1n : quotient)
 }
 
-/** Cents as currency units. */
 export function fromCents(cents: number): number {
   return cents / 100
 }

@@ -8,7 +8,6 @@ import type { OrderFields } from './contract.ts'
 import type { NewPayment } from './element-contract.ts'
 import { toHundredths } from './totals.ts'
 
-/** The order, by its key. */
 export type Which = { companyId: Placeholder; orderId: Placeholder | SQL }
 
 export const isAnyOrder = (p: Which) => sql`company_id = ${p.companyId} AND id = ${p.orderId}`
@@ -54,7 +53,6 @@ export function columnValues(body: Sent) {
 
 export type Column = keyof ReturnType<typeof columnValues>
 
-/** Conditions by the field that each is about. */
 export type Checks = Record<string, SQL>
 
 /** Each field that refers to another row of the company. */

@@ -11,7 +11,6 @@ import { findIntegration, findInvoiceItem, type Integration, searchOwn } from '.
 import { type SupplierResult, startLookup } from './supplier-cache.ts'
 import type { ProductQuery, Supplier } from './suppliers/supplier.ts'
 
-/** The deadline of the whole search. */
 const SEARCH_MS = 4_000
 /** Product info waits this long for a supplier. */
 const INFO_MS = 10_000

@@ -194,7 +194,6 @@ export const FEW_CALLS = 10
 /** One account's circuit breaker and its remaining calls. Times are milliseconds since the epoch. */
 export const HEALTHY = {
   failuresInRow: 0,
-  /** The reason of the last failure. */
   reason: 'supplier_unavailable' as SupplierError['reason'],
   /** The breaker is open until then, and again for as long with each trial call until one succeeds. */
   openUntil: 0,

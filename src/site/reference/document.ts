@@ -127,7 +127,6 @@ the configuration. The operator's commands send the secret of the deployment. An
 600 requests a minute. A change that a browser sends must come from a page of this service (\`Origin\`). Errors have the shape
 and the codes of the integration API.`
 
-/** The OpenAPI document of the administration API. */
 export const describeAdminApi = (published: Published) => describeApi(published, INTRODUCTION, administrationApi)
 
 /** A Postman collection (format 2.1.0) of the operations, with the variables `baseUrl` and `token`. */

@@ -65,7 +65,6 @@ const plainDetails = component('PlainDetails', 'Sent where there is nothing to a
 
 const details = z.union([validationDetails, reasonDetails, limitDetails, retryDetails, plainDetails])
 
-/** The body of every error response. */
 export const errorSchema = component('ErrorResponse', 'Every error has this form, whatever its status.', {
   error: z
     .strictObject({

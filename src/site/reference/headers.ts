@@ -88,7 +88,6 @@ export const responseHeaders = {
 
 export type HeaderName = keyof typeof responseHeaders
 
-/** The name of the header that a component describes. */
 export const headerNameOf = (name: HeaderName): string => name.replace(/--.*/, '')
 
 /** Headers of every error response but a 401. */

@@ -1,4 +1,3 @@
-/** Any JSON value. */
 export type Json = string | number | boolean | null | Json[] | JsonObject
 
 /** A JSON object; a member that is undefined is not written. */
@@ -14,7 +13,6 @@ export function asObject(value: unknown): JsonObject {
   return value
 }
 
-/** The text of a JSON file. */
 export function toJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }

@@ -11,7 +11,6 @@ import { describeWebhooks } from './webhooks.ts'
 /** The differences between the two APIs. */
 export interface Api {
   title: string
-  /** The path of the API. */
   server: string
   /** The tags that come first, in their order. All others follow by name. */
   tags: readonly string[]
@@ -29,10 +28,8 @@ export interface Reference {
   /** In Markdown. */
   introduction: string
   tags: { name: string; description: string; operations: Operation[] }[]
-  /** The operations of all tags. */
   operations: Operation[]
   webhooks: JsonObject | null
-  /** The named schemas. */
   schemas: Record<string, JsonObject>
 }
 
@@ -137,7 +134,6 @@ export function readContracts(published: Published, introduction: string, api = 
 export interface Published {
   /** In the order of their documentation. */
   endpoints: Contract[]
-  /** The descriptions of tags. */
   tags: Record<string, string>
   /** By operation. */
   documentation: Record<string, Documentation>
@@ -172,7 +168,6 @@ export function findDocumentation(all: Published['documentation'], { operationId
   return found
 }
 
-/** The errors of an operation, by status. */
 export function errorsOf(contract: Contract): ErrorKind[] {
   const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
   if (contract.params) kinds.add(contract.invalidParams ?? 'not_found')

@@ -31,7 +31,6 @@ const headers: Record<string, [description: string, example: string]> = {
   ],
 }
 
-/** Describes the messages to an integrator's endpoint. */
 export function describeWebhooks(schemas: SchemaWriter): JsonObject {
   return {
     event: {

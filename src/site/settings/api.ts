@@ -30,7 +30,6 @@ type Sent<C> = (keyof ParamsOf<C> extends never ? object : { params: ParamsOf<C>
   (C extends { query: z.ZodMiniType } ? { query?: Texts<z.input<C['query']>> } : object) &
   (C extends { body: z.ZodMiniType } ? { body: z.input<C['body']> } : object)
 
-/** The response of an endpoint. */
 export type ResponseOf<Name extends Endpoint> = ResponseBody<Endpoints[Name]>
 /** The signed-in person, with their companies. */
 export type Me = ResponseBody<typeof people.readSession>
@@ -38,7 +37,6 @@ export type Me = ResponseBody<typeof people.readSession>
 type Page<Item> = { data: Item[]; pagination: { next_cursor: string | null; has_more: boolean } }
 type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown> ? Name : never }[Endpoint]
 
-/** An element of a list. */
 export type ItemOf<Name extends Endpoint> = ResponseOf<Name> extends { data: (infer Item)[] } ? Item : never
 
 /** A refusal by the API, or a missing response. */

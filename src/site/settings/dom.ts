@@ -45,7 +45,6 @@ export function replace(parent: Element, ...children: Child[]): void {
   append(parent, children)
 }
 
-/** Finds an element of `settings.html` by id. */
 export function byId(id: string): HTMLElement {
   const element = document.getElementById(id)
   if (!element) throw new Error(`There is no #${id}`)

@@ -97,7 +97,6 @@ export function input(label: string, attributes: Attributes, hint?: Child): HTML
   return field(label, el('input', attributes), hint)
 }
 
-/** Labelled inputs below a legend. */
 export function fieldset(legend: string, ...content: Child[]): HTMLElement {
   return el('fieldset', el('legend', legend), content)
 }
@@ -107,7 +106,6 @@ export function select(name: string, options: readonly (readonly [value: string,
   return el('select', { name }, elements)
 }
 
-/** A labelled choice. */
 export function choice(label: string, name: string, options: Options, chosen?: string, hint?: Child): HTMLElement {
   return field(label, select(name, Object.entries(options), chosen), hint)
 }

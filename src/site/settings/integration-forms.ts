@@ -5,7 +5,6 @@ export interface Input {
   label: string
   hint?: string
   isOptional?: boolean
-  /** Whether the input is masked. */
   isSecret?: boolean
   /** The values of a choice; without them the input is a text. */
   options?: Readonly<Record<string, string>>

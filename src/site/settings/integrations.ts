@@ -99,7 +99,6 @@ function edit({ call }: Scope, { kind, integration }: Row): Action {
   }
 }
 
-/** Collects the inputs that are not empty. */
 function filled(inputs: readonly Input[], data: FormData): Record<string, string> {
   const values = inputs.map(({ name }) => [name, text(data, name).trim()] as const)
   return Object.fromEntries(values.filter(([, value]) => value !== ''))

@@ -48,7 +48,6 @@ interface ListView<Row> extends Omit<View, 'load'> {
   item(row: Row, scope: Scope): Item
 }
 
-/** A view of items with actions. */
 export function listView<Row>({ read, head, label, empty, folded, item, ...view }: ListView<Row>): View {
   const list = (rows: readonly Row[], label: string, scope: Scope) => {
     const items = rows.map((row) => showItem(scope, item(row, scope)))

@@ -365,16 +365,4 @@ describe('where reads may run', () => {
     const { constraint, token } = await gate.admit()
     expect([constraint, token.permissions.size]).toEqual([BOOKMARK, 0])
   })
-
-  it('is the primary for a row of an earlier release, which does not say what was written', async () => {
-    const gate = await Gate.open()
-    await gate.admit()
-    await runInDurableObject(gate.stub, (_, { storage: { kv } }) => {
-      const { startedAt, count, databaseMs } = kv.get<Window>('window') ?? { startedAt: 0, count: 0, databaseMs: 0 }
-      kv.put('window', { startedAt, count, databaseMs, hours: [] })
-    })
-    await gate.crash()
-    const { constraint, decision } = await gate.admit()
-    expect({ constraint, remaining: decision.remaining }).toEqual({ constraint: 'primary', remaining: LIMIT - 2 })
-  })
 })

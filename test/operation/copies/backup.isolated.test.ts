@@ -295,13 +295,4 @@ describe('a damaged backup', () => {
     expect((await manifestsOf(company.id)).map(({ kind }) => kind)).toEqual(['full', 'full'])
     expect(manifest.kind).toBe('full')
   })
-
-  it('of an earlier release, whose manifest has no checksum, is restored', async () => {
-    const company = await mintCompany()
-    await makeOrder(company)
-    await backUp(company.id)
-    await spoil(company.id, (manifest) => ({ ...manifest, format: 1, sha256: undefined }))
-    await wipe(company.id)
-    expect(await restore(company.id, until())).toMatchObject({ done: true, differences: [] })
-  })
 })

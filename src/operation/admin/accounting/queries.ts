@@ -18,7 +18,7 @@ interface EventFilters extends ListQuery<number> {
   state?: 'pending' | 'parked' | 'dead' | undefined
 }
 
-/** Lists undelivered events, oldest first. An event in flight counts as pending. */
+/** An event in flight counts as pending. */
 export async function listEvents(context: AdminContext, { query, after, limit }: Page<EventFilters>) {
   const { state, ...filters } = query
   const isIn = state === 'pending' ? sql`state IN ('pending', 'sent')` : state ? sql`state = ${state}` : sql`1`

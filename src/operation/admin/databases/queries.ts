@@ -40,7 +40,6 @@ export async function listDatabases({ env }: AdminContext) {
   )
 }
 
-/** Lists incomplete moves, oldest first. */
 export async function listMoves({ directory }: AdminContext) {
   const [rows] = await directory.read([orm.select().from(moves).orderBy(moves.started_at).limit(1_000)])
   return rows

@@ -89,7 +89,6 @@ const ofTokens = {
 type AuditRow = Record<'id' | 'at', number> &
   Record<'actor' | 'action' | 'entity_id' | 'request_id', string> & { token_id: number | null; address: string | null }
 
-/** Lists the newest entries first. */
 export async function listEntries(
   { companyId, directory, db }: AdminContext,
   { query, after, limit }: Page<{ source: 'administration' | 'api' }>,

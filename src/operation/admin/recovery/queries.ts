@@ -5,7 +5,6 @@ import { isHere, openEach } from '../../../kernel/db/placement.ts'
 import { companies } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
-/** Records the start or the end of a restore in the audit log. */
 export async function recordRestore(context: AdminContext, action: string, entityId: string): Promise<void> {
   const exists = sql`EXISTS (SELECT 1 FROM companies WHERE id = ${context.companyId})`
   await context.db.writeIdempotent([adminEntry(context, action, entityId, exists)])

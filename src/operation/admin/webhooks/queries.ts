@@ -29,7 +29,6 @@ const selectEndpoint = (where: SQL) => orm.select(columns).from(webhookEndpoints
 
 export type EndpointRow = Awaited<ReturnType<typeof listEndpoints>>[number]
 
-/** Lists endpoints by company, then oldest first. */
 export async function listEndpoints(context: AdminContext, { query, after, limit }: Page<ListQuery<string>>) {
   const [afterCompany = 0, afterTime = 0, afterId = ''] = after
   const [rows] = await context.db.read([
@@ -48,7 +47,6 @@ export async function findEndpoint({ companyId, db }: AdminContext, id: string):
   return row ?? null
 }
 
-/** A new endpoint with encrypted secrets. */
 type NewEndpoint = Pick<typeof webhookEndpoints.$inferSelect, 'id' | 'url' | 'secret' | 'event_types'>
 
 /** @returns the endpoint, which starts at the company's last change; null if the company has 10 */
@@ -119,7 +117,6 @@ export async function deleteEndpoint(context: AdminContext, id: string): Promise
   return row?.url ?? null
 }
 
-/** The encrypted secrets of an endpoint. */
 export async function findSecret({ companyId, db }: AdminContext, id: string): Promise<string | null> {
   const [[row]] = await db.read([
     orm.select({ secret: webhookEndpoints.secret }).from(webhookEndpoints).where(isEndpoint(companyId, id)),

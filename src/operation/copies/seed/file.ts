@@ -178,7 +178,6 @@ const invoice = z
     }),
   )
 
-/** The list is stored as JSON text. */
 const jsonList = z.pipe(
   listOf(z.json()),
   z.transform((list) => JSON.stringify(list)),
@@ -221,7 +220,6 @@ const catalogItem = z.strictObject({
   deleted,
 })
 
-/** The value is stored as JSON text. */
 const json = z.optional(
   z.json().check(
     z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= MAX_JSON_BYTES, 'must be at most 500 KB as JSON'),

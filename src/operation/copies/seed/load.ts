@@ -82,7 +82,6 @@ export async function planIntegrations(context: LoadContext, integrations: Integ
 
 export type Counts = Partial<Record<Name, number>>
 
-/** Counts a file's rows by table, without empty ones. */
 export function countFile(file: SeedFile): Counts {
   const rows = { ...deriveRows(file, 0, 0), integrations: Object.values(file.integrations).filter(Boolean) }
   const counts = NAMES.map((name) => [name, rows[name].length] as const)

@@ -116,7 +116,6 @@ function readId(query: ProductQuery, path: string): string | null {
   throw invalid(checked.error.issues.map(({ message }) => ({ path, message })))
 }
 
-/** Looks up styles that match a text, ignoring case and white space. */
 function lookupStyles(text: string) {
   const q = text.replaceAll(/\s+/gu, ' ')
   const path = `styles?search=${encode(q)}&fields=styleID,${styleFields.names.join()}`

@@ -35,7 +35,6 @@ export interface Lookup {
 /** How long a result is fresh, and how long it may be served at all. */
 export type Lifetime = { freshMs: number; maxAgeMs: number }
 
-/** A company's access to a supplier. */
 export interface SupplierConnection<Credentials = unknown> {
   baseUrl: string
   credentials: Credentials
@@ -136,7 +135,6 @@ function fieldType<Value>(schema: z.ZodMiniType<Value>, read: (value: unknown) =
   })
 }
 
-/** A text of an integration's credentials. */
 export const secret = oneLine(1, 8192)
 
 export const nonEmptyText = z.string().check(z.minLength(1))

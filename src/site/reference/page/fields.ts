@@ -10,7 +10,6 @@ const RANGES: [low: string, high: string, unit: string, units: string][] = [
   ['minItems', 'maxItems', ' element', ' elements'],
 ]
 
-/** The parameters of an operation, described as the fields of an object are. */
 export function renderParameters(parameters: readonly Parameter[]): Html {
   return html`<dl class="fields">${parameters.map(({ name, schema, description, required = false }) =>
     renderField(name, { description, ...schema }, required),

@@ -17,7 +17,6 @@ export const GUIDES: Record<string, readonly string[]> = {
   Engineers: ['architecture', 'decisions', 'performance', 'reliability'],
 }
 
-/** The Markdown of a guide. */
 export interface Guide {
   name: string
   text: string
@@ -67,7 +66,6 @@ export function renderGuideLinks(all: readonly Guide[], current?: string): Html 
   )}`
 }
 
-/** The page that lists the guides. */
 export function guideIndex(all: readonly Guide[]): Guide {
   const sections = byReaders(all).map(([readers, guides]) => `## For ${readers}\n\n${listGuides(guides, '')}\n`)
   return { name: 'index', text: `# Guides\n\nYou find the guide for what you want to do.\n\n${sections.join('\n')}` }

@@ -188,7 +188,6 @@ function renderObject(name: string, schema: JsonObject, example: Json | undefine
 `
 }
 
-/** Finds an example of a component within the documented responses. */
 function findExample(reference: Reference, name: string): Json | undefined {
   const find = (schema: JsonObject, example: Json | undefined): Json | undefined => {
     if (example === undefined || example === null) return undefined

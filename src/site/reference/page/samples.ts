@@ -29,7 +29,6 @@ const PYTHON: Dialect = {
   writeKey: writeText,
 }
 
-/** The languages of the request examples, in the order of their tabs. */
 export const LANGUAGES = [
   { id: 'curl', label: 'curl', write: writeCurl },
   { id: 'typescript', label: 'TypeScript', write: writeTypeScript },
@@ -52,7 +51,6 @@ export function sampleRequest({ method, path, parameters, body, responses }: Ope
   }
 }
 
-/** The whole URL of a request. */
 export function addressOf({ url, query }: Pick<SampleRequest, 'url' | 'query'>): string {
   const pairs = query.map(([name, value]) => `${name}=${encodeURIComponent(String(value)).replaceAll('%2C', ',')}`)
   return pairs.length === 0 ? url : `${url}?${pairs.join('&')}`
