@@ -412,12 +412,18 @@ describe('deliveries', () => {
     expect(await receiver.lines()).toEqual([])
   })
 
-  it('of an endpoint whose secret cannot be decrypted disable it', async () => {
+  it('of an endpoint whose secret cannot be decrypted are postponed until it can, and count no attempt', async () => {
     const { subscriber, receiver } = await open()
     await subscriber.createClient()
-    await sql(`UPDATE webhook_endpoints SET secret = 'v1.x.y' WHERE id = ?`, receiver.endpointId)
-    expect(await subscriber.deliver()).toBeNull()
-    expect(await receiver.row()).toMatchObject({ enabled: 0, disabled_reason: expect.stringContaining('secret') })
+    const now = Date.now()
+    expect(await subscriber.deliver({ CREDENTIALS_KEY: btoa('k'.repeat(32)) })).toBeGreaterThanOrEqual(now + 30_000)
+    expect(await receiver.row()).toMatchObject({ enabled: 1, disabled_reason: null })
+    expect(await receiver.deliveries()).toMatchObject([{ attempts: 0 }])
     expect(await receiver.lines()).toEqual([])
+    const of = { company_id: subscriber.company.id, endpoint_id: receiver.endpointId }
+    expect(logLines).toContainEqual({ event: 'webhooks_failed', ...of, error: expect.stringContaining('Credentials') })
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.lines()).toHaveLength(1)
   })
 })
