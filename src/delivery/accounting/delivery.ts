@@ -61,10 +61,15 @@ export class AccountingDelivery extends CompanyObject {
     if (!integration || orderIds.length === 0) return at
     const connection = await this.openOnce(context, integration, state.connectionRow)
     if (!connection) return null
+    // Only a run may switch: the result of a call that is under way belongs to the previous account.
+    const { account } = connection
+    const previous = state.connectionRow?.remote_account
+    if (previous !== account) await queries.switchRemoteAccount(context, account, previous)
 
     const delivery = { ...context, connection }
     orders: for (const orderId of orderIds) {
-      for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs; step++) {
+      // A test of a changed connection replaces this one.
+      for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs && this.connection === connection; step++) {
         const result = await deliverNext(delivery, orderId)
         if (result === 'halt') break orders
         if (result === 'idle') break
@@ -147,9 +152,6 @@ export class AccountingDelivery extends CompanyObject {
       return null
     }
 
-    const account = `${base_url} ${credentials.realm_id}`
-    if (row?.remote_account !== account) await queries.switchRemoteAccount(context, account, row?.remote_account)
-
     const { refresh_token: granted_with } = credentials
     // Tokens cannot be decrypted without their key: at worst the company must connect again.
     const decrypted = row?.tokens && (await decrypt(row.tokens).catch(() => null))
@@ -172,7 +174,8 @@ export class AccountingDelivery extends CompanyObject {
       saveTokens,
     )
     const { item_id, tax_code_id, delete_mode } = credentials
-    return { version, adapter, item_id, tax_code_id, delete_mode }
+    const account = `${base_url} ${credentials.realm_id}`
+    return { version, account, adapter, item_id, tax_code_id, delete_mode }
   }
 }
 

@@ -1,10 +1,10 @@
 import { evictDurableObject } from 'cloudflare:test'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { migrate, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { Shop } from './shop.ts'
-import { REALM } from './support.ts'
+import { INVOICE_POST, REALM } from './support.ts'
 
 beforeAll(migrate)
 
@@ -89,6 +89,27 @@ describe('the connection', () => {
     const { realms } = (await shop.world.look()).state
     expect(realms['1001']?.changes.map((change) => change.operation)).toEqual(['customer', 'create', 'create'])
     expect(realms['2002']?.changes.map((change) => change.operation)).toEqual(['customer', 'create'])
+  })
+
+  it('does not use ids of another remote account after a test of the connection during a delivery', async () => {
+    const shop = await Shop.open()
+    const [id, waiting] = [await shop.makeOrder(), await shop.makeOrder()]
+    await shop.deliver()
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    await shop.call('PATCH', `/orders/${waiting}`, { description: 'x' })
+    await shop.world.spoil({ match: INVOICE_POST, delayMs: 1_500 })
+    const delivered = shop.deliver()
+    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(3), 30_000)
+    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    expect(await shop.object.check(shop.company.id)).toMatchObject({ ok: true })
+    expect(await delivered).toBeNull()
+    await shop.call('PATCH', `/orders/${id}`, { description: 'y' })
+    expect(await shop.deliver()).toBeNull()
+    const { realms } = (await shop.world.look()).state
+    const changesOf = (realm: string) => realms[realm]?.changes.map((change) => change.operation)
+    expect(changesOf('1001')).toEqual(['customer', 'create', 'create', 'update'])
+    expect(changesOf('2002')).toEqual(['customer', 'create', 'create'])
+    expect(await shop.open()).toEqual([])
   })
 
   it('reuses rotated tokens after a restart', async () => {
