@@ -6,7 +6,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase, openCompany } from '../../kernel/db/placement.ts'
 import { recountDaily } from '../../kernel/db/quota.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../../kernel/db/sweep.ts'
-import { CredentialsError, decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
+import { decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
 import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
@@ -60,6 +60,7 @@ export class AccountingDelivery extends CompanyObject {
     const { integration, orderIds, at, ...state } = await findDue(context, ORDERS_PER_RUN)
     if (!integration || orderIds.length === 0) return at
     const connection = await this.openOnce(context, integration, state.connectionRow)
+    // Its events stay due: the sweep repeats the run.
     if (!connection) return null
     // Only a run may switch: the result of a call that is under way belongs to the previous account.
     const { account } = connection
@@ -125,8 +126,8 @@ export class AccountingDelivery extends CompanyObject {
   }
 
   /**
-   * Opens the company's connection from its integration and the last stored tokens. Returns null and stops the company
-   * if the credentials cannot be decrypted.
+   * Opens the company's connection from its integration and the last stored tokens. Returns null if these cannot be read,
+   * such as with another `CREDENTIALS_KEY`.
    */
   private async open(
     context: CompanyContext,
@@ -140,14 +141,9 @@ export class AccountingDelivery extends CompanyObject {
     let credentials: z.infer<typeof credentialsSchema>
     let settings: z.infer<typeof settingsSchema>
     try {
-      const parsed = credentialsSchema.safeParse(await decrypt(integration.credentials))
-      if (!parsed.success) throw new CredentialsError('The stored credentials are not complete.')
-      credentials = parsed.data
+      credentials = credentialsSchema.parse(await decrypt(integration.credentials))
       settings = settingsSchema.parse(JSON.parse(integration.settings))
-    } catch (error) {
-      const isKnown = error instanceof CredentialsError
-      const reason = isKnown ? error.message : 'The settings of the integration cannot be read.'
-      await queries.saveConnection(context, { stopped_for: version, reason: `credentials_unreadable: ${reason}` })
+    } catch {
       log('outbox', { state: 'company_stopped', cause: 'credentials_unreadable', company_id: companyId })
       return null
     }
@@ -162,7 +158,7 @@ export class AccountingDelivery extends CompanyObject {
       for (let attempts = 1; ; attempts++) {
         try {
           // The company may move while the connection is open.
-          return await queries.saveConnection(this.context ?? context, { tokens })
+          return await queries.saveTokens(this.context ?? context, tokens)
         } catch (error) {
           if (attempts >= SAVE_ATTEMPTS) throw error
         }

@@ -187,9 +187,9 @@ export async function switchRemoteAccount(
   ])
 }
 
-/** Stores encrypted tokens, or in `stopped_for` the integration's `updated_at`: calls stop until that changes. */
-export async function saveConnection({ companyId, db }: CompanyContext, set: Partial<ConnectionRow>): Promise<void> {
-  await db.write([upsertConnection(companyId, set)])
+/** Stores encrypted tokens. */
+export async function saveTokens({ companyId, db }: CompanyContext, tokens: string): Promise<void> {
+  await db.write([upsertConnection(companyId, { tokens })])
 }
 
 /** Selects an order's events or its link. */

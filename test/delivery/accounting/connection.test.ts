@@ -1,5 +1,8 @@
 import { evictDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { listDueCompanies } from '../../../src/kernel/db/sweep.ts'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { migrate, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
@@ -125,16 +128,20 @@ describe('the connection', () => {
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
   })
 
-  it('is stopped with a reason when the credentials cannot be read', async () => {
+  it('makes no call while its credentials cannot be read, and continues once they can', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
-    await sql(`UPDATE integrations SET credentials = 'v1.00000000.AAAA' WHERE company_id = ?`, shop.company.id)
+    const { company } = shop
+    const store = (credentials: unknown) =>
+      sql('UPDATE integrations SET credentials = ? WHERE company_id = ?', credentials, company.id)
+    const [stored] = await sql('SELECT credentials FROM integrations WHERE company_id = ?', company.id)
+    await store('v1.00000000.AAAA')
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.accounting(id)).toMatchObject({
-      status: 'pending',
-      last_error: 'credentials_unreadable: The stored credentials were encrypted with another CREDENTIALS_KEY.',
-    })
-    await shop.connect()
+    expect(await shop.world.lines()).toEqual([])
+    expect(await shop.accounting(id)).toMatchObject({ status: 'pending', last_error: null })
+    // As when the deployment has its key again: the integration is as old as before.
+    await store(stored?.credentials)
+    expect(await listDueCompanies(openDatabase(env[company.home]), Date.now())).toContain(company.id)
     await shop.deliver()
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
   })
