@@ -46,7 +46,7 @@ async function deliverAccounting(companyId: number, { DB }: Env): Promise<void> 
   await accounting.recordStep(context, event, { event: sent, link, customer: { clientId: 1, customerId: '9' } }, NOW)
   await accounting.recordStep(context, { ...event, ...sent }, { event: accounting.DONE, link: null }, NOW)
   await accounting.dropEvents(context, [event.id], NOW)
-  await accounting.saveConnection(context, { tokens: 'x', paused_until: NOW, reason: 'x' })
+  await accounting.saveTokens(context, 'x')
   await accounting.switchRemoteAccount(context, 'https://x.example 1', undefined)
   await accounting.switchRemoteAccount(context, 'https://x.example 2', 'https://x.example 1')
 }

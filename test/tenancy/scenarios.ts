@@ -448,7 +448,7 @@ async function deliveries({ id, note }: Actor) {
   note('sent', await accounting.loadOrder(context, 1, NOW))
   await accounting.recordStep(context, { ...event, ...sent }, { event: accounting.DONE, link: null }, NOW)
   await accounting.dropEvents(context, [other.id], NOW)
-  await accounting.saveConnection(context, { tokens: 'x', paused_until: NOW, reason: 'x' })
+  await accounting.saveTokens(context, 'x')
   await accounting.switchRemoteAccount(context, 'https://x.example 2', 'https://accounting.example 1')
   await accounting.switchRemoteAccount(context, 'https://x.example 3', undefined)
 

@@ -17,6 +17,8 @@ import { AccountingError } from './transport.ts'
 export interface Connection {
   /** `updated_at` of the integration when the connection was opened. */
   version: number
+  /** The remote account: its address and realm. */
+  account: string
   adapter: AccountingAdapter
   item_id: string
   tax_code_id: string | null

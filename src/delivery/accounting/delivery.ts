@@ -6,7 +6,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase, openCompany } from '../../kernel/db/placement.ts'
 import { recountDaily } from '../../kernel/db/quota.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../../kernel/db/sweep.ts'
-import { CredentialsError, decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
+import { decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
 import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
@@ -60,11 +60,17 @@ export class AccountingDelivery extends CompanyObject {
     const { integration, orderIds, at, ...state } = await findDue(context, ORDERS_PER_RUN)
     if (!integration || orderIds.length === 0) return at
     const connection = await this.openOnce(context, integration, state.connectionRow)
+    // Its events stay due: the sweep repeats the run.
     if (!connection) return null
+    // Only a run may switch: the result of a call that is under way belongs to the previous account.
+    const { account } = connection
+    const previous = state.connectionRow?.remote_account
+    if (previous !== account) await queries.switchRemoteAccount(context, account, previous)
 
     const delivery = { ...context, connection }
     orders: for (const orderId of orderIds) {
-      for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs; step++) {
+      // A test of a changed connection replaces this one.
+      for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs && this.connection === connection; step++) {
         const result = await deliverNext(delivery, orderId)
         if (result === 'halt') break orders
         if (result === 'idle') break
@@ -120,8 +126,8 @@ export class AccountingDelivery extends CompanyObject {
   }
 
   /**
-   * Opens the company's connection from its integration and the last stored tokens. Returns null and stops the company
-   * if the credentials cannot be decrypted.
+   * Opens the company's connection from its integration and the last stored tokens. Returns null if these cannot be read,
+   * such as with another `CREDENTIALS_KEY`.
    */
   private async open(
     context: CompanyContext,
@@ -135,26 +141,18 @@ export class AccountingDelivery extends CompanyObject {
     let credentials: z.infer<typeof credentialsSchema>
     let settings: z.infer<typeof settingsSchema>
     try {
-      const parsed = credentialsSchema.safeParse(await decrypt(integration.credentials))
-      if (!parsed.success) throw new CredentialsError('The stored credentials are not complete.')
-      credentials = parsed.data
+      credentials = credentialsSchema.parse(await decrypt(integration.credentials))
       settings = settingsSchema.parse(JSON.parse(integration.settings))
-    } catch (error) {
-      const isKnown = error instanceof CredentialsError
-      const reason = isKnown ? error.message : 'The settings of the integration cannot be read.'
-      await queries.saveConnection(context, { stopped_for: version, reason: `credentials_unreadable: ${reason}` })
+    } catch {
       log('outbox', { state: 'company_stopped', cause: 'credentials_unreadable', company_id: companyId })
       return null
     }
-
-    const account = `${base_url} ${credentials.realm_id}`
-    if (row?.remote_account !== account) await queries.switchRemoteAccount(context, account, row?.remote_account)
 
     const { refresh_token: granted_with } = credentials
     const { kv } = this.ctx.storage
     const save = async (tokens: string): Promise<void> => {
       // The company may move while the connection is open.
-      await queries.saveConnection(this.context ?? context, { tokens })
+      await queries.saveTokens(this.context ?? context, tokens)
       kv.delete(UNSAVED_TOKENS)
     }
     const unsaved = kv.get<string>(UNSAVED_TOKENS)
@@ -175,7 +173,8 @@ export class AccountingDelivery extends CompanyObject {
       saveTokens,
     )
     const { item_id, tax_code_id, delete_mode } = credentials
-    return { version, adapter, item_id, tax_code_id, delete_mode }
+    const account = `${base_url} ${credentials.realm_id}`
+    return { version, account, adapter, item_id, tax_code_id, delete_mode }
   }
 }
 

@@ -185,9 +185,8 @@ export async function switchRemoteAccount(
   ])
 }
 
-/** Stores encrypted tokens, or in `stopped_for` the integration's `updated_at`: calls stop until that changes. */
-export async function saveConnection({ companyId, db }: CompanyContext, set: Partial<ConnectionRow>): Promise<void> {
-  await db.writeIdempotent([upsertConnection(companyId, set)])
+export async function saveTokens({ companyId, db }: CompanyContext, tokens: string): Promise<void> {
+  await db.writeIdempotent([upsertConnection(companyId, { tokens })])
 }
 
 const isOf = (companyId: number, orderId: number) => sql`company_id = ${companyId} AND order_id = ${orderId}`

@@ -15,7 +15,7 @@ const CONCURRENCY = 4
 export const MAX_FAILING = 10
 /** An endpoint with this many failures before its first success is disabled: it may never have asked for messages. */
 export const MAX_INITIAL_FAILURES = 20
-/** The delay after a failure outside of the endpoint: the resolver does not respond. */
+/** The delay after a failure outside of the endpoint: no response of the resolver, or another `CREDENTIALS_KEY`. */
 const POSTPONE_MS = 30_000
 
 /** Limits a company's deliveries to one host per second, over all of its endpoints. */
@@ -107,13 +107,12 @@ class Round {
 
   /** @returns the first change that was not considered; null if all were */
   async deliver(items: Item[], endMs: number): Promise<Item | null> {
-    const secrets = await this.openSecrets()
     let stoppedAt: Item | null = null
     for (const item of items) {
       const object = objectOf(item)
       await this.flights.get(object)
       if (this.flights.size >= CONCURRENCY) await Promise.race(this.flights.values())
-      if (!secrets || this.mustStop(item, endMs)) {
+      if (this.mustStop(item, endMs)) {
         stoppedAt = item
         break
       }
@@ -123,7 +122,7 @@ class Round {
       } else if (item.isBehind || this.blocked.has(object)) {
         if (!item.isStored) this.keep(item, null)
       } else {
-        const flight = this.send(secrets, { ...item, operation })
+        const flight = this.send({ ...item, operation })
         this.flights.set(
           object,
           flight.finally(() => this.flights.delete(object)),
@@ -141,8 +140,8 @@ class Round {
   }
 
   /** Makes one attempt and records its result. Never throws. */
-  private async send(secrets: message.Secrets, item: Item & message.FeedChange): Promise<void> {
-    const result = await attempt(this.delivery, this.endpoint, secrets, item).catch((error: unknown): Result => {
+  private async send(item: Item & message.FeedChange): Promise<void> {
+    const result = await attempt(this.delivery, this.endpoint, item).catch((error: unknown): Result => {
       const { companyId: company_id, endpointId: endpoint_id } = this.delivery
       log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
       return { status: 'postponed' }
@@ -180,18 +179,6 @@ class Round {
     const { type, entity_id, sequence, attempts, first_attempt_at } = item
     this.outcome.kept.push({ type, entity_id, sequence, attempts, first_attempt_at, next_attempt_at, last_error })
   }
-
-  /** Opens the secrets; null disables the endpoint. */
-  private async openSecrets(): Promise<message.Secrets | null> {
-    const { id, secret } = this.endpoint
-    const { companyId, credentialsKey } = this.delivery
-    try {
-      return await message.openSecrets(credentialsKey, companyId, id, secret)
-    } catch {
-      this.outcome.disabledReason = 'The signing secret cannot be decrypted: rotate it and enable the endpoint.'
-      return null
-    }
-  }
 }
 
 const REASONS: Record<Exclude<OutboundFailure, 'address' | 'resolver'>, string> = {
@@ -202,15 +189,15 @@ const REASONS: Record<Exclude<OutboundFailure, 'address' | 'resolver'>, string> 
   too_large: 'the response is too large',
 }
 
-/** Sends a change once. @throws OutboundError when the resolver does not respond */
+/** Sends a change once. @throws if the secret cannot be decrypted, or the resolver does not respond */
 async function attempt(
-  { addresses, db, pace }: Delivery,
-  { id: endpointId, url }: EndpointRow,
-  secrets: message.Secrets,
+  { companyId, credentialsKey, addresses, db, pace }: Delivery,
+  { id: endpointId, url, secret }: EndpointRow,
   change: message.FeedChange,
 ): Promise<Result> {
   const { hostname } = new URL(url)
   for (let ms = pace.begin(hostname, Date.now()); ms > 0; ms = pace.begin(hostname, Date.now())) await pause(ms)
+  const secrets = await message.openSecrets(credentialsKey, companyId, endpointId, secret)
   const body = message.bodyOf(change)
   const signed = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
   const bookmark = db.bookmark()

@@ -20,7 +20,7 @@ export interface Item extends Omit<FeedChange, 'operation'> {
   first_attempt_at: number | null
   /** Whether it is in `webhook_deliveries`. */
   isStored: boolean
-  /** For a change from the feed: an earlier change of its object is in `webhook_deliveries`. */
+  /** For a change from the feed: a change of its object is in `webhook_deliveries`, in a replay perhaps a later one. */
   isBehind: boolean
 }
 
@@ -163,7 +163,7 @@ export async function saveRound(
   const releasedObjects = JSON.stringify(released.map(({ type, entity_id }) => ({ type, entity_id })))
   // Earlier failures must not disable an endpoint that was enabled again or got a new address since the load.
   const isUnchanged = sql`${isEndpoint} AND updated_at = ${updated_at}`
-  const [, , , , , [queue]] = await db.writeIdempotent([
+  const [, , , , , , [queue]] = await db.writeIdempotent([
     orm.delete(webhookDeliveries).where(
       sql`${isStored} AND (type, entity_id, sequence) IN (
         SELECT value ->> 'type', value ->> 'entity_id', value ->> 'sequence' FROM json_each(${doneKeys}))`,
@@ -181,6 +181,16 @@ export async function saveRound(
       set: columnsFrom((name) => `excluded.${name}`, STATE),
       setWhere: sql`excluded.next_attempt_at IS NOT NULL`,
     }),
+    // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
+    orm
+      .update(webhookDeliveries)
+      .set({ attempts: 0, first_attempt_at: null, next_attempt_at: null })
+      .where(
+        sql`${isStored} AND next_attempt_at IS NOT NULL AND EXISTS (SELECT 1 FROM webhook_deliveries AS w
+          WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId} AND w.next_attempt_at IS NOT NULL
+            AND w.type = webhook_deliveries.type AND w.entity_id = webhook_deliveries.entity_id
+            AND w.sequence < webhook_deliveries.sequence)`,
+      ),
     orm
       .update(webhookDeliveries)
       .set({ next_attempt_at: nowMs })

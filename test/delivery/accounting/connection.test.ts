@@ -1,10 +1,13 @@
 import { evictDurableObject } from 'cloudflare:test'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { listDueCompanies } from '../../../src/kernel/db/sweep.ts'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { migrate, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { Shop } from './shop.ts'
-import { REALM } from './support.ts'
+import { INVOICE_POST, REALM } from './support.ts'
 
 beforeAll(migrate)
 
@@ -91,6 +94,27 @@ describe('the connection', () => {
     expect(realms['2002']?.changes.map((change) => change.operation)).toEqual(['customer', 'create'])
   })
 
+  it('does not use ids of another remote account after a test of the connection during a delivery', async () => {
+    const shop = await Shop.open()
+    const [id, waiting] = [await shop.makeOrder(), await shop.makeOrder()]
+    await shop.deliver()
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    await shop.call('PATCH', `/orders/${waiting}`, { description: 'x' })
+    await shop.world.spoil({ match: INVOICE_POST, delayMs: 1_500 })
+    const delivered = shop.deliver()
+    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(3), 30_000)
+    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    expect(await shop.object.check(shop.company.id)).toMatchObject({ ok: true })
+    expect(await delivered).toBeNull()
+    await shop.call('PATCH', `/orders/${id}`, { description: 'y' })
+    expect(await shop.deliver()).toBeNull()
+    const { realms } = (await shop.world.look()).state
+    const changesOf = (realm: string) => realms[realm]?.changes.map((change) => change.operation)
+    expect(changesOf('1001')).toEqual(['customer', 'create', 'create', 'update'])
+    expect(changesOf('2002')).toEqual(['customer', 'create', 'create'])
+    expect(await shop.open()).toEqual([])
+  })
+
   it('reuses rotated tokens after a restart', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
@@ -104,16 +128,20 @@ describe('the connection', () => {
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
   })
 
-  it('is stopped with a reason when the credentials cannot be read', async () => {
+  it('makes no call while its credentials cannot be read, and continues once they can', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
-    await sql(`UPDATE integrations SET credentials = 'v1.00000000.AAAA' WHERE company_id = ?`, shop.company.id)
+    const { company } = shop
+    const store = (credentials: unknown) =>
+      sql('UPDATE integrations SET credentials = ? WHERE company_id = ?', credentials, company.id)
+    const [stored] = await sql('SELECT credentials FROM integrations WHERE company_id = ?', company.id)
+    await store('v1.00000000.AAAA')
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.accounting(id)).toMatchObject({
-      status: 'pending',
-      last_error: 'credentials_unreadable: The stored credentials were encrypted with another CREDENTIALS_KEY.',
-    })
-    await shop.connect()
+    expect(await shop.world.lines()).toEqual([])
+    expect(await shop.accounting(id)).toMatchObject({ status: 'pending', last_error: null })
+    // As when the deployment has its key again: the integration is as old as before.
+    await store(stored?.credentials)
+    expect(await listDueCompanies(openDatabase(env[company.home]), Date.now())).toContain(company.id)
     await shop.deliver()
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
   })

@@ -32,7 +32,7 @@ describe('the log has one line when', () => {
     expect(linesOf(shop)).toHaveLength(1)
   })
 
-  it('the company is stopped, because its credentials cannot be read', async () => {
+  it('nothing of the company can be delivered, because its credentials cannot be read', async () => {
     const shop = await Shop.open()
     await shop.makeOrder()
     await sql(`UPDATE integrations SET credentials = 'v1.0.x' WHERE company_id = ?`, shop.company.id)

@@ -358,6 +358,38 @@ describe('deliveries', () => {
     expect(await receiver.row()).toMatchObject({ replay_position: null, replay_end: null })
   })
 
+  it('of a replay keep the pauses between attempts for an object whose later change failed', async () => {
+    const { subscriber, receiver } = await open()
+    const id = await subscriber.createClient()
+    await subscriber.deliver()
+    await subscriber.rename(id, 'b')
+    await receiver.spoil({ status: 500, ...FOREVER })
+    const at = await subscriber.deliver()
+    await sql('UPDATE webhook_deliveries SET attempts = 3 WHERE endpoint_id = ?', receiver.endpointId)
+    const [later] = await receiver.deliveries()
+    await sql(
+      'UPDATE webhook_endpoints SET replay_position = ?1 - 2, replay_end = ?1 - 1 WHERE id = ?2',
+      later?.sequence ?? 0,
+      receiver.endpointId,
+    )
+    expect(await subscriber.deliver()).toBe(at)
+
+    const now = Number(at) + 1_000
+    vi.useFakeTimers({ toFake: ['Date'], now })
+    expect(await subscriber.deliver()).toBeGreaterThanOrEqual(now + 5_000)
+    const [created, updated] = [`client.created ${id} v1`, `client.updated ${id} v2`]
+    expect(await receiver.lines()).toEqual([created, updated, created])
+    expect((await receiver.deliveries()).map((row) => [row.attempts, row.next_attempt_at === null])).toEqual([
+      [1, false],
+      [0, true],
+    ])
+    await receiver.spoil()
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    expect((await receiver.lines()).slice(3)).toEqual([created, updated])
+    expect(await receiver.deliveries()).toEqual([])
+  })
+
   it('skip what the feed no longer holds', async () => {
     const { subscriber, receiver } = await open()
     await receiver.spoil({ status: 500 })
@@ -380,12 +412,18 @@ describe('deliveries', () => {
     expect(await receiver.lines()).toEqual([])
   })
 
-  it('of an endpoint whose secret cannot be decrypted disable it', async () => {
+  it('of an endpoint whose secret cannot be decrypted are postponed until it can, and count no attempt', async () => {
     const { subscriber, receiver } = await open()
     await subscriber.createClient()
-    await sql(`UPDATE webhook_endpoints SET secret = 'v1.x.y' WHERE id = ?`, receiver.endpointId)
-    expect(await subscriber.deliver()).toBeNull()
-    expect(await receiver.row()).toMatchObject({ enabled: 0, disabled_reason: expect.stringContaining('secret') })
+    const now = Date.now()
+    expect(await subscriber.deliver({ CREDENTIALS_KEY: btoa('k'.repeat(32)) })).toBeGreaterThanOrEqual(now + 30_000)
+    expect(await receiver.row()).toMatchObject({ enabled: 1, disabled_reason: null })
+    expect(await receiver.deliveries()).toMatchObject([{ attempts: 0 }])
     expect(await receiver.lines()).toEqual([])
+    const of = { company_id: subscriber.company.id, endpoint_id: receiver.endpointId }
+    expect(logLines).toContainEqual({ event: 'webhooks_failed', ...of, error: expect.stringContaining('Credentials') })
+    await subscriber.passTime()
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.lines()).toHaveLength(1)
   })
 })

@@ -1,6 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
+import { INVOICE_POST } from '../../delivery/accounting/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { migrate, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
@@ -89,6 +91,32 @@ describe('accounting events', () => {
     expect((await as('POST', '/accounting-events/retry', { states: ['dead'] })).body).toEqual({ retried: 0 })
     expect((await as('POST', '/accounting-events/retry', { states: [] })).status).toBe(400)
     expect((await as('POST', '/accounting-events/retry', { states: ['done'] })).status).toBe(400)
+  })
+})
+
+describe('an accounting event behind a call in flight', () => {
+  it.each([
+    ['pending', (id: number) => as('POST', `/accounting-events/${id}/retry`)],
+    ['dead', () => as('POST', '/accounting-events/retry', { states: ['dead'] })],
+  ])('becomes due together with that call when it is retried while %s', async (state, retry) => {
+    const [orderId, untouched] = [await shop.makeOrder(), await shop.makeOrder()]
+    await shop.world.spoil({ match: INVOICE_POST, times: 2, ...SPOILT.broken })
+    await shop.deliver()
+    await shop.call('PATCH', `/orders/${orderId}`, { description: 'later' })
+    const later = 4_102_444_800_000
+    await sql('UPDATE accounting_outbox SET next_attempt_at = ? WHERE company_id = ?', later, shop.company.id)
+    // The retry starts a delivery, which must not begin before the test looks.
+    await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', shop.company.id)
+    const event = (await shop.open()).find((each) => each.order_id === orderId && each.state === 'pending')
+    await sql('UPDATE accounting_outbox SET state = ? WHERE id = ?', state, event?.id)
+
+    expect((await retry(event?.id ?? 0)).body).toEqual({ retried: 1 })
+    const open = await shop.open()
+    expect(open.map((each) => [each.order_id, each.state, each.next_attempt_at < later])).toEqual([
+      [orderId, 'sent', true],
+      [untouched, 'sent', false],
+      [orderId, 'pending', true],
+    ])
   })
 })
 

@@ -141,4 +141,18 @@ describe('the accounting connection', () => {
     await shop.connect()
     expect((await adminCall('GET', at)).body.data).toMatchObject([{ state: 'connected', reason: null }])
   })
+  it('is tried again after a stop once the integration is saved, even with the same values', async () => {
+    const [shop, other] = [await Shop.open(), await Shop.open()]
+    const at = `/companies/${shop.company.id}/integrations`
+    const put = () => adminCall('PUT', `${at}/accounting_sync`, { base_url: shop.world.baseUrl })
+    await put()
+    const stop = `INSERT INTO accounting_connections (company_id, remote_account, stopped_for, reason)
+      SELECT company_id, '', updated_at, 'No.' FROM integrations WHERE company_id = ?`
+    await sql(stop, shop.company.id)
+    await sql(stop, other.company.id)
+    const [before] = (await adminCall('GET', at)).body.data
+    expect(before).toMatchObject({ state: 'reconnect_needed', reason: 'No.' })
+    expect((await put()).body).toEqual({ ...before, state: 'connected', reason: null })
+    expect(await other.connection()).toMatchObject({ stopped_for: expect.any(Number) })
+  })
 })

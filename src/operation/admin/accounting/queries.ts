@@ -78,7 +78,7 @@ async function retry(context: AdminContext, isMeant: SQL, entity: string): Promi
 
 /**
  * Makes events due and clears the stop or pause of their company. An event in flight keeps its request, which the
- * accounting system may have applied.
+ * accounting system may have applied; since it goes first, it becomes due with the others of its order.
  */
 function resend({ companyId, now }: AdminContext, condition: SQL) {
   const due = {
@@ -93,6 +93,13 @@ function resend({ companyId, now }: AdminContext, condition: SQL) {
       .update(accountingConnections)
       .set({ stopped_for: null, paused_until: 0, reason: null })
       .where(sql`company_id = ${companyId} AND EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`),
+    orm
+      .update(accountingOutbox)
+      .set({ next_attempt_at: now })
+      .where(
+        sql`company_id = ${companyId} AND state <> 'done' AND state = 'sent'
+          AND order_id IN (SELECT order_id FROM accounting_outbox WHERE ${condition})`,
+      ),
     orm.update(accountingOutbox).set(due).where(condition),
   ] as const
 }

@@ -17,9 +17,17 @@ export async function listIntegrations({ companyId, db }: AdminContext) {
   return { rows, connection: connection ?? null }
 }
 
+/** Also ends a stop of accounting deliveries, which unchanged values would leave. */
 export async function putIntegration(context: AdminContext, kind: string, integration: IntegrationsFile) {
   const { companyId, db, env, now } = context
   const load = { companyId, db, now, credentialsKey: env.CREDENTIALS_KEY }
   const statements = await planIntegrations(load, integration)
-  await db.writeIdempotent([adminEntry(context, 'integrations.put', kind), ...statements])
+  await db.writeIdempotent([
+    adminEntry(context, 'integrations.put', kind),
+    ...statements,
+    orm
+      .update(accountingConnections)
+      .set({ stopped_for: null })
+      .where(sql`company_id = ${companyId} AND ${kind} = 'accounting_sync'`),
+  ])
 }
