@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { initial } from '../../../src/resources/clients/contract.ts'
-import { type ApiResponse, migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { type ApiResponse, migrate, mintCompany, send, sql, type TestCompany } from '../../support/app.ts'
+import { moveTime, stopTime } from '../../support/time.ts'
 
 let company: TestCompany
 
@@ -232,6 +233,30 @@ describe('PATCH /clients/{id}', () => {
     expect(body.client).toEqual({ ...before, ...change, version: 2, updated_at: expect.any(String) })
     expect(Date.parse(body.client.updated_at)).toBeGreaterThan(Date.parse(before.updated_at))
     expect((await company.call('GET', `/clients/${before.id}`)).body).toEqual(body)
+  })
+
+  it('is dated when its body has arrived, behind changes made meanwhile', async () => {
+    const [slow, fast] = [await create({ company_name: 'slow' }), await create({ company_name: 'fast' })]
+    stopTime()
+    const startedAt = Date.now()
+    const pull = async (controller: ReadableStreamDefaultController) => {
+      moveTime(2_000)
+      await company.call('PATCH', `/clients/${fast.id}`, { phone: '1' })
+      moveTime(1_000)
+      controller.enqueue(new TextEncoder().encode('{"phone":"2"}'))
+      controller.close()
+    }
+    const { status, body } = await send(
+      new Request(`https://api.test/api/v1/clients/${slow.id}`, {
+        method: 'PATCH',
+        headers: { authorization: `Bearer ${company.token}`, 'content-type': 'application/json' },
+        body: new ReadableStream({ pull }, { highWaterMark: 0 }),
+      }),
+    )
+    expect([status, Date.parse(body.client.updated_at) - startedAt]).toEqual([200, 3_000])
+    const changed = (await company.call('GET', `/clients?updated_since=${new Date(startedAt + 2_001).toISOString()}`))
+      .body
+    expect(changed.data).toEqual([body.client])
   })
 
   it('returns 400 for an empty body, and writes nothing when a field is invalid', async () => {
