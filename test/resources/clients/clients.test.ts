@@ -173,6 +173,21 @@ describe('the lookup of a client', () => {
     expect((await company.call('GET', '/clients/1?email=nobody@x.example')).status).toBe(404)
   })
 
+  it('returns 404 for an email in the path that no client can have, whatever it is without regard to case', async () => {
+    const { id } = await create({ company_name: 'a', email: 'finance@strasse.example' })
+    for (const email of ['ﬁnance@strasse.example', 'finance@straße.example', 'finance@ſtrasse.example']) {
+      for (const [method, body] of [['GET'], ['PATCH', { phone: '1' }], ['DELETE']] as const) {
+        const { status } = await company.call(method, `/clients/${encodeURIComponent(email)}`, body)
+        expect(status, `${method} ${email}`).toBe(404)
+      }
+    }
+    expect((await company.call('GET', '/clients/FINANCE%40Strasse.example')).body.client).toMatchObject({
+      id,
+      deleted: false,
+      version: 1,
+    })
+  })
+
   it('matches whole emails only, and no patterns', async () => {
     await create({ company_name: 'a', email: 'exact_one@x.example' })
     for (const email of [
