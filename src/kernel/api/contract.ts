@@ -191,6 +191,11 @@ export function commaList<const T extends readonly [string, ...string[]]>(names:
 
 export const date = z.iso.date()
 
+/** A date-time with an offset, as milliseconds. Responses show years of four digits only. */
+export const instant = z
+  .pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))
+  .check(z.refine((ms) => /^\d{4}-/.test(isoTime(ms)), 'must be in the years 0000 to 9999 in UTC'))
+
 /** A date-time in a response: UTC, with milliseconds and `Z`. */
 export const dateTime = z.iso.datetime({ precision: 3 })
 

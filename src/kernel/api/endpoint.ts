@@ -45,6 +45,8 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
   async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
     const { input, bodyHash } = await readInput(c, extras.lease)
     if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
+    // Dated at its receipt, a change with a slow body would be older than what callers have read by then.
+    context.now = Date.now()
     const work = () => withDeadline(handle(input, context, extras), BUDGET_MS.handler)
     const result = await (takesKey(contract) ? runOnce(c, context, bodyHash, work) : work())
     const response = result instanceof Response ? result : toJson(c, contract, result, extras)

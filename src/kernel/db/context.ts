@@ -20,7 +20,7 @@ export interface Idempotency {
 
 export interface WriteContext extends CompanyContext {
   requestId: string
-  /** When the request arrived, in milliseconds since the epoch. */
+  /** When the request arrived with its body, in milliseconds since the epoch. */
   now: number
   token: { id: number }
   /** The request's `Idempotency-Key`; null where there is none, or the operation does not take one. */

@@ -76,7 +76,7 @@ export function clientSearch(q: string): ClientSearch {
   const folded = fold(q)
   const match = substringMatch(folded)
   if (!isIndexable(folded)) return { match, folded, digits: folded }
-  const mayBePhone = /^[\d\s()+\-./]+$/.test(folded)
+  const mayBePhone = /^[\d\s()+\p{Pd}./]+$/u.test(folded.normalize('NFKC'))
   const digits = mayBePhone ? digitsOf(folded) : ''
   if (!isIndexable(digits)) return { match, folded }
   return { match: `(${match}) OR (digits : ${phrase(digits)})`, folded, digits }

@@ -20,7 +20,7 @@ export const trimmedEmail = (maxLength: number) =>
   z
     .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(maxLength)))
     .check(z.meta({ format: 'email', maxLength }))
-const email = trimmedEmail(255)
+export const email = trimmedEmail(255)
 
 /** A text of a client that may be null. @param seeded describes it in a seed file, `sent` in a request */
 function nullable<T extends z.ZodMiniType>(schema: T, seeded: string, sent?: string) {

@@ -43,6 +43,7 @@ function keyOf({ params, query }: Omit<Input<typeof contract.readClient>, 'body'
   if (query.email !== undefined) return { email: query.email }
   const id = parseId(params.id)
   if (id !== null) return { id }
-  if (params.id.includes('@')) return { email: params.id.trim() }
+  const email = contract.email.safeParse(params.id)
+  if (email.success) return { email: email.data }
   throw notFound('Client')
 }

@@ -154,8 +154,8 @@ export function statementsOf(p: Change, { which, invoice, isAllowed, changed, in
 export function invoiceValues(p: Change) {
   const ofClient = (column: SQL) =>
     sql`(SELECT ${column} FROM clients WHERE company_id = ${p.companyId} AND id = ${p.client_id})`
-  const reason = { tax_exempt_reason: ofClient(sql`tax_exempt_reason`) }
-  return { tax_exempt: ofClient(sql`tax_exempt`), ...(!p.tax_exempt && reason), ...p }
+  const tax_exempt_reason = p.tax_exempt ? sql`NULL` : ofClient(sql`tax_exempt_reason`)
+  return { tax_exempt: ofClient(sql`tax_exempt`), tax_exempt_reason, ...p }
 }
 
 /** Inserts an order and its invoice, each when its condition holds. */

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, id, isoTime, namesAField, text, trimmed } from '../../kernel/api/contract.ts'
+import { component, id, instant, isoTime, namesAField, text, trimmed } from '../../kernel/api/contract.ts'
 
 /** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
 export function decimals(places: number, min: number, max: number) {
@@ -71,13 +71,8 @@ export const items = z
   .array(item)
   .check(z.maxLength(LIST_MAX), z.refine(hasDistinctIds, 'must not contain an `id` twice'))
 
-/** Stored in UTC. */
-const instant = z.pipe(
-  z.iso.datetime({ offset: true }),
-  z.transform((value) => isoTime(Date.parse(value))),
-)
 const PAID_AT = 'must be a date such as 2026-01-31, or a date-time with an offset such as 2026-01-31T12:00:00Z'
-export const paidAt = z.union([z.iso.date(PAID_AT), instant], PAID_AT)
+export const paidAt = z.union([z.iso.date(PAID_AT), z.pipe(instant, z.transform(isoTime))], PAID_AT)
 
 const paymentFields = {
   amount: decimals(2, 0.01, AMOUNT_MAX).check(z.describe('At most 2 decimals.')),

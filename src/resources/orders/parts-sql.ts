@@ -16,6 +16,7 @@ import { type AccountingRow, accountingJson } from '../../kernel/db/outbox.ts'
 import { invoices, orderStatuses, orders, taxes } from '../../kernel/db/schema.ts'
 import type { Expansion } from './shapes.ts'
 import type { Line } from './totals.ts'
+import { isKept } from './write-sql.ts'
 
 const [PROJECT, CLIENT, INVOICE] = [jsonRow(projectColumns), jsonRow(clientColumns), jsonRow(invoiceColumns)]
 const [TAX, STATUS] = [jsonRow(taxColumns), jsonRow(statusColumns)]
@@ -72,9 +73,9 @@ const LIST_SOURCES: Record<ListName, SQL> = {
 export const listJson = (name: ListName) =>
   sql`(SELECT json_group_array(${LISTS[name].row}) FROM ${LIST_SOURCES[name]})`
 
-/** Joins the invoices of `orders`, which were deleted only with them. */
+/** Joins the invoices of `orders`. */
 const INVOICES = sql`LEFT JOIN invoices ON invoices.company_id = orders.company_id
-    AND invoices.project_id = orders.id AND invoices.deleted <= orders.deleted`
+    AND invoices.project_id = orders.id AND ${isKept}`
 /** {@link INVOICES} and their taxes. */
 export const WITH_INVOICE = sql`${INVOICES}
   LEFT JOIN taxes ON ${and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id))}`

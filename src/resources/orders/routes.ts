@@ -14,14 +14,7 @@ import { changeOf, creationOf, deletionOf, orderReplacementOf, replacementOf } f
 /** The changes of orders, for routes of their own and for batches. */
 export const operations = [
   operation(contract.createOrder, ({ body }, context) => creationOf(context, body), replyWhole),
-  operation(
-    contract.updateOrder,
-    ({ params, body }, context) =>
-      body.deleted && Object.keys(body).length === 1
-        ? deletionOf(context, params.id)
-        : changeOf(context, params.id, body),
-    replyChanged,
-  ),
+  operation(contract.updateOrder, ({ params, body }, context) => changeOf(context, params.id, body), replyChanged),
   operation(
     contract.putOrder,
     ({ params, body }, context) => orderReplacementOf(context, params.external_id, body),

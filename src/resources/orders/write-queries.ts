@@ -1,21 +1,11 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoDate } from '../../kernel/api/contract.ts'
-import type { Actor } from '../../kernel/db/audit.ts'
-import { orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
-import { type KeyName, type Write, writerOf } from '../../kernel/db/idempotency.ts'
-import { invoices, orders } from '../../kernel/db/schema.ts'
+import { type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
+import { type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
 import { invalid, unusable } from '../../kernel/http/errors.ts'
-import {
-  type Change,
-  type Changed,
-  changedJson,
-  decodeChanged,
-  invoiceValues,
-  recorded,
-  statementsOf,
-} from './change-sql.ts'
+import { type Change, type Changed, decodeChanged, invoiceValues, statementsOf } from './change-sql.ts'
 import type { NewOrder, OrderFields, WholeOrder } from './contract.ts'
 import type { NewItem } from './element-contract.ts'
 import type { OrderRow } from './parts-sql.ts'
@@ -28,10 +18,8 @@ import {
   isAnyOrder,
   isInvoice,
   isItsInvoice,
-  isLive,
-  isOrder,
+  isKept,
   linesByOrder,
-  NEXT_VERSION,
   referenceChecks,
   unknownLines,
 } from './write-sql.ts'
@@ -100,7 +88,7 @@ const invoiceGuard = prepare((p: Placeholders<'companyId' | 'externalId'>) =>
     sql`version IS NOT NULL`,
     sql`orders`,
     sql`company_id = ${p.companyId} AND external_id = ${p.externalId} AND NOT EXISTS (SELECT 1 FROM invoices
-      WHERE company_id = orders.company_id AND project_id = orders.id AND deleted <= orders.deleted)`,
+      WHERE company_id = orders.company_id AND project_id = orders.id AND ${isKept})`,
     'invoice_missing',
   ),
 )
@@ -141,27 +129,31 @@ export function orderReplacementOf(
 }
 
 const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 'action'>) => {
-  // Whether the order is deleted matters only to a change that does not say whether it is to be.
-  const [isOne, isInvoiceOfIt] = p.deleted ? [isAnyOrder(p), isItsInvoice(p)] : [isOrder(p), isInvoice(p)]
+  // A deleted order can only be restored.
+  const canChange = sql`NOT (orders.deleted AND ${p.deleted ?? sql`1`})`
+  const isOne = sql`${isAnyOrder(p)} AND ${canChange}`
+  const isInvoiceOfIt = p.deleted ? isItsInvoice(p) : isInvoice(p)
   const checks = { ...referenceChecks(p), ...discountCheck(p, isInvoiceOfIt) }
   const invoice = sql`(SELECT id FROM invoices WHERE ${isInvoiceOfIt})`
   const unknown = p.items && unknownLines(p.items, { companyId: p.companyId, invoice })
   const takesLines = unknown ? sql`EXISTS ${invoice} AND NOT EXISTS (${unknown})` : sql`1`
-  return statementsOf(p, {
+  const { changedOrder, result, ...others } = statementsOf(p, {
     ...{ which: p, invoice, checks, operation: p.operation, action: p.action },
     isAllowed: sql`${allOf(checks)} AND EXISTS (SELECT 1 FROM orders WHERE ${isOne}) AND ${takesLines}`,
     changed: { isOrder: isOne, isInvoice: isInvoiceOfIt, order: p, invoice: p },
     lines: p.items && byId(p.items),
     unknown: unknown && sql`json((SELECT json_group_array(key) FROM (${unknown})))`,
-    condition: p.deleted && sql`1`,
+    condition: sql`(changes() > 0 OR ${canChange})`,
   })
+  // The others need the order as it was.
+  return { ...others, ...(changedOrder && { changedOrder }), result }
 })
 
 /**
  * The change of an order: sets only the columns of the fields that are sent, so that concurrent updates of different
- * fields are all applied. Its result is undefined when the order does not exist; reading it throws an ApiError: 400 that
- * names each field that refers to what is not the company's, or makes the discount impossible; 409 for lines without an
- * invoice.
+ * fields are all applied. Its result is undefined when the order does not exist, or is deleted and stays so; reading it
+ * throws an ApiError: 400 that names each field that refers to what is not the company's, or makes the discount
+ * impossible; 409 for lines without an invoice.
  */
 export function changeOf(
   context: RequestContext,
@@ -172,8 +164,9 @@ export function changeOf(
   const about = body.deleted ? { operation: 'delete', action: 'order.delete' } : { operation: 'update', action }
   return guarded(context, orderId, {
     statements: update({ ...writerOf(context), ...columnValues(body), ...about, orderId }),
-    // Lines without an id get one.
-    isIdempotent: body.invoice_items === undefined,
+    // Lines without an id get one, and an order that is deleted is not found.
+    isIdempotent: body.invoice_items === undefined && !body.deleted,
+    isDeletion: body.deleted === true && Object.keys(body).length === 1,
     read: (result) => {
       const changed = decodeChanged(result)
       if (changed && body.invoice_items && !changed.order.invoice) throw unusable('invoice_missing')
@@ -190,33 +183,9 @@ export function replacementOf(context: RequestContext, orderId: number, items: N
   return changeOf(context, orderId, { invoice_items: items }, { action: 'invoice_items.write', itemsName: 'items' })
 }
 
-const deletion = prepareNamed((p: Placeholders<Actor | 'orderId', KeyName>) => {
-  const values = { updated_at: sql`${p.now}`, deleted: true }
-  const { result, ...record } = recorded(p, {
-    ...{ operation: 'delete', action: 'order.delete', orderId: p.orderId, when: isLive(p) },
-    result: changedJson(p, { condition: sql`changes() > 0` }),
-  })
-  return {
-    ...record,
-    invoice: orm
-      .update(invoices)
-      .set(values)
-      .where(sql`${isInvoice(p)} AND ${isLive(p)}`),
-    order: orm
-      .update(orders)
-      .set({ ...values, version: NEXT_VERSION })
-      .where(isOrder(p)),
-    result,
-  }
-})
-
-/** The deletion of an order. Its result is undefined when the order does not exist or is already deleted. */
-export function deletionOf(context: RequestContext, orderId: number): Write<Changed | undefined> {
-  return guarded(context, orderId, {
-    statements: deletion({ ...writerOf(context), orderId }),
-    isDeletion: true,
-    read: decodeChanged,
-  })
+/** The deletion of an order: {@link changeOf} nothing else. */
+export function deletionOf(context: RequestContext, orderId: number) {
+  return changeOf(context, orderId, { deleted: true })
 }
 
 const versionGuard = prepare((p: Placeholders<'companyId' | 'orderId' | 'versions'>) =>

@@ -15,9 +15,12 @@ export const isOrder = (p: Which) => sql`${isAnyOrder(p)} AND deleted = 0`
 export const isLive = (p: Which) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
 export const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
 
-/** The order's invoice, which was deleted only with it. */
+/** For an invoice and its order: not deleted, or only with the order, at the same time. */
+export const isKept = sql`invoices.deleted <= (orders.deleted AND invoices.updated_at = orders.updated_at)`
+
+/** The order's invoice that {@link isKept}. */
 export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId}
-  AND deleted <= (SELECT deleted FROM orders WHERE ${isAnyOrder(p)})`
+  AND EXISTS (SELECT 1 FROM orders WHERE ${isAnyOrder(p)} AND ${isKept})`
 
 export const NEXT_VERSION = sql`version + 1`
 

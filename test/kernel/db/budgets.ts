@@ -153,7 +153,7 @@ const ROWS: Record<string, Row[]> = {
     ['the same again', 205, 14, '/orders/by-external-id/new', { ...WITH_EVENT, body: WHOLE_ORDER }],
   ],
   deleteOrder: [
-    ['with an event', 49, 13, '/orders/203', WITH_EVENT],
+    ['with an event', 50, 13, '/orders/203', WITH_EVENT],
     ['unknown', 25, 0, '/orders/99999', NOT_FOUND],
   ],
   putInvoiceItems: [

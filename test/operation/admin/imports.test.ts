@@ -355,6 +355,11 @@ describe('the import of a seed file', () => {
       { clients: [{ id: 0, company_name: 'x' }] },
       [400, '`file.clients.0.id` must be greater than 0'],
     ],
+    [
+      'a time beyond the year 9999',
+      { clients: [{ id: 9, company_name: 'x', created_at: '9999-12-31T23:59:59-23:59' }] },
+      [400, '`file.clients.0.created_at` must be in the years 0000 to 9999 in UTC'],
+    ],
   ])('refuses %s, checked or not, and changes nothing', async (_, change, [status, message]) => {
     const file = freshShop()
     await load(file)

@@ -207,6 +207,7 @@ describe('a token', () => {
     ['no permission', { name: 'a', permissions: [] }],
     ['an unknown permission', { name: 'a', permissions: ['all'] }],
     ['an expiry in the past', { name: 'a', expires_at: '2020-01-01T00:00:00Z' }],
+    ['an expiry beyond the year 9999', { name: 'a', expires_at: '9999-12-31T23:59:59-00:01' }],
     ['a date for an expiry', { name: 'a', expires_at: '2090-01-01' }],
     ['an unknown field', { name: 'a', company_id: 1 }],
   ])('is not made with %s', async (_, body) => {

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { initial } from '../../../src/resources/clients/contract.ts'
-import { type ApiResponse, migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { type ApiResponse, migrate, mintCompany, send, sql, type TestCompany } from '../../support/app.ts'
+import { moveTime, stopTime } from '../../support/time.ts'
 
 let company: TestCompany
 
@@ -172,6 +173,21 @@ describe('the lookup of a client', () => {
     expect((await company.call('GET', '/clients/1?email=nobody@x.example')).status).toBe(404)
   })
 
+  it('returns 404 for an email in the path that no client can have, whatever it is without regard to case', async () => {
+    const { id } = await create({ company_name: 'a', email: 'finance@strasse.example' })
+    for (const email of ['ﬁnance@strasse.example', 'finance@straße.example', 'finance@ſtrasse.example']) {
+      for (const [method, body] of [['GET'], ['PATCH', { phone: '1' }], ['DELETE']] as const) {
+        const { status } = await company.call(method, `/clients/${encodeURIComponent(email)}`, body)
+        expect(status, `${method} ${email}`).toBe(404)
+      }
+    }
+    expect((await company.call('GET', '/clients/FINANCE%40Strasse.example')).body.client).toMatchObject({
+      id,
+      deleted: false,
+      version: 1,
+    })
+  })
+
   it('matches whole emails only, and no patterns', async () => {
     await create({ company_name: 'a', email: 'exact_one@x.example' })
     for (const email of [
@@ -232,6 +248,30 @@ describe('PATCH /clients/{id}', () => {
     expect(body.client).toEqual({ ...before, ...change, version: 2, updated_at: expect.any(String) })
     expect(Date.parse(body.client.updated_at)).toBeGreaterThan(Date.parse(before.updated_at))
     expect((await company.call('GET', `/clients/${before.id}`)).body).toEqual(body)
+  })
+
+  it('is dated when its body has arrived, behind changes made meanwhile', async () => {
+    const [slow, fast] = [await create({ company_name: 'slow' }), await create({ company_name: 'fast' })]
+    stopTime()
+    const startedAt = Date.now()
+    const pull = async (controller: ReadableStreamDefaultController) => {
+      moveTime(2_000)
+      await company.call('PATCH', `/clients/${fast.id}`, { phone: '1' })
+      moveTime(1_000)
+      controller.enqueue(new TextEncoder().encode('{"phone":"2"}'))
+      controller.close()
+    }
+    const { status, body } = await send(
+      new Request(`https://api.test/api/v1/clients/${slow.id}`, {
+        method: 'PATCH',
+        headers: { authorization: `Bearer ${company.token}`, 'content-type': 'application/json' },
+        body: new ReadableStream({ pull }, { highWaterMark: 0 }),
+      }),
+    )
+    expect([status, Date.parse(body.client.updated_at) - startedAt]).toEqual([200, 3_000])
+    const changed = (await company.call('GET', `/clients?updated_since=${new Date(startedAt + 2_001).toISOString()}`))
+      .body
+    expect(changed.data).toEqual([body.client])
   })
 
   it('returns 400 for an empty body, and writes nothing when a field is invalid', async () => {

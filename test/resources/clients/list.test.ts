@@ -130,6 +130,12 @@ describe('a search of clients', () => {
       ['55510', '5550142', '777'],
     ],
     [
+      'phone, typed by other means',
+      { company_name: 'co', phone: '+1\u00a0555–010‑0142' },
+      ['555‑010‑0142', '555–010—0142', '５５５０１０', '（555） 010－0142', '5550100142'],
+      ['555‑011', '５５６'],
+    ],
+    [
       'digits that stand elsewhere',
       { company_name: 'Unit 12-34', email: 'a1234@x.example' },
       ['12-34', '1234'],

@@ -59,6 +59,8 @@ describe('POST /orders/{id}/payments', () => {
     ['2026-03-03', '2026-03-03'],
     ['2026-03-03T12:00:00Z', '2026-03-03T12:00:00.000Z'],
     ['2026-03-03T12:00:00.5-05:30', '2026-03-03T17:30:00.500Z'],
+    ['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z'],
+    ['0000-01-01T00:00:00Z', '0000-01-01T00:00:00.000Z'],
     [null, null],
   ])('stores the paid_at %j as %j', async (paid_at, stored) => {
     const { project } = await createOrder(shop)
@@ -76,6 +78,8 @@ describe('POST /orders/{id}/payments', () => {
     [{ amount: 1, paid_at: 'yesterday' }, 'paid_at'],
     [{ amount: 1, paid_at: '2026-02-30' }, 'paid_at'],
     [{ amount: 1, paid_at: '2026-02-03T10:00:00' }, 'paid_at'],
+    [{ amount: 1, paid_at: '9999-12-31T23:59:59-23:59' }, 'paid_at'],
+    [{ amount: 1, paid_at: '0000-01-01T00:00:00+00:01' }, 'paid_at'],
     [{ amount: 1, method: 'a\nb' }, 'method'],
     [{ amount: 1, note: 'x'.repeat(10_001) }, 'note'],
     [{ amount: 1, id: 7 }, 'id'],

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql } from '../../support/app.ts'
 import { addItem } from '../../support/rows.ts'
-import { addArtwork, addPayment, createClient, createOrder, mintShop, type Shop } from './support.ts'
+import { addArtwork, addPayment, createClient, createOrder, dump, mintShop, rowsOf, type Shop } from './support.ts'
 
 let shop: Shop
 
@@ -171,6 +171,21 @@ describe('DELETE /orders/{id}', () => {
   })
 })
 
+describe('PATCH /orders/{id} with deleted and other fields', () => {
+  it('changes and deletes the order in one, or neither where a field is refused', async () => {
+    const { project } = await createOrder(shop)
+    const path = `/orders/${project.id}`
+    expect((await shop.call('PATCH', path, { deleted: true, client_id: 999_999 })).status).toBe(400)
+    expect((await shop.call('GET', path)).body.project).toEqual(project)
+    const { status, body } = await shop.call('PATCH', path, { deleted: true, title: 'Last', discount_amount: 5 })
+    expect({ status, body }).toMatchObject({
+      status: 200,
+      body: { project: { deleted: true, title: 'Last', version: 2 }, invoice: { deleted: true, discount_amount: 5 } },
+    })
+    expect((await shop.call('GET', path)).status).toBe(404)
+  })
+})
+
 describe('a deleted order', () => {
   it('is read with deleted=include as it was, and comes back with PATCH', async () => {
     const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId })
@@ -213,7 +228,7 @@ describe('a deleted order', () => {
     await shop.call('DELETE', path)
     const read = async () => (await shop.call('GET', `${path}?deleted=include`)).body.project
     const deleted = await read()
-    for (const body of [{ title: 'After' }, { deleted: true }])
+    for (const body of [{ title: 'After' }, { deleted: true }, { deleted: true, title: 'After' }])
       expect((await shop.call('PATCH', path, body)).status).toBe(404)
     expect(await read()).toEqual(deleted)
     const { body } = await shop.call('PATCH', path, { deleted: false, title: 'After' })
@@ -234,6 +249,40 @@ describe('a deleted order', () => {
     const count = 'SELECT order_count AS n FROM companies WHERE id = ?'
     const live = 'SELECT count(*) AS n FROM orders WHERE deleted = 0 AND company_id = ?'
     expect(await sql(count, shop.id)).toEqual(await sql(live, shop.id))
+  })
+
+  it('is neither changed nor reported again by a PATCH that deletes it and sets other fields', async () => {
+    const { project } = await createOrder(shop)
+    const path = `/orders/${project.id}`
+    await shop.call('DELETE', path)
+    const everything = async () => [await dump(), await rowsOf('SELECT * FROM changes')]
+    const before = await everything()
+    const again = { deleted: true, title: 'Again', discount_amount: 7 }
+    expect((await shop.call('PATCH', path, again)).status).toBe(404)
+    expect((await shop.call('PATCH', '/orders/999999', again)).status).toBe(404)
+    expect(await everything()).toEqual(before)
+    expect((await shop.call('PATCH', path, again, { 'Idempotency-Key': 'again' })).status).toBe(404)
+  })
+
+  it.each<[string, object | undefined, string]>([
+    ['DELETE', undefined, 'PATCH'],
+    ['PATCH', { deleted: true }, 'PUT'],
+    ['PATCH', { deleted: true, title: 'Gone' }, 'PATCH'],
+  ])('keeps an invoice deleted that was deleted before it: %s %j, then %s', async (method, body, restore) => {
+    const external_id = `${method}-${restore}-${JSON.stringify(body)}`
+    const { project, invoice } = await createOrder(shop, { external_id, tax_id: shop.taxId })
+    await addItem(shop, invoice.id)
+    const deleted = 'UPDATE invoices SET deleted = 1, updated_at = 1 WHERE company_id = ? AND id = ?'
+    await sql(deleted, shop.id, invoice.id)
+    const path = `/orders/${project.id}`
+    const gone = await shop.call(method, path, body)
+    expect([gone.status, gone.body.invoice]).toEqual([200, null])
+    const none = { invoice: null, tax: null, invoice_items: [] }
+    expect((await shop.call('GET', `${path}?deleted=include`)).body).toMatchObject(none)
+    const back = restore === 'PUT' ? `/orders/by-external-id/${encodeURIComponent(external_id)}` : path
+    const fields = restore === 'PUT' ? { title: 'Back', client_id: shop.clientId } : { deleted: false }
+    expect((await shop.call(restore, back, fields)).body).toMatchObject({ project: { deleted: false }, invoice: null })
+    expect((await shop.call('GET', path)).body).toMatchObject(none)
   })
 
   it('keeps an invoice that was deleted by itself deleted', async () => {

@@ -196,6 +196,13 @@ describe('PUT /orders/by-external-id/{external_id}', () => {
     expect(await read(body.project.id)).toMatchObject({ invoice_items: body.invoice_items, payments: body.payments })
   })
 
+  it.each([true, false])('drops the reason of an exemption when only tax_exempt %s is sent', async (tax_exempt) => {
+    const id = fresh()
+    const school = await put(id, { tax_exempt: true, tax_exempt_reason: 'School' })
+    expect(school.body.invoice).toMatchObject({ tax_exempt: true, tax_exempt_reason: 'School' })
+    expect((await put(id, { tax_exempt })).body.invoice).toMatchObject({ tax_exempt, tax_exempt_reason: null })
+  })
+
   it('matches lines and payments in their order: keeps ids, removes and adds', async () => {
     const id = fresh()
     const { body: first } = await put(id, { invoice_items: ITEMS, payments: PAYMENTS })

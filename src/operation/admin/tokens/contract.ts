@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, type Documentation, dateTime, id, idText, trimmed } from '../../../kernel/api/contract.ts'
+import { component, type Documentation, dateTime, id, idText, instant, trimmed } from '../../../kernel/api/contract.ts'
 import { PERMISSIONS } from '../../../kernel/gate/permissions.ts'
 import { adminContracts, anyCompany, company_id, listExample, listOf } from '../fields.ts'
 
@@ -14,7 +14,7 @@ const OVERLAP_SECONDS = 86_400
 const ofToken = z.strictObject({ company_id, token_id: idText.check(z.describe('The token.')) })
 
 const permissions = z.array(z.enum(PERMISSIONS)).check(z.minLength(1), z.maxLength(PERMISSIONS.length))
-const expiresAt = z.nullable(z.iso.datetime({ offset: true }))
+const expiresAt = z.nullable(instant)
 
 const fields = {
   id,

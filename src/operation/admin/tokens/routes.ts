@@ -20,7 +20,7 @@ export const routes = [
     const { name, permissions = PERMISSIONS } = body
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const inOrder = PERMISSIONS.filter((each) => permissions.includes(each))
-    const expires_at = readExpiry(body.expires_at ?? null, context)
+    const expires_at = checkExpiry(body.expires_at ?? null, context)
     const row = await createToken(context, { token_hash: hashToken(token), name, permissions: inOrder, expires_at })
     if (!row) throw tooManyTokens('revoke one first')
     return { ...present(row, context), token }
@@ -34,7 +34,7 @@ export const routes = [
       throw conflict('The token was already rotated: rotate its successor, or name `expires_at`')
     }
     const sameLifetime = old.expires_at === null ? null : now + old.expires_at - old.created_at
-    const expires_at = body.expires_at === undefined ? sameLifetime : readExpiry(body.expires_at, context)
+    const expires_at = body.expires_at === undefined ? sameLifetime : checkExpiry(body.expires_at, context)
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const successor = { token_hash: hashToken(token), name, permissions, expires_at }
     const replaced = await replaceToken(context, token_id, successor, now + body.overlap_seconds * 1_000)
@@ -57,12 +57,8 @@ function tooManyTokens(remedy: string): ApiError {
   return conflict(`The company has ${contract.ACTIVE_TOKENS_MAX} active tokens: ${remedy}`)
 }
 
-/**
- * @returns milliseconds
- * @throws ApiError 400 for a time in the past
- */
-function readExpiry(text: string | null, { now }: AdminContext): number | null {
-  const expiresAt = text === null ? null : Date.parse(text)
+/** @throws ApiError 400 for a time in the past */
+function checkExpiry(expiresAt: number | null, { now }: AdminContext): number | null {
   if (expiresAt === null || expiresAt > now) return expiresAt
   throw invalid([{ path: 'expires_at', message: 'must be in the future' }])
 }

@@ -6,6 +6,7 @@ import {
   currency,
   date,
   externalId,
+  instant,
   oneLine,
   text,
   trimmed,
@@ -40,9 +41,6 @@ const prose = orNull(text(0, 10_000))
 const day = orNull(date)
 const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
 const money = decimals(2, -AMOUNT_MAX, AMOUNT_MAX)
-
-/** Milliseconds since the epoch. */
-const instant = z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))
 
 const deleted = field('Hidden from lists, as if it had been deleted through the API.', flag)
 const ownId = field('Your own id of it, unique in the company.', orNull(externalId))
