@@ -226,13 +226,13 @@ export async function countRows(context: CompanyContext): Promise<Record<string,
   return Object.fromEntries((await Promise.all(counts)).flat())
 }
 
-export function hasContent(companyId: number): SQL {
+export function hasContent({ companyId }: CompanyContext): SQL {
   const exists = CONTENT.map((name) => sql`EXISTS (SELECT 1 FROM ${named(name)} WHERE company_id = ${companyId})`)
   return sql`(${sql.join(exists, sql` OR `)})`
 }
 
-export async function isEmpty({ companyId, db }: CompanyContext): Promise<boolean> {
-  const any = sql<number>`${hasContent(companyId)}`.as('any')
-  const [[row]] = await db.read([orm.select({ any }).from(sql`(SELECT 1)`)])
+export async function isEmpty(context: CompanyContext): Promise<boolean> {
+  const any = sql<number>`${hasContent(context)}`.as('any')
+  const [[row]] = await context.db.read([orm.select({ any }).from(sql`(SELECT 1)`)])
   return row?.any === 0
 }

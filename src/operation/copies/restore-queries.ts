@@ -102,7 +102,7 @@ export async function openForRestore(
     orm
       .update(companies)
       .set({ ...state, ...raiseTo(LAST_IDS, company) })
-      .where(sql`id = ${companyId} AND NOT ${hasContent(companyId)}`)
+      .where(sql`id = ${companyId} AND NOT ${hasContent({ companyId, db })}`)
       .returning({ id: companies.id }),
   ])
   return opened.length > 0

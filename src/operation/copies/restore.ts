@@ -23,6 +23,8 @@ import {
 import { type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
 
+export { isEmpty }
+
 type RestoreProgress = ResponseBody<typeof restoreCompany>
 
 export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
