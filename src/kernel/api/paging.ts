@@ -1,5 +1,6 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import type { CursorPosition, FoundPage } from '../db/lists.ts'
+import { splitKeys } from '../gate/credentials.ts'
 import { LruCache } from '../http/cache.ts'
 import { type ApiError, invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'
@@ -84,7 +85,7 @@ export interface CursorScope {
  */
 export function writeCursor(scope: CursorScope, position: CursorPosition): string {
   const payload = Buffer.from(JSON.stringify([position, Math.floor(scope.now / 1_000)]))
-  const [key = ''] = scope.credentialsKey.split(',')
+  const [key = ''] = splitKeys(scope.credentialsKey)
   return Buffer.concat([sign(scope, key, payload), payload]).toString('base64url')
 }
 
@@ -98,7 +99,7 @@ export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TT
   const bytes = Buffer.from(cursor, 'base64url')
   const [signature, payload] = [bytes.subarray(0, MAC_BYTES), bytes.subarray(MAC_BYTES)]
   const isOf = (key: string) => timingSafeEqual(sign(scope, key, payload), signature)
-  const isSigned = signature.length === MAC_BYTES && scope.credentialsKey.split(',').some(isOf)
+  const isSigned = signature.length === MAC_BYTES && splitKeys(scope.credentialsKey).some(isOf)
   if (!isSigned) throw refusal(FOREIGN)
   const [position, writtenAt]: [CursorPosition, number] = JSON.parse(payload.toString())
   if (scope.now - writtenAt * 1_000 > ttlMs)
