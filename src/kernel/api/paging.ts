@@ -16,6 +16,8 @@ interface PageQuery {
   per_page: number
   cursor?: string | undefined
   expand?: unknown
+  sort?: string | undefined
+  updated_since?: unknown
 }
 
 /**
@@ -29,7 +31,10 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
   const scope = { companyId, credentialsKey, now, query: [operationId, Object.entries(listed).sort()] }
 
   /** Builds the response's `next_cursor` and `has_more`, and its `Link`. `position` is null when no element follows. */
-  function following(position: CursorPosition | null) {
+  async function following(position: CursorPosition | null) {
+    const isByChange = query.updated_since !== undefined || query.sort?.endsWith('updated_at')
+    // Read from an older replica, the next page would lack rows whose changes this one has seen.
+    if (position && isByChange) await context.rememberFreshness()
     const next_cursor = position && writeCursor(scope, position)
     extras.nextCursor = next_cursor
     return { next_cursor, has_more: next_cursor !== null }
@@ -57,10 +62,10 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
   }
 
   /** Builds the response's `pagination`. */
-  function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
+  async function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
     const total = Number(counted ?? firstTotal)
     const position = next && [Number(page) + 1, total, Number(beganAt), ...next]
-    return { page: Number(page), per_page, total, ...list.following(position) }
+    return { page: Number(page), per_page, total, ...(await list.following(position)) }
   }
   return { start, pagination }
 }
