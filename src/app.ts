@@ -216,10 +216,14 @@ function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: () => voi
   )
 }
 
-/** `Retry-After` promises that nothing changed. If a non-idempotent request may have written, answer 503 without it. */
+/**
+ * `Retry-After` promises that nothing changed. If a non-idempotent request may have written, answer 503 without it: a
+ * repeated conditional PUT would find its own change and get 412.
+ */
 function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
   const { rowsWritten, openWrites } = c.get('databaseUse')
-  const isRepeatable = ['GET', 'HEAD', 'PUT'].includes(c.req.method)
+  const condition = c.req.header('if-match') ?? c.req.header('if-none-match')
+  const isRepeatable = ['GET', 'HEAD'].includes(c.req.method) || (c.req.method === 'PUT' && condition === undefined)
   const asks = error.kind === 'rate_limited' || (error.kind === 'unavailable' && 'Retry-After' in error.headers)
   if (!asks || isRepeatable || rowsWritten + openWrites === 0) return error
   const message =

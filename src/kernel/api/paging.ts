@@ -1,5 +1,6 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import type { CursorPosition, FoundPage } from '../db/lists.ts'
+import { splitKeys } from '../gate/credentials.ts'
 import { LruCache } from '../http/cache.ts'
 import { type ApiError, invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'
@@ -15,6 +16,8 @@ interface PageQuery {
   per_page: number
   cursor?: string | undefined
   expand?: unknown
+  sort?: string | undefined
+  updated_since?: unknown
 }
 
 /**
@@ -28,7 +31,10 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
   const scope = { companyId, credentialsKey, now, query: [operationId, Object.entries(listed).sort()] }
 
   /** Builds the response's `next_cursor` and `has_more`, and its `Link`. `position` is null when no element follows. */
-  function following(position: CursorPosition | null) {
+  async function following(position: CursorPosition | null) {
+    const isByChange = query.updated_since !== undefined || query.sort?.endsWith('updated_at')
+    // Read from an older replica, the next page would lack rows whose changes this one has seen.
+    if (position && isByChange) await context.rememberFreshness()
     const next_cursor = position && writeCursor(scope, position)
     extras.nextCursor = next_cursor
     return { next_cursor, has_more: next_cursor !== null }
@@ -55,10 +61,10 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
     after: list.after && after,
   }
 
-  function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
+  async function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
     const total = Number(counted ?? firstTotal)
     const position = next && [Number(page) + 1, total, Number(beganAt), ...next]
-    return { page: Number(page), per_page, total, ...list.following(position) }
+    return { page: Number(page), per_page, total, ...(await list.following(position)) }
   }
   return { start, pagination }
 }
@@ -83,7 +89,7 @@ export interface CursorScope {
  */
 export function writeCursor(scope: CursorScope, position: CursorPosition): string {
   const payload = Buffer.from(JSON.stringify([position, Math.floor(scope.now / 1_000)]))
-  const [key = ''] = scope.credentialsKey.split(',')
+  const [key = ''] = splitKeys(scope.credentialsKey)
   return Buffer.concat([sign(scope, key, payload), payload]).toString('base64url')
 }
 
@@ -97,7 +103,7 @@ export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TT
   const bytes = Buffer.from(cursor, 'base64url')
   const [signature, payload] = [bytes.subarray(0, MAC_BYTES), bytes.subarray(MAC_BYTES)]
   const isOf = (key: string) => timingSafeEqual(sign(scope, key, payload), signature)
-  const isSigned = signature.length === MAC_BYTES && scope.credentialsKey.split(',').some(isOf)
+  const isSigned = signature.length === MAC_BYTES && splitKeys(scope.credentialsKey).some(isOf)
   if (!isSigned) throw refusal(FOREIGN)
   const [position, writtenAt]: [CursorPosition, number] = JSON.parse(payload.toString())
   if (scope.now - writtenAt * 1_000 > ttlMs)

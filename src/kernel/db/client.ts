@@ -184,7 +184,10 @@ export function openDatabase(
 
   async function run<T extends Statements>(queries: T, isIdempotent: boolean, isWrite: boolean): Promise<Results<T>> {
     const start = Date.now()
+    let hasEnded = false
     const batch = async () => {
+      // Its meter may start it after the deadline, when the caller was told that nothing was changed.
+      if (hasEnded) throw new DeadlineError(BUDGET_MS.database)
       if (isWrite) use.openWrites++
       const result = await runBatch(session, queries, use, slot).catch((error: unknown) => {
         if (isWrite && NOT_COMMITTED.test(databaseMessage(error))) use.openWrites--
@@ -200,6 +203,7 @@ export function openDatabase(
     } catch (error) {
       throw describeOutage(error, name)
     } finally {
+      hasEnded = true
       waited += Date.now() - start
     }
   }
@@ -286,7 +290,7 @@ export function databaseText(error: unknown): string | null {
 export function describeOutage(error: unknown, name = 'DB'): unknown {
   const text = error instanceof DeadlineError ? error.message : databaseText(error)
   if (!(error instanceof DeadlineError || OUTAGE.test(text ?? '') || TRANSIENT.test(text ?? ''))) return error
-  const message = 'The database does not respond: nothing was changed. Retry after the seconds in Retry-After'
+  const message = 'The database does not respond. Retry after the seconds in Retry-After'
   return unavailable(2, { message, cause: `${name}: ${text}` })
 }
 

@@ -89,15 +89,15 @@ export function databaseFor(
 
   async function run<T extends Statements>(kind: 'read' | 'write' | 'writeIdempotent', queries: T) {
     for (let move = 0; ; move++) {
+      // Rows read or written in another database may have other ids in this one, or be left behind.
+      const mayWrite = used === null || used === name
+      if (move > MAX_MOVES || !(mayWrite || kind === 'read')) throw moving('it has just moved')
       const { values, guard } = await (kind === 'read' ? readHere(queries) : writeHere(kind, queries))
       if (guard?.state !== 'moved') {
         used ??= name
         return values
       }
       onMoved?.()
-      // Rows read or written in the old database may have other ids in the new one, or be left behind.
-      const mayWrite = used === null || used === guard.destination
-      if (move === MAX_MOVES || !(mayWrite || kind === 'read')) throw moving('it has just moved')
       waitedBefore += inner.waitedMs()
       name = guard.destination
       inner = openDatabase(bindingOf(env, name), { ...options, slot: guard.slot, name })

@@ -14,7 +14,12 @@ export const MALFORMED_KEY = 'CREDENTIALS_KEY must be 32 bytes in base64.'
 
 /** Whether the text is what `CREDENTIALS_KEY` must be: one key, or several with commas between. */
 export function areKeys(keys: string): boolean {
-  return keys.split(',').every((key) => KEY.test(key.trim()))
+  return splitKeys(keys).every((key) => KEY.test(key))
+}
+
+/** The keys of `CREDENTIALS_KEY`, the newest first. */
+export function splitKeys(keys: string): string[] {
+  return keys.split(',').map((key) => key.trim())
 }
 
 /** Its message contains neither keys nor credentials. */
@@ -62,13 +67,12 @@ export async function firstKeyPrefix(keys: string): Promise<string> {
 }
 
 async function importKeys(keys: string) {
-  const [first = '', ...rest] = keys.split(',')
+  const [first = '', ...rest] = splitKeys(keys)
   return [await importKey(first), ...(await Promise.all(rest.map(importKey)))] as const
 }
 
 /** A key's fingerprint is the first 4 bytes of its SHA-256, hex: it names the key without disclosing it. */
-async function importKey(text: string) {
-  const base64 = text.trim()
+async function importKey(base64: string) {
   if (!KEY.test(base64)) throw new CredentialsError(MALFORMED_KEY)
   const bytes = Buffer.from(base64, 'base64')
   const secret = await crypto.subtle.importKey('raw', bytes, 'AES-GCM', false, ['encrypt', 'decrypt'])

@@ -11,6 +11,8 @@ import { addUsage, type Cost, count, type Decision, type HourOfUsage, type Usage
 const REFRESH_AFTER_MS = 15_000
 /** A failed look-up is repeated this often while the token may still be used. */
 const RETRY_MS = 2_000
+/** A replica may not have the rows of a younger token, nor of its company. */
+const REPLICATION_MS = 60_000
 /** One stored row counts this many requests ahead: a crash may lose them, and never gives them twice. */
 const BLOCK = 20
 /** Database time that is stored at once. */
@@ -82,7 +84,8 @@ export class RateLimiter extends DurableObject<Env> {
 
     this.writes.follow(token.database, now)
     const decision = this.count({ ...report, requests: 1 }, now)
-    const constraint = isWrite ? 'primary' : this.writes.constraint()
+    const isNew = now < token.createdAt + REPLICATION_MS
+    const constraint = isWrite || isNew ? 'primary' : this.writes.constraint()
     const receipt = decision.allowed ? this.writes.begin(now, isWrite) : undefined
     this.keep()
     if (decision.allowed && now - lastUsedAt >= LAST_USED_EVERY_MS) {

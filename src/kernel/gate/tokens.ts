@@ -24,6 +24,7 @@ export interface Token {
   /** Whether the company has enabled webhook endpoints, or may have: those of another database are not looked up. */
   hasWebhooks: boolean
   permissions: ReadonlySet<Permission>
+  createdAt: number
   expiresAt: number | null
 }
 
@@ -58,6 +59,7 @@ export async function findToken(binding: D1Database, hash: string, use: Database
         .mapWith(Boolean)
         .as('has_webhooks'),
       permissions: apiTokens.permissions,
+      createdAt: apiTokens.created_at,
       expiresAt: apiTokens.expires_at,
       lastUsedAt: apiTokens.last_used_at,
       revokedAt: apiTokens.revoked_at,

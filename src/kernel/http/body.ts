@@ -14,6 +14,9 @@ const READ_BYTES = 1_048_576
 /** Buffers grow from this size with the received bytes, so a large `Content-Length` alone allocates nothing. */
 const FIRST_READ_BYTES = 65_536
 
+/** One read may wait this long: the memory of a body that is silent for {@link LOST_MS} is given to others. */
+const SILENT_MS = 30_000
+
 /** Limits the bytes read and discarded of a body over its limit, and the time. */
 const DISCARDED_BYTES = 67_108_864
 const DISCARDED_MS = 5_000
@@ -63,7 +66,8 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
   let length = 0
   for (;;) {
     const read = reader.read(new Uint8Array(buffer, filled))
-    const { value, done } = await withDeadline(read, startedAt + bodyBudgetMs(length) - Date.now()).catch(giveUp)
+    const leftMs = Math.min(SILENT_MS, startedAt + bodyBudgetMs(length) - Date.now())
+    const { value, done } = await withDeadline(read, leftMs).catch(giveUp)
     if (!value) break
     // A read detaches the buffer and returns it.
     buffer = value.buffer
@@ -180,6 +184,8 @@ export class MemoryBudget {
   /** Resizes a lease if it is its turn and memory is free. Only leases call this. */
   tryResize(lease: Lease, bytes: number): boolean {
     const now = Date.now()
+    // A busy isolate may have kept this lease from looking.
+    this.stopWaiting(lease)
     if (bytes > lease.bytes) {
       this.#dropLost(now)
       const isFirst = this.#waiting.keys().every((other) => other.turn >= lease.turn)
@@ -189,7 +195,6 @@ export class MemoryBudget {
         return false
       }
     }
-    this.stopWaiting(lease)
     this.#set(lease, bytes)
     return true
   }

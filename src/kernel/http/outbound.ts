@@ -238,8 +238,11 @@ async function resolve(host: string, resolver: string): Promise<string[]> {
   return addresses
 }
 
-/** A missing `Answer` means that the name does not exist. */
-const answer = z.object({ Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))) })
+/** NOERROR or NXDOMAIN (RFC 1035, section 4.1.1); without such records there is no `Answer`. */
+const answer = z.object({
+  Status: z.literal([0, 3]),
+  Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))),
+})
 /** A and AAAA; other records, such as CNAME, lead to them. */
 const ADDRESS_TYPES = [1, 28]
 

@@ -18,7 +18,7 @@ export const routes = [
   route(contract.listClients, async ({ query }, context, extras) => {
     const { start, pagination } = openPage(contract.listClients, query, context, extras)
     const page = await listClients(context, query, start)
-    return { data: page.rows.map(withIsoTimes), pagination: pagination(page) }
+    return { data: page.rows.map(withIsoTimes), pagination: await pagination(page) }
   }),
   route(contract.readClient, async (input, context, extras) => one(await findClient(context, keyOf(input)), extras)),
   route(contract.readClientByExternalId, async ({ params }, context, extras) =>

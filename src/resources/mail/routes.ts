@@ -35,7 +35,7 @@ export const routes = [
     const entity = order_id === undefined ? 'client' : 'order'
     const options = { entity, entityId: order_id ?? client_id ?? 0, after, limit } as const
     const { rows, next } = await listThreadContexts(context, options)
-    return listResponse(rows.map(contextText), { per_page: limit, ...following(next) })
+    return listResponse(rows.map(contextText), { per_page: limit, ...(await following(next)) })
   }),
 
   route(contract.listEmailThreads, async ({ query }, context, extras) => {
@@ -44,7 +44,7 @@ export const routes = [
     unused satisfies Record<string, never>
     const { after, following } = openList(contract.listEmailThreads, query, context, extras)
     const { rows, next } = await listThreads(context, { accountEmail, deleted, updatedSince, after, limit })
-    return listResponse(rows.map(summaryText), { per_page: limit, ...following(next) })
+    return listResponse(rows.map(summaryText), { per_page: limit, ...(await following(next)) })
   }),
 
   route(contract.deleteEmailThread, async ({ params, query }, context) => {

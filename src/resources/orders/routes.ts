@@ -52,7 +52,7 @@ export const routes = [
     const { start, pagination } = openPage(contract.listOrders, query, context, extras)
     const page = await listOrders(context, query, start)
     if (page.isCut && query.page !== undefined) throw invalid([{ path: 'per_page', message: TOO_MANY }])
-    return { data: page.rows.map((order) => presentListed(order, query.expand)), pagination: pagination(page) }
+    return { data: page.rows.map((order) => presentListed(order, query.expand)), pagination: await pagination(page) }
   }),
   route(contract.readOrder, async ({ params, query }, context, extras) => {
     const { body, version } = replyWhole(await findOrder(context, params.id, query.deleted === 'include'))

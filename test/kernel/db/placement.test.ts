@@ -1,6 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
+import { statement } from '../../../src/kernel/db/client.ts'
+import { databaseFor } from '../../../src/kernel/db/placement.ts'
 import { sessionsOf } from '../../operation/copies/moves/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
 import {
@@ -131,6 +133,24 @@ describe('a request of which a part was carried out', () => {
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, null])
     expect(response.body.error.message).toContain('may have been carried out')
     await sqlIn('DB_TWO', 'DELETE FROM company_guards WHERE company_id = ?', id)
+  })
+})
+
+describe('a request that has read before its company moved', () => {
+  it('may read again, but its write gets 503 with Retry-After however often it has read', async () => {
+    const { id } = here
+    const db = databaseFor(env, { companyId: id, database: 'DB' })
+    const read = () => db.read([statement('SELECT count(*) FROM clients WHERE company_id = ?', id)])
+    const write = () => db.write([statement("UPDATE clients SET company_name = 'x' WHERE company_id = ?", id)])
+    await read()
+    const moved = "INSERT INTO company_guards (company_id, state, destination, slot) VALUES (?, 'moved', 'DB_TWO', 0)"
+    await sqlIn('DB', moved, id)
+    for (let reads = 0; reads < 3; reads++) {
+      const refused = { kind: 'unavailable', headers: { 'Retry-After': '2' }, cause: 'it has just moved' }
+      await expect(write()).rejects.toMatchObject(refused)
+      await read()
+    }
+    await sqlIn('DB', 'DELETE FROM company_guards WHERE company_id = ?', id)
   })
 })
 

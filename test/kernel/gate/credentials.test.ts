@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { readCursor, writeCursor } from '../../../src/kernel/api/paging.ts'
 import {
   CredentialsError,
   decryptCredentials,
@@ -73,5 +74,15 @@ describe('encrypted credentials', () => {
     const renewed = await encryptCredentials(both, 7, 'storage', { a: 1 })
     expect(renewed.startsWith(await firstKeyPrefix(both))).toBe(true)
     expect(await decryptCredentials(both.split(',')[0] ?? '', 7, 'storage', renewed)).toEqual({ a: 1 })
+  })
+})
+
+describe('a cursor', () => {
+  it('survives a key rotation whose keys have a space between them', () => {
+    const scope = (credentialsKey: string) => ({ companyId: 7, credentialsKey, query: ['clients'], now: 1_000_000 })
+    const [next, both] = [key(), (first: string, second: string) => scope(`${first}, ${second}`)]
+    expect(readCursor(both(next, KEY), writeCursor(scope(KEY), [5]))).toEqual([5])
+    // The rotation ends: the new key stays alone.
+    expect(readCursor(scope(next), writeCursor(scope(` ${next} ,${KEY}`), [6]))).toEqual([6])
   })
 })

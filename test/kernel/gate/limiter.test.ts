@@ -322,6 +322,14 @@ describe('where reads may run', () => {
     expect(await (await Gate.open()).constraint()).toBeNull()
   })
 
+  it('is the primary in the first minute of a token, whose row no replica may have yet', async () => {
+    const gate = await Gate.open()
+    await sql('UPDATE api_tokens SET created_at = ? WHERE token_hash = ?', Date.now(), gate.hash)
+    expect(await gate.constraint()).toBe('primary')
+    moveTime(60_100)
+    expect(await gate.constraint()).toBeNull()
+  })
+
   it('is the primary while a write has not reported, then its bookmark', async () => {
     const gate = await Gate.open()
     const written = await gate.write()

@@ -152,6 +152,8 @@ describe('an address', () => {
     ['fails', { status: 500 }],
     ['does not respond', { destroy: true }],
     ['responds with something else', { body: '<html>' }],
+    ['responds with SERVFAIL', { body: '{"Status":2}' }],
+    ['responds with REFUSED', { body: '{"Status":5}' }],
     ['responds with too much', { body: `{"Status":0,"x":"${'x'.repeat(100_000)}"}` }],
   ])('is unknown while the resolver %s', async (_, fault) => {
     const { policy } = await startResolver({ ...fault, times: -1 })

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { type Lease, MemoryBudget } from '../../../src/kernel/http/body.ts'
+import { type Lease, MemoryBudget, readJsonBytes } from '../../../src/kernel/http/body.ts'
 
 beforeEach(() => {
   vi.useFakeTimers()
@@ -130,6 +130,41 @@ describe('the memory budget', () => {
     await vi.advanceTimersByTimeAsync(61_000)
     await budget.open().resize(10)
     expect(budget.usedBytes).toBe(10)
+  })
+
+  it('keeps a request that could not look for 3 s because its isolate was busy', async () => {
+    const budget = new MemoryBudget(100)
+    const [over, full, waiting] = Array.from({ length: 3 }, () => budget.open())
+    await full?.resize(100)
+    await over?.resize(10)
+    const granted: string[] = []
+    if (waiting) watch(granted, 'waiting', waiting, 50)
+    over?.release()
+    full?.release()
+    vi.setSystemTime(Date.now() + 3_000)
+    await vi.advanceTimersByTimeAsync(20)
+    expect([granted, budget.usedBytes]).toEqual([['waiting'], 50])
+    await waiting?.resize(60)
+    expect(budget.usedBytes).toBe(60)
+  })
+
+  it('does not give away the memory of a body that stalls: the body is refused before', async () => {
+    const budget = new MemoryBudget(20_000_000)
+    const body = new ReadableStream({
+      type: 'bytes',
+      start: (controller) => controller.enqueue(new Uint8Array(8_000_000)),
+    })
+    const headers = { 'content-type': 'application/json' }
+    const sent = new Request('https://api.test/', { method: 'PUT', headers, body })
+    const stalled = budget.open()
+    let refusal: unknown
+    readJsonBytes(sent, 20_000_000, stalled).catch((error: unknown) => {
+      refusal = error
+    })
+    while (budget.usedBytes < 7_900_000) await scheduler.wait(1)
+    await vi.advanceTimersByTimeAsync(59_000)
+    expect(budget.usedBytes).toBeGreaterThan(7_900_000)
+    expect(refusal).toMatchObject({ kind: 'invalid_request', message: expect.stringContaining('in time') })
   })
 
   it('gives a released lease nothing more', async () => {

@@ -227,6 +227,24 @@ describe('a webhook endpoint', () => {
     expect(second).toEqual({ attempts: 0, next_attempt_at: null })
   })
 
+  it('stays proven, with the attempts of its retries, when it is saved with the address that it has', async () => {
+    const { id } = await create()
+    const change = { url: URL_PUBLIC, event_types: ['client.created'] }
+    await sql('UPDATE webhook_endpoints SET initial_failures = NULL WHERE id = ?', id)
+    await sql(
+      "INSERT INTO webhook_deliveries VALUES (?, ?, 'clients', '1', 1, 9, 5, 4000000000000, 'HTTP 500')",
+      company.id,
+      id,
+    )
+    expect((await as('PATCH', path(id), change)).body).toMatchObject(change)
+    expect((await as('GET', path(`${id}/deliveries`))).body.data[0]).toMatchObject({ attempts: 9 })
+    await as('PATCH', path(id), { ...change, enabled: true })
+    const failures = () => sql('SELECT initial_failures FROM webhook_endpoints WHERE id = ?', id)
+    expect(await failures()).toEqual([{ initial_failures: null }])
+    await as('PATCH', path(id), { url: 'https://hooks.example/new', enabled: true })
+    expect(await failures()).toEqual([{ initial_failures: 0 }])
+  })
+
   it('gets a new secret, beside which the old one signs for a day', async () => {
     const { id, secret } = await create()
     const { body } = await as('POST', path(`${id}/rotate-secret`))

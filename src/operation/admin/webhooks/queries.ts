@@ -84,22 +84,26 @@ export async function updateEndpoint(
 ) {
   const { companyId, db, now } = context
   const isMeant = isEndpoint(companyId, id)
-  const isDue = change.enabled === true || change.url !== undefined
+  const hasNewUrl = sql`url <> ${change.url ?? null}`
+  const enables = Number(change.enabled === true)
   const state = {
     ...(change.enabled !== undefined && { disabled_reason: null }),
     // Resetting the count gives a new address its own attempts, and one that never succeeded a fresh start.
-    ...(isDue && { initial_failures: change.url === undefined ? sql`initial_failures * 0` : 0 }),
+    initial_failures: sql`iif(${hasNewUrl}, 0, initial_failures * (1 - ${enables}))`,
   }
   const [, , , [row]] = await db.writeIdempotent([
     adminEntry(context, `webhooks.update:${Object.keys(change).sort().join()}`, id, exists(isMeant)),
     orm
+      .update(webhookDeliveries)
+      .set({ attempts: 0, first_attempt_at: null, next_attempt_at: now })
+      .where(
+        sql`${isOfEndpoint(companyId, id)} AND next_attempt_at IS NOT NULL
+          AND ${exists(sql`${isMeant} AND (${hasNewUrl} OR ${enables})`)}`,
+      ),
+    orm
       .update(webhookEndpoints)
       .set({ ...change, ...state, updated_at: now })
       .where(isMeant),
-    orm
-      .update(webhookDeliveries)
-      .set({ attempts: 0, first_attempt_at: null, next_attempt_at: now })
-      .where(sql`${isOfEndpoint(companyId, id)} AND next_attempt_at IS NOT NULL AND ${Number(isDue)}`),
     selectEndpoint(isMeant),
   ])
   return row ?? null
