@@ -216,12 +216,10 @@ function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: () => voi
   )
 }
 
-/**
- * `Retry-After` promises that nothing changed. If a non-idempotent request may have written, answer 503 without it: a
- * repeated conditional PUT would find its own change and get 412.
- */
+/** `Retry-After` promises that nothing changed. If a non-idempotent request may have written, answer 503 without it. */
 function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
   const { rowsWritten, openWrites } = c.get('databaseUse')
+  // Repeated, a conditional PUT would find its own change and get 412.
   const condition = c.req.header('if-match') ?? c.req.header('if-none-match')
   const isRepeatable = ['GET', 'HEAD'].includes(c.req.method) || (c.req.method === 'PUT' && condition === undefined)
   const asks = error.kind === 'rate_limited' || (error.kind === 'unavailable' && 'Retry-After' in error.headers)

@@ -50,10 +50,7 @@ export function statement<Row = Record<string, Value>>(text: string, ...params: 
   return { prepared, values: {} }
 }
 
-/**
- * The query with a result made of its rows as SQLite names their columns. For lists: Drizzle's own mapping of a row costs
- * more than its JSON.
- */
+/** The query with a result made of its rows as SQLite names their columns: Drizzle's mapping costs more than the JSON. */
 export function mapRows<Row, T>({ prepared, values }: Filled<unknown>, map: (rows: Row[]) => T): Filled<T> {
   const mapResult = (result: unknown) => map((result as { results: Row[] }).results)
   return { prepared: { getQuery: () => prepared.getQuery(), mapResult }, values }
@@ -247,8 +244,7 @@ export async function runBatch<T extends Statements>(
 }
 
 /**
- * Runs one call to a database within its deadline, and retries it once after a transient failure if it is idempotent.
- * Never retried when the database is overloaded.
+ * Runs one call within its deadline. An idempotent one is retried once after a transient failure, not an overload.
  *
  * @throws DeadlineError when it takes too long: a write may still happen then
  */
