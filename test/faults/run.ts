@@ -72,7 +72,7 @@ const BEHAVIOURS = {
 export type Mode = keyof typeof BEHAVIOURS
 export const MODES = Object.keys(BEHAVIOURS) as Mode[]
 
-export function lasts(mode: Mode): boolean {
+function lasts(mode: Mode): boolean {
   return 'lasts' in BEHAVIOURS[mode]
 }
 

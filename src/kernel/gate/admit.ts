@@ -163,7 +163,7 @@ export class RequestUsage implements Meter {
       () => end(Math.min(Date.now() - startedAt, FAILED_BATCH_MS)),
     )
     // Past its deadline, the batch still counts when it ends.
-    this.c.executionCtx.waitUntil(ended)
+    this.c.executionCtx.waitUntil(withDeadline(ended, BUDGET_MS.database + BUDGET_MS.afterwards).catch(() => undefined))
     await ended
     return work
   }

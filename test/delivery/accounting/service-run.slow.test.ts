@@ -1,6 +1,7 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { freshId, migrate, mintToken, sql } from '../../support/app.ts'
+import { moveTime } from '../../support/time.ts'
 import { expectConsistentAccount, FAULTS, seeded } from './random.ts'
 import { Shop } from './shop.ts'
 import { REALM } from './support.ts'
@@ -9,13 +10,7 @@ beforeAll(migrate)
 
 // Time stands still but where the test lets it pass: what happens must not hang on the machine's speed. It is an hour
 // on, so that no alarm goes off by itself.
-beforeEach(() => {
-  const now = Date.now() + 3_600_000
-  vi.spyOn(Date, 'now').mockImplementation(() => now)
-})
-afterEach(() => {
-  vi.mocked(Date.now).mockRestore()
-})
+beforeEach(() => moveTime(3_600_000))
 
 /** Under the limit of 300 requests a minute each. */
 const TOKENS = 6
