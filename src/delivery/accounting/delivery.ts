@@ -58,13 +58,15 @@ export class AccountingDelivery extends CompanyObject {
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
     const { integration, orderIds, at, ...state } = await findDue(context, ORDERS_PER_RUN)
-    if (!integration || orderIds.length === 0) return at
+    const previous = state.connectionRow?.remote_account
+    const isOpen = this.connection?.version === integration?.updated_at && this.connection?.account === previous
+    // Also without due events: a later switch would remove customer links made for the new account.
+    if (!integration || (orderIds.length === 0 && (!previous || isOpen))) return at
     const connection = await this.openOnce(context, integration, state.connectionRow)
     // Its events stay due: the sweep repeats the run.
     if (!connection) return null
     // Only a run may switch: the result of a call that is under way belongs to the previous account.
     const { account } = connection
-    const previous = state.connectionRow?.remote_account
     if (previous !== account) await queries.switchRemoteAccount(context, account, previous)
 
     const delivery = { ...context, connection }

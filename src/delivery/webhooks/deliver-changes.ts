@@ -46,7 +46,7 @@ export interface Delivery extends CompanyContext {
 }
 
 /** The result of one attempt. `gone`: the endpoint wants no more messages. `postponed`: it was not attempted. */
-type Result = { status: 'delivered' } | { status: 'postponed' } | { status: 'failed' | 'gone'; error: string }
+type Result = { status: 'delivered' } | { status: 'postponed' | 'failed' | 'gone'; error: string }
 
 /**
  * Delivers an endpoint's due changes until `endMs`, in order for each object. Each round is stored at its end: if that
@@ -144,7 +144,8 @@ class Round {
     const result = await attempt(this.delivery, this.endpoint, item).catch((error: unknown): Result => {
       const { companyId: company_id, endpointId: endpoint_id } = this.delivery
       log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
-      return { status: 'postponed' }
+      const isResolver = error instanceof OutboundError
+      return { status: 'postponed', error: isResolver ? NO_RESOLVER : NO_SECRET }
     })
     if (result.status === 'delivered') {
       if (item.isStored) this.outcome.done.push(item)
@@ -156,7 +157,7 @@ class Round {
     const nowMs = Date.now()
     if (result.status === 'postponed') {
       this.isPostponed = true
-      return this.keep(item, nowMs + POSTPONE_MS)
+      return this.keep(item, nowMs + POSTPONE_MS, result.error)
     }
     if (item.attempts === 0) this.failing += 1
     const attempts = item.attempts + 1
@@ -181,6 +182,8 @@ class Round {
   }
 }
 
+const NO_RESOLVER = 'the resolver does not respond'
+const NO_SECRET = 'the signing secret cannot be read'
 const REASONS: Record<Exclude<OutboundFailure, 'address' | 'resolver'>, string> = {
   timeout: `no response within ${TIMEOUT_MS / 1_000} s`,
   network: 'no connection',

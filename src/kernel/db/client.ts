@@ -183,7 +183,7 @@ export function openDatabase(
     const start = Date.now()
     let hasEnded = false
     const batch = async () => {
-      // Its meter may start it after the deadline, when the caller was told that nothing was changed.
+      // Its meter may start it after the deadline, when the caller has got its 503 with Retry-After.
       if (hasEnded) throw new DeadlineError(BUDGET_MS.database)
       if (isWrite) use.openWrites++
       const result = await runBatch(session, queries, use, slot).catch((error: unknown) => {

@@ -160,4 +160,16 @@ describe('a customer who is linked by hand', () => {
     const { realms } = (await shop.world.look()).state
     expect(Object.values(realms['2002']?.customers ?? {})).toMatchObject([{ DisplayName: 'Acme Print' }])
   })
+
+  it('is kept when it was linked after the company connected to another realm with nothing to deliver', async () => {
+    const { shop } = await openShop('Acme Print')
+    await shop.deliver()
+    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    expect(await shop.object.check(shop.company.id)).toMatchObject({ ok: true })
+    expect(await shop.deliver()).toBeNull()
+    await link(shop, '77')
+    await shop.makeOrder()
+    await shop.deliver()
+    expect(await readClient(shop)).toEqual({ accounting_customer_id: '77', accounting_customer_linked: 1 })
+  })
 })

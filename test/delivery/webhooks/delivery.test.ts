@@ -418,7 +418,9 @@ describe('deliveries', () => {
     const now = Date.now()
     expect(await subscriber.deliver({ CREDENTIALS_KEY: btoa('k'.repeat(32)) })).toBeGreaterThanOrEqual(now + 30_000)
     expect(await receiver.row()).toMatchObject({ enabled: 1, disabled_reason: null })
-    expect(await receiver.deliveries()).toMatchObject([{ attempts: 0 }])
+    expect(await receiver.deliveries()).toMatchObject([
+      { attempts: 0, last_error: 'the signing secret cannot be read' },
+    ])
     expect(await receiver.lines()).toEqual([])
     const of = { company_id: subscriber.company.id, endpoint_id: receiver.endpointId }
     expect(logLines).toContainEqual({ event: 'webhooks_failed', ...of, error: expect.stringContaining('Credentials') })

@@ -160,6 +160,18 @@ describe('an address', () => {
     await expect(findProblem('https://hooks.example/', policy)).rejects.toMatchObject({ failure: 'resolver' })
   })
 
+  it('is known by one kind of record while the other fails, and the other is asked for again', async () => {
+    const servfail: Fault = { match: 'type=AAAA$', body: '{"Status":2}' }
+    const { policy } = await startResolver(answer('A', '1.1.1.1'), servfail, answer('AAAA', 'fd00::1'))
+    expect(await findProblem('https://half.example/', policy)).toBeNull()
+    expect(await findProblem('https://half.example/', policy)).toBe(NOT_PUBLIC)
+  })
+
+  it('is unknown while one kind of record fails and the other does not exist', async () => {
+    const { policy } = await startResolver({ match: 'type=A$', times: -1, body: '{"Status":2}' })
+    await expect(findProblem('https://hooks.example/', policy)).rejects.toMatchObject({ failure: 'resolver' })
+  })
+
   it('is looked up by its host alone', async () => {
     const { scope, policy } = await startResolver(answer('A', '1.1.1.1'))
     await findProblem('https://hooks.example:8443/secret?token=x', policy)

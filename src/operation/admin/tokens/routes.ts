@@ -31,7 +31,8 @@ export const routes = [
     const { name, permissions, isRotated } = old
     const { now } = context
     if (isRotated && body.expires_at === undefined && stateOf(old, context) === 'active') {
-      throw conflict('The token was already rotated: rotate its successor, or name `expires_at`')
+      const remedy = 'rotate its successor, create another token, or name `expires_at`'
+      throw conflict(`The token was already rotated: ${remedy}`)
     }
     const sameLifetime = old.expires_at === null ? null : now + old.expires_at - old.created_at
     const expires_at = body.expires_at === undefined ? sameLifetime : checkExpiry(body.expires_at, context)
