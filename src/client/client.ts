@@ -79,7 +79,7 @@ export function createClient(options: ClientOptions) {
     /** Creates the order of your own id, or replaces its fields: a status and lists that are left out stay. */
     upsert: (externalId: string, body: api.WholeOrder, options?: PutOptions & { ifNoneMatch?: '*' }) =>
       send<api.PutOrderAnswer>('PUT', ['orders', 'by-external-id', externalId], { ...options, body }),
-    /** Soft-deletes the order and its invoice; `update` with `deleted: false` restores them. */
+    /** Soft-deletes the order and its invoice; `update` with `deleted: false` restores what was deleted together. */
     delete: (id: api.Id, options?: ChangeOptions) => send<api.OrderAnswer>('DELETE', ['orders', id], options),
     /** Replaces all lines of the invoice. */
     putInvoiceItems: (id: api.Id, items: readonly api.NewInvoiceItem[], options?: PutOptions) =>

@@ -1246,7 +1246,7 @@ export interface components {
             external_id?: string | null;
             /** @description All lines of the invoice, as `putInvoiceItems` takes them. */
             invoice_items?: components["schemas"]["NewInvoiceItem"][];
-            /** @description `false` brings a deleted order and its invoice back, `true` deletes them. */
+            /** @description `true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored. */
             deleted?: boolean;
         };
         /** @description A stored file of an order. */

@@ -189,7 +189,7 @@ function toRoot(baseUrl: string): string {
 function toHeaders(method: Method, options: RequestOptions): Record<string, string> {
   const { body, idempotencyKey, ifMatch, ifNoneMatch, isRead = method === 'GET' } = options
   const takesKey = !isRead && method !== 'PUT'
-  if (!takesKey && idempotencyKey !== undefined) throw new TypeError(`idempotencyKey cannot be sent with a ${method}`)
+  if (method === 'PUT' && idempotencyKey !== undefined) throw new TypeError('idempotencyKey cannot be sent with a PUT')
   const key = takesKey ? (idempotencyKey ?? randomKey()) : undefined
   if (key !== undefined && !/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw new TypeError('idempotencyKey must be 1 to 255 visible ASCII characters')

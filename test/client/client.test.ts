@@ -232,6 +232,16 @@ describe('a key and a version', () => {
     expect(await listLines(crm)).toEqual([])
   })
 
+  it('is ignored by a read, also by one that is a POST', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    const options = { idempotencyKey: 'k', signal: new AbortController().signal }
+    await api.clients.get(1, options)
+    await api.files.presign(12, presignBody, options)
+    const { calls } = await crm.look()
+    expect(calls.map(({ headers }) => headers['idempotency-key'])).toEqual([undefined, undefined])
+  })
+
   it('of another request rejects with its reason', async () => {
     const api = (await openCrm(seed)).client()
     await api.clients.create({ company_name: 'Elm' }, { idempotencyKey: 'k' })

@@ -5,6 +5,7 @@ import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import { endStaleReadOnly, forEachDatabase, openCompany, type PlacedContext } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
 import { backUpFor, forgetBackup } from './backup.ts'
+import { findMove } from './guard-queries.ts'
 import { type MoveResult, moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
 import { RESTORE, type RestoreResult, restoreFor } from './restore.ts'
@@ -15,6 +16,8 @@ const RUN_MS = 20_000
 /** A call of a restore or a recovery lasts this long; its caller repeats it. */
 const CALL_MS = 5_000
 const EVERY_MS = 24 * 3_600_000
+/** No backup runs between the steps of a move, which would wait for it. After this time without a step it is left. */
+const MOVE_LEFT_MS = 600_000
 /** Companies started by one sweep: 1,440 a day, with at most 1,024 in each database. */
 const STARTED_AT_ONCE = 5
 
@@ -38,6 +41,8 @@ export class CompanyBackup extends CompanyObject {
   protected override async run(context: PlacedContext): Promise<number | null> {
     const { kv } = this.ctx.storage
     if (kv.get(RESTORE) !== undefined) return null
+    const move = await findMove({ ...context, db: context.directory })
+    if (move && Date.now() - move.updated_at < MOVE_LEFT_MS) return null
     const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, kv, RUN_MS)
     return isDone ? null : Date.now()
   }

@@ -1,6 +1,7 @@
 import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { PlacedContext } from '../../kernel/db/placement.ts'
+import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
 import { log } from '../../kernel/http/errors.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
@@ -87,7 +88,10 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
     case 'mail':
       return turn(await releaseUnknownMail(context, state.cursor))
     case 'accounting': {
-      const found = await context.findLastNumber(state.sequences.last_invoice_number + NUMBER_SPAN)
+      const number = context.findLastNumber(state.sequences.last_invoice_number + NUMBER_SPAN)
+      const found = await withDeadline(number, BUDGET_MS.handler / 2).catch((error: unknown) =>
+        error instanceof DeadlineError ? 'failed' : Promise.reject(error),
+      )
       if (typeof found === 'string') return { ...state, left, accounting: found }
       const sequences = highest(state.sequences, { last_invoice_number: found })
       return { ...state, left, accounting: 'read', sequences }

@@ -29,7 +29,7 @@ type RestoreProgress = ResponseBody<typeof restoreCompany>
 
 export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
 
-/** `begun` tells whether this call took the company: its tokens are refused from now on. */
+/** `begun` tells once that the company was taken: its tokens are refused from now on. */
 export type RestoreResult = (RestoreProgress & { begun: boolean }) | { problem: RestoreProblem; message?: string }
 
 /** The durable state of a restore under way. */
@@ -41,6 +41,8 @@ interface RestoreState {
   step: string
   /** Whether all parts were checked. Nothing changes before that. */
   isChecked: boolean
+  /** Whether the company is taken and no result has told it yet. */
+  begun: boolean
   /** How many parts are checked, then how many insertions are done. */
   position: number
   reconciliation: Reconciliation | null
@@ -66,7 +68,6 @@ export async function restoreFor(
 ): Promise<RestoreResult> {
   const endMs = Date.now() + ms
   let state = kv.get<RestoreState>(RESTORE)
-  const wasChecked = state?.isChecked
   try {
     if (!state) {
       const chain = planRestore(await listBackups(context), untilMs)
@@ -75,8 +76,8 @@ export async function restoreFor(
       // The end of the restore reads them again: find a damaged manifest before anything changes.
       await findKnownSequences(context)
       forgetBackup(kv)
-      const start = { step: 'check', isChecked: false, position: 0, rows: 0, differences: [], reconciliation: null }
-      state = { ...start, untilMs, chain }
+      const start = { step: 'check', isChecked: false, begun: false, position: 0, rows: 0, reconciliation: null }
+      state = { ...start, differences: [], untilMs, chain }
     }
     if (state.untilMs !== untilMs) return { problem: 'restored_otherwise' }
     kv.put(RESTORE, state)
@@ -89,9 +90,10 @@ export async function restoreFor(
       }
       state = after
       const progress = progressOf(state)
+      const isOver = progress.done || Date.now() >= endMs
       if (progress.done) kv.delete(RESTORE)
-      else kv.put(RESTORE, state)
-      if (progress.done || Date.now() >= endMs) return { ...progress, begun: state.isChecked && !wasChecked }
+      else kv.put(RESTORE, { ...state, begun: state.begun && !isOver })
+      if (isOver) return { ...progress, begun: state.begun }
     }
   } catch (error) {
     // Until the first change, another backup can be chosen.
@@ -140,8 +142,12 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
     }
     // The company is suspended from the beginning, and gets the backup's own state at the end.
     if (!(await openForRestore(context, plan.company))) return null
+    return { ...state, step: 'take', isChecked: true, position: 0 }
+  }
+  // A step of its own: if it fails, the state says already that the company is taken.
+  if (state.step === 'take') {
     await syncDirectory(context)
-    return { ...state, isChecked: true, position: 0 }
+    return { ...state, step: 'check', begun: true }
   }
   const insertion = plan.insertions[position]
   if (insertion) {

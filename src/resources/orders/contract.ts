@@ -108,7 +108,11 @@ const orderChanges = z
     invoice_items: z.optional(items).check(z.describe('All lines of the invoice, as `putInvoiceItems` takes them.')),
     deleted: z
       .optional(z.boolean())
-      .check(z.describe('`false` brings a deleted order and its invoice back, `true` deletes them.')),
+      .check(
+        z.describe(
+          '`true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored.',
+        ),
+      ),
   })
   .check(
     namesAField,

@@ -136,6 +136,7 @@ const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 
   const checks = { ...referenceChecks(p), ...discountCheck(p, isInvoiceOfIt) }
   const invoice = sql`(SELECT id FROM invoices WHERE ${isInvoiceOfIt})`
   const unknown = p.items && unknownLines(p.items, { companyId: p.companyId, invoice })
+  // Lines cannot come with `deleted: true`: the contract refuses it.
   const takesLines = unknown ? sql`EXISTS ${invoice} AND NOT EXISTS (${unknown})` : sql`1`
   const { changedOrder, result, ...others } = statementsOf(p, {
     ...{ which: p, invoice, checks, operation: p.operation, action: p.action },

@@ -15,8 +15,8 @@ export const isOrder = (p: Which) => sql`${isAnyOrder(p)} AND deleted = 0`
 export const isLive = (p: Which) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
 export const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
 
-/** For an invoice and its order: not deleted, or only with the order, at the same time. */
-export const isKept = sql`invoices.deleted <= (orders.deleted AND invoices.updated_at = orders.updated_at)`
+/** For an invoice and its order: not deleted, or only with the order. One deleted alone before it has a lower time. */
+export const isKept = sql`invoices.deleted <= (orders.deleted AND invoices.updated_at >= orders.updated_at)`
 
 /** The order's invoice that {@link isKept}. */
 export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId}

@@ -65,8 +65,8 @@ export function openCompany(companyId: number) {
     call: <Name extends Endpoint>(endpoint: Name, request: Sent<Endpoints[Name]>): Promise<ResponseOf<Name>> =>
       send(addressOf(endpoint), request),
 
-    /** Reads the items of a list, at most 5,000. */
-    async list<Name extends ListEndpoint>(endpoint: Name, filter: Record<string, Text> = {}) {
+    /** Reads the items of a list, in pages of 100 until there are `most`. */
+    async list<Name extends ListEndpoint>(endpoint: Name, filter: Record<string, Text> = {}, most = 5_000) {
       const items: ItemOf<Name>[] = []
       let cursor: string | null = null
       do {
@@ -74,7 +74,7 @@ export function openCompany(companyId: number) {
         const page: Page<ItemOf<Name>> = await send(addressOf(endpoint), { query })
         items.push(...page.data)
         cursor = page.pagination.has_more ? page.pagination.next_cursor : null
-      } while (cursor !== null && items.length < 5_000)
+      } while (cursor !== null && items.length < most)
       return items
     },
   }

@@ -1,7 +1,13 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it, vi } from 'vitest'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { openCompany } from '../../../src/kernel/db/placement.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import {
+  beginReconciliation,
+  type ReconcileContext,
+  stepReconciliation,
+} from '../../../src/operation/copies/reconcile.ts'
 import { RESTORE, restoreFor } from '../../../src/operation/copies/restore.ts'
 import { manifestKey } from '../../../src/operation/copies/store.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
@@ -63,10 +69,10 @@ async function emptySinceBackup() {
     delete: (name: string) => kept.delete(name),
     list: () => [],
   } as unknown as SyncKvStorage
-  const step = async () => {
+  const step = async (others: Partial<ReconcileContext> = {}, ms = 0) => {
     const buckets = { bucket: env.BACKUPS, cache: env.CACHE, files: env.FILES }
     const context = { ...(await openCompany(env, id)), ...buckets, findLastNumber: async () => 'none' as const }
-    return restoreFor(context, kv, Date.parse('2099-01-01'), 0)
+    return restoreFor({ ...context, ...others }, kv, Date.parse('2099-01-01'), ms)
   }
   const isSuspended = async () => (await sql('SELECT suspended FROM companies WHERE id = ?', id))[0]?.suspended === 1
   const write = () => call(token, 'POST', '/clients', { company_name: 'Late' })
@@ -76,8 +82,8 @@ async function emptySinceBackup() {
 it('a client that a request creates after the company is suspended takes no id of the backup', async () => {
   const { client, project, token, step, isSuspended, write } = await emptySinceBackup()
   let result = await step()
-  while (!(await isSuspended())) result = await step()
-  expect(result).toMatchObject({ done: false, begun: true })
+  while (!('begun' in result && result.begun)) result = await step()
+  expect([result.done, await isSuspended()]).toEqual([false, true])
   // Its token is cached as that of a company that is not suspended.
   const late = await write()
   expect(late.status).toBe(200)
@@ -97,6 +103,37 @@ it('a restore is refused if the company gets data while the backup is checked, a
   while (!('problem' in result || result.done)) result = await step()
   expect(result).toEqual({ problem: 'not_empty' })
   expect([await isSuspended(), kept.has(RESTORE)]).toEqual([false, false])
+})
+
+it('a restore that fails after it has suspended the company tells so in the next call, and once', async () => {
+  const { kept, step, isSuspended } = await emptySinceBackup()
+  const failing = { ...openDatabase(env.DB), writeIdempotent: () => Promise.reject(new Error('The directory fails.')) }
+  // Another database than the directory, which then repeats whether the company is suspended.
+  await expect(step({ database: 'DB_TWO', directory: failing }, 60_000)).rejects.toThrow('The directory fails.')
+  expect([await isSuspended(), kept.has(RESTORE)]).toEqual([true, true])
+  const bucket = new Proxy(env.BACKUPS, {
+    get: (target, name) => {
+      const value = Reflect.get(target, name)
+      if (name !== 'get') return typeof value === 'function' ? value.bind(target) : value
+      return (key: string) => (key.includes('/parts/') ? Promise.reject(new Error('R2 fails.')) : target.get(key))
+    },
+  })
+  await expect(step({ bucket }, 60_000)).rejects.toThrow('R2 fails.')
+  expect(await step()).toMatchObject({ done: false, begun: true })
+  expect(await step()).toMatchObject({ begun: false })
+})
+
+it('an accounting system whose object does not respond counts as failed', async () => {
+  const context = { findLastNumber: () => new Promise<never>(() => {}) } as unknown as ReconcileContext
+  vi.useFakeTimers()
+  try {
+    const state = { ...beginReconciliation(null), left: ['accounting' as const] }
+    const after = stepReconciliation(context, state)
+    await vi.advanceTimersByTimeAsync(30_000)
+    expect(await Promise.race([after, 'waits'])).toMatchObject({ left: [], accounting: 'failed' })
+  } finally {
+    vi.useRealTimers()
+  }
 })
 
 it('tokens in use are invalidated as soon as a restore has suspended their company', async () => {

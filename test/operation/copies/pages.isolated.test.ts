@@ -62,6 +62,18 @@ it('a backup that is interrupted continues behind its last written part, and has
   expect(objects.map(({ key }) => key)).toEqual(manifest?.parts.map(({ key }) => key))
 })
 
+it('a backup does not run between the steps of a move, but does where a move was left', async () => {
+  const { id } = await mintCompany({ home: 'DB' })
+  const stepAt = (at: number) => sql("INSERT OR REPLACE INTO moves VALUES (?, 'DB', 'DB_TWO', '{}', ?, ?)", id, at, at)
+  await stepAt(Date.now())
+  await backUp(id)
+  expect(await manifestsOf(id)).toEqual([])
+  await stepAt(Date.now() - 3_600_000)
+  await backUp(id)
+  expect(await manifestsOf(id)).toHaveLength(1)
+  await sql('DELETE FROM moves WHERE company_id = ?', id)
+})
+
 it('a move waits for a backup under way, which then has every part', async () => {
   await mintCompany({ home: 'DB' })
   const { id } = await mintCompany({ home: 'DB' })

@@ -285,6 +285,19 @@ describe('a deleted order', () => {
     expect((await shop.call('GET', path)).body).toMatchObject(none)
   })
 
+  it('restores an invoice that was deleted a moment after its order', async () => {
+    const { project, invoice } = await createOrder(shop)
+    const deleted = (table: string, at: number) =>
+      `UPDATE ${table} SET deleted = 1, updated_at = ${at} WHERE company_id = ?`
+    await sql(`${deleted('orders', 1_000)} AND id = ?`, shop.id, project.id)
+    await sql(`${deleted('invoices', 1_003)} AND id = ?`, shop.id, invoice.id)
+    const path = `/orders/${project.id}`
+    const found = await shop.call('GET', `${path}?deleted=include`)
+    expect(found.body).toMatchObject({ project: { deleted: true }, invoice: { id: invoice.id, deleted: true } })
+    const { body } = await shop.call('PATCH', path, { deleted: false })
+    expect(body).toMatchObject({ project: { deleted: false }, invoice: { id: invoice.id, deleted: false } })
+  })
+
   it('keeps an invoice that was deleted by itself deleted', async () => {
     const { project, invoice } = await createOrder(shop)
     await addItem(shop, invoice.id)
