@@ -33,8 +33,8 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
   /** Builds the response's `next_cursor` and `has_more`, and its `Link`. `position` is null when no element follows. */
   async function following(position: CursorPosition | null) {
     const isByChange = query.updated_since !== undefined || query.sort?.endsWith('updated_at')
-    // Read from an older replica, the next page or poll would lack rows whose changes this one has seen.
-    if (isByChange) await context.rememberFreshness()
+    // Read from an older replica, the next page would lack rows whose changes this one has seen.
+    if (position && isByChange) await context.rememberFreshness()
     const next_cursor = position && writeCursor(scope, position)
     extras.nextCursor = next_cursor
     return { next_cursor, has_more: next_cursor !== null }

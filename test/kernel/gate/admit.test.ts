@@ -503,9 +503,8 @@ describe('a bookmark', () => {
     ['/clients?per_page=1&sort=-updated_at', true],
     ['/clients?per_page=1&updated_since=2026-01-01T00:00:00Z', true],
     ['/mail/email-threads?per_page=1&account_email=a@x.example&updated_since=2026-01-01T00:00:00Z', true],
-    ['/clients?updated_since=2026-01-01T00:00:00Z', true],
     ['/clients?per_page=1', false],
-  ])('of a page of %s is remembered for the next request: %s', async (path, isRemembered) => {
+  ])('of a page of %s is remembered for the next one: %s', async (path, isRemembered) => {
     const { token } = await mintCompany()
     const { seen, bindings } = guarded()
     for (const name of ['a', 'b']) {
@@ -515,8 +514,7 @@ describe('a bookmark', () => {
     }
     await sql('UPDATE companies SET updated_at = updated_at + 1')
     const page = await send(request(token, 'GET', path), { env: bindings })
-    const { next_cursor } = page.body.pagination
-    const next = next_cursor === null ? path : `${path}&cursor=${next_cursor}`
+    const next = `${path}&cursor=${page.body.pagination.next_cursor}`
     expect((await send(request(token, 'GET', next), { env: withoutReports(bindings) })).status).toBe(200)
     expect(seen.bookmarks.at(-1) === page.headers.get('x-bookmark')).toBe(isRemembered)
   })
