@@ -162,7 +162,7 @@ function describeResponse({ statuses, reasons, needsRetryAfter }: Omit<RetryRule
   return `${all}${named}${needsRetryAfter ? ' with `Retry-After`' : ''}`
 }
 
-/** What a call's retries depend on besides its response. */
+/** The properties of a call that decide, with its response, whether it is retried. */
 export type RetriedCall = { isConditionalPut?: boolean; isEndless?: boolean }
 
 /**

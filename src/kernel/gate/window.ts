@@ -73,7 +73,7 @@ function advance(window: Window | undefined, now: number, limitMs: number): Wind
   return { startedAt: debtMs > 0 ? window.startedAt + passed * WINDOW_MS : now, count: 0, databaseMs: debtMs }
 }
 
-/** What remains at `now`, by an earlier response: windows pass by time alone. A company has no count of requests. */
+/** The allowance left at `now`, by an earlier response: windows pass by time alone. A company's has no request count. */
 export function remainingAt(
   earlier: (RemainingTime & { remaining?: number }) | undefined,
   now: number,

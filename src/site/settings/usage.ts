@@ -16,10 +16,11 @@ export const usage: View = {
   lead: 'Of all tokens of the company in the last 24 hours, and what it stores. Refused are requests beyond the rate limit.',
   async load(scope) {
     const { call, isOwner } = scope
-    const [{ data, totals, incomplete }, stored] = await Promise.all([
+    const [{ data: counted, totals, incomplete }, stored] = await Promise.all([
       call('GET /usage', { query: { hours: 24 } }),
       call('GET', {}),
     ])
+    const data = counted.map(withRefused)
     const sent = totals.requests + totals.refused
     const refused = sent > 0 ? ` (${percent(totals.refused, sent)})` : ''
     const figures = {
@@ -35,9 +36,9 @@ export const usage: View = {
       incomplete && el('p', { class: 'problem' }, 'Some counters could not be read: the figures are too low.'),
       el('dl', { class: 'figures' }, shown),
       showParts(scope, [isOwner && changeCurrency(scope, stored.currency)]),
-      chart('Requests per hour', data.map(withRefused), 'requests', number, 'refused'),
+      chart('Requests per hour', data, 'requests', number, 'refused'),
       chart('Database time per hour', data, 'database_ms', duration),
-      fold('The figures as a table', tableOf(data.map(withRefused))),
+      fold('The figures as a table', tableOf(data)),
     ]
   },
 }
