@@ -67,7 +67,8 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
     ],
     [
       'a change in the feed of a write that is absent',
-      `INSERT INTO changes SELECT company_id, sequence + 1, type, entity_id, operation, version + 1, at, previous_updated_at
+      `INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at)
+       SELECT company_id, sequence + 1, type, entity_id, operation, version + 1, at
        FROM changes WHERE sequence = ${LAST_CHANGE}`,
       [/^change \d+ of .* instead of absent/],
     ],
