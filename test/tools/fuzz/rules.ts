@@ -132,6 +132,13 @@ const threadId = fc.constantFrom(
   ...textsOf(sample.thread_contexts, 'legacy_thread_id').slice(0, 3),
 )
 
+const unitPrice = fc.integer({ min: 0, max: 10_000 }).map((hundredths) => hundredths / 100)
+const quantity = fc.integer({ min: 1, max: 100 })
+const line = fc.record(
+  { title: fc.constantFrom('Caps', '=1+1', 'ﬁ ß İ', '🧵'), quantity, unit_price: unitPrice },
+  { requiredKeys: ['title'] },
+)
+
 function textsOf<Name extends string>(rows: { [K in Name]?: string | null | undefined }[], name: Name): string[] {
   return rows.flatMap((row) => row[name] ?? [])
 }
@@ -143,8 +150,11 @@ export const PREFERRED: Readonly<Record<string, fc.Arbitrary<Json>>> = {
   tax_id: fc.constantFrom(0, 1, 2, 3, null),
   discount_amount: fc.integer({ min: 0, max: 10_000 }).map((hundredths) => hundredths / 100),
   amount: fc.integer({ min: 1, max: 10_000 }).map((hundredths) => hundredths / 100),
-  unit_price: fc.integer({ min: 0, max: 10_000 }).map((hundredths) => hundredths / 100),
-  quantity: fc.integer({ min: 1, max: 100 }),
+  unit_price: unitPrice,
+  quantity,
+  // Lines without an `id`, which must be of the same invoice; none may come with a deletion.
+  invoice_items: fc.array(line, { maxLength: 2 }),
+  deleted: fc.constant(false),
   account_email: account,
   email,
   legacyThreadId: threadId,
