@@ -103,14 +103,14 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
 
   async function skip(reason: SkipReason): Promise<SyncResult> {
     if (options.storeThread !== 'always') return { status: 'skipped', reason, emailThread: null }
-    const plans = planAttachments(thread.messages, await readMessages(), [])
+    const plans = planAttachments(thread.messages, await readMessages(), [], account_email)
     return { status: 'skipped', reason, emailThread: await put(plans, []) }
   }
 
   const stored = await readStored()
   if (!stored.configured) return skip('storage_not_configured')
 
-  const plans = planAttachments(thread.messages, stored.messages, stored.files)
+  const plans = planAttachments(thread.messages, stored.messages, stored.files, account_email)
   const attachments = await uploadPlanned(plans, client, orderId, { ...options, concurrency })
   const keys = attachments.map((outcome) => ('storageKey' in outcome ? outcome.storageKey : null))
   const emailThread = await put(plans, keys)

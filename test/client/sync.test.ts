@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import type { SyncProgress } from '../../src/client/index.ts'
+import { listStorageKeys } from '../../src/client/attachments.ts'
+import type { Message, SyncProgress } from '../../src/client/index.ts'
 import { syncAttachments } from '../../src/client/index.ts'
-import { listLines, openCrm } from './support.ts'
+import { listLines, openCrm, THREAD_ID } from './support.ts'
 import { context, FOLDER, messages, openThread, optionsFor, readEnd, readMessages, seed } from './thread.ts'
 
 describe('a run', () => {
   it('stores every attachment with the order, then the whole thread with their keys', async () => {
     const crm = await openCrm(seed)
     const result = await syncAttachments(crm.client(), optionsFor({ concurrency: 1, verify: true }))
-    const marked = expect.stringMatching(/\/logo~[0-9a-f]{8}\.png$/)
+    const marked = expect.stringMatching(/\/logo~[0-9a-f]{16}\.png$/)
     expect(result).toMatchObject({
       status: 'stored',
       orderId: '12',
@@ -95,6 +96,23 @@ describe('a run', () => {
     const result = await syncAttachments(crm.client(), optionsFor())
     expect(result).toMatchObject({ orderId: '13', attachments: Array(3).fill({ status: 'uploaded' }) })
     expect(JSON.stringify(await openThread(crm))).not.toContain('orders/1/12/')
+  })
+
+  it('overwrites no file of another mailbox that has the same name and thread id', async () => {
+    const crm = await openCrm(seed)
+    const mailboxes = ['a@shop.example', 'b@shop.example', 'c@shop.example']
+    for (const status of ['uploaded', 'already_stored']) {
+      for (const accountEmail of mailboxes) {
+        const loadAttachment = () => new Blob([accountEmail])
+        const result = await syncAttachments(crm.client(), optionsFor({ accountEmail, loadAttachment }))
+        expect(result).toMatchObject({ attachments: Array(3).fill({ status }) })
+      }
+    }
+    const { files, threads } = await readEnd(crm)
+    for (const accountEmail of mailboxes) {
+      const keys = listStorageKeys(threads[`${accountEmail} ${THREAD_ID}`]?.messages as Message[])
+      expect(keys.map((key) => files[key]?.body)).toEqual(Array(3).fill(accountEmail))
+    }
   })
 
   it('stores a thread without attachments', async () => {
