@@ -71,10 +71,10 @@ export type SyncResult =
 
 /**
  * Stores a mail thread's attachments with the order that the thread is linked to, then the thread with their keys.
- * Idempotent: a run after a crash finds stored files by their stable keys, see `planAttachments`.
+ * A run uploads what the stored thread has no key of: all of it again if an earlier run ended before it stored the thread.
  *
- * Nothing is written for a skipped thread. Keys of attachments that are stored already are never lost. An attachment that fails is reported, and the thread is stored without a key
- * for it. Rejects when the context, the listing or the thread fails, or the signal is aborted.
+ * Keys of attachments that are stored already are never lost. An attachment that fails is reported, and the thread is
+ * stored without a key for it. Rejects when the context, the listing or the thread fails, or the signal is aborted.
  */
 export async function syncAttachments(client: Endpoints, options: SyncOptions): Promise<SyncResult> {
   const { legacyThreadId, accountEmail: account_email, thread, concurrency = 3, signal } = options
