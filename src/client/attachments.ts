@@ -6,7 +6,10 @@ export const MAX_FILE_BYTES = 157_286_400
 const MAX_NAME_BYTES = 255
 const MAX_EXTENSION_LENGTH = 20
 
-export type SkipReason = 'no_context' | 'no_orders' | 'several_orders' | 'storage_not_configured'
+/** `order_not_found` is that of a deleted order. */
+export type SkipReason =
+  | ('no_context' | 'no_orders' | 'several_orders')
+  | ('order_not_found' | 'storage_not_configured')
 
 /** An attachment's position in the thread and its identity. */
 type Place = ReturnType<typeof findPlaces>[number]

@@ -91,9 +91,9 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   }
 
   async function readStored() {
-    const listing = client.files.list(orderId, { legacyThreadId, signal })
-    const [messages, files] = await Promise.all([readMessages(), listing])
-    return { messages, ...files }
+    const listing = client.files.list(orderId, { legacyThreadId, signal }).catch(nullIfNotFound)
+    const [messages, found] = await Promise.all([readMessages(), listing])
+    return { messages, files: found?.files ?? [], isConfigured: found?.configured ?? null }
   }
 
   function put(plans: Plan[], newKeys: (string | null)[]): Promise<EmailThread> {
@@ -108,7 +108,7 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   }
 
   const stored = await readStored()
-  if (!stored.configured) return skip('storage_not_configured')
+  if (!stored.isConfigured) return skip(stored.isConfigured === null ? 'order_not_found' : 'storage_not_configured')
 
   const plans = planAttachments(thread.messages, stored.messages, stored.files, account_email)
   const attachments = await uploadPlanned(plans, client, orderId, { ...options, concurrency })

@@ -127,6 +127,7 @@ describe('a thread is skipped without a write, or with storeThread always with t
     ['no_context', { contexts: {} }],
     ['no_orders', { contexts: context({ orders_data: [] }) }],
     ['several_orders', { contexts: context({ orders_data: [{ id: 12 }, { id: 13 }] }) }],
+    ['order_not_found', { contexts: context({ selected_order_id: '99' }) }],
     ['storage_not_configured', { storageConfigured: false }],
   ])('with %s', async (reason, more) => {
     const crm = await openCrm({ ...seed, ...more })
