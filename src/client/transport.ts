@@ -98,10 +98,10 @@ export function createTransport(clientOptions: ClientOptions) {
       const init = { method, headers, body: json }
       budget.begin(requestCount)
       const { response, text } = await exchange(url, init, limitMs, signal).catch((error) => {
-        budget.end(null)
+        budget.end(requestCount, null)
         throw error
       })
-      budget.end(response.headers)
+      budget.end(requestCount, response.headers)
       // Among overlapping requests the greater bookmark is newer (D1's sort as text): the response of a slow read
       // must not replace the bookmark of a later write. Sequential requests replace it, after a restore too.
       const received = response.headers.get('x-bookmark')
