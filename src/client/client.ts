@@ -130,7 +130,7 @@ export function createClient(options: ClientOptions) {
     /** Creates or replaces the thread of this mailbox. */
     putEmailThread: async (legacyThreadId: string, body: api.EmailThreadBody, options?: CallOptions) =>
       (await send<OneThread>('PUT', ['mail', 'email-threads', legacyThreadId], { ...options, body })).email_thread,
-    /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged thread is returned as `notModified`. */
+    /** With `ifNoneMatch`, an earlier `etag`, a thread that was not stored again since is returned as `notModified`. */
     getEmailThread: async (
       legacyThreadId: string,
       { account_email, ...options }: InMailbox & TaggedRead,
