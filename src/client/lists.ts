@@ -154,17 +154,18 @@ export type PushedOrder = Omit<api.WholeOrder, 'client_id'> & { external_id: str
     | { client_id: number; client?: never }
   )
 
-/** The result of one client or order: `status` 200 and its response, or an error. */
+/** The result of one client or order: `status` 200 and its response, or an error, also that of an order's client. */
 export type PushResult = api.BatchResult & { type: (typeof TYPES)[number]; external_id: string }
 
 type Batch = (operations: readonly api.BatchOperation[], options: CallOptions) => Promise<api.BatchAnswer>
-type Put = { externalId: string; operation: api.BatchOperation }
+/** Not sent where there is a `failure`: that is its result. */
+type Put = { externalId: string; operation: api.BatchOperation; failure?: PushResult | undefined }
 
 /**
  * Creates or replaces clients and then orders by your own ids, in batches: one operation for each. Sent again after an
  * interruption, from the beginning, it leaves the same. To send less, give orders the `client_id` of an earlier result.
  *
- * @returns the results of each batch, once it is carried out
+ * @returns the results of each batch, once it is carried out; an order whose client failed is not sent and gets its result
  */
 export async function* push(
   batch: Batch,
@@ -172,20 +173,27 @@ export async function* push(
   options: CallOptions = {},
 ): AsyncGenerator<PushResult[], void, undefined> {
   const ids = new Map<string, number>()
+  const failures = new Map<string, PushResult>()
   async function* send<T>(type: PushResult['type'], elements: Iterable<T>, toPut: (element: T) => Put) {
     for (const puts of batchesOf(elements, toPut)) {
-      const operations = puts.map(({ operation }) => operation)
-      const { results } = await batch(operations, options)
-      yield results.map((result, index) => ({ ...result, type, external_id: puts[index]?.externalId ?? '' }))
+      const sent = puts.filter(({ failure }) => !failure)
+      const operations = sent.map(({ operation }) => operation)
+      const { results } = operations.length > 0 ? await batch(operations, options) : { results: [] }
+      yield puts.flatMap((put) => {
+        const result = put.failure ?? results[sent.indexOf(put)]
+        return result ? { ...result, type, external_id: put.externalId } : []
+      })
     }
   }
   for await (const results of send('clients', clients, putClient)) {
-    for (const { external_id, body } of results) {
+    for (const result of results) {
+      const { external_id, body } = result
       if ('client' in body && !('project' in body)) ids.set(external_id, body.client.id)
+      else failures.set(external_id, result)
     }
     yield results
   }
-  yield* send('orders', orders, (order) => putOrder(order, ids))
+  yield* send('orders', orders, (order) => putOrder(order, ids, failures))
 }
 
 function putClient({ external_id: externalId, ...body }: PushedClient): Put {
@@ -196,11 +204,13 @@ function putClient({ external_id: externalId, ...body }: PushedClient): Put {
 function putOrder(
   { external_id: externalId, client, client_id, ...fields }: PushedOrder,
   ids: Map<string, number>,
+  failures: Map<string, PushResult>,
 ): Put {
   const path = `/orders/by-external-id/${encodeURIComponent(externalId)}` as const
-  // Without the id of a client that failed, the order is refused too.
-  const body = { ...fields, client_id: client_id ?? ids.get(client ?? '') } as api.WholeOrder
-  return { externalId, operation: { method: 'PUT', path, body } }
+  const id = client_id ?? ids.get(client ?? '')
+  const body = { ...fields, client_id: id } as api.WholeOrder
+  const failure = id === undefined ? failures.get(client ?? '') : undefined
+  return { externalId, operation: { method: 'PUT', path, body }, failure }
 }
 
 /** Lazily, since the operations of orders need the results of clients. */
