@@ -74,7 +74,7 @@ export function changesOf(read: Read) {
       }
     },
 
-    /** Pages without an end, each as soon as there are changes. Outages are waited for, however long they last. */
+    /** Pages without an end, each as soon as there are changes. Outages of any length are waited for, a proxy's 2xx too. */
     async *follow(query: ChangesQuery = {}): AsyncGenerator<ChangesPage, never, undefined> {
       for (let { cursor } = query; ; ) {
         const page = await list({ ...large(query), cursor, wait: MAX_WAIT_SECONDS }, { isEndless: true })
