@@ -22,14 +22,14 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
 
   /** Pages of 100 by default. A page's `pagination.next_cursor` continues after it: see the README for how long. */
   async function* pages(...[query]: Args): AsyncGenerator<OnePage, void, undefined> {
-    const { page: firstPage, ...filter }: ListQuery = { per_page: MAX_PER_PAGE, ...query }
-    for (let next: ListQuery = { ...filter, page: firstPage }; ; ) {
+    const { page: firstPage, per_page = MAX_PER_PAGE, ...filter }: ListQuery = query ?? {}
+    for (let next: ListQuery = { per_page, ...filter, page: firstPage }; ; ) {
       const page = await readPage(next)
       if (page.data.length > 0) yield page
       const cursor: string | null | undefined = page.pagination.next_cursor
       if (cursor === null) return
       if (cursor === undefined) throw new ApiError({ status: 200, code: 'unexpected_answer', message: NO_CURSOR })
-      next = { ...filter, cursor }
+      next = { per_page, ...filter, cursor }
     }
   }
 
@@ -49,16 +49,18 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
  * rejects with `CursorExpiredError`.
  */
 export function changesOf(read: Read) {
-  const list = ({ signal, ...query }: ChangesQuery & { start?: 'latest'; wait?: number } = {}, options = {}) =>
-    read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options })
-  const large = (query: ChangesQuery) => ({
-    per_page: query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE,
+  const list = (
+    { signal, ...query }: ChangesQuery & { start?: 'latest'; wait?: number | undefined } = {},
+    options = {},
+  ) => read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options })
+  const large = ({ per_page, ...query }: ChangesQuery) => ({
+    per_page: per_page ?? (query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE),
     ...query,
   })
 
   return {
     /** One page. With `wait`, up to 25 seconds, an empty one is returned only after that time. */
-    list: (query?: ChangesQuery & { wait?: number }) => list(query),
+    list: (query?: ChangesQuery & { wait?: number | undefined }) => list(query),
 
     /** A cursor that is followed by the changes of these types from now on. Take it before a full copy of the lists. */
     latestCursor: async (query: Pick<ChangesQuery, 'signal' | 'types'> = {}): Promise<string> =>

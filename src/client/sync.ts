@@ -24,16 +24,16 @@ export interface SyncOptions extends CallOptions {
   /** Loads one attachment's bytes from the mailbox; called only for those to upload. */
   loadAttachment: (message: Message, attachment: Attachment, signal: AbortSignal) => Promise<FileData> | FileData
   /** Attachments loaded, held in memory and uploaded at once, at least 1. Default 3. */
-  concurrency?: number
+  concurrency?: number | undefined
   /** An error thrown here ends the run. */
   onProgress?: ((progress: SyncProgress) => void) | undefined
   /**
    * Decides on a thread whose attachments cannot be stored, see `SkipReason`: `linked`, the default, writes nothing;
    * `always` stores the thread without new attachments, so that it can be linked later and synced again.
    */
-  storeThread?: 'always' | 'linked'
+  storeThread?: 'always' | 'linked' | undefined
   /** Reads the listing and the thread again at the end and reports missing keys in `missingKeys`. */
-  verify?: boolean
+  verify?: boolean | undefined
 }
 
 export interface SyncProgress {

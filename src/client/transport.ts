@@ -27,16 +27,16 @@ export interface ClientOptions {
   baseUrl: string
   token: string
   /** Default: the global `fetch`, read at each call. */
-  fetch?: Fetch
+  fetch?: Fetch | undefined
   /** Attempts after the first one. Default 3. */
-  maxRetries?: number
+  maxRetries?: number | undefined
   /** For one attempt, in milliseconds. Default 30,000; what is sent adds more by its size, a long poll by its wait. */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
   /** Delays requests that would exceed the rate limit, as far as this client knows. Default false. */
-  pace?: boolean
-  sleep?: Sleep
+  pace?: boolean | undefined
+  sleep?: Sleep | undefined
   /** Told of each failure that is followed by a retry, after `delayMs`. */
-  onRetry?: (error: ApiError, delayMs: number) => void
+  onRetry?: ((error: ApiError, delayMs: number) => void) | undefined
 }
 
 export interface UploadOptions extends CallOptions {
