@@ -106,8 +106,7 @@ export interface PullState {
 /** Clients and orders as they are now, deleted ones included: each replaces an older one of its `id`. */
 export interface PullPage {
   clients: api.Client[]
-  /** With every part. */
-  orders: api.ListedOrder[]
+  orders: api.ExpandedOrder[]
   state: PullState
 }
 
@@ -136,7 +135,7 @@ export async function* pull(
     const isClients = state.list === 'clients'
     const clients = isClients ? await read<api.Page<api.Client>>(['clients'], { signal, query }) : null
     const expanded = { ...query, expand: EVERYTHING }
-    const orders = isClients ? null : await read<api.Page<api.ListedOrder>>(['orders'], { signal, query: expanded })
+    const orders = isClients ? null : await read<api.Page<api.ExpandedOrder>>(['orders'], { signal, query: expanded })
     const cursor = (clients ?? orders)?.pagination.next_cursor ?? null
     state = { ...state, cursor, list: cursor === null ? (isClients ? 'orders' : null) : state.list }
     yield { clients: clients?.data ?? [], orders: orders?.data ?? [], state }

@@ -97,6 +97,8 @@ export type Expansion =
   | ('payments' | 'tax' | 'order_status' | 'artworks')
 /** Parts are there as far as they were expanded. */
 export type ListedOrder = Schemas['ListedOrder']
+/** With every part. */
+export type ExpandedOrder = ListedOrder & Required<Pick<ListedOrder, Expansion>>
 export type Totals = Schemas['OrderTotals']
 
 /** A response that is not repeated while its `etag` stays the same. */
@@ -153,7 +155,7 @@ export type BatchAnswer = Body<'runBatch'>
 
 /** One change of an object. `id` is a number, of an email thread a UUID. */
 export type Change = Schemas['Change']
-export type ChangesPage = Schemas['Changes']
+export type ChangesPage = Omit<Schemas['Changes'], 'orders'> & { orders?: ExpandedOrder[] }
 export type ChangesQuery = CallOptions & {
   /** The `next_cursor` of an earlier page. Default: the oldest change that is kept, of about 31 days ago. */
   cursor?: string | undefined
