@@ -61,7 +61,7 @@ async function runDemo(client: ApiClient, legacyThreadId: string): Promise<void>
   try {
     console.log(`Thread ${legacyThreadId}: "${THREAD.subject}", ${THREAD.messages.length} messages\n\nFirst run`)
     const orderId = await sync(client, legacyThreadId)
-    console.log('\nSecond run, as after a crash: stored files are not uploaded again')
+    console.log('\nSecond run: stored files are not uploaded again')
     await sync(client, legacyThreadId)
 
     const { files } = await client.files.list(orderId, { legacyThreadId })

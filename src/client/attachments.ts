@@ -6,7 +6,10 @@ export const MAX_FILE_BYTES = 157_286_400
 const MAX_NAME_BYTES = 255
 const MAX_EXTENSION_LENGTH = 20
 
-export type SkipReason = 'no_context' | 'no_orders' | 'several_orders' | 'storage_not_configured'
+/** `order_not_found` is that of a deleted order. */
+export type SkipReason =
+  | ('no_context' | 'no_orders' | 'several_orders')
+  | ('order_not_found' | 'storage_not_configured')
 
 /** An attachment's position in the thread and its identity. */
 type Place = ReturnType<typeof findPlaces>[number]
@@ -37,11 +40,16 @@ export function chooseOrder(
  * the stored thread, is among the order's files. A match has the same message and the same `mail_attachment_id`, or
  * else the same filename, since mailboxes change these ids.
  *
- * The API's key ends in the base name, so of attachments with one name the first takes it, and another gets
- * `name~hash.ext` with a hash of its message and name. A name whose object belongs to an attachment, of this thread or of
- * its stored state, is never assigned to another one. The same input gives the same names, after a crash too.
+ * The API's key ends in the base name. An attachment takes it unless another attachment or a listed file has it, which may
+ * be another mailbox's. Then it takes `name~hash.ext`, with a hash of its account, message and name. Runs that end before
+ * the thread is stored leave at most one unused file of each. Two mailboxes of one thread must sync one after the other.
  */
-export function planAttachments(messages: Message[], storedMessages: Message[], files: OrderFile[]): Plan[] {
+export function planAttachments(
+  messages: Message[],
+  storedMessages: Message[],
+  files: OrderFile[],
+  accountEmail: string,
+): Plan[] {
   const places = findPlaces(messages)
   const storedPlaces = findPlaces(storedMessages)
   // Messages are immutable in a mailbox, so a match is searched in the same message only.
@@ -58,11 +66,8 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
   const keysOf = [places.map(keyOf), storedPlaces.map((place) => place.storageKey)]
   const shared = new Set(keysOf.flatMap((keys) => keys.filter((key, index) => keys.indexOf(key) !== index)))
   const isOwn = (key: string | null): key is string => key !== null && listed.has(key) && !shared.has(key)
-
-  const owners = new Map<string, string>()
-  const claim = (key: string | null, { nameKey }: Place) => isOwn(key) && owners.set(lastPart(key), nameKey)
-  for (const place of storedPlaces) claim(place.storageKey, place)
-  for (const place of places) claim(keyOf(place), place)
+  const taken = new Set(keysOf.flat().filter(isOwn).map(lastPart))
+  const existing = new Set(files.map((file) => file.objectName))
 
   return places.map((place): Plan => {
     const { baseName, nameKey, attachment } = place
@@ -73,8 +78,8 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
     if (baseName === null) return settle({ status: 'nameless' })
     const sizeBytes = attachment.size_bytes
     if (typeof sizeBytes === 'number' && sizeBytes > MAX_FILE_BYTES) return settle({ status: 'too_large', sizeBytes })
-    const fileName = chooseName(baseName, nameKey, owners)
-    owners.set(fileName, nameKey)
+    const fileName = chooseName(baseName, accountEmail + nameKey, taken, existing)
+    taken.add(fileName)
     return { place, storedKey, fileName }
   })
 }
@@ -138,27 +143,29 @@ function findPlaces(messages: Message[]) {
   })
 }
 
-/** The base name or, where it is not free, `logo~1a2b3c4d.png` with the stem cut at a character boundary to fit a key. */
-function chooseName(baseName: string, nameKey: string, owners: Map<string, string>): string {
-  const isFree = (name: string) => (owners.get(name) ?? nameKey) === nameKey
+/** The base name or, where it is not free, `logo~….png` with the stem cut at a character boundary to fit a key. */
+function chooseName(baseName: string, identity: string, taken: Set<string>, existing: Set<string>): string {
   const encoder = new TextEncoder()
-  if (isFree(baseName) && encoder.encode(baseName).length <= MAX_NAME_BYTES) return baseName
+  const isFree = !taken.has(baseName) && !existing.has(baseName)
+  if (isFree && encoder.encode(baseName).length <= MAX_NAME_BYTES) return baseName
   const dot = baseName.lastIndexOf('.')
   const stemLength = dot > 0 && baseName.length - dot <= MAX_EXTENSION_LENGTH ? dot : baseName.length
   const stem = baseName.slice(0, stemLength)
   for (let salt = 0; ; salt += 1) {
-    const end = `~${hash(`${nameKey}${salt || ''}`)}${baseName.slice(stemLength)}`
+    const end = `~${hash(`${identity}${salt || ''}`)}${baseName.slice(stemLength)}`
     const { read } = encoder.encodeInto(stem, new Uint8Array(MAX_NAME_BYTES - encoder.encode(end).length))
     const name = stem.slice(0, read) + end
-    if (isFree(name)) return name
+    if (!taken.has(name)) return name
   }
 }
 
-/** 32-bit FNV-1a over UTF-16 code units, in hex. A collision only costs another salt. */
+/** 64-bit FNV-1a over UTF-16 code units, in hex. Another mailbox's file of the same name and hash would be overwritten. */
 function hash(text: string): string {
-  let value = 0x811c9dc5
-  for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193)
-  return (value >>> 0).toString(16).padStart(8, '0')
+  let value = 0xcbf29ce484222325n
+  for (let index = 0; index < text.length; index += 1) {
+    value = BigInt.asUintN(64, (value ^ BigInt(text.charCodeAt(index))) * 0x100000001b3n)
+  }
+  return value.toString(16).padStart(16, '0')
 }
 
 function lastPart(path: string): string {

@@ -14,7 +14,9 @@ import type * as api from './types.ts'
 type OneThread = { email_thread: api.EmailThread }
 type Items<Item> = { data: Item[] }
 type InMailbox = { account_email: string }
-type TaggedRead = CallOptions & { ifNoneMatch?: string | null }
+type SearchQuery = CallOptions & { q?: string | undefined; include?: readonly api.SearchSource[] | undefined }
+type UpsertOptions = PutOptions & { ifNoneMatch?: '*' | undefined }
+type TaggedRead = CallOptions & { ifNoneMatch?: string | null | undefined }
 
 export type ApiClient = ReturnType<typeof createClient>
 
@@ -60,14 +62,14 @@ export function createClient(options: ClientOptions) {
     /** Soft-deletes the client; `update` with `deleted: false` restores it. */
     delete: (idOrEmail: api.Id, options?: ChangeOptions) => sendClient('DELETE', ['clients', idOrEmail], options),
     /** Creates the client of your own id, or replaces its fields: those left out become what they are in a new client. */
-    upsert: (externalId: string, body: api.WholeClient, options?: PutOptions & { ifNoneMatch?: '*' }) =>
+    upsert: (externalId: string, body: api.WholeClient, options?: UpsertOptions) =>
       sendClient('PUT', ['clients', 'by-external-id', externalId], { ...options, body }),
   }
 
   const orders = {
     ...listOf<api.ListedOrder, [query?: api.OrderListQuery]>(read, 'orders'),
     /** With `deleted: 'include'` also a deleted order. */
-    get: (id: api.Id, { deleted, ...options }: CallOptions & { deleted?: 'include' } = {}) =>
+    get: (id: api.Id, { deleted, ...options }: CallOptions & { deleted?: 'include' | undefined } = {}) =>
       send<api.FullOrder>('GET', ['orders', id], { ...options, query: { deleted } }),
     /** As {@link clients.getTagged}; the tag covers all parts of the order. */
     getTagged: (id: api.Id, options: TaggedRead = {}) =>
@@ -77,7 +79,7 @@ export function createClient(options: ClientOptions) {
     update: (id: api.Id, body: api.OrderChanges, options?: ChangeOptions) =>
       send<api.OrderAnswer>('PATCH', ['orders', id], { ...options, body }),
     /** Creates the order of your own id, or replaces its fields: a status and lists that are left out stay. */
-    upsert: (externalId: string, body: api.WholeOrder, options?: PutOptions & { ifNoneMatch?: '*' }) =>
+    upsert: (externalId: string, body: api.WholeOrder, options?: UpsertOptions) =>
       send<api.PutOrderAnswer>('PUT', ['orders', 'by-external-id', externalId], { ...options, body }),
     /** Soft-deletes the order and its invoice; `update` with `deleted: false` restores what was deleted together. */
     delete: (id: api.Id, options?: ChangeOptions) => send<api.OrderAnswer>('DELETE', ['orders', id], options),
@@ -96,7 +98,7 @@ export function createClient(options: ClientOptions) {
 
   const products = {
     /** `include` limits the sources. Default: all. */
-    search: ({ q, include = [], signal }: CallOptions & { q?: string; include?: api.SearchSource[] } = {}) => {
+    search: ({ q, include = [], signal }: SearchQuery = {}) => {
       const query = { q, include: include.join(',') || undefined }
       return send<api.ProductSearch>('GET', ['products', 'search'], { signal, query })
     },
@@ -130,7 +132,7 @@ export function createClient(options: ClientOptions) {
     /** Creates or replaces the thread of this mailbox. */
     putEmailThread: async (legacyThreadId: string, body: api.EmailThreadBody, options?: CallOptions) =>
       (await send<OneThread>('PUT', ['mail', 'email-threads', legacyThreadId], { ...options, body })).email_thread,
-    /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged thread is returned as `notModified`. */
+    /** With `ifNoneMatch`, an earlier `etag`, a thread that was not stored again since is returned as `notModified`. */
     getEmailThread: async (
       legacyThreadId: string,
       { account_email, ...options }: InMailbox & TaggedRead,
@@ -148,7 +150,7 @@ export function createClient(options: ClientOptions) {
     presign: (orderId: api.Id, body: api.PresignRequest, options?: CallOptions) =>
       send<api.PresignedUpload>('POST', ['orders', orderId, 'files', 'presign'], { ...options, body, isRead: true }),
     /** All files of the order, or those of one thread. */
-    list: (orderId: api.Id, { signal, legacyThreadId }: { legacyThreadId?: string } & CallOptions = {}) =>
+    list: (orderId: api.Id, { signal, legacyThreadId }: { legacyThreadId?: string | undefined } & CallOptions = {}) =>
       send<api.FileListing>('GET', ['orders', orderId, 'files'], { signal, query: { legacyThreadId } }),
     /** A presigned URL to download a file, by the `path` of its listing. */
     download: (orderId: api.Id, path: string, options?: CallOptions) =>

@@ -101,9 +101,9 @@ const MAX_BACKOFF_MS = 8_000
 /** The API's rate-limit window is a minute; a longer `Retry-After` rejects, for the caller to decide. */
 const MAX_RETRY_AFTER_SECONDS = 120
 
-/** Decides how to treat a response. `statuses` has 0 for a response that did not arrive completely. */
+/** Decides how to treat a response. `statuses` has 0 for one that did not arrive completely, `5xx` for what proxies send. */
 interface RetryRule {
-  statuses: readonly number[]
+  statuses: readonly (number | '5xx')[]
   /** Only with one of these in `details.reason`. */
   reasons?: readonly string[]
   /** Only with a `Retry-After` header. */
@@ -140,7 +140,7 @@ export const RETRY_RULES: readonly RetryRule[] = [
     advice: 'Do not retry: the company must first correct its settings.',
   },
   {
-    statuses: [500, 502, 503, 504, 0],
+    statuses: [408, '5xx', 0],
     isRetried: true,
     exceptConditionalPut: true,
     advice: `The request may have been carried out. Send GET and PUT again, and POST, PATCH and DELETE with the \`Idempotency-Key\` that they were first sent with, after a random half to whole of ${FIRST_BACKOFF_MS} ms, which doubles with each retry up to ${MAX_BACKOFF_MS / 1000} s. Without a key, or for a PUT with \`If-Match\` or \`If-None-Match\`, first read what was changed: a second POST creates a second object, and a second such PUT returns 412 although the first was carried out.`,
@@ -171,10 +171,12 @@ export type RetriedCall = { isConditionalPut?: boolean; isEndless?: boolean }
  * @param random the jitter, from 0 up to 1
  */
 export function chooseDelayMs(error: ApiError, retries: number, random: number, call: RetriedCall = {}): number | null {
-  const { status, reason, retryAfterSeconds } = error
+  const { reason, retryAfterSeconds } = error
+  // To a call without an end, a 2xx that is not the API's, such as a proxy's page, is an outage too.
+  const status = call.isEndless && error.status < 300 ? 0 : error.status
   const rule = RETRY_RULES.find(
     ({ statuses, reasons, needsRetryAfter }) =>
-      statuses.includes(status) &&
+      (statuses.includes(status) || (status >= 500 && statuses.includes('5xx'))) &&
       (!reasons || (reason !== null && reasons.includes(reason))) &&
       (!needsRetryAfter || retryAfterSeconds !== null),
   )

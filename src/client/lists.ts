@@ -22,14 +22,14 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
 
   /** Pages of 100 by default. A page's `pagination.next_cursor` continues after it: see the README for how long. */
   async function* pages(...[query]: Args): AsyncGenerator<OnePage, void, undefined> {
-    const { page: firstPage, ...filter }: ListQuery = { per_page: MAX_PER_PAGE, ...query }
-    for (let next: ListQuery = { ...filter, page: firstPage }; ; ) {
+    const { page: firstPage, per_page = MAX_PER_PAGE, ...filter }: ListQuery = query ?? {}
+    for (let next: ListQuery = { per_page, ...filter, page: firstPage }; ; ) {
       const page = await readPage(next)
       if (page.data.length > 0) yield page
       const cursor: string | null | undefined = page.pagination.next_cursor
       if (cursor === null) return
       if (cursor === undefined) throw new ApiError({ status: 200, code: 'unexpected_answer', message: NO_CURSOR })
-      next = { ...filter, cursor }
+      next = { per_page, ...filter, cursor }
     }
   }
 
@@ -49,16 +49,18 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
  * rejects with `CursorExpiredError`.
  */
 export function changesOf(read: Read) {
-  const list = ({ signal, ...query }: ChangesQuery & { start?: 'latest'; wait?: number } = {}, options = {}) =>
-    read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options })
-  const large = (query: ChangesQuery) => ({
-    per_page: query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE,
+  const list = (
+    { signal, ...query }: ChangesQuery & { start?: 'latest'; wait?: number | undefined } = {},
+    options = {},
+  ) => read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options })
+  const large = ({ per_page, ...query }: ChangesQuery) => ({
+    per_page: per_page ?? (query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE),
     ...query,
   })
 
   return {
     /** One page. With `wait`, up to 25 seconds, an empty one is returned only after that time. */
-    list: (query?: ChangesQuery & { wait?: number }) => list(query),
+    list: (query?: ChangesQuery & { wait?: number | undefined }) => list(query),
 
     /** A cursor that is followed by the changes of these types from now on. Take it before a full copy of the lists. */
     latestCursor: async (query: Pick<ChangesQuery, 'signal' | 'types'> = {}): Promise<string> =>
@@ -74,7 +76,7 @@ export function changesOf(read: Read) {
       }
     },
 
-    /** Pages without an end, each as soon as there are changes. Outages are waited for, however long they last. */
+    /** Pages without an end, each as soon as there are changes. Outages of any length are waited for, a proxy's 2xx too. */
     async *follow(query: ChangesQuery = {}): AsyncGenerator<ChangesPage, never, undefined> {
       for (let { cursor } = query; ; ) {
         const page = await list({ ...large(query), cursor, wait: MAX_WAIT_SECONDS }, { isEndless: true })
@@ -104,8 +106,7 @@ export interface PullState {
 /** Clients and orders as they are now, deleted ones included: each replaces an older one of its `id`. */
 export interface PullPage {
   clients: api.Client[]
-  /** With every part. */
-  orders: api.ListedOrder[]
+  orders: api.ExpandedOrder[]
   state: PullState
 }
 
@@ -134,7 +135,7 @@ export async function* pull(
     const isClients = state.list === 'clients'
     const clients = isClients ? await read<api.Page<api.Client>>(['clients'], { signal, query }) : null
     const expanded = { ...query, expand: EVERYTHING }
-    const orders = isClients ? null : await read<api.Page<api.ListedOrder>>(['orders'], { signal, query: expanded })
+    const orders = isClients ? null : await read<api.Page<api.ExpandedOrder>>(['orders'], { signal, query: expanded })
     const cursor = (clients ?? orders)?.pagination.next_cursor ?? null
     state = { ...state, cursor, list: cursor === null ? (isClients ? 'orders' : null) : state.list }
     yield { clients: clients?.data ?? [], orders: orders?.data ?? [], state }
@@ -154,17 +155,18 @@ export type PushedOrder = Omit<api.WholeOrder, 'client_id'> & { external_id: str
     | { client_id: number; client?: never }
   )
 
-/** The result of one client or order: `status` 200 and its response, or an error. */
+/** The result of one client or order: `status` 200 and its response, or an error, also that of an order's client. */
 export type PushResult = api.BatchResult & { type: (typeof TYPES)[number]; external_id: string }
 
 type Batch = (operations: readonly api.BatchOperation[], options: CallOptions) => Promise<api.BatchAnswer>
-type Put = { externalId: string; operation: api.BatchOperation }
+/** Not sent where there is a `failure`: that is its result. */
+type Put = { externalId: string; operation: api.BatchOperation; failure?: PushResult | undefined }
 
 /**
  * Creates or replaces clients and then orders by your own ids, in batches: one operation for each. Sent again after an
  * interruption, from the beginning, it leaves the same. To send less, give orders the `client_id` of an earlier result.
  *
- * @returns the results of each batch, once it is carried out
+ * @returns the results of each batch, once it is carried out; an order whose client failed is not sent and gets its result
  */
 export async function* push(
   batch: Batch,
@@ -172,20 +174,27 @@ export async function* push(
   options: CallOptions = {},
 ): AsyncGenerator<PushResult[], void, undefined> {
   const ids = new Map<string, number>()
+  const failures = new Map<string, PushResult>()
   async function* send<T>(type: PushResult['type'], elements: Iterable<T>, toPut: (element: T) => Put) {
     for (const puts of batchesOf(elements, toPut)) {
-      const operations = puts.map(({ operation }) => operation)
-      const { results } = await batch(operations, options)
-      yield results.map((result, index) => ({ ...result, type, external_id: puts[index]?.externalId ?? '' }))
+      const sent = puts.filter(({ failure }) => !failure)
+      const operations = sent.map(({ operation }) => operation)
+      const { results } = operations.length > 0 ? await batch(operations, options) : { results: [] }
+      yield puts.flatMap((put) => {
+        const result = put.failure ?? results[sent.indexOf(put)]
+        return result ? { ...result, type, external_id: put.externalId } : []
+      })
     }
   }
   for await (const results of send('clients', clients, putClient)) {
-    for (const { external_id, body } of results) {
+    for (const result of results) {
+      const { external_id, body } = result
       if ('client' in body && !('project' in body)) ids.set(external_id, body.client.id)
+      else failures.set(external_id, result)
     }
     yield results
   }
-  yield* send('orders', orders, (order) => putOrder(order, ids))
+  yield* send('orders', orders, (order) => putOrder(order, ids, failures))
 }
 
 function putClient({ external_id: externalId, ...body }: PushedClient): Put {
@@ -196,11 +205,13 @@ function putClient({ external_id: externalId, ...body }: PushedClient): Put {
 function putOrder(
   { external_id: externalId, client, client_id, ...fields }: PushedOrder,
   ids: Map<string, number>,
+  failures: Map<string, PushResult>,
 ): Put {
   const path = `/orders/by-external-id/${encodeURIComponent(externalId)}` as const
-  // Without the id of a client that failed, the order is refused too.
-  const body = { ...fields, client_id: client_id ?? ids.get(client ?? '') } as api.WholeOrder
-  return { externalId, operation: { method: 'PUT', path, body } }
+  const id = client_id ?? ids.get(client ?? '')
+  const body = { ...fields, client_id: id } as api.WholeOrder
+  const failure = id === undefined ? failures.get(client ?? '') : undefined
+  return { externalId, operation: { method: 'PUT', path, body }, failure }
 }
 
 /** Lazily, since the operations of orders need the results of clients. */

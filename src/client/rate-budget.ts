@@ -51,7 +51,7 @@ export function followBudget() {
 
     /** Counts a call that is sent, as so many requests. */
     begin(count: number): void {
-      inFlight += 1
+      inFlight += count
       if (budget === null) return
       const now = Date.now()
       const renew = (allowance: Allowance) =>
@@ -64,9 +64,9 @@ export function followBudget() {
       }
     },
 
-    /** Ends a call that {@link begin} counted; `headers` are those of its response, if there was one. */
-    end(headers: Headers | null): void {
-      inFlight -= 1
+    /** Ends a call that {@link begin} counted as so many; `headers` are those of its response, if there was one. */
+    end(count: number, headers: Headers | null): void {
+      inFlight -= count
       const received = headers && readBudget(headers, Date.now())
       if (!received) return
       const { requests, ...times } = received

@@ -475,7 +475,7 @@ export interface paths {
         };
         /**
          * Read a whole email thread
-         * @description The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`, and an unchanged thread gives 304 without a body.
+         * @description The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`: 304 without a body until the thread is stored again, unchanged or not.
          *
          *     Permission: `mail:read`.
          */

@@ -24,16 +24,16 @@ export interface SyncOptions extends CallOptions {
   /** Loads one attachment's bytes from the mailbox; called only for those to upload. */
   loadAttachment: (message: Message, attachment: Attachment, signal: AbortSignal) => Promise<FileData> | FileData
   /** Attachments loaded, held in memory and uploaded at once, at least 1. Default 3. */
-  concurrency?: number
+  concurrency?: number | undefined
   /** An error thrown here ends the run. */
   onProgress?: ((progress: SyncProgress) => void) | undefined
   /**
    * Decides on a thread whose attachments cannot be stored, see `SkipReason`: `linked`, the default, writes nothing;
    * `always` stores the thread without new attachments, so that it can be linked later and synced again.
    */
-  storeThread?: 'always' | 'linked'
+  storeThread?: 'always' | 'linked' | undefined
   /** Reads the listing and the thread again at the end and reports missing keys in `missingKeys`. */
-  verify?: boolean
+  verify?: boolean | undefined
 }
 
 export interface SyncProgress {
@@ -71,10 +71,10 @@ export type SyncResult =
 
 /**
  * Stores a mail thread's attachments with the order that the thread is linked to, then the thread with their keys.
- * Idempotent: a run after a crash finds stored files by their stable keys, see `planAttachments`.
+ * A run uploads what the stored thread has no key of: all of it again if an earlier run ended before it stored the thread.
  *
- * Nothing is written for a skipped thread. Keys of attachments that are stored already are never lost. An attachment that fails is reported, and the thread is stored without a key
- * for it. Rejects when the context, the listing or the thread fails, or the signal is aborted.
+ * Keys of attachments that are stored already are never lost. An attachment that fails is reported, and the thread is
+ * stored without a key for it. Rejects when the context, the listing or the thread fails, or the signal is aborted.
  */
 export async function syncAttachments(client: Endpoints, options: SyncOptions): Promise<SyncResult> {
   const { legacyThreadId, accountEmail: account_email, thread, concurrency = 3, signal } = options
@@ -91,9 +91,9 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   }
 
   async function readStored() {
-    const listing = client.files.list(orderId, { legacyThreadId, signal })
-    const [messages, files] = await Promise.all([readMessages(), listing])
-    return { messages, ...files }
+    const listing = client.files.list(orderId, { legacyThreadId, signal }).catch(nullIfNotFound)
+    const [messages, found] = await Promise.all([readMessages(), listing])
+    return { messages, files: found?.files ?? [], isConfigured: found?.configured ?? null }
   }
 
   function put(plans: Plan[], newKeys: (string | null)[]): Promise<EmailThread> {
@@ -103,14 +103,14 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
 
   async function skip(reason: SkipReason): Promise<SyncResult> {
     if (options.storeThread !== 'always') return { status: 'skipped', reason, emailThread: null }
-    const plans = planAttachments(thread.messages, await readMessages(), [])
+    const plans = planAttachments(thread.messages, await readMessages(), [], account_email)
     return { status: 'skipped', reason, emailThread: await put(plans, []) }
   }
 
   const stored = await readStored()
-  if (!stored.configured) return skip('storage_not_configured')
+  if (!stored.isConfigured) return skip(stored.isConfigured === null ? 'order_not_found' : 'storage_not_configured')
 
-  const plans = planAttachments(thread.messages, stored.messages, stored.files)
+  const plans = planAttachments(thread.messages, stored.messages, stored.files, account_email)
   const attachments = await uploadPlanned(plans, client, orderId, { ...options, concurrency })
   const keys = attachments.map((outcome) => ('storageKey' in outcome ? outcome.storageKey : null))
   const emailThread = await put(plans, keys)

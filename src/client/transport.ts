@@ -27,16 +27,16 @@ export interface ClientOptions {
   baseUrl: string
   token: string
   /** Default: the global `fetch`, read at each call. */
-  fetch?: Fetch
+  fetch?: Fetch | undefined
   /** Attempts after the first one. Default 3. */
-  maxRetries?: number
+  maxRetries?: number | undefined
   /** For one attempt, in milliseconds. Default 30,000; what is sent adds more by its size, a long poll by its wait. */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
   /** Delays requests that would exceed the rate limit, as far as this client knows. Default false. */
-  pace?: boolean
-  sleep?: Sleep
+  pace?: boolean | undefined
+  sleep?: Sleep | undefined
   /** Told of each failure that is followed by a retry, after `delayMs`. */
-  onRetry?: (error: ApiError, delayMs: number) => void
+  onRetry?: ((error: ApiError, delayMs: number) => void) | undefined
 }
 
 export interface UploadOptions extends CallOptions {
@@ -98,10 +98,10 @@ export function createTransport(clientOptions: ClientOptions) {
       const init = { method, headers, body: json }
       budget.begin(requestCount)
       const { response, text } = await exchange(url, init, limitMs, signal).catch((error) => {
-        budget.end(null)
+        budget.end(requestCount, null)
         throw error
       })
-      budget.end(response.headers)
+      budget.end(requestCount, response.headers)
       // Among overlapping requests the greater bookmark is newer (D1's sort as text): the response of a slow read
       // must not replace the bookmark of a later write. Sequential requests replace it, after a restore too.
       const received = response.headers.get('x-bookmark')

@@ -55,7 +55,7 @@ export type SourceState = ProductSearch['sources'][SearchSource]
 export type SupplierASummary = Schemas['SupplierASummary']
 export type ProductAnswers = { [Source in keyof ProductQueries]: Extract<Body<'readProduct'>, { source: Source }> }
 export interface ProductQueries {
-  supplier_a: { style: string; color?: string; size?: string }
+  supplier_a: { style: string; color?: string | undefined; size?: string | undefined }
   supplier_b: { sku: string } | { styleId: string }
   invoice_item: { id: number }
 }
@@ -87,9 +87,9 @@ export type ClientListQuery = CallOptions & Query<'listClients'>
 /** `status` has ids of order statuses, `from` and `to` are inclusive dates, `YYYY-MM-DD`. */
 export type OrderListQuery = CallOptions &
   Omit<Query<'listOrders'>, 'client_id' | 'status' | 'expand'> & {
-    client_id?: Id
-    status?: Id | readonly Id[]
-    expand?: readonly Expansion[]
+    client_id?: Id | undefined
+    status?: Id | readonly Id[] | undefined
+    expand?: readonly Expansion[] | undefined
   }
 /** What a list can add to its orders. */
 export type Expansion =
@@ -97,6 +97,8 @@ export type Expansion =
   | ('payments' | 'tax' | 'order_status' | 'artworks')
 /** Parts are there as far as they were expanded. */
 export type ListedOrder = Schemas['ListedOrder']
+/** With every part. */
+export type ExpandedOrder = ListedOrder & Required<Pick<ListedOrder, Expansion>>
 export type Totals = Schemas['OrderTotals']
 
 /** A response that is not repeated while its `etag` stays the same. */
@@ -127,7 +129,7 @@ export type ListedEmailThread = Schemas['EmailThreadSummary']
 export type PresignedDownload = Omit<Schemas['PresignedDownload'], 'expiresIn'> & { expiresIn: number }
 
 /** `ifMatch` is a version or an `etag`, as with the operation's own method. */
-export type BatchOperation = { ifMatch?: number | string } & (
+export type BatchOperation = { ifMatch?: number | string | undefined } & (
   | { method: 'POST'; path: '/clients'; body: Referring<NewClient> }
   | { method: 'POST'; path: '/orders'; body: Referring<NewOrder> }
   | { method: 'POST'; path: `/orders/${number}/payments`; body: Referring<NewPayment> }
@@ -153,14 +155,14 @@ export type BatchAnswer = Body<'runBatch'>
 
 /** One change of an object. `id` is a number, of an email thread a UUID. */
 export type Change = Schemas['Change']
-export type ChangesPage = Schemas['Changes']
+export type ChangesPage = Omit<Schemas['Changes'], 'orders'> & { orders?: ExpandedOrder[] }
 export type ChangesQuery = CallOptions & {
   /** The `next_cursor` of an earlier page. Default: the oldest change that is kept, of about 31 days ago. */
   cursor?: string | undefined
   /** Default: all that the token may read. */
-  types?: readonly Change['type'][]
+  types?: readonly Change['type'][] | undefined
   /** At most 1,000, the default of `pages` and `follow`. */
-  per_page?: number
+  per_page?: number | undefined
   /** Adds the clients and orders of the changes: then `per_page` is at most 100. */
-  expand?: 'object'
+  expand?: 'object' | undefined
 }

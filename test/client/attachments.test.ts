@@ -10,6 +10,7 @@ import {
 } from '../../src/client/attachments.ts'
 import type { Attachment, Message, OrderFile } from '../../src/client/index.ts'
 import { presignUpload } from '../../src/resources/files/contract.ts'
+import { MAILBOX } from './support.ts'
 
 const FOLDER = 'orders/1/12/email/t'
 
@@ -93,7 +94,7 @@ describe('names', () => {
       fc.property(
         fc.string({ unit: fc.oneof(fc.constantFrom('\ud800', '\udc00', '/', 'é'), fc.string()) }),
         (filename) => {
-          const [plan] = planAttachments([message('m', { filename })], [], [])
+          const [plan] = planAttachments([message('m', { filename })], [], [], MAILBOX)
           if (!plan || !('fileName' in plan)) return
           const read = presignUpload.body.safeParse({ fileName: plan.fileName, size: 1 })
           expect(read.data?.fileName === plan.fileName).toBe(true)
@@ -103,9 +104,9 @@ describe('names', () => {
   })
 
   it('truncates a name too long for a key at a character boundary before its extension', () => {
-    const [plan] = planAttachments([message('m', { filename: `${'ж'.repeat(300)}.png` })], [], [])
+    const [plan] = planAttachments([message('m', { filename: `${'ж'.repeat(300)}.png` })], [], [], MAILBOX)
     const name = plan && 'fileName' in plan ? plan.fileName : ''
-    expect(name).toMatch(/^ж{100,}~[0-9a-f]{8}\.png$/)
+    expect(name).toMatch(/^ж{100,}~[0-9a-f]{16}\.png$/)
     expect(new TextEncoder().encode(name).length).toBeLessThanOrEqual(255)
   })
 })
@@ -145,33 +146,40 @@ describe('planAttachments', () => {
     ['too large', { filename: 'b', size_bytes: 157_286_401 }, stored, ['a.pdf'], 'too_large'],
     ['of the maximum size', { filename: 'b', size_bytes: 157_286_400 }, stored, ['a.pdf'], 'upload'],
   ])('plans an attachment for the case: %s', (_name, attachment, storedAttachment, listed, action) => {
-    const [plan] = planAttachments([message('m', attachment)], [message('m', storedAttachment)], filesOf(listed))
+    const [plan] = planAttachments(
+      [message('m', attachment)],
+      [message('m', storedAttachment)],
+      filesOf(listed),
+      MAILBOX,
+    )
     expect(actionOf(plan)).toBe(action)
   })
 
   it('never assigns the name of a later attachment to an earlier one', () => {
     const messages = [message('m1', { filename: 'a.pdf' }), message('m2', stored)]
-    const plans = planAttachments(messages, [], filesOf(['a.pdf']))
+    const plans = planAttachments(messages, [], filesOf(['a.pdf']), MAILBOX)
     expect(plans).toMatchObject([
-      { fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) },
+      { fileName: expect.stringMatching(/^a~[0-9a-f]{16}\.pdf$/) },
       { outcome: { status: 'already_stored' } },
     ])
   })
 
   it('does not match an id with the same id of another message', () => {
     const part = { filename: 'a.pdf', mail_attachment_id: 'part-2' }
-    const plans = planAttachments(
-      [message('new', part)],
-      [message('old', { ...part, storage_key: `${FOLDER}/a.pdf` })],
-      filesOf(['a.pdf']),
-    )
-    expect(plans[0]).toMatchObject({ fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) })
+    const storedMessages = [message('old', { ...part, storage_key: `${FOLDER}/a.pdf` })]
+    const plans = planAttachments([message('new', part)], storedMessages, filesOf(['a.pdf']), MAILBOX)
+    expect(plans[0]).toMatchObject({ fileName: expect.stringMatching(/^a~[0-9a-f]{16}\.pdf$/) })
   })
 
   it('matches an id across messages without ids', () => {
     const part = { filename: 'a.pdf', mail_attachment_id: 'x' }
     const storedMessages = [message(undefined, { ...part, storage_key: `${FOLDER}/a.pdf` })]
-    const plans = planAttachments([message(undefined), message(undefined, part)], storedMessages, filesOf(['a.pdf']))
+    const plans = planAttachments(
+      [message(undefined), message(undefined, part)],
+      storedMessages,
+      filesOf(['a.pdf']),
+      MAILBOX,
+    )
     expect(actionOf(plans[0])).toBe('already_stored')
   })
 
@@ -196,22 +204,19 @@ describe('planAttachments', () => {
     expect(second.uploaded).toHaveLength(1)
   })
 
-  it('uploads both of two attachments with one key', () => {
+  it('uploads both of two attachments with one key, under new names', () => {
     const storedMessages = ['m1', 'm2'].map((id) => message(id, { ...stored }))
     const messages = ['m1', 'm2'].map((id) => message(id, { filename: 'a.pdf' }))
     const result = carryOut(messages, storedMessages, filesOf(['a.pdf']))
-    expect(keysOf(result.messages)).toEqual([
-      `${FOLDER}/a.pdf`,
-      expect.stringMatching(/^orders\/1\/12\/email\/t\/a~[0-9a-f]{8}\.pdf$/),
-    ])
-    expect(result.uploaded).toHaveLength(2)
+    for (const key of keysOf(result.messages)) expect(key).toMatch(/^orders\/1\/12\/email\/t\/a~[0-9a-f]{16}\.pdf$/)
+    expect(new Set(result.uploaded).size).toBe(2)
   })
 
   it('ignores values that are no attachments', () => {
     const odd = { id: 'm', attachments: [null, 'x', { filename: 'a' }] } as unknown as Message
     const none = { id: 'n', attachments: 'many' } as unknown as Message
-    expect(planAttachments([odd, none], [none, odd], [])).toHaveLength(1)
-    expect(withStorageKeys([odd, none], planAttachments([odd, none], [odd], []), [])).toEqual([odd, none])
+    expect(planAttachments([odd, none], [none, odd], [], MAILBOX)).toHaveLength(1)
+    expect(withStorageKeys([odd, none], planAttachments([odd, none], [odd], [], MAILBOX), [])).toEqual([odd, none])
   })
 })
 
@@ -282,13 +287,34 @@ describe('for any thread', () => {
     )
   })
 
-  it('an interrupted run and a second one give the result of one run', () => {
+  it('interrupted runs leave at most one unused file of each attachment, and overwrite no other’s', () => {
+    const crashes = fc.array(fc.nat({ max: 20 }), { minLength: 1, maxLength: 4 })
     fc.assert(
-      fc.property(thread, fc.nat({ max: 20 }), (messages, count) => {
-        const whole = carryOut(messages, [], [])
-        const uploadedBeforeTheCrash = filesOf(whole.uploaded.slice(0, count))
-        const again = carryOut(messages, [], uploadedBeforeTheCrash)
-        expect(again.messages).toEqual(whole.messages)
+      fc.property(thread, crashes, (messages, counts) => {
+        const { uploaded: wanted } = carryOut(messages, [], [])
+        const writers = new Map<string, number>()
+        for (const count of [...counts, wanted.length]) {
+          const run = carryOut(messages, [], filesOf([...writers.keys()]))
+          expect(new Set(run.uploaded).size).toBe(wanted.length)
+          for (const [index, name] of run.uploaded.slice(0, count).entries()) {
+            expect(writers.get(name) ?? index).toBe(index)
+            writers.set(name, index)
+          }
+        }
+        for (const writer of writers.values()) {
+          expect([...writers.values()].filter((each) => each === writer).length).toBeLessThanOrEqual(2)
+        }
+      }),
+    )
+  })
+
+  it('no file that another mailbox has uploaded is overwritten', () => {
+    fc.assert(
+      fc.property(thread, thread, (messages, others) => {
+        const other = carryOut(others, [], [], 'other@shop.example')
+        const again = carryOut(others, [], other.files, 'other@shop.example')
+        const { uploaded } = carryOut(messages, [], again.files)
+        expect(uploaded.filter((name) => again.files.some((file) => file.objectName === name))).toEqual([])
       }),
     )
   })
@@ -309,8 +335,8 @@ function filesOf(names: string[]): OrderFile[] {
 }
 
 /** Executes the plan as a run would, without a network. */
-function carryOut(messages: Message[], storedMessages: Message[], files: OrderFile[]) {
-  const plans = planAttachments(messages, storedMessages, files)
+function carryOut(messages: Message[], storedMessages: Message[], files: OrderFile[], account = MAILBOX) {
+  const plans = planAttachments(messages, storedMessages, files, account)
   const uploaded = plans.flatMap((plan) => ('fileName' in plan ? plan.fileName : []))
   const keys = plans.map((plan) => {
     if ('fileName' in plan) return `${FOLDER}/${plan.fileName}`

@@ -81,6 +81,24 @@ describe('follow', () => {
     expect(waits).toEqual([100_000, 120_000, 120_000])
   })
 
+  it.each([
+    ['a proxy’s own status', 520, 'error code: 520'],
+    ['a proxy’s timeout', 408, ''],
+    ['a page of a proxy', 200, '<html></html>'],
+    ['a response that was cut off', 200, '{"data":[{"ty'],
+    ['an empty response', 204, null],
+  ])('goes on after %s, however often it comes', async (_, status, body) => {
+    const outage = Array.from({ length: 10 }, () => new Response(body, { status }))
+    const page = { data: [change(1)], pagination: { next_cursor: '1', has_more: false } }
+    const { api } = openFeed(1, { fetch: async () => outage.shift() ?? Response.json(page) })
+    await expect(api.changes.follow().next()).resolves.toMatchObject({ value: { data: [{ id: 1 }] } })
+  })
+
+  it.each([403, 404])('rejects a page of a proxy with %i', async (status) => {
+    const { api } = openFeed(1, { fetch: async () => new Response('<html></html>', { status }) })
+    await expect(api.changes.follow().next()).rejects.toMatchObject({ status, code: 'unexpected_answer' })
+  })
+
   it('has time for the whole wait', async () => {
     const { api } = openFeed(0, {
       timeoutMs: 50,

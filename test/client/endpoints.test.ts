@@ -96,6 +96,88 @@ it.each(CALLS)('%s', async (line, body, call) => {
   expect(sent).toEqual([{ line, body, key }])
 })
 
+type Sends = (api: ApiClient) => Promise<unknown>
+const first = (pages: AsyncIterator<unknown>) => pages.next()
+/** Optional parameters left out, and undefined: compiled with `exactOptionalPropertyTypes`. */
+const OPTIONAL: [name: string, without: Sends, withUndefined: Sends][] = [
+  [
+    'clients.pages',
+    (api) => first(api.clients.pages()),
+    (api) => first(api.clients.pages({ page: undefined, per_page: undefined, q: undefined })),
+  ],
+  [
+    'clients.getTagged',
+    (api) => api.clients.getTagged(1),
+    (api) => api.clients.getTagged(1, { ifNoneMatch: undefined }),
+  ],
+  [
+    'clients.upsert',
+    (api) => api.clients.upsert('a', { company_name: 'Elm' }),
+    (api) => api.clients.upsert('a', { company_name: 'Elm' }, { ifMatch: undefined, ifNoneMatch: undefined }),
+  ],
+  [
+    'orders.list',
+    (api) => api.orders.list(),
+    (api) => api.orders.list({ client_id: undefined, status: undefined, expand: undefined }),
+  ],
+  ['orders.get', (api) => api.orders.get(1), (api) => api.orders.get(1, { deleted: undefined })],
+  [
+    'orders.upsert',
+    (api) => api.orders.upsert('a', { title: 'x', client_id: 1 }),
+    (api) => api.orders.upsert('a', { title: 'x', client_id: 1 }, { ifNoneMatch: undefined }),
+  ],
+  [
+    'products.search',
+    (api) => api.products.search(),
+    (api) => api.products.search({ q: undefined, include: undefined }),
+  ],
+  [
+    'products.info',
+    (api) => api.products.info('supplier_a', { style: 'a' }),
+    (api) => api.products.info('supplier_a', { style: 'a', color: undefined, size: undefined }),
+  ],
+  ['files.list', (api) => api.files.list(1), (api) => api.files.list(1, { legacyThreadId: undefined })],
+  ['batch', (api) => api.batch([change]), (api) => api.batch([{ ...change, ifMatch: undefined }])],
+  [
+    'changes.list',
+    (api) => api.changes.list(),
+    (api) =>
+      api.changes.list({
+        cursor: undefined,
+        types: undefined,
+        per_page: undefined,
+        wait: undefined,
+        expand: undefined,
+      }),
+  ],
+  [
+    'changes.pages',
+    (api) => first(api.changes.pages()),
+    (api) => first(api.changes.pages({ types: undefined, per_page: undefined, expand: undefined })),
+  ],
+]
+
+it.each(OPTIONAL)('%s treats an optional parameter that is undefined as left out', async (_, ...calls) => {
+  const sent: unknown[] = []
+  for (const call of calls) {
+    const api = createClient({
+      baseUrl: 'http://127.0.0.1',
+      token: TOKEN,
+      maxRetries: undefined,
+      timeoutMs: undefined,
+      pace: undefined,
+      sleep: undefined,
+      onRetry: undefined,
+      fetch: async (url, { headers, body }) => {
+        sent.push([url, { ...headers, 'idempotency-key': '' }, body])
+        return Response.json({ data: [{}], pagination: { next_cursor: null, has_more: false } })
+      },
+    })
+    await call(api)
+  }
+  expect(sent[1]).toEqual(sent[0])
+})
+
 describe('a tagged read', () => {
   it.each([
     [

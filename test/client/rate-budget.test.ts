@@ -99,6 +99,24 @@ describe('the budget', () => {
   })
 })
 
+describe('a batch in flight', () => {
+  it('counts as all of its operations, until its response', async () => {
+    const { api, respond } = openLimited()
+    const operation = { method: 'POST', path: '/clients', body: { company_name: 'Oak' } } as const
+    const [first, batch] = [api.clients.list(), api.batch([operation, operation])]
+    respond('"default";r=2;t=60, "database";r=9;t=60')
+    await first
+    expect(api.readRateBudget()?.requests.remaining).toBe(0)
+    respond('"default";r=0;t=60, "database";r=9;t=60')
+    await batch
+    vi.setSystemTime(START + 60_000)
+    const next = api.clients.list()
+    respond('"default";r=2;t=40, "database";r=9;t=60')
+    await next
+    expect(api.readRateBudget()?.requests.remaining).toBe(2)
+  })
+})
+
 describe('with pace', () => {
   it('a request beyond the limit waits for the next window, and no other does', async () => {
     const { api, sentAt, answer } = openLimited({ pace: true })

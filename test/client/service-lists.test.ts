@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
+import type { PullState } from '../../src/client/index.ts'
 import { migrate, mintCompany } from '../support/app.ts'
 import { loseAllButEvery, openClient } from './service.ts'
 
@@ -43,6 +44,26 @@ describe('a walk', () => {
     const cursor = first?.pagination.next_cursor ?? undefined
     const rest = await idsOf(openClient(shop).clients.all({ sort: 'id', per_page: 2, cursor }))
     expect(rest).toEqual((await idsOf(api.clients.all({ sort: 'id' }))).slice(2))
+  })
+})
+
+describe('a pull', () => {
+  it('has every part of its orders, from the lists and from the changes', async () => {
+    const api = await open()
+    const { id: client_id } = await api.clients.create({ company_name: 'Oak' })
+    const { project } = await api.orders.create({ title: 'Caps', client_id })
+    let state: PullState | undefined
+    for (const title of ['Caps', 'Hats']) {
+      await api.orders.update(project.id, { title })
+      const seen: [title: string, company: string, lines: number, balance: number | undefined][] = []
+      for await (const { orders, state: next } of api.pull(state)) {
+        for (const { title, client, invoice_items, totals } of orders) {
+          seen.push([title, client.company_name, invoice_items.length, totals?.balance_due])
+        }
+        state = next
+      }
+      expect(seen.at(-1)).toEqual([title, 'Oak', 0, 0])
+    }
   })
 })
 

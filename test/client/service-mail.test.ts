@@ -43,6 +43,9 @@ describe('a mail thread', () => {
 
     expect(await api.files.delete(project.id, path)).toMatchObject({ path })
     expect((await api.files.list(project.id)).files).toEqual([])
+    await api.orders.delete(project.id)
+    const skipped = { status: 'skipped', reason: 'order_not_found', emailThread: { message_count: 1 } }
+    expect(await sync()).toMatchObject(skipped)
     await expect(api.files.download(project.id, path)).rejects.toMatchObject({ status: 404 })
     await api.mail.deleteThreadContext('t1')
     await expect(api.mail.getThreadContext('t1')).rejects.toMatchObject({ status: 404 })

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
+import type { ApiClient, PushResult } from '../../src/client/index.ts'
 import { migrate, mintCompany } from '../support/app.ts'
 import { fetchService, loseAllButEvery, openClient } from './service.ts'
 
@@ -110,6 +111,53 @@ describe('a batch', () => {
     const before = api.readRateBudget()?.requests.remaining ?? 0
     await api.batch(Array(10).fill({ method: 'POST', path: '/clients', body: { company_name: 'Oak' } }))
     expect(api.readRateBudget()?.requests.remaining).toBe(before - 10)
+  })
+})
+
+describe('a push', () => {
+  const push = async (items: Parameters<ApiClient['push']>[0]) => {
+    const sent: string[] = []
+    const api = openClient(await mintCompany(), undefined, {
+      fetch: async (url, init) => {
+        const { operations }: { operations: { path: string }[] } = JSON.parse(String(init.body))
+        sent.push(...operations.map(({ path }) => path.replace(/\/by-external-id\//, ' ')))
+        return fetchService(url, init)
+      },
+    })
+    const results: PushResult[] = []
+    for await (const some of api.push(items)) results.push(...some)
+    return { sent, results }
+  }
+  const order = (external_id: string, client: string) => ({ external_id, client, title: 'Caps' })
+
+  it('sends no order of a client that failed: it gets the result of its client', async () => {
+    const { sent, results } = await push({
+      clients: [
+        { external_id: 'bad', company_name: '' },
+        { external_id: 'good', company_name: 'Oak' },
+      ],
+      orders: [order('o1', 'bad'), order('o2', 'good'), order('o3', 'bad')],
+    })
+    expect(sent).toEqual(['/clients bad', '/clients good', '/orders o2'])
+    const [failed] = results
+    expect(failed).toMatchObject({ status: 400, body: { error: { details: { issues: [{ path: 'company_name' }] } } } })
+    expect(results.slice(2)).toMatchObject([
+      { ...failed, type: 'orders', external_id: 'o1' },
+      { type: 'orders', external_id: 'o2', status: 200 },
+      { ...failed, type: 'orders', external_id: 'o3' },
+    ])
+  })
+
+  it('sends an order whose client failed at first, and no batch without an operation', async () => {
+    const clients = ['', 'Oak'].map((company_name) => ({ external_id: 'a', company_name }))
+    const again = await push({ clients, orders: [order('o1', 'a')] })
+    expect(again.results.map(({ status }) => status)).toEqual([400, 200, 200])
+    const none = await push({ clients: clients.slice(0, 1), orders: [order('o1', 'a')] })
+    expect(none.sent).toEqual(['/clients a'])
+    expect(none.results.map(({ type, status }) => [type, status])).toEqual([
+      ['clients', 400],
+      ['orders', 400],
+    ])
   })
 })
 

@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import type { SyncProgress } from '../../src/client/index.ts'
+import { listStorageKeys } from '../../src/client/attachments.ts'
+import type { Message, SyncProgress } from '../../src/client/index.ts'
 import { syncAttachments } from '../../src/client/index.ts'
-import { listLines, openCrm } from './support.ts'
+import { listLines, openCrm, THREAD_ID } from './support.ts'
 import { context, FOLDER, messages, openThread, optionsFor, readEnd, readMessages, seed } from './thread.ts'
 
 describe('a run', () => {
   it('stores every attachment with the order, then the whole thread with their keys', async () => {
     const crm = await openCrm(seed)
     const result = await syncAttachments(crm.client(), optionsFor({ concurrency: 1, verify: true }))
-    const marked = expect.stringMatching(/\/logo~[0-9a-f]{8}\.png$/)
+    const marked = expect.stringMatching(/\/logo~[0-9a-f]{16}\.png$/)
     expect(result).toMatchObject({
       status: 'stored',
       orderId: '12',
@@ -97,6 +98,23 @@ describe('a run', () => {
     expect(JSON.stringify(await openThread(crm))).not.toContain('orders/1/12/')
   })
 
+  it('overwrites no file of another mailbox that has the same name and thread id', async () => {
+    const crm = await openCrm(seed)
+    const mailboxes = ['a@shop.example', 'b@shop.example', 'c@shop.example']
+    for (const status of ['uploaded', 'already_stored']) {
+      for (const accountEmail of mailboxes) {
+        const loadAttachment = () => new Blob([accountEmail])
+        const result = await syncAttachments(crm.client(), optionsFor({ accountEmail, loadAttachment }))
+        expect(result).toMatchObject({ attachments: Array(3).fill({ status }) })
+      }
+    }
+    const { files, threads } = await readEnd(crm)
+    for (const accountEmail of mailboxes) {
+      const keys = listStorageKeys(threads[`${accountEmail} ${THREAD_ID}`]?.messages as Message[])
+      expect(keys.map((key) => files[key]?.body)).toEqual(Array(3).fill(accountEmail))
+    }
+  })
+
   it('stores a thread without attachments', async () => {
     const crm = await openCrm(seed)
     const result = await syncAttachments(crm.client(), optionsFor({ thread: { messages: [] } }))
@@ -109,6 +127,7 @@ describe('a thread is skipped without a write, or with storeThread always with t
     ['no_context', { contexts: {} }],
     ['no_orders', { contexts: context({ orders_data: [] }) }],
     ['several_orders', { contexts: context({ orders_data: [{ id: 12 }, { id: 13 }] }) }],
+    ['order_not_found', { contexts: context({ selected_order_id: '99' }) }],
     ['storage_not_configured', { storageConfigured: false }],
   ])('with %s', async (reason, more) => {
     const crm = await openCrm({ ...seed, ...more })

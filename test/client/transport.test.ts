@@ -219,13 +219,13 @@ describe('timeouts and delays', () => {
 
   it('are bounded for every failure, and never shorter than Retry-After', () => {
     const failures = fc.record({
-      status: fc.constantFrom(0, 200, 400, 404, 429, 500, 502, 503, 504),
+      status: fc.constantFrom(0, 200, 400, 404, 408, 429, 500, 502, 503, 504, 530),
       retryAfterSeconds: fc.option(fc.nat({ max: 10_000 })),
     })
     fc.assert(
       fc.property(failures, fc.nat({ max: 50 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (fields, ...rest) => {
         const delayMs = chooseDelayMs(new ApiError({ code: 'x', message: 'x', ...fields }), ...rest)
-        const isRetried = [0, 429, 500, 502, 503, 504].includes(fields.status)
+        const isRetried = [0, 408, 429, 500, 502, 503, 504, 530].includes(fields.status)
         if (!isRetried || (fields.retryAfterSeconds ?? 0) > 120) return delayMs === null
         if (delayMs === null) return false
         return fields.retryAfterSeconds === null

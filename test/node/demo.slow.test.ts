@@ -13,7 +13,7 @@ it('stores every attachment, skips it in a second run and lists it', async () =>
     skipped: 5,
     listed: 5,
   })
-  expect(stdout).toMatch(/image001\.png → orders\/1\/\d+\/email\/\w+\/image001~\w{8}\.png/)
+  expect(stdout).toMatch(/image001\.png → orders\/1\/\d+\/email\/\w+\/image001~\w{16}\.png/)
   expect(stdout.match(/missing keys: .*/g)).toEqual(['missing keys: none', 'missing keys: none'])
 }, 150_000)
 

@@ -242,6 +242,11 @@ describe('the other forms of the description', () => {
     }
   })
 
+  it('says in the Postman collection that its address is to be set', () => {
+    const { info } = asObject(JSON.parse(writePostman(reference)))
+    expect(asObject(info).description).toMatch(/^Set `baseUrl` to .+ and `token`/)
+  })
+
   it('has every operation and guide in llms.txt, with its links', () => {
     const text = writeLlmsText(reference)
     expect(text).toMatch(/^# CRM integration API \d+\.\d+\.\d+\n\n> A JSON API/)

@@ -119,7 +119,7 @@ export const published = {
     readEmailThread: {
       summary: 'Read a whole email thread',
       description:
-        'The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`, and an unchanged thread gives 304 without a body.',
+        'The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`: 304 without a body until the thread is stored again, unchanged or not.',
       example: { params: examplePath, query: mailbox, response: { email_thread: exampleThread } },
     },
     putEmailThread: {

@@ -135,7 +135,7 @@ export function writePostman({ api, introduction, tags }: Reference): string {
     info: {
       name: api.title,
       version: VERSION,
-      description: introduction,
+      description: `Set \`baseUrl\` to the service’s own address, and \`token\`, before the first request.\n\n${introduction}`,
       schema: 'https://schema.getpostman.com/json/collection/v2.1.0/collection.json',
     },
     auth: { type: 'bearer', bearer: [{ key: 'token', value: '{{token}}', type: 'string' }] },
