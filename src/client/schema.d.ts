@@ -2290,7 +2290,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2458,7 +2458,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2535,7 +2535,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2897,7 +2897,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3208,7 +3208,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3301,7 +3301,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3737,7 +3737,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3836,7 +3836,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3926,7 +3926,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -4885,7 +4885,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5336,7 +5336,7 @@ export interface operations {
                 account_email: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5613,7 +5613,7 @@ export interface operations {
                 path: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5674,7 +5674,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];

@@ -18,7 +18,7 @@ const COPIED = [
 /** The second text comes in place of the first. */
 const STEPS: Record<string, [text: string, changed: string][]> = {
   'src/kernel/db/schema.ts': [
-    ["'email', 'website', 'phone'),\n    /** Folded", "'email', 'website', 'phone', 'nickname'),\n    /** Folded"],
+    ["    ...counted('clients'),", "    nickname: text(),\n    ...counted('clients'),"],
     ["textsWith())} + (${octets('email_key'", "textsWith('nickname'))} + (${octets('email_key'"],
   ],
   'src/resources/clients/contract.ts': [

@@ -53,6 +53,7 @@ const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string() })
 export class AccountingDelivery extends CompanyObject {
   protected override readonly name = 'accounting'
   private connection: Connection | null = null
+  private opening: Promise<Connection | null> = Promise.resolve(null)
   private context: CompanyContext | null = null
 
   protected override async run(context: CompanyContext): Promise<number | null> {
@@ -114,16 +115,17 @@ export class AccountingDelivery extends CompanyObject {
     return integration ? this.openOnce(context, integration, connectionRow) : 'none'
   }
 
-  /** Reuses the connection until the integration changes, since it may hold unsaved tokens. */
+  /** Reuses the connection until the integration changes, since it may hold unsaved tokens. Calls open it one by one. */
   private async openOnce(
     context: CompanyContext,
     integration: queries.IntegrationRow,
     row: queries.ConnectionRow | null,
   ): Promise<Connection | null> {
     this.context = context
-    if (this.connection?.version !== integration.updated_at) {
-      this.connection = await this.open(context, integration, row)
-    }
+    const open = async () =>
+      this.connection?.version === integration.updated_at ? this.connection : this.open(context, integration, row)
+    this.opening = this.opening.then(open, open)
+    this.connection = await this.opening
     return this.connection
   }
 

@@ -161,7 +161,7 @@ export async function saveRound(
   const isStored = isOfEndpoint(companyId, endpointId)
   const doneKeys = JSON.stringify(done.map(({ type, entity_id, sequence }) => ({ type, entity_id, sequence })))
   const releasedObjects = JSON.stringify(released.map(({ type, entity_id }) => ({ type, entity_id })))
-  // Earlier failures must not disable an endpoint that was enabled again or got a new address since the load.
+  // Earlier failures neither delay nor disable an endpoint that was enabled again or got a new address since the load.
   const isUnchanged = sql`${isEndpoint} AND updated_at = ${updated_at}`
   const [, , , , , , [queue]] = await db.writeIdempotent([
     orm.delete(webhookDeliveries).where(
@@ -179,7 +179,7 @@ export async function saveRound(
         ...KEY.map((name) => webhookDeliveries[name]),
       ],
       set: columnsFrom((name) => `excluded.${name}`, STATE),
-      setWhere: sql`excluded.next_attempt_at IS NOT NULL`,
+      setWhere: sql`excluded.next_attempt_at IS NOT NULL AND EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isUnchanged})`,
     }),
     // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
     orm

@@ -44,7 +44,7 @@ export const statusColumns = columnsBut(orderStatuses, 'company_id', 'deleted')
 
 /**
  * The columns of a row as one JSON array: cheaper than many columns of several tables, and without clashes of names. D1
- * accepts at most 32 columns.
+ * accepts at most 32 columns. Results of writes are stored so: a new column is the last one, and older results lack it.
  */
 export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteColumn }>(columns: T) {
   const entries = Object.entries(columns)
@@ -60,12 +60,13 @@ export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteCol
     if (is(column, SQLiteReal)) return Number
     return isPlain(column) ? undefined : (value: unknown) => column.mapFromDriverValue(value)
   })
+  const defaults = entries.map(([, column]) => (column.notNull ? column.default : null))
   const decode = (json: string | unknown[]) => {
     const values: unknown[] = typeof json === 'string' ? JSON.parse(json) : json
     const row: Record<string, unknown> = {}
     // A loop, since this runs for each row of every response: three times as fast as entries.
     for (let index = 0; index < names.length; index++) {
-      const value = values[index] ?? null
+      const value = values[index] ?? defaults[index] ?? null
       const reader = readers[index]
       row[names[index] as string] = value === null || !reader ? value : reader(value)
     }

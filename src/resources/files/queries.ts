@@ -35,8 +35,8 @@ const deletionRecord = prepareNamed((p: Deletion) => ({
 }))
 
 /**
- * Records the deletion of a file in the audit log, and the response under its `Idempotency-Key`: afterwards, since a
- * storage takes part in no transaction.
+ * Records the deletion of a file in the audit log, and the response under its `Idempotency-Key`: before it, since a
+ * refused record changes nothing, and a repetition can delete the file but not record it.
  */
 export function deletionRecordOf<T>(context: RequestContext, key: string, response: T): Write<T> {
   return {

@@ -2,7 +2,7 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoTime, type ResponseBody } from '../../kernel/api/contract.ts'
 import { route } from '../../kernel/api/endpoint.ts'
 import { findResponse, runWrite } from '../../kernel/db/idempotency.ts'
-import { notFound, unusable } from '../../kernel/http/errors.ts'
+import { ApiError, notFound, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf } from './keys.ts'
 import { deletionRecordOf, findStorage } from './queries.ts'
@@ -65,17 +65,17 @@ export const routes = [
   ),
 
   route(contract.deleteFile, async ({ params: { orderId }, query: { path } }, context) => {
-    // Read beside the check: the stored response counts even if the file, the order or the storage is gone.
-    const earlier = findResponse<Deleted>(context)
-    earlier.catch(() => undefined)
-    const deletion = useFile(context, orderId, path, async (storage, file) => {
-      const response = await earlier
-      if (response) return response
-      await storage.delete(path)
-      return runWrite(context, deletionRecordOf<Deleted>(context, path, { file: presentFile(file) }))
+    const deletion = useFile(context, orderId, path, async (storage, stored) => {
+      const file = presentFile(stored)
+      const response = await runWrite(context, deletionRecordOf<Deleted>(context, path, { file }))
+      // A repetition finishes a deletion that failed, and keeps a file that was uploaded since.
+      if (JSON.stringify(response.file) === JSON.stringify(file)) await storage.delete(path)
+      return response
     })
     return deletion.catch(async (error) => {
-      const response = await earlier
+      // The stored response counts even if the file, the order or the storage is gone.
+      const isGone = error instanceof ApiError && (error.kind === 'not_found' || error.kind === 'conflict')
+      const response = isGone && (await findResponse<Deleted>(context))
       if (!response) throw error
       return response
     })

@@ -7,7 +7,9 @@ import {
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { loadCompanyState } from '../../../src/delivery/accounting/queries.ts'
 import worker from '../../../src/index.ts'
+import { openCompany } from '../../../src/kernel/db/placement.ts'
 import { migrate, mintToken, request, sql, sqlIn } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
@@ -120,6 +122,17 @@ describe('the object of a company', () => {
       expect(left).toEqual(['company'])
     },
   )
+
+  it('opens one connection for calls at once, since each would rotate the same tokens', async () => {
+    const shop = await Shop.open()
+    const context = await openCompany(env, shop.company.id)
+    const { integration, connectionRow } = await loadCompanyState(context)
+    const connections = await runInDurableObject(shop.object, async (instance) => {
+      const open = () => Reflect.get(instance, 'openOnce').call(instance, context, integration, connectionRow)
+      return new Set(await Promise.all([open(), open()]))
+    })
+    expect([...connections]).toEqual([expect.objectContaining({ version: integration?.updated_at })])
+  })
 
   it('delivers more orders than fit in one run, the ones that wait longest first', async () => {
     const shop = await Shop.open()

@@ -13,6 +13,7 @@ import { addressPolicy } from '../../../src/kernel/http/outbound.ts'
 import { look } from '../../../src/simulators/steer.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
 import { call, migrate, mintCompany, sql } from '../../support/app.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { Receiver, Subscriber } from './support.ts'
 
 beforeAll(async () => {
@@ -155,6 +156,32 @@ describe('a run', () => {
     })
     begin.mockRestore()
     expect((await look(receiver.url)).calls).toHaveLength(1)
+  })
+})
+
+describe('an attempt that fails', () => {
+  it.each([
+    ['has a new address', (next: Receiver) => ({ url: `${next.url}/hook` })],
+    ['is enabled', () => ({ enabled: true })],
+  ])('does not delay the change of an endpoint that meanwhile %s', async (_, change) => {
+    const subscriber = await Subscriber.open()
+    const { id, receiver } = await createEndpoint(subscriber)
+    await receiver.spoil({ status: 500, times: 2 })
+    await createClients(subscriber, 1)
+    expect(await subscriber.deliver()).not.toBeNull()
+    await subscriber.passTime()
+    const next = new Receiver('', subscriber.company.home)
+    let isChanged = false
+    const changing = wrapBindings(env, async (name, work) => {
+      // The second attempt is made, and its outcome is to be stored.
+      if (!isChanged && /^DB.*batch$/.test(name) && (await receiver.lines()).length === 2) {
+        isChanged = true
+        await administer(subscriber, 'PATCH', `/${id}`, change(next))
+      }
+      return work()
+    })
+    expect(await subscriber.deliver(changing)).toBeNull()
+    expect([...(await receiver.lines()), ...(await next.lines())]).toHaveLength(3)
   })
 })
 

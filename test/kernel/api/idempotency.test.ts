@@ -105,6 +105,22 @@ describe('a request that is sent again with its key', () => {
     expect(again.headers.get('idempotency-replayed')).toBe('true')
   })
 
+  it('repeats a response that the release before a column stored, with the default of the column', async () => {
+    const id = await createOrder()
+    const headers = keyed(freshKey())
+    const sent = () => company.call('PATCH', `/orders/${id}`, { title: 'B' }, headers)
+    const first = await sent()
+    // The last column of the invoice is `deleted`.
+    await sql(
+      `UPDATE idempotency_keys SET result = json_remove(result, '$[1][0][1][0][#-1]') WHERE company_id = ? AND key = ?`,
+      company.id,
+      headers['idempotency-key'],
+    )
+    const again = await sent()
+    expect([again.status, again.body]).toEqual([200, first.body])
+    expect(again.headers.get('idempotency-replayed')).toBe('true')
+  })
+
   it.each<[string, (id: number) => [string, string, object | undefined]]>([
     ['body', (id) => ['PATCH', `/clients/${id}`, { phone: '2' }]],
     ['formatting of the body', (id) => ['PATCH', `/clients/${id}`, { website: 'x.example', phone: '1' }]],

@@ -2,6 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { look, spoil } from '../../../src/simulators/steer.ts'
 import { migrate, mintToken, request, send, sql } from '../../support/app.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, mintOrder, scopeUrl } from './support.ts'
 
 const LAST_MODIFIED = '2026-03-02T09:30:00.000Z'
@@ -45,6 +46,12 @@ async function fill(...keys: string[]): Promise<void> {
 async function pathsOf(of: CompanyWithOrder): Promise<string[]> {
   const { body } = await of.call('GET', `/orders/${of.orderId}/files`)
   return body.files.map(({ path }: { path: string }) => path)
+}
+
+/** How many deletions of the file the audit has. */
+async function recordsOf(of: CompanyWithOrder, key: string): Promise<number> {
+  const isDeletion = "company_id = ? AND action = 'file.delete' AND entity_id = ?"
+  return (await sql(`SELECT id FROM audit_log WHERE ${isDeletion}`, of.id, key)).length
 }
 
 describe('a download from the deployment’s storage', () => {
@@ -191,6 +198,84 @@ describe('a deletion', () => {
     expect([reused.status, reused.body.error.details.reason]).toEqual([400, 'idempotency_key_reused'])
     await company.call('DELETE', `/orders/${order.orderId}`)
     await expectReplay()
+  })
+
+  it.each([true, false])('whose record the database refuses deletes nothing, with a key: %s', async (isKeyed) => {
+    const order = { ...company, orderId: await mintOrder(company) }
+    const key = `${folderOf(order)}refused`
+    await env.FILES.put(key, 'abc')
+    const headers = isKeyed ? { 'idempotency-key': key } : {}
+    const sent = () => request(company.token, ...target('delete', order, key), undefined, headers)
+    let isFound = false
+    const overloaded = wrapBindings(env, async (name, work) => {
+      if (isFound && /^DB.*batch$/.test(name)) {
+        throw new Error('D1_ERROR: D1 DB is overloaded. Requests queued for too long.')
+      }
+      const result = await work()
+      isFound ||= name === 'FILES.head'
+      return result
+    })
+    const refused = await send(sent(), { env: overloaded })
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '2'])
+    expect(await env.FILES.head(key)).not.toBeNull()
+    expect(await recordsOf(company, key)).toBe(0)
+    expect((await send(sent())).status).toBe(200)
+    expect(await env.FILES.head(key)).toBeNull()
+    expect(await recordsOf(company, key)).toBe(1)
+  })
+
+  it('that the deployment’s storage fails is recorded, and finished by the same request', async () => {
+    const order = { ...company, orderId: await mintOrder(company) }
+    const key = `${folderOf(order)}failed`
+    await env.FILES.put(key, 'abc')
+    const sent = () => request(company.token, ...target('delete', order, key), undefined, { 'idempotency-key': key })
+    const failing = wrapBindings(env, async (name, work) => {
+      if (name === 'FILES.delete') throw new Error('internal error')
+      return work()
+    })
+    const failed = await send(sent(), { env: failing })
+    expect([failed.status, failed.headers.get('retry-after')]).toEqual([500, null])
+    expect(await env.FILES.head(key)).not.toBeNull()
+    expect(await recordsOf(company, key)).toBe(1)
+    for (let again = 0; again < 2; again++) {
+      const { status, body } = await send(sent())
+      expect([status, body.file?.path]).toEqual([200, key])
+      expect(await env.FILES.head(key)).toBeNull()
+    }
+  })
+
+  it('that the company’s storage fails is finished by the same request', async () => {
+    const key = `${folderOf(own)}failed`
+    await fill(key)
+    const ask = () => own.call(...target('delete', own, key), undefined, { 'idempotency-key': key })
+    await spoil(scopeUrl(bucket), { match: '^DELETE', status: 500 })
+    expect((await ask()).status).toBe(502)
+    expect(await pathsOf(own)).toEqual([key])
+    await spoil(scopeUrl(bucket))
+    expect((await ask()).status).toBe(200)
+    expect(await pathsOf(own)).toEqual([])
+  })
+
+  it('that two isolates begin with one key gives both the same response', async () => {
+    const order = { ...company, orderId: await mintOrder(company) }
+    const key = `${folderOf(order)}twice`
+    await env.FILES.put(key, 'abc')
+    const sent = () => request(company.token, ...target('delete', order, key), undefined, { 'idempotency-key': key })
+    // Another request is done before this one looks for the file.
+    let other: Awaited<ReturnType<typeof send>> | undefined
+    const slow = wrapBindings(env, async (name, work) => {
+      if (name === 'FILES.head' && !other) {
+        other = await send(
+          request(company.token, ...target('delete', order, key), undefined, { 'idempotency-key': `${key}x` }),
+        )
+        await sql('UPDATE idempotency_keys SET key = ? WHERE company_id = ? AND key = ?', key, company.id, `${key}x`)
+      }
+      return work()
+    })
+    const { status, body } = await send(sent(), { env: slow })
+    expect(other?.status).toBe(200)
+    expect([status, body]).toEqual([200, other?.body])
+    expect(await recordsOf(company, key)).toBe(1)
   })
 
   it('requires the permission to write files', async () => {

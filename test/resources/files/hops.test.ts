@@ -69,22 +69,22 @@ describe('network waits', () => {
       expect(depth(ofOwn)).toBe(1)
     })
 
-    it('a deletion does so, deletes it and then records that', async () => {
+    it('a deletion does so, records it and then deletes it', async () => {
       await env.FILES.put(keyOf(company), 'x')
       await fillBucket(bucket, [{ key: keyOf(own), size: 1, lastModified: '2026-03-02T09:30:00.000Z' }])
       const hops = await hopsOf(company, 'DELETE', queryOf(company))
       expect(hops.map(({ name, depth }) => `${depth} ${name}`).sort()).toEqual([
         '2 DB.batch',
         '2 FILES.head',
-        '3 FILES.delete',
-        '4 DB.batch',
+        '3 DB.batch',
+        '4 FILES.delete',
       ])
       const ofOwn = await hopsOf(own, 'DELETE', queryOf(own))
       expect(ofOwn.map(({ name, depth }) => `${depth} ${name}`).sort()).toEqual([
         '2 DB.batch',
         '2 fetch',
-        '3 fetch',
-        '4 DB.batch',
+        '3 DB.batch',
+        '4 fetch',
       ])
     })
   })
