@@ -33,7 +33,7 @@ export async function listSequences({ db }: CompanyContext) {
   return rows
 }
 
-/** Lists companies whose last backup began before a time, the longest overdue first. */
+/** Lists companies whose last backup began before a time, at random: those that always fail must not be picked each time. */
 export async function listOverdue({ db }: CompanyContext, beforeMs: number, limit: number): Promise<number[]> {
   const { id, backed_up_at } = companies
   const [rows] = await db.read([
@@ -41,7 +41,7 @@ export async function listOverdue({ db }: CompanyContext, beforeMs: number, limi
       .select({ id })
       .from(companies)
       .where(sql`coalesce(${backed_up_at}, 0) < ${beforeMs} AND ${isHere}`)
-      .orderBy(sql`coalesce(${backed_up_at}, 0)`, id)
+      .orderBy(sql`random()`)
       .limit(limit),
   ])
   return rows.map((row) => row.id)
