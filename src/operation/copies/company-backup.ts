@@ -38,9 +38,12 @@ export class CompanyBackup extends CompanyObject {
 
   protected override async run(context: PlacedContext): Promise<number | null> {
     const { kv } = this.ctx.storage
-    if (kv.get(RESTORE) !== undefined) return null
     const move = await findMove({ ...context, db: context.directory })
-    if (move && Date.now() - move.updated_at < MOVE_LEFT_MS) return null
+    const isMoving = move && Date.now() - move.updated_at < MOVE_LEFT_MS
+    if (isMoving || kv.get(RESTORE) !== undefined) {
+      log('backup_skipped', { company_id: context.companyId, reason: isMoving ? 'move' : 'restore' })
+      return null
+    }
     const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, kv, CALL_MS)
     return isDone ? null : Date.now()
   }

@@ -1,9 +1,11 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it, vi } from 'vitest'
+import { RESTORE } from '../../../src/operation/copies/restore.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { operatorOf } from '../../support/admin.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
 import { backUp, manifestsOf } from './support.ts'
 
 beforeAll(migrate)
@@ -97,10 +99,21 @@ it('a backup does not run between the steps of a move, but does where a move was
   await stepAt(Date.now())
   await backUp(id)
   expect(await manifestsOf(id)).toEqual([])
+  expect(logLines).toContainEqual({ event: 'backup_skipped', company_id: id, reason: 'move' })
   await stepAt(Date.now() - 3_600_000)
   await backUp(id)
   expect(await manifestsOf(id)).toHaveLength(1)
   await sql('DELETE FROM moves WHERE company_id = ?', id)
+})
+
+it('a backup that waits for a restore writes so to the log', async () => {
+  await mintCompany({ home: 'DB' })
+  const { id } = await mintCompany({ home: 'DB' })
+  const stub = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
+  await runInDurableObject(stub, (_, { storage }) => storage.kv.put(RESTORE, {}))
+  await backUp(id)
+  expect(await manifestsOf(id)).toEqual([])
+  expect(logLines).toContainEqual({ event: 'backup_skipped', company_id: id, reason: 'restore' })
 })
 
 it('a move waits for a backup under way, which then has every part', async () => {
