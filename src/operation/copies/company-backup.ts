@@ -48,9 +48,9 @@ export class CompanyBackup extends CompanyObject {
     return isDone ? null : Date.now()
   }
 
-  restore(companyId: number, untilMs: number): Promise<RestoreResult> {
+  restore(by: Administrator, untilMs: number): Promise<RestoreResult> {
     const { kv } = this.ctx.storage
-    return this.inTurn(async () => restoreFor(await this.open(companyId), kv, untilMs, CALL_MS))
+    return this.inTurn(async () => restoreFor(await this.open(by.companyId), kv, by, untilMs, CALL_MS))
   }
 
   recover(companyId: number, run: string) {

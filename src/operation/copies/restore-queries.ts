@@ -1,4 +1,5 @@
 import { sql } from 'drizzle-orm'
+import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm } from '../../kernel/db/client.ts'
 import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
@@ -89,6 +90,8 @@ const raiseTo = (names: readonly (keyof SequenceColumns)[], row: Row) =>
 export async function openForRestore(
   { companyId, db, slot }: CompanyContext & { slot: number | null },
   company: Row,
+  by: Administrator,
+  backup: string,
 ): Promise<boolean> {
   const { name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = company
   const free = freeSlot(slot ?? Number(company.slot))
@@ -104,6 +107,7 @@ export async function openForRestore(
       .set({ ...state, ...raiseTo(LAST_IDS, company) })
       .where(sql`id = ${companyId} AND NOT ${hasContent({ companyId, db })}`)
       .returning({ id: companies.id }),
+    adminEntry(by, 'company.restore', backup, sql`changes() > 0`),
   ])
   return opened.length > 0
 }
