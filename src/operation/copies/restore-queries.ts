@@ -83,7 +83,7 @@ const raiseTo = (names: readonly (keyof SequenceColumns)[], row: Row) =>
 /**
  * Creates a backup's company, or takes an empty one: suspended, its deliveries paused. Its slot in the full-text tables
  * is the directory's, else its previous one, else the first free one. Raises the last ids: a request that is let in
- * until the suspension takes effect must not get an id of the backup.
+ * until the suspension takes effect must not get an id of the backup. A repeated call may find rows of such requests.
  *
  * @returns false if the company has data
  */
@@ -105,7 +105,7 @@ export async function openForRestore(
     orm
       .update(companies)
       .set({ ...state, ...raiseTo(LAST_IDS, company) })
-      .where(sql`id = ${companyId} AND NOT ${hasContent({ companyId, db })}`)
+      .where(sql`id = ${companyId} AND ((suspended AND deliveries_paused) OR NOT ${hasContent({ companyId, db })})`)
       .returning({ id: companies.id }),
     adminEntry(by, 'company.restore', backup, sql`changes() > 0`),
   ])

@@ -134,16 +134,13 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
   const { position } = state
   if (!state.isChecked) {
     const part = plan.parts[position]
-    if (part) {
-      await readPart(context, part)
-      return { ...state, position: position + 1 }
-    }
+    if (!part) return { ...state, step: 'take', isChecked: true, position: 0 }
+    await readPart(context, part)
+    return { ...state, position: position + 1 }
+  }
+  if (state.step === 'take') {
     // The company is suspended from the beginning, and gets the backup's own state at the end.
     if (!(await openForRestore(context, plan.company, by, progressOf(state).backup))) return null
-    return { ...state, step: 'take', isChecked: true, position: 0 }
-  }
-  // A step of its own: if it fails, the state says already that the company is taken.
-  if (state.step === 'take') {
     await syncDirectory(context)
     return { ...state, step: 'check' }
   }

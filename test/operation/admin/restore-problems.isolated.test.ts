@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it, vi } from 'vitest'
-import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { openCompany } from '../../../src/kernel/db/placement.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import {
@@ -114,6 +114,26 @@ it('a restore that fails after it has suspended the company continues', async ()
   await expect(step({ database: 'DB_TWO', directory: failing }, 60_000)).rejects.toThrow('The directory fails.')
   expect([await isSuspended(), kept.has(RESTORE)]).toEqual([true, true])
   expect(await step({}, 60_000)).toMatchObject({ done: true })
+})
+
+it('a restore continues if only the response to the suspension was lost, beside what a late request has added', async () => {
+  const { client, token, step, isSuspended, write } = await emptySinceBackup()
+  const db = openDatabase(env.DB)
+  const lossy: Database = {
+    ...db,
+    writeIdempotent: async (queries) => {
+      await db.writeIdempotent(queries)
+      throw new Error('Network connection lost.')
+    },
+  }
+  await expect(step({ db: lossy }, 60_000)).rejects.toThrow('Network connection lost.')
+  expect(await isSuspended()).toBe(true)
+  // Its token is cached as that of a company that is not suspended.
+  const late = await write()
+  expect(late.status).toBe(200)
+  expect(await step({}, 60_000)).toMatchObject({ done: true })
+  const names = (await call(token, 'GET', '/clients')).body.data.map((each: { id: number }) => each.id)
+  expect(names).toEqual([late.body.client.id, client.id])
 })
 
 it('a restore has a record of who began it, though the response to its call was lost', async () => {
