@@ -354,8 +354,7 @@ async function backups(actor: Actor) {
   await linesOf(actor)
   const { slot } = (await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', actor.id))[0] ?? { slot: 0 }
   await wipe(actor.id)
-  // How many calls it takes depends on the time.
-  actor.note('restore', { ...(await restore(actor.id, new Date().toISOString())), begun: undefined })
+  actor.note('restore', await restore(actor.id, new Date().toISOString()))
   actor.note('slot', (await sql('SELECT slot FROM companies WHERE id = ? AND slot = ?', actor.id, slot)).length)
 }
 

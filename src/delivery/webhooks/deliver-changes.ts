@@ -1,5 +1,6 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
+import { CredentialsError } from '../../kernel/gate/credentials.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { pause } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
@@ -144,8 +145,9 @@ class Round {
     const result = await attempt(this.delivery, this.endpoint, item).catch((error: unknown): Result => {
       const { companyId: company_id, endpointId: endpoint_id } = this.delivery
       log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
-      const isResolver = error instanceof OutboundError
-      return { status: 'postponed', error: isResolver ? NO_RESOLVER : NO_SECRET }
+      if (error instanceof OutboundError) return { status: 'postponed', error: NO_RESOLVER }
+      if (error instanceof CredentialsError) return { status: 'postponed', error: NO_SECRET }
+      return { status: 'failed', error: 'an internal error' }
     })
     if (result.status === 'delivered') {
       if (item.isStored) this.outcome.done.push(item)

@@ -235,15 +235,15 @@ async function resolve(host: string, resolver: string): Promise<string[]> {
   const answers = await Promise.allSettled([queryResolver(resolver, host, 'A'), queryResolver(resolver, host, 'AAAA')])
   const addresses = answers.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
   const failed = answers.find((result) => result.status === 'rejected')
-  // Some name servers fail for AAAA alone: the host is reachable, and the query is repeated at the next use.
+  // One kind of record may be enough to reach the host; the query is repeated at the next use.
   if (failed && addresses.length === 0) throw failed.reason
   if (!failed) resolved.set(key, addresses)
   return addresses
 }
 
-/** NOERROR or NXDOMAIN (RFC 1035, section 4.1.1); without such records there is no `Answer`. */
+/** There is no `Answer` for an unknown name, nor if the name servers of the host fail (SERVFAIL). */
 const answer = z.object({
-  Status: z.literal([0, 3]),
+  Status: z.number(),
   Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))),
 })
 /** A and AAAA; other records, such as CNAME, lead to them. */

@@ -15,7 +15,7 @@ export type Membership = Extract<Role, 'developer' | 'owner'>
 /** The context of a handler. `companyId` is the path's; 0 where it has none. */
 export interface AdminContext extends CompanyContext {
   requestId: string
-  /** When the request arrived, in milliseconds since the epoch. */
+  /** When the request's body had arrived, in milliseconds since the epoch. */
   now: number
   caller: Caller
   /** The database of tokens, members, companies and their placement. */

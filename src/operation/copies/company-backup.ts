@@ -11,9 +11,7 @@ import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts
 import { RESTORE, type RestoreResult, restoreFor } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
 
-/** A run starts no step after this time; the next run continues. */
-const RUN_MS = 20_000
-/** A call of a restore or a recovery lasts this long; its caller repeats it. */
+/** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
 const CALL_MS = 5_000
 const EVERY_MS = 24 * 3_600_000
 /** No backup runs between the steps of a move, which would wait for it. After this time without a step it is left. */
@@ -40,16 +38,19 @@ export class CompanyBackup extends CompanyObject {
 
   protected override async run(context: PlacedContext): Promise<number | null> {
     const { kv } = this.ctx.storage
-    if (kv.get(RESTORE) !== undefined) return null
     const move = await findMove({ ...context, db: context.directory })
-    if (move && Date.now() - move.updated_at < MOVE_LEFT_MS) return null
-    const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, kv, RUN_MS)
+    const isMoving = move && Date.now() - move.updated_at < MOVE_LEFT_MS
+    if (isMoving || kv.get(RESTORE) !== undefined) {
+      log('backup_skipped', { company_id: context.companyId, reason: isMoving ? 'move' : 'restore' })
+      return null
+    }
+    const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, kv, CALL_MS)
     return isDone ? null : Date.now()
   }
 
-  restore(companyId: number, untilMs: number): Promise<RestoreResult> {
+  restore(by: Administrator, untilMs: number): Promise<RestoreResult> {
     const { kv } = this.ctx.storage
-    return this.inTurn(async () => restoreFor(await this.open(companyId), kv, untilMs, CALL_MS))
+    return this.inTurn(async () => restoreFor(await this.open(by.companyId), kv, by, untilMs, CALL_MS))
   }
 
   recover(companyId: number, run: string) {

@@ -1,4 +1,5 @@
 import { sql } from 'drizzle-orm'
+import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm } from '../../kernel/db/client.ts'
 import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
@@ -33,7 +34,7 @@ export async function listSequences({ db }: CompanyContext) {
   return rows
 }
 
-/** Lists companies whose last backup began before a time, the longest overdue first. */
+/** Lists companies whose last backup began before a time, at random: those that always fail must not be picked each time. */
 export async function listOverdue({ db }: CompanyContext, beforeMs: number, limit: number): Promise<number[]> {
   const { id, backed_up_at } = companies
   const [rows] = await db.read([
@@ -41,7 +42,7 @@ export async function listOverdue({ db }: CompanyContext, beforeMs: number, limi
       .select({ id })
       .from(companies)
       .where(sql`coalesce(${backed_up_at}, 0) < ${beforeMs} AND ${isHere}`)
-      .orderBy(sql`coalesce(${backed_up_at}, 0)`, id)
+      .orderBy(sql`random()`)
       .limit(limit),
   ])
   return rows.map((row) => row.id)
@@ -82,13 +83,15 @@ const raiseTo = (names: readonly (keyof SequenceColumns)[], row: Row) =>
 /**
  * Creates a backup's company, or takes an empty one: suspended, its deliveries paused. Its slot in the full-text tables
  * is the directory's, else its previous one, else the first free one. Raises the last ids: a request that is let in
- * until the suspension takes effect must not get an id of the backup.
+ * until the suspension takes effect must not get an id of the backup. A repeated call may find rows of such requests.
  *
  * @returns false if the company has data
  */
 export async function openForRestore(
   { companyId, db, slot }: CompanyContext & { slot: number | null },
   company: Row,
+  by: Administrator,
+  backup: string,
 ): Promise<boolean> {
   const { name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = company
   const free = freeSlot(slot ?? Number(company.slot))
@@ -102,8 +105,9 @@ export async function openForRestore(
     orm
       .update(companies)
       .set({ ...state, ...raiseTo(LAST_IDS, company) })
-      .where(sql`id = ${companyId} AND NOT ${hasContent({ companyId, db })}`)
+      .where(sql`id = ${companyId} AND ((suspended AND deliveries_paused) OR NOT ${hasContent({ companyId, db })})`)
       .returning({ id: companies.id }),
+    adminEntry(by, 'company.restore', backup, sql`changes() > 0`),
   ])
   return opened.length > 0
 }

@@ -1,4 +1,5 @@
 import type { ResponseBody } from '../../kernel/api/contract.ts'
+import type { Administrator } from '../../kernel/db/audit.ts'
 import { syncDirectory } from '../../kernel/db/placement.ts'
 import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { forgetBackup } from './backup.ts'
@@ -29,8 +30,7 @@ type RestoreProgress = ResponseBody<typeof restoreCompany>
 
 export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
 
-/** `begun` tells once that the company was taken: its tokens are refused from now on. */
-export type RestoreResult = (RestoreProgress & { begun: boolean }) | { problem: RestoreProblem; message?: string }
+export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message?: string }
 
 /** The durable state of a restore under way. */
 interface RestoreState {
@@ -41,8 +41,6 @@ interface RestoreState {
   step: string
   /** Whether all parts were checked. Nothing changes before that. */
   isChecked: boolean
-  /** Whether the company is taken and no result has told it yet. */
-  begun: boolean
   /** How many parts are checked, then how many insertions are done. */
   position: number
   reconciliation: Reconciliation | null
@@ -63,6 +61,7 @@ export const RESTORE = 'restore'
 export async function restoreFor(
   context: ReconcileContext,
   kv: SyncKvStorage,
+  by: Administrator,
   untilMs: number,
   ms: number,
 ): Promise<RestoreResult> {
@@ -76,24 +75,23 @@ export async function restoreFor(
       // The end of the restore reads them again: find a damaged manifest before anything changes.
       await findKnownSequences(context)
       forgetBackup(kv)
-      const start = { step: 'check', isChecked: false, begun: false, position: 0, rows: 0, reconciliation: null }
+      const start = { step: 'check', isChecked: false, position: 0, rows: 0, reconciliation: null }
       state = { ...start, differences: [], untilMs, chain }
     }
     if (state.untilMs !== untilMs) return { problem: 'restored_otherwise' }
     kv.put(RESTORE, state)
     const plan = await readPlan(context, state.chain)
     for (;;) {
-      const after = await stepRestore(context, plan, state)
+      const after = await stepRestore(context, plan, state, by)
       if (!after) {
         kv.delete(RESTORE)
         return { problem: 'not_empty' }
       }
       state = after
       const progress = progressOf(state)
-      const isOver = progress.done || Date.now() >= endMs
       if (progress.done) kv.delete(RESTORE)
-      else kv.put(RESTORE, { ...state, begun: state.begun && !isOver })
-      if (isOver) return { ...progress, begun: state.begun }
+      else kv.put(RESTORE, state)
+      if (progress.done || Date.now() >= endMs) return progress
     }
   } catch (error) {
     // Until the first change, another backup can be chosen.
@@ -132,22 +130,19 @@ async function readPlan(context: ReconcileContext, chain: readonly BackupName[])
 const isForward = (unit: TablePlan) => unit.rows === 'appended'
 
 /** Checks or inserts one part, or does a later step. @returns the state after it; null if the company has data */
-async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: RestoreState) {
+async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: RestoreState, by: Administrator) {
   const { position } = state
   if (!state.isChecked) {
     const part = plan.parts[position]
-    if (part) {
-      await readPart(context, part)
-      return { ...state, position: position + 1 }
-    }
-    // The company is suspended from the beginning, and gets the backup's own state at the end.
-    if (!(await openForRestore(context, plan.company))) return null
-    return { ...state, step: 'take', isChecked: true, position: 0 }
+    if (!part) return { ...state, step: 'take', isChecked: true, position: 0 }
+    await readPart(context, part)
+    return { ...state, position: position + 1 }
   }
-  // A step of its own: if it fails, the state says already that the company is taken.
   if (state.step === 'take') {
+    // The company is suspended from the beginning, and gets the backup's own state at the end.
+    if (!(await openForRestore(context, plan.company, by, progressOf(state).backup))) return null
     await syncDirectory(context)
-    return { ...state, step: 'check', begun: true }
+    return { ...state, step: 'check' }
   }
   const insertion = plan.insertions[position]
   if (insertion) {

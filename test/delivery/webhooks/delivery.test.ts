@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
-import { MAX_FAILING } from '../../../src/delivery/webhooks/deliver-changes.ts'
+import { HostPace, MAX_FAILING } from '../../../src/delivery/webhooks/deliver-changes.ts'
 import { rotateSecret, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { migrate, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
@@ -427,5 +427,22 @@ describe('deliveries', () => {
     await subscriber.passTime()
     expect(await subscriber.deliver()).toBeNull()
     expect(await receiver.lines()).toHaveLength(1)
+  })
+
+  it('that fail unexpectedly count as attempts, and delay no other object', async () => {
+    const { subscriber, receiver } = await open()
+    const failing = await subscriber.createClient()
+    const other = await subscriber.createClient()
+    const begin = vi.spyOn(HostPace.prototype, 'begin').mockImplementationOnce(() => {
+      throw new TypeError('unexpected')
+    })
+    await subscriber.deliver()
+    begin.mockRestore()
+    expect(await receiver.lines()).toEqual([`client.created ${other} v1`])
+    expect(await receiver.deliveries()).toMatchObject([
+      { entity_id: String(failing), attempts: 1, last_error: 'an internal error' },
+    ])
+    const of = { company_id: subscriber.company.id, endpoint_id: receiver.endpointId }
+    expect(logLines).toContainEqual({ event: 'webhooks_failed', ...of, error: expect.stringContaining('TypeError') })
   })
 })

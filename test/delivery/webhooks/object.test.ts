@@ -284,6 +284,26 @@ describe('an address', () => {
     expect((await look(scope)).calls.length).toBeLessThanOrEqual(asked + 8)
     expect(await receiver.row()).toMatchObject({ enabled: 1 })
   })
+
+  it('whose name servers fail counts as failed attempts, until the endpoint is disabled', async () => {
+    const { scope, bindings } = openResolver()
+    await spoil(scope, { times: -1, body: '{"Status":2}' })
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe({ url: 'https://servfail.example/hook' })
+    await subscriber.createClient()
+    const last_error = 'the address has a host that does not resolve to an address'
+    for (const attempts of [1, 2]) {
+      await subscriber.deliver(bindings)
+      expect(await receiver.deliveries()).toMatchObject([{ attempts, last_error }])
+      await subscriber.passTime()
+    }
+    await sql('UPDATE webhook_endpoints SET initial_failures = 19 WHERE id = ?', receiver.endpointId)
+    await subscriber.deliver(bindings)
+    expect(await receiver.row()).toMatchObject({
+      enabled: 0,
+      disabled_reason: expect.stringContaining(`failed, the last one with: ${last_error}.`),
+    })
+  })
 })
 
 describe('a deleted endpoint', () => {

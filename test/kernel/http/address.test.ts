@@ -143,6 +143,9 @@ describe('an address', () => {
     ['to a private IPv6 address', [answer('A', '1.1.1.1'), answer('AAAA', 'fd00::1')], NOT_PUBLIC],
     ['to nothing', [], 'has a host that does not resolve to an address'],
     ['to nothing, by HTTP 400', [{ status: 400, times: -1 }], 'has a host that does not resolve to an address'],
+    ['to SERVFAIL', [{ body: '{"Status":2}', times: -1 }], 'has a host that does not resolve to an address'],
+    ['to REFUSED', [{ body: '{"Status":5}', times: -1 }], 'has a host that does not resolve to an address'],
+    ['to SERVFAIL for IPv6 alone', [answer('A', '1.1.1.1'), { match: 'type=AAAA$', body: '{"Status":2}' }], null],
   ])('whose host resolves %s', async (_, faults, problem) => {
     const { policy } = await startResolver(...faults)
     expect(await findProblem('https://hooks.example/a', policy)).toBe(problem)
@@ -152,8 +155,6 @@ describe('an address', () => {
     ['fails', { status: 500 }],
     ['does not respond', { destroy: true }],
     ['responds with something else', { body: '<html>' }],
-    ['responds with SERVFAIL', { body: '{"Status":2}' }],
-    ['responds with REFUSED', { body: '{"Status":5}' }],
     ['responds with too much', { body: `{"Status":0,"x":"${'x'.repeat(100_000)}"}` }],
   ])('is unknown while the resolver %s', async (_, fault) => {
     const { policy } = await startResolver({ ...fault, times: -1 })
@@ -161,14 +162,14 @@ describe('an address', () => {
   })
 
   it('is known by one kind of record while the other fails, and the other is asked for again', async () => {
-    const servfail: Fault = { match: 'type=AAAA$', body: '{"Status":2}' }
-    const { policy } = await startResolver(answer('A', '1.1.1.1'), servfail, answer('AAAA', 'fd00::1'))
+    const failing: Fault = { match: 'type=AAAA$', status: 500 }
+    const { policy } = await startResolver(answer('A', '1.1.1.1'), failing, answer('AAAA', 'fd00::1'))
     expect(await findProblem('https://half.example/', policy)).toBeNull()
     expect(await findProblem('https://half.example/', policy)).toBe(NOT_PUBLIC)
   })
 
   it('is unknown while one kind of record fails and the other does not exist', async () => {
-    const { policy } = await startResolver({ match: 'type=A$', times: -1, body: '{"Status":2}' })
+    const { policy } = await startResolver({ match: 'type=A$', times: -1, status: 500 })
     await expect(findProblem('https://hooks.example/', policy)).rejects.toMatchObject({ failure: 'resolver' })
   })
 

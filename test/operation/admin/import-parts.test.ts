@@ -1,6 +1,7 @@
 import { beforeAll, expect, it } from 'vitest'
-import { adminCall } from '../../support/admin.ts'
-import { freshId, migrate } from '../../support/app.ts'
+import { ADMIN_TOKEN, adminCall, adminSend } from '../../support/admin.ts'
+import { freshId, migrate, mintCompany } from '../../support/app.ts'
+import { moveTime, stopTime } from '../../support/time.ts'
 
 beforeAll(migrate)
 
@@ -24,6 +25,32 @@ it('an import says after each part which one is next, and refuses one that is se
   expect(await read()).toBe(4)
   expect(await send(4)).toBe(null)
   expect(await read()).toBe(null)
+})
+
+it('an import is dated when its body has arrived, behind changes made meanwhile', async () => {
+  await mintCompany()
+  const { id, call } = await mintCompany()
+  const fast = (await call('POST', '/clients', { company_name: 'Fast' })).body.client.id
+  const file = { company: { id, name: 'Slow' }, clients: [{ id: fast + 1, company_name: 'Imported' }] }
+  const { readable, writable } = new IdentityTransformStream()
+  stopTime()
+  const startedAt = Date.now()
+  const imported = adminSend(
+    new Request(`https://api.test/admin/v1/companies/${id}/imports`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'application/json' },
+      body: readable,
+    }),
+  )
+  moveTime(2_000)
+  await call('PATCH', `/clients/${fast}`, { phone: '1' })
+  moveTime(1_000)
+  const writer = writable.getWriter()
+  await writer.write(new TextEncoder().encode(JSON.stringify({ hash: 'a'.repeat(64), part: 1, parts: 1, file })))
+  await writer.close()
+  expect((await imported).status).toBe(200)
+  const { data } = (await call('GET', `/clients?updated_since=${new Date(startedAt + 2_001).toISOString()}`)).body
+  expect(data).toMatchObject([{ id: fast + 1, updated_at: new Date(startedAt + 3_000).toISOString() }])
 })
 
 it('an import takes parts of up to 1,000 rows', async () => {

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it, vi } from 'vitest'
-import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { openCompany } from '../../../src/kernel/db/placement.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import {
@@ -10,12 +10,14 @@ import {
 } from '../../../src/operation/copies/reconcile.ts'
 import { RESTORE, restoreFor } from '../../../src/operation/copies/restore.ts'
 import { manifestKey } from '../../../src/operation/copies/store.ts'
-import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
+import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, operatorOf } from '../../support/admin.ts'
 import { call, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { backUp, wipe } from '../copies/support.ts'
 
 beforeAll(migrate)
+
+const HEADERS = { authorization: `Bearer ${ADMIN_TOKEN}` }
 
 it('a restore that cannot begin says why, each problem in its own words', async () => {
   await mintCompany()
@@ -72,7 +74,7 @@ async function emptySinceBackup() {
   const step = async (others: Partial<ReconcileContext> = {}, ms = 0) => {
     const buckets = { bucket: env.BACKUPS, cache: env.CACHE, files: env.FILES }
     const context = { ...(await openCompany(env, id)), ...buckets, findLastNumber: async () => 'none' as const }
-    return restoreFor({ ...context, ...others }, kv, Date.parse('2099-01-01'), ms)
+    return restoreFor({ ...context, ...others }, kv, operatorOf(id), Date.parse('2099-01-01'), ms)
   }
   const isSuspended = async () => (await sql('SELECT suspended FROM companies WHERE id = ?', id))[0]?.suspended === 1
   const write = () => call(token, 'POST', '/clients', { company_name: 'Late' })
@@ -82,8 +84,8 @@ async function emptySinceBackup() {
 it('a client that a request creates after the company is suspended takes no id of the backup', async () => {
   const { client, project, token, step, isSuspended, write } = await emptySinceBackup()
   let result = await step()
-  while (!('begun' in result && result.begun)) result = await step()
-  expect([result.done, await isSuspended()]).toEqual([false, true])
+  while (!(await isSuspended())) result = await step()
+  expect(result).toMatchObject({ done: false })
   // Its token is cached as that of a company that is not suspended.
   const late = await write()
   expect(late.status).toBe(200)
@@ -105,22 +107,54 @@ it('a restore is refused if the company gets data while the backup is checked, a
   expect([await isSuspended(), kept.has(RESTORE)]).toEqual([false, false])
 })
 
-it('a restore that fails after it has suspended the company tells so in the next call, and once', async () => {
+it('a restore that fails after it has suspended the company continues', async () => {
   const { kept, step, isSuspended } = await emptySinceBackup()
   const failing = { ...openDatabase(env.DB), writeIdempotent: () => Promise.reject(new Error('The directory fails.')) }
   // Another database than the directory, which then repeats whether the company is suspended.
   await expect(step({ database: 'DB_TWO', directory: failing }, 60_000)).rejects.toThrow('The directory fails.')
   expect([await isSuspended(), kept.has(RESTORE)]).toEqual([true, true])
-  const bucket = new Proxy(env.BACKUPS, {
-    get: (target, name) => {
-      const value = Reflect.get(target, name)
-      if (name !== 'get') return typeof value === 'function' ? value.bind(target) : value
-      return (key: string) => (key.includes('/parts/') ? Promise.reject(new Error('R2 fails.')) : target.get(key))
+  expect(await step({}, 60_000)).toMatchObject({ done: true })
+})
+
+it('a restore continues if only the response to the suspension was lost, beside what a late request has added', async () => {
+  const { client, token, step, isSuspended, write } = await emptySinceBackup()
+  const db = openDatabase(env.DB)
+  const lossy: Database = {
+    ...db,
+    writeIdempotent: async (queries) => {
+      await db.writeIdempotent(queries)
+      throw new Error('Network connection lost.')
     },
-  })
-  await expect(step({ bucket }, 60_000)).rejects.toThrow('R2 fails.')
-  expect(await step()).toMatchObject({ done: false, begun: true })
-  expect(await step()).toMatchObject({ begun: false })
+  }
+  await expect(step({ db: lossy }, 60_000)).rejects.toThrow('Network connection lost.')
+  expect(await isSuspended()).toBe(true)
+  // Its token is cached as that of a company that is not suspended.
+  const late = await write()
+  expect(late.status).toBe(200)
+  expect(await step({}, 60_000)).toMatchObject({ done: true })
+  const names = (await call(token, 'GET', '/clients')).body.data.map((each: { id: number }) => each.id)
+  expect(names).toEqual([late.body.client.id, client.id])
+})
+
+it('a restore has a record of who began it, though the response to its call was lost', async () => {
+  await mintCompany()
+  const { id } = await mintCompany()
+  await backUp(id)
+  await wipe(id)
+  const { COMPANY_BACKUP } = env
+  const lossy = {
+    idFromName: (name: string) => COMPANY_BACKUP.idFromName(name),
+    get: (objectId: DurableObjectId) => ({
+      restore: async (...input: Parameters<ReturnType<typeof COMPANY_BACKUP.get>['restore']>) => {
+        await COMPANY_BACKUP.get(objectId).restore(...input)
+        throw new Error('Network connection lost.')
+      },
+    }),
+  }
+  const sent = adminRequest('POST', `/companies/${id}/restore`, { from: '2099-01-01' }, HEADERS)
+  expect((await adminSend(sent, Object.assign({}, env, { COMPANY_BACKUP: lossy }))).status).toBe(500)
+  const entries = await sql("SELECT actor, action FROM admin_log WHERE company_id = ? AND action LIKE 'company.%'", id)
+  expect(entries).toEqual([{ actor: 'operator', action: 'company.restore' }])
 })
 
 it('an accounting system whose object does not respond counts as failed', async () => {
@@ -137,32 +171,30 @@ it('an accounting system whose object does not respond counts as failed', async 
   }
 })
 
-it('tokens in use are invalidated as soon as a restore has suspended their company', async () => {
+it('tokens of a company are invalidated when its restore is complete', async () => {
   await mintCompany()
   const { id, token } = await mintCompany()
-  await sql('UPDATE api_tokens SET last_used_at = ? WHERE company_id = ?', Date.now(), id)
+  await sql('UPDATE api_tokens SET last_used_at = 1 WHERE company_id = ?', id)
   const forgotten: string[] = []
   const limiter = {
     idFromName: (name: string) => name,
     get: (hash: string) => ({ forget: () => forgotten.push(hash) }),
   }
-  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
   const progress = {
-    done: false,
     backup: '2026-01-31T00:00:00.000Z',
     step: 'check',
     rows: 0,
     differences: [],
     accounting: 'none',
   }
-  const restoreOnce = async (begun: boolean) => {
-    const backups = { idFromName: () => '', get: () => ({ restore: async () => ({ ...progress, begun }) }) }
-    const sent = adminRequest('POST', `/companies/${id}/restore`, { from: '2026-01-31' }, headers)
+  const restoreOnce = async (done: boolean) => {
+    const backups = { idFromName: () => '', get: () => ({ restore: async () => ({ ...progress, done }) }) }
+    const sent = adminRequest('POST', `/companies/${id}/restore`, { from: '2026-01-31' }, HEADERS)
     const { status, body } = await adminSend(
       sent,
       Object.assign({}, env, { RATE_LIMITER: limiter, COMPANY_BACKUP: backups }),
     )
-    expect([status, body]).toEqual([200, progress])
+    expect([status, body]).toEqual([200, { ...progress, done }])
     return forgotten
   }
   expect(await restoreOnce(false)).toEqual([])

@@ -2,7 +2,7 @@ import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
-import { adminCall } from '../../support/admin.ts'
+import { adminCall, operatorOf } from '../../support/admin.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { backUp, restore, wipe } from './support.ts'
 
@@ -68,7 +68,7 @@ it('a restore continues the audit trail behind the entries that expire while it 
   const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
   const result = await runInDurableObject(object, (instance) => {
     Reflect.set(instance, 'env', Object.assign({}, env, { FILES }))
-    return instance.restore(id, Date.parse(tomorrow()))
+    return instance.restore(operatorOf(id), Date.parse(tomorrow()))
   })
   expect(result).toMatchObject({ done: true })
   expect(sweeps).toBeGreaterThan(0)

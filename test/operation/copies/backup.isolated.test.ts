@@ -175,18 +175,38 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     expect(objects.map(({ key }) => key)).toEqual(manifests[0]?.parts.map(({ key }) => key))
   })
 
-  it('is started by the sweep once a day', async () => {
-    const [due, recent] = [await mint(), await mint()]
-    const now = Date.now()
-    // One sweep starts some only, the oldest first.
-    for (const each of ['DB', 'DB_TWO'] as const) await sqlIn(each, 'UPDATE companies SET backed_up_at = ?', now)
-    await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS - 1, due.id)
-    await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS + 1, recent.id)
+  /** Sweeps, and returns the companies whose backups are started. */
+  async function sweep(now: number): Promise<number[]> {
     const started: number[] = []
     const objects = { idFromName: () => ({}), get: () => ({ start: async (id: number) => void started.push(id) }) }
     await sweepBackups(Object.assign({}, env, { COMPANY_BACKUP: objects }), now)
+    return started
+  }
+  const setBackedUp = async (at: number) => {
+    for (const each of HOMES) await sqlIn(each, 'UPDATE companies SET backed_up_at = ?', at)
+  }
+
+  it('is started by the sweep once a day', async () => {
+    const [due, recent] = [await mint(), await mint()]
+    const now = Date.now()
+    // One sweep starts some only.
+    await setBackedUp(now)
+    await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS - 1, due.id)
+    await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS + 1, recent.id)
+    const started = await sweep(now)
     expect(started).toContain(due.id)
     expect(started).not.toContain(recent.id)
+  })
+
+  it('is started though the backups of more companies than one sweep starts never succeed', async () => {
+    const [due, ...stuck] = [await mint(), await mint(), await mint(), await mint(), await mint(), await mint()]
+    const now = Date.now()
+    await setBackedUp(now)
+    await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - 2 * DAY_MS, due?.id)
+    for (const { id } of stuck) await sql('UPDATE companies SET backed_up_at = 0 WHERE id = ?', id)
+    const started = new Set<number>()
+    for (let sweeps = 0; sweeps < 50; sweeps++) for (const id of await sweep(now)) started.add(id)
+    expect(started).toEqual(new Set([due?.id, ...stuck.map(({ id }) => id)]))
   })
 })
 

@@ -1,9 +1,11 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it, vi } from 'vitest'
+import { RESTORE } from '../../../src/operation/copies/restore.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { operatorOf } from '../../support/admin.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
 import { backUp, manifestsOf } from './support.ts'
 
 beforeAll(migrate)
@@ -62,16 +64,56 @@ it('a backup that is interrupted continues behind its last written part, and has
   expect(objects.map(({ key }) => key)).toEqual(manifest?.parts.map(({ key }) => key))
 })
 
+it('a backup ends each run after 5 s, since calls for its company wait for that, and continues in the next', async () => {
+  await mintCompany({ home: 'DB' })
+  const { id } = await mintCompany({ home: 'DB' })
+  await addLargeTaxes(id)
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() })
+  const slow = new Proxy(env.BACKUPS, {
+    get: (bucket, name) => {
+      if (name === 'put') vi.setSystemTime(Date.now() + 5_000)
+      const value = Reflect.get(bucket, name)
+      return typeof value === 'function' ? value.bind(bucket) : value
+    },
+  })
+  const stub = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
+  const runs = await runInDurableObject(stub, async (instance, { storage }) => {
+    storage.kv.put('company', id)
+    Reflect.set(instance, 'env', Object.assign({}, env, { BACKUPS: slow }))
+    for (let count = 1; ; count++) {
+      await instance.alarm()
+      const isDone = storage.kv.get('backup') === undefined
+      expect(await storage.getAlarm()).toBe(isDone ? null : Date.now())
+      await storage.deleteAlarm()
+      if (isDone) return count
+    }
+  })
+  const [manifest] = await manifestsOf(id)
+  expect(rowsOf(manifest, 'taxes')).toBe(5_001)
+  expect([runs, manifest?.parts.length]).toEqual([2, 3])
+})
+
 it('a backup does not run between the steps of a move, but does where a move was left', async () => {
   const { id } = await mintCompany({ home: 'DB' })
   const stepAt = (at: number) => sql("INSERT OR REPLACE INTO moves VALUES (?, 'DB', 'DB_TWO', '{}', ?, ?)", id, at, at)
   await stepAt(Date.now())
   await backUp(id)
   expect(await manifestsOf(id)).toEqual([])
+  expect(logLines).toContainEqual({ event: 'backup_skipped', company_id: id, reason: 'move' })
   await stepAt(Date.now() - 3_600_000)
   await backUp(id)
   expect(await manifestsOf(id)).toHaveLength(1)
   await sql('DELETE FROM moves WHERE company_id = ?', id)
+})
+
+it('a backup that waits for a restore writes so to the log', async () => {
+  await mintCompany({ home: 'DB' })
+  const { id } = await mintCompany({ home: 'DB' })
+  const stub = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
+  await runInDurableObject(stub, (_, { storage }) => storage.kv.put(RESTORE, {}))
+  await backUp(id)
+  expect(await manifestsOf(id)).toEqual([])
+  expect(logLines).toContainEqual({ event: 'backup_skipped', company_id: id, reason: 'restore' })
 })
 
 it('a move waits for a backup under way, which then has every part', async () => {

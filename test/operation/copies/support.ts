@@ -4,6 +4,7 @@ import type { Env } from '../../../src/env.ts'
 import type { RestoreResult } from '../../../src/operation/copies/restore.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { DIRECTORY_TABLES, FULL_TEXT, REMOVED } from '../../../src/operation/copies/tables.ts'
+import { operatorOf } from '../../support/admin.ts'
 import { sql } from '../../support/app.ts'
 
 export type Rows = Record<string, Record<string, unknown>[]>
@@ -39,7 +40,7 @@ export async function manifestsOf(companyId: number): Promise<Manifest[]> {
 /** Restores the company to a time, call by call. */
 export async function restore(companyId: number, until: string): Promise<RestoreResult> {
   for (;;) {
-    const result = await objectOf(companyId).restore(companyId, Date.parse(until))
+    const result = await objectOf(companyId).restore(operatorOf(companyId), Date.parse(until))
     if ('problem' in result || result.done) return result
   }
 }

@@ -95,11 +95,10 @@ function resend({ companyId, now }: AdminContext, condition: SQL) {
       .where(sql`company_id = ${companyId} AND EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`),
     orm
       .update(accountingOutbox)
-      .set({ next_attempt_at: now })
+      .set(due)
       .where(
-        sql`company_id = ${companyId} AND state <> 'done' AND state = 'sent'
-          AND order_id IN (SELECT order_id FROM accounting_outbox WHERE ${condition})`,
+        sql`company_id = ${companyId} AND state <> 'done' AND ((${condition}) OR (state = 'sent'
+          AND order_id IN (SELECT order_id FROM accounting_outbox WHERE ${condition})))`,
       ),
-    orm.update(accountingOutbox).set(due).where(condition),
   ] as const
 }

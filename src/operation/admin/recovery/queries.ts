@@ -5,9 +5,9 @@ import { isHere, openEach } from '../../../kernel/db/placement.ts'
 import { companies } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
-export async function recordRestore(context: AdminContext, action: string, entityId: string): Promise<void> {
+export async function recordRestore(context: AdminContext, backup: string): Promise<void> {
   const exists = sql`EXISTS (SELECT 1 FROM companies WHERE id = ${context.companyId})`
-  await context.db.writeIdempotent([adminEntry(context, action, entityId, exists)])
+  await context.db.writeIdempotent([adminEntry(context, 'company.restored', backup, exists)])
 }
 
 /** Finds the next company by id; null after the last. */

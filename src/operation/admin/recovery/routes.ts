@@ -27,20 +27,20 @@ export const routes = [
   }),
 
   adminRoute(contract.restoreCompany, async ({ body: { from } }, context) => {
-    const { companyId, env } = context
+    const { companyId, caller, env, address, requestId, now } = context
     const untilMs = from.includes('T') ? Date.parse(from) : Date.parse(from) + DAY_MS - 1
+    const by = { companyId, caller: { actor: caller.actor }, address, requestId, now }
     const objects = env.COMPANY_BACKUP
-    const result = await objects.get(objects.idFromName(String(companyId))).restore(companyId, untilMs)
+    const result = await objects.get(objects.idFromName(String(companyId))).restore(by, untilMs)
     if ('problem' in result) {
       const { kind, message } = PROBLEMS[result.problem]
       throw new ApiError(kind, { message: result.message ?? message })
     }
-    const { begun, ...progress } = result
-    if (begun || progress.done) {
-      await invalidateCompany(context, progress.done ? 0 : undefined)
-      await recordRestore(context, begun ? 'company.restore' : 'company.restored', progress.backup)
+    if (result.done) {
+      await invalidateCompany(context, 0)
+      await recordRestore(context, result.backup)
     }
-    return progress
+    return result
   }),
 
   adminRoute(contract.recoverDeployment, async ({ body: { cursor } }, context) => {
