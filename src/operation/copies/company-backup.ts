@@ -60,6 +60,8 @@ export class CompanyBackup extends CompanyObject {
 
   recover(companyId: number, run: string) {
     return this.inTurn(async () => {
+      // Its rows are of before the reset, and its feed ends.
+      forgetBackup(this.ctx.storage.kv)
       const context = await this.open(companyId)
       await closeCopies(context, context.database, openEach(this.env))
       return recoverFor(context, this.ctx.storage.kv, run, CALL_MS)

@@ -1,3 +1,4 @@
+import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { listEnabledEndpoints } from '../../../src/delivery/webhooks/queries.ts'
@@ -5,6 +6,7 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { openCompany, openEach } from '../../../src/kernel/db/placement.ts'
 import { listDueCompanies, listWebhookCompanies } from '../../../src/kernel/db/sweep.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { beginBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import { closeCopies } from '../../../src/operation/copies/guard-queries.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
@@ -236,6 +238,16 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     const { body } = await lost.call('POST', '/orders', { title: 'Next', client_id: lost.clientId })
     expect(body.invoice.number).toBe('1004')
   })
+})
+
+it('a backup under way is begun anew after a recovery', async () => {
+  const company = await mintCompany()
+  const context = { ...(await openCompany(env, company.id)), bucket: env.BACKUPS }
+  const begun = await beginBackup(context, Date.now())
+  const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(company.id)))
+  await runInDurableObject(object, (_, { storage }) => storage.kv.put('backup', begun))
+  await recover()
+  expect(await runInDurableObject(object, (_, { storage }) => storage.kv.get('backup'))).toBe(undefined)
 })
 
 describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
