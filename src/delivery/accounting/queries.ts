@@ -163,7 +163,8 @@ export async function recordStep(
 
 /**
  * Connects the company to another account. Drops ids of the previous one, so that every invoice is looked up by number
- * first and no call meant for that account is repeated. Without a `previous` account, manual customer links stay.
+ * first and no call meant for that account is repeated. Without a `previous` account, manual customer links stay; found
+ * customers came with an import, from the account of the exported company.
  */
 export async function switchRemoteAccount(
   { companyId, db }: CompanyContext,
@@ -171,16 +172,15 @@ export async function switchRemoteAccount(
   previous: string | undefined,
 ): Promise<void> {
   const state = { remote_account: remoteAccount, paused_until: 0, stopped_for: null, reason: null }
-  const connect = upsertConnection(companyId, state)
-  if (!previous) return void (await db.write([connect]))
   const noLink = { external_id: null, sync_token: null, customer_id: null, synced_at: null }
   const noCustomer = { accounting_customer_id: null, accounting_customer_linked: false }
   const unsent = { state: 'pending', request_id: null, request_body: null } as const
   const isOfCompany = sql`company_id = ${companyId}`
+  const isDropped = previous ? isOfCompany : sql`${isOfCompany} AND accounting_customer_linked = 0`
   await db.write([
-    connect,
+    upsertConnection(companyId, state),
     orm.update(accountingLinks).set(noLink).where(isOfCompany),
-    orm.update(clients).set(noCustomer).where(sql`${isOfCompany} AND accounting_customer_id IS NOT NULL`),
+    orm.update(clients).set(noCustomer).where(sql`${isDropped} AND accounting_customer_id IS NOT NULL`),
     updateEvents(unsent, sql`${isOfCompany} AND ${IS_OPEN} AND state = 'sent'`),
   ])
 }

@@ -99,13 +99,13 @@ export function forgetBackup(kv: SyncKvStorage): void {
 
 /**
  * Begins a backup of a company; null if it does not exist. The backup is full after 7 days, after a migration, and if
- * the feed no longer reaches back to the previous one.
+ * the company's feed does not continue the previous one.
  */
 export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
   const found = await readCompany(context)
   if (!found) return null
-  const { schema, oldestChange } = found
-  const sequence = Number(found.company.last_change)
+  const { schema, oldestChange, company } = found
+  const sequence = Number(company.last_change)
   const backups = await listBackups(context)
   const last = backups.at(-1)
   // An increment on a damaged backup could not be restored: the next one is full.
@@ -113,11 +113,11 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
     if (error instanceof BackupError) return null
     throw error
   }
-  const isContinued = last && !isFullDue(backups, nowMs)
+  // A company that was set back or created anew since does not name it: its feed has other changes.
+  const isContinued = last && company.backed_up_at === Date.parse(last.at) && !isFullDue(backups, nowMs)
   const previous = isContinued ? await readManifest(context, last).catch(nullWhenDamaged) : null
   const isSame = previous?.schema === schema && previous.database === context.database
-  const reachesBack =
-    previous && previous.sequence <= sequence && (oldestChange ?? sequence + 1) <= previous.sequence + 1
+  const reachesBack = previous && (oldestChange ?? sequence + 1) <= previous.sequence + 1
   const base = isSame && reachesBack ? previous : null
   return {
     at: new Date(nowMs).toISOString(),

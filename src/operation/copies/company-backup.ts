@@ -2,10 +2,16 @@ import type { Env } from '../../env.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import { openDatabase } from '../../kernel/db/client.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
-import { endStaleReadOnly, forEachDatabase, openCompany, type PlacedContext } from '../../kernel/db/placement.ts'
+import {
+  endStaleReadOnly,
+  forEachDatabase,
+  openCompany,
+  openEach,
+  type PlacedContext,
+} from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
 import { backUpFor, forgetBackup } from './backup.ts'
-import { findMove } from './guard-queries.ts'
+import { closeCopies, findMove } from './guard-queries.ts'
 import { type MoveResult, moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
 import { RESTORE, type RestoreResult, restoreFor } from './restore.ts'
@@ -54,7 +60,13 @@ export class CompanyBackup extends CompanyObject {
   }
 
   recover(companyId: number, run: string) {
-    return this.inTurn(async () => recoverFor(await this.open(companyId), this.ctx.storage.kv, run, CALL_MS))
+    return this.inTurn(async () => {
+      // Its rows are of before the reset, and its feed ends.
+      forgetBackup(this.ctx.storage.kv)
+      const context = await this.open(companyId)
+      await closeCopies(context, context.database, openEach(this.env))
+      return recoverFor(context, this.ctx.storage.kv, run, CALL_MS)
+    })
   }
 
   /** Moves the company to another database, step by step like {@link restore}. */

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { DIRECTORY, freeSlot } from '../../kernel/db/placement.ts'
+import { DIRECTORY, freeSlot, isHere, type openEach } from '../../kernel/db/placement.ts'
 import { companies, companyGuards, moves } from '../../kernel/db/schema.ts'
 import { REMOVED, type Row, type TablePlan } from './tables.ts'
 import { COPY_CHANGES } from './write-queries.ts'
@@ -169,6 +169,21 @@ export async function closeSource(
   const placed = source === DIRECTORY ? placement(companyId, target, isLeft) : []
   const [rows] = await db.write([leave, ...placed])
   return rows.length > 0
+}
+
+/**
+ * Closes the company's rows outside of its own database, as Time Travel to before a move leaves them: no sweep may act
+ * on them. If its own database has none, they are the only ones and stay open.
+ */
+export async function closeCopies({ companyId }: CompanyContext, own: string, databases: ReturnType<typeof openEach>) {
+  const select = orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${companyId} AND ${isHere}`)
+  const findSlot = async ({ db }: Pick<CompanyContext, 'db'>) => (await db.read([select]))[0][0]?.slot
+  const slots = await Promise.all(databases.map(findSlot))
+  const slot = slots[databases.findIndex(({ name }) => name === own)]
+  for (const [index, { name, db }] of databases.entries()) {
+    if (slot === undefined || slots[index] === undefined || name === own) continue
+    await setGuard({ companyId, db }, { state: 'moved', destination: own, slot })
+  }
 }
 
 export async function hasMoved(context: CompanyContext): Promise<boolean> {

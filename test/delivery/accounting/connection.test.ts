@@ -115,6 +115,27 @@ describe('the connection', () => {
     expect(await shop.open()).toEqual([])
   })
 
+  it('finds the customers of an imported company anew, but for those that were linked by hand', async () => {
+    const shop = await Shop.open()
+    const { body } = await shop.call('POST', '/clients', { company_name: 'By hand' })
+    const linked = body.client.id
+    await sql(
+      "UPDATE clients SET accounting_customer_id = '42', accounting_customer_linked = id = ?2 WHERE company_id = ?1",
+      ...[shop.company.id, linked],
+    )
+    await shop.makeOrder()
+    await shop.deliver()
+    const [invoice] = await shop.invoices()
+    const [customer] = Object.values((await shop.world.account()).customers)
+    expect(customer).toMatchObject({ DisplayName: 'Acme' })
+    expect(invoice.CustomerRef.value).toBe(customer?.Id)
+    const ids = await sql(
+      'SELECT accounting_customer_id AS id FROM clients WHERE company_id = ? ORDER BY id',
+      shop.company.id,
+    )
+    expect(ids).toEqual([{ id: customer?.Id }, { id: '42' }])
+  })
+
   it('reuses rotated tokens after a restart', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()

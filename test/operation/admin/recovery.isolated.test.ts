@@ -1,17 +1,21 @@
+import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { listEnabledEndpoints } from '../../../src/delivery/webhooks/queries.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { openCompany, openEach } from '../../../src/kernel/db/placement.ts'
 import { listDueCompanies, listWebhookCompanies } from '../../../src/kernel/db/sweep.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { beginBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
+import { closeCopies } from '../../../src/operation/copies/guard-queries.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
 import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
-import { insertion } from '../../support/rows.ts'
+import { insert, insertion } from '../../support/rows.ts'
 import { backUp, rowsOf, wipe } from '../copies/support.ts'
 
 beforeAll(migrate)
@@ -236,6 +240,16 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
   })
 })
 
+it('a backup under way is begun anew after a recovery', async () => {
+  const company = await mintCompany()
+  const context = { ...(await openCompany(env, company.id)), bucket: env.BACKUPS }
+  const begun = await beginBackup(context, Date.now())
+  const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(company.id)))
+  await runInDurableObject(object, (_, { storage }) => storage.kv.put('backup', begun))
+  await recover()
+  expect(await runInDurableObject(object, (_, { storage }) => storage.kv.get('backup'))).toBe(undefined)
+})
+
 describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
   const DAY_MS = 86_400_000
   const path = '/mail/email-threads/t?account_email=a@x.example'
@@ -267,5 +281,63 @@ describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
     const [named] = await sql<{ id: string }>('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)
     expect(await storedObjects(company.id)).toEqual([expect.stringContaining(named?.id ?? 'none')])
     expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
+  })
+})
+
+describe('rows of a company in a database that it moved to after the restored time', () => {
+  const DAY_MS = 86_400_000
+
+  /** A company whose mail is in R2, with the rows that Time Travel of `DB` leaves in the other database. */
+  async function setBack() {
+    const company = await mintCompany({ home: 'DB' })
+    const { id } = company
+    const thread = { account_email: 'a@x.example', messages: [{ text: noise(1_500_000) }] }
+    expect((await company.call('PUT', '/mail/email-threads/t', thread)).status).toBe(200)
+    const [row] = await sql<object>('SELECT * FROM companies WHERE id = ?', id)
+    const [object] = await sql<object>('SELECT * FROM email_thread_objects WHERE company_id = ?', id)
+    const slot = sqlIn<{ slot: number }>('DB_TWO', 'SELECT max(slot) + 1 AS slot FROM companies')
+    const unnamed = { state: 'replaced', thread_id: null, remove_at: Date.now() + 43 * DAY_MS }
+    await env.DB_TWO.batch([
+      insertion('companies', { ...row, ...(await slot)[0] }, 'DB_TWO'),
+      insertion('email_thread_objects', { ...object, ...unnamed }, 'DB_TWO'),
+    ])
+    return company
+  }
+
+  const guardOf = (id: number) =>
+    sqlIn('DB_TWO', 'SELECT state, destination, slot FROM company_guards WHERE company_id = ?', id)
+
+  it('are left alone by every sweep after the recovery', async () => {
+    const company = await setBack()
+    const { id } = company
+    await sweepMarks()
+    await recover()
+    expect(await guardOf(id)).toEqual([
+      { ...(await sql('SELECT slot FROM companies WHERE id = ?', id))[0], state: 'moved', destination: 'DB' },
+    ])
+    await backUp(id)
+    logLines.length = 0
+    const started: number[] = []
+    const objects = { idFromName: () => ({}), get: () => ({ start: async (each: number) => void started.push(each) }) }
+    await sqlIn('DB_TWO', 'UPDATE companies SET backed_up_at = 9e15 WHERE id <> ?', id)
+    await sweepBackups(Object.assign({}, env, { COMPANY_BACKUP: objects }), Date.now())
+    expect(started).not.toContain(id)
+    expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
+    await sweepMailContents(env.DB_TWO, env.FILES, Date.now() + 44 * DAY_MS)
+    expect(await storedObjects(id)).toHaveLength(1)
+    expect((await company.call('GET', '/mail/email-threads/t?account_email=a@x.example')).status).toBe(200)
+  })
+
+  it('stay as they are while a move ends', async () => {
+    const { id } = await setBack()
+    await insert('company_guards', { company_id: id, state: 'writable', destination: 'DB', slot: 0 }, 'DB_TWO')
+    await recover()
+    expect(await guardOf(id)).toEqual([{ state: 'writable', destination: 'DB', slot: 0 }])
+  })
+
+  it('stay open where they are the only ones', async () => {
+    const { id } = await mintCompany({ home: 'DB_TWO' })
+    await closeCopies(await openCompany(env, id), 'DB', openEach(env))
+    expect(await guardOf(id)).toEqual([])
   })
 })

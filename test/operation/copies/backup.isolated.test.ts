@@ -7,6 +7,7 @@ import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { PartWriter } from '../../../src/operation/copies/store.ts'
 import { NOT_COPIED, ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
+import { adminCall } from '../../support/admin.ts'
 import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
@@ -153,12 +154,37 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     await makeOrder(company)
     await next(2)
     await next(3)
-    // Set back: the feed has gone another way since.
-    await sql('UPDATE companies SET last_change = last_change - 1 WHERE id = ?', company.id)
+    // Set back to before the last backup: the feed has gone another way since, and further.
+    const [{ last = 0 } = {}] = await sql<{ last: number }>(
+      'UPDATE companies SET last_change = last_change - 1, backed_up_at = ?2 WHERE id = ?1 RETURNING last_change AS last',
+      ...[company.id, start + 2 * DAY_MS],
+    )
+    await sql('DELETE FROM changes WHERE company_id = ? AND sequence > ?', company.id, last)
+    await makeOrder(company)
     await next(4)
     await next(10)
     await next(11)
     expect(kinds).toEqual(['full', 'increment', 'full', 'increment', 'full', 'increment', 'full'])
+  })
+
+  it('continues no backup of an earlier company with its id', async () => {
+    const { id, call } = await mint()
+    await call('POST', '/clients', { company_name: 'Earlier' })
+    const start = Date.now()
+    vi.setSystemTime(start)
+    await backUp(id)
+    await wipe(id)
+    const names = Array.from({ length: 10 }, (_, index) => `Later ${index}`)
+    const clients = names.map((company_name, index) => ({ id: index + 1, company_name }))
+    const file = { company: { id, name: 'Later' }, clients }
+    const part = { hash: 'a'.repeat(64), part: 1, parts: 1, file }
+    expect((await adminCall('POST', `/companies/${id}/imports`, part)).status).toBe(200)
+    vi.setSystemTime(start + DAY_MS)
+    await backUp(id)
+    expect((await manifestsOf(id)).map(({ kind }) => kind)).toEqual(['full', 'full'])
+    await wipe(id)
+    expect(await restore(id, until())).toMatchObject({ differences: [] })
+    expect((await rowsOf(id)).clients?.map(({ company_name }) => company_name)).toEqual(names)
   })
 
   it('replaces backups of more than 35 days ago, with all of their files', async () => {
