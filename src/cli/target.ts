@@ -39,8 +39,7 @@ function readService(name: string, address: string): Service {
   }
   const { CRM_ADMIN_TOKEN: token = '', CF_ACCESS_CLIENT_ID: id, CF_ACCESS_CLIENT_SECRET: secret } = process.env
   if (!/^[0-9a-f]{64}$/i.test(token)) {
-    const problem = 'CRM_ADMIN_TOKEN of the environment must be the ADMIN_TOKEN'
-    throw new CommandError(`${problem} of ${url.origin}, 64 hexadecimal digits.`)
+    throw new CommandError(`Set CRM_ADMIN_TOKEN to the ADMIN_TOKEN of ${url.origin}: 64 hexadecimal digits.`)
   }
   const headers = id && secret ? { 'cf-access-client-id': id, 'cf-access-client-secret': secret } : {}
   return { url: url.origin, token, headers }
