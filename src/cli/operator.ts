@@ -93,7 +93,8 @@ function toCommand<C extends Contract, A extends Arguments>(
     const { company_id } = ofCompany.parse(found)
     await run(service, toRequest(contract, { ...values, company_id }), values)
   }
-  const isEmpty = (values: Values<A>) => contract.method === 'PATCH' && !toRequest(contract, values).body
+  const isEmpty = (values: Values<A>) =>
+    contract.method === 'PATCH' && Object.keys(toRequest(contract, values).body ?? {}).length === 0
   const refuse = (values: Values<A>) => check?.(values) || (isEmpty(values) && 'There is nothing to change.')
   return operation(described, send, { check: refuse, missing: find ? undefined : missing })
 }
@@ -105,13 +106,13 @@ export async function findFirst<T>(elements: AsyncIterable<T>, missing: string):
 }
 
 /** The request of a contract, of the values that have the names of its parameters and fields. */
-function toRequest<C extends Contract>({ path, method }: C, values: Record<string, unknown>): RequestOf<C> {
+function toRequest<C extends Contract>({ path, method, body }: C, values: Record<string, unknown>): RequestOf<C> {
   const given = Object.entries(values).filter(([name, value]) => name !== 'target' && value !== undefined)
   const { true: params = [], false: fields = [] } = Object.groupBy(given, ([name]) => `${path.includes(`{${name}}`)}`)
   // The service validates them.
   const request: object = {
     params: Object.fromEntries(params),
-    ...(fields.length > 0 && { [method === 'GET' ? 'query' : 'body']: Object.fromEntries(fields) }),
+    ...((body || method === 'GET') && { [body ? 'body' : 'query']: Object.fromEntries(fields) }),
   }
   return request
 }

@@ -34,11 +34,12 @@ function readService(name: string, address: string): Service {
   const url = URL.parse(address)
   const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname))
   if (!url || !isSafe || url.username !== '' || url.pathname !== '/' || url.search !== '' || url.hash !== '') {
-    throw new CommandError(`${name} must be the https address of a service, without a path, not '${address}'.`)
+    // The address may hold a password.
+    throw new CommandError(`${name} must be the https address of a service, without a path or a user name.`)
   }
   const { CRM_ADMIN_TOKEN: token = '', CF_ACCESS_CLIENT_ID: id, CF_ACCESS_CLIENT_SECRET: secret } = process.env
   if (!/^[0-9a-f]{64}$/i.test(token)) {
-    throw new CommandError(`CRM_ADMIN_TOKEN must be set in the environment: the ADMIN_TOKEN of ${url.origin}.`)
+    throw new CommandError(`Set CRM_ADMIN_TOKEN to the ADMIN_TOKEN of ${url.origin}: 64 hexadecimal digits.`)
   }
   const headers = id && secret ? { 'cf-access-client-id': id, 'cf-access-client-secret': secret } : {}
   return { url: url.origin, token, headers }

@@ -160,7 +160,7 @@ describe('npm run seed', () => {
       [[await writeSeed(takenInvoice)], 'shop.json: invoice 1 belongs to order 1 in the database'],
       [[await writeSeed(takenNumber)], 'an invoice number is already that of another invoice in the database.'],
       [[await writeSeed(takenOwnId)], 'an external_id is already that of another client in the database.'],
-      [[good, '--remote', 'https://crm.example'], 'CRM_ADMIN_TOKEN must be set in the environment'],
+      [[good, '--remote', 'https://crm.example'], 'Set CRM_ADMIN_TOKEN to the ADMIN_TOKEN of https://crm.example'],
       [[good, '--state', good], 'it is not a writable directory'],
     ]
     const outcomes = await Promise.all(

@@ -127,13 +127,14 @@ describe('the place of a command', () => {
 
   it.each<[options: { remote: string; state?: string }, token: string, message: string]>([
     [{ remote: 'https://crm.example', state: '.' }, TOKEN, "Options '--remote' and '--state' cannot be used together."],
-    [{ remote: 'https://crm.example' }, '', 'CRM_ADMIN_TOKEN must be set in the environment'],
-    [{ remote: 'https://crm.example' }, 'short', 'CRM_ADMIN_TOKEN must be set in the environment'],
-    ...['crm.example', 'http://crm.example', 'https://crm.example/api/v1', 'https://u@crm.example', 'ftp://x/'].map(
+    [{ remote: 'https://crm.example' }, '', 'Set CRM_ADMIN_TOKEN to the ADMIN_TOKEN of https://crm.example'],
+    [{ remote: 'https://crm.example' }, 'short', 'Set CRM_ADMIN_TOKEN to the ADMIN_TOKEN of https://crm.example'],
+    ...['crm.example', 'http://crm.example', 'https://crm.example/api/v1', 'https://u:pw@crm.example', 'ftp://x/'].map(
       (remote): [{ remote: string }, string, string] => [
         { remote },
         TOKEN,
-        '--remote must be the https address of a service, without a path',
+        // The address may hold a password.
+        '--remote must be the https address of a service, without a path or a user name.',
       ],
     ),
   ])('is refused for %j', (options, token, message) => {

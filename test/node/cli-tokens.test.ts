@@ -70,6 +70,15 @@ describe('npm run tokens', () => {
     expect((await runCommand('tokens', 'list', '--state', state)).stdout).toMatch(/revoked/)
   })
 
+  it('rotates a token, which then stays valid for 24 hours', async () => {
+    const state = await stateWithShop()
+    await runCommand('tokens', 'create', '--company', '7', '--name', 'sync', '--state', state)
+    const rotated = await runCommand('tokens', 'rotate', '1', '--state', state)
+    expect(rotated).toEqual({ code: 0, stderr: '', stdout: expect.stringMatching(/^[0-9a-f]{64}\n$/) })
+    const [hours] = runSql(state, 'SELECT (expires_at - created_at) / 3600000.0 AS left FROM api_tokens WHERE id = 1')
+    expect(hours?.left).toBeCloseTo(24, 1)
+  })
+
   it('rejects an invalid command with a one-line error and changes nothing', { timeout: 180_000 }, async () => {
     const state = await stateWithShop()
     const absent = join(state, 'absent')

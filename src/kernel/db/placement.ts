@@ -241,6 +241,17 @@ export async function forEachDatabase(env: Bindings, work: (binding: D1Database,
   if (failure) throw failure.error
 }
 
+/** The databases that companies are in and for which the deployment has no binding. */
+export async function listUnbound(env: Bindings): Promise<string[]> {
+  const isFurther = sql`${companies.database} IS NOT NULL`
+  const names = orm
+    .selectDistinct({ name: sql<string>`${companies.database}` })
+    .from(companies)
+    .where(isFurther)
+  const [rows] = await directoryFor(env).read([names])
+  return rows.map(({ name }) => name).filter((name) => !databaseNames(env).includes(name))
+}
+
 /** Copies what the directory's row repeats of a company in another database. */
 export async function syncDirectory({ companyId, db, directory, database }: PlacedContext): Promise<void> {
   if (database === DIRECTORY) return

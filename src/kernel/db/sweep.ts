@@ -75,17 +75,20 @@ export async function listWebhookCompanies(db: Database, nowMs: number): Promise
 const GAUGE_MAX = 10_000
 
 /**
- * Counts what waits in the whole database. The oldest event is the one with the lowest id among those counted.
+ * Counts what waits in the whole database. The oldest event is the one with the lowest id among those counted that may be
+ * delivered.
  *
  * @returns the fields of the gauge line
  */
 export async function readGauges(binding: D1Database, nowMs: number) {
   const use = startUse()
   const isWaiting = sql`state IN ('pending', 'sent')`
+  const delivering = sql`SELECT i.company_id FROM integrations AS i JOIN companies AS c ON c.id = i.company_id
+    WHERE i.kind = 'accounting_sync' AND i.enabled = 1 AND c.suspended = 0 AND c.deliveries_paused = 0`
   const counted = sql`SELECT count(*) FILTER (WHERE ${isWaiting}) AS pending,
     count(*) FILTER (WHERE state = 'parked') AS parked, count(*) FILTER (WHERE state = 'dead') AS dead,
-    min(id) FILTER (WHERE ${isWaiting}) AS oldest
-    FROM (SELECT id, state FROM accounting_outbox WHERE state <> 'done' LIMIT ${GAUGE_MAX})`
+    min(id) FILTER (WHERE ${isWaiting} AND company_id IN (${delivering})) AS oldest
+    FROM (SELECT id, state, company_id FROM accounting_outbox WHERE state <> 'done' LIMIT ${GAUGE_MAX})`
   const countRows = (rows: SQL) => orm.select({ count: sql<number>`count(*)`.as('count') }).from(sql`(${rows})`)
   const isNearQuota = sql`(${storedBytes} > 0.8 * companies.storage_quota_bytes
     OR companies.mail_bytes > 0.8 * companies.mail_quota_bytes)`

@@ -1,7 +1,7 @@
 import type { Env } from '../../env.ts'
 import { isoTime, type ResponseBody } from '../../kernel/api/contract.ts'
 import { compareSchema, readApplied } from '../../kernel/db/migrations.ts'
-import { bindingOf, DIRECTORY, databaseNames } from '../../kernel/db/placement.ts'
+import { bindingOf, DIRECTORY, databaseNames, listUnbound } from '../../kernel/db/placement.ts'
 import { firstKeyPrefix } from '../../kernel/gate/credentials.ts'
 import { poll, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
@@ -85,15 +85,14 @@ async function checkAll(env: Env): Promise<Health> {
     const status = isCurrent ? ('ok' as const) : ('failed' as const)
     return { database, schema: { status, ms: database.ms, ...schema } }
   }
+  const checkFurther = (names: string[]) =>
+    Promise.all(names.map(async (name) => [name, (await checkSchema(name.toLowerCase(), name)).schema] as const))
   const further = databaseNames(env).filter((name) => name !== DIRECTORY)
-  const [{ database, schema }, databases, [cache], [files], [backups], [credentials_key], ...objects] =
+  const [{ database, schema }, bound, unbound, [cache], [files], [backups], [credentials_key], ...objects] =
     await Promise.all([
       checkSchema('database', DIRECTORY),
-      Promise.all(
-        further.map(
-          async (name) => [name.toLowerCase(), (await checkSchema(name.toLowerCase(), name)).schema] as const,
-        ),
-      ),
+      checkFurther(further),
+      check('database', () => listUnbound(env)).then(([, names]) => checkFurther(names ?? [])),
       check('cache', () => env.CACHE.get(NAME)),
       check('files', () => env.FILES.head(NAME)),
       check('backups', () => env.BACKUPS.head(NAME)),
@@ -108,7 +107,7 @@ async function checkAll(env: Env): Promise<Health> {
     checks: {
       database,
       schema,
-      databases: Object.fromEntries(databases),
+      databases: Object.fromEntries([...bound, ...unbound].map(([name, each]) => [name.toLowerCase(), each])),
       cache,
       files,
       backups,

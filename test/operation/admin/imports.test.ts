@@ -110,6 +110,15 @@ describe('the import of a seed file', () => {
     expect((await adminCall('GET', path)).body).toMatchObject({ ...changed, name: file.company.name, ...named })
   })
 
+  it('hides the lines of an order that is deleted', async () => {
+    const file = freshShop()
+    await load({ ...file, orders: file.orders?.map((order) => ({ ...order, deleted: true })) })
+    const token = await mintToken(file.company.id)
+    expect((await call(token, 'GET', '/products/invoice_item?id=1')).status).toBe(404)
+    const { body } = await call(token, 'GET', '/products/search?q=tee&include=lines')
+    expect([body.sources.lines, body.invoice_lines]).toEqual(['ok', []])
+  })
+
   it('creates the company, and the same file again changes nothing', async () => {
     const file = freshShop()
     const { hash, responses } = await load(file)

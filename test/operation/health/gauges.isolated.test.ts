@@ -3,9 +3,10 @@ import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { SLOW_MS } from '../../../src/kernel/db/client.ts'
 import { countSlow, logGauges, readSlow } from '../../../src/operation/health/gauges.ts'
-import { migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { homeOf, migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
+import { insert } from '../../support/rows.ts'
 import { moveTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
@@ -17,16 +18,23 @@ let company: TestCompany
 beforeAll(async () => {
   await migrate()
   company = await mintCompany()
-  const { id: client_id } = (await company.call('POST', '/clients', { company_name: 'Acme' })).body.client
-  await company.call('POST', '/orders', { title: 'T', client_id })
+  await addOrder(company)
 })
+
+/** Adds an order to a company with an integration for its events. */
+async function addOrder(of: TestCompany): Promise<void> {
+  const { id: client_id } = (await of.call('POST', '/clients', { company_name: 'Acme' })).body.client
+  await of.call('POST', '/orders', { title: 'T', client_id })
+  const integration = { kind: 'accounting_sync', enabled: 1, base_url: 'https://x.example', credentials: '' }
+  await insert('integrations', { company_id: of.id, ...integration, updated_at: 0 })
+}
 
 async function readGauge(bindings: Env = env): Promise<Record<string, unknown> | undefined> {
   await logGauges(bindings, NOW)
   return logLines.findLast(({ event }) => event === 'gauge')
 }
 
-async function addEvents(state: string, count: number, createdAt: number): Promise<void> {
+async function addEvents(state: string, count: number, createdAt: number, of = company): Promise<void> {
   await sql(
     `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
      WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
@@ -34,7 +42,7 @@ async function addEvents(state: string, count: number, createdAt: number): Promi
     count,
     state,
     createdAt,
-    company.id,
+    of.id,
   )
 }
 
@@ -88,6 +96,21 @@ describe('the gauge line', () => {
       deliveries_pending: 1,
       companies_near_quota: 0,
     })
+  })
+
+  it.each([
+    ['a suspended company', 'UPDATE companies SET suspended = 1 WHERE id = ?'],
+    ['a paused company', 'UPDATE companies SET deliveries_paused = 1 WHERE id = ?'],
+    ['a disabled integration', 'UPDATE integrations SET enabled = 0 WHERE company_id = ?'],
+    ['a removed integration', 'DELETE FROM integrations WHERE company_id = ?'],
+  ])('counts events of %s, and not how long they wait', async (_, stop) => {
+    const other = await mintCompany({ home: homeOf(company.id) })
+    await addOrder(other)
+    await addEvents('pending', 1, NOW - 9_000_000, other)
+    await addEvents('pending', 1, NOW - 65_000)
+    expect(await readGauge()).toMatchObject({ events_pending: 2, oldest_pending_seconds: 9_000 })
+    await sql(stop, other.id)
+    expect(await readGauge()).toMatchObject({ events_pending: 2, oldest_pending_seconds: 65 })
   })
 
   it('reads a limited number of rows, however much waits', async () => {

@@ -4,7 +4,7 @@ import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import { readHealth, readLiveness } from '../../../src/operation/health/contract.ts'
 import wrangler from '../../../wrangler.toml?raw'
-import { type ApiResponse, migrate, send } from '../../support/app.ts'
+import { type ApiResponse, migrate, mintCompany, send } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
 
@@ -74,6 +74,7 @@ describe('GET /health', () => {
     expect(calls.sort()).toEqual(
       [
         'DB.batch',
+        'DB.batch',
         'DB_TWO.batch',
         'CACHE.get',
         'FILES.head',
@@ -108,6 +109,16 @@ describe('GET /health', () => {
     },
   )
 
+  it('returns 503 and names the database of a company that has no binding', async () => {
+    await mintCompany({ home: 'DB_TWO' })
+    const { DB_TWO: _, ...without } = env
+    const { status, body } = await get('/health', without as Env)
+    expect(status).toBe(503)
+    expect(readHealth.response.parse(body).checks.databases).toMatchObject({ db_two: { status: 'failed' } })
+    expect(logLines).toContainEqual({ event: 'database_missing', database: 'DB_TWO' })
+    expect(logLines.at(-2)).toMatchObject({ event: 'health_failed', failures: { db_two: 'ApiError' } })
+  })
+
   it('returns 503 when an object of one class fails', async () => {
     const { status, body } = await get('/health', failing(/^ACCOUNTING_DELIVERY\./))
     expect(status).toBe(503)
@@ -124,10 +135,10 @@ describe('GET /health', () => {
     expect(new Set(all.map(({ body }) => JSON.stringify(body))).size).toBe(1)
     vi.setSystemTime(Date.now() + 4_900)
     await get('/health', bindings)
-    expect(calls.filter((name) => name === 'DB.batch')).toHaveLength(1)
+    expect(calls.filter((name) => name === 'DB_TWO.batch')).toHaveLength(1)
     vi.setSystemTime(Date.now() + 200)
     await get('/health', bindings)
-    expect(calls.filter((name) => name === 'DB.batch')).toHaveLength(2)
+    expect(calls.filter((name) => name === 'DB_TWO.batch')).toHaveLength(2)
   })
 
   it('returns 400 for a query, and 405 for another method', async () => {

@@ -70,7 +70,8 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     if (!invoice || !number) return []
     const { tax_id, created_at = order.created_at, updated_at = order.updated_at } = invoice
     const discount_hundredths = toHundredths(invoice.discount_amount)
-    return { ...invoice, created_at, updated_at, project_id, number, tax_id: tax_id || null, discount_hundredths }
+    const derived = { deleted: order.deleted || invoice.deleted, discount_hundredths }
+    return { ...invoice, created_at, updated_at, project_id, number, tax_id: tax_id || null, ...derived }
   })
   const items = invoices.flatMap(({ id: invoice_id, items }) => {
     const texts = lineSearchTexts(items)
