@@ -2,14 +2,13 @@ import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { listUsedTokens } from './companies/queries.ts'
 import type { AdminContext } from './context.ts'
+import { ACTIVE_TOKENS_MAX } from './tokens/contract.ts'
 
 /** A Worker allows six connections in flight. */
 const CALLS = 6
 
 /** An object caches a token for 30 seconds, and its last use is written once a minute. */
 const USED_MS = 120_000
-/** A company of an earlier release may have this many valid tokens. */
-const FORGOTTEN_MAX = 500
 
 /**
  * Makes the objects of all the company's tokens reload them before the response.
@@ -17,7 +16,7 @@ const FORGOTTEN_MAX = 500
  * @param sinceMs skips tokens last used earlier; 0 after a restore, whose rows have the last uses of that time
  */
 export async function invalidateCompany(context: AdminContext, sinceMs = context.now - USED_MS): Promise<void> {
-  await invalidateTokens(context, await listUsedTokens(context, sinceMs, FORGOTTEN_MAX))
+  await invalidateTokens(context, await listUsedTokens(context, sinceMs, ACTIVE_TOKENS_MAX))
 }
 
 /**

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip, createGzip, gunzipSync } from 'node:zlib'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
-import { type ApiError, log, nameOf, unavailable } from '../../kernel/http/errors.ts'
+import { log, nameOf, unavailable } from '../../kernel/http/errors.ts'
 
 /*
  * The arrays of a thread, compressed: in its row, or as an object in the deployment's own R2 bucket, never in a
@@ -73,11 +73,6 @@ export function parseObjectKey(key: string) {
   return { id, content_hash }
 }
 
-/** A failure of R2: nothing is changed, and a retry may succeed. */
-function storageFailed(cause: string): ApiError {
-  return unavailable(10, { cause })
-}
-
 /** Writes an object in chunks. @throws ApiError 503 when R2 fails or takes too long */
 export async function putObject(bucket: R2Bucket, object: StoredObject, content: readonly Uint8Array[]): Promise<void> {
   const { readable, writable } = new FixedLengthStream(lengthOf(content))
@@ -90,7 +85,7 @@ export async function putObject(bucket: R2Bucket, object: StoredObject, content:
     await withDeadline(Promise.all([bucket.put(objectKey(object), readable), send()]), BUDGET_MS.storage)
   } catch (error) {
     void writer.abort(error).catch(() => undefined)
-    throw storageFailed(`R2 did not store mail content: ${nameOf(error)}`)
+    throw unavailable(10, { cause: `R2 did not store mail content: ${nameOf(error)}` })
   }
 }
 
@@ -106,7 +101,7 @@ export async function readObject(bucket: R2Bucket, object: StoredObject): Promis
 }
 
 function refuseRead(error: unknown): never {
-  throw storageFailed(`R2 did not return mail content: ${nameOf(error)}`)
+  throw unavailable(10, { cause: `R2 did not return mail content: ${nameOf(error)}` })
 }
 
 async function findObject(bucket: R2Bucket, object: StoredObject): Promise<R2ObjectBody> {
@@ -117,7 +112,7 @@ async function findObject(bucket: R2Bucket, object: StoredObject): Promise<R2Obj
     .catch(refuseRead)
   if (found) return found
   log('mail_content_missing', { company_id: object.company_id, object_id: object.id }, 'error')
-  throw storageFailed('R2 does not have mail content that a thread names')
+  throw unavailable(10, { cause: 'R2 does not have mail content that a thread names' })
 }
 
 async function* chunksOf(body: ReadableStream): AsyncGenerator<Uint8Array> {
