@@ -2,13 +2,13 @@ import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Administrator, actorOf, adminEntry, auditEntry } from '../../kernel/db/audit.ts'
 import { databaseMessage, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
-import { assignments, insertRow } from '../../kernel/db/columns.ts'
+import { assignments, insertRow, objectOfThread } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { unavailable } from '../../kernel/http/errors.ts'
-import { MAX_DATABASE_BYTES, REPLACED_MS, type StoredObject } from './content.ts'
+import { REPLACED_MS, type StoredObject } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
 
@@ -96,13 +96,11 @@ function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
 /** The database's own message when {@link nameObject} failed. */
 const OBJECT_LOST = 'NOT NULL constraint failed: email_threads.content_hash'
 
-/** Whether the row's content is in R2 only because nobody used it: a write brings it back. */
-const WAS_MOVED = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id
-  AND o.company_id = email_threads.company_id AND o.bytes <= ${sql.raw(String(MAX_DATABASE_BYTES))})`
-
 type Write = { [Name in keyof ThreadWrite]: Placeholder } & Partial<Placeholders<'content'>>
 
-const hasContent = (p: Write) => sql`${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED}`
+/** Whether the thread has this content, in its row or in an object. Lost content is written again. */
+const hasContent = (p: Write) =>
+  sql`${isThread(p)} AND content_hash = ${p.content_hash} AND (content IS NOT NULL OR ${objectOfThread} IS NOT NULL)`
 
 const touch = prepare((p: Write) =>
   orm
