@@ -102,11 +102,14 @@ type Write = { [Name in keyof ThreadWrite]: Placeholder } & Partial<Placeholders
 const hasContent = (p: Write) =>
   sql`${isThread(p)} AND content_hash = ${p.content_hash} AND (content IS NOT NULL OR ${objectOfThread} IS NOT NULL)`
 
+/** Whether a write changes no content and restores no deleted thread, so it has no audit entry. */
+const isTouch = (p: Write) => sql`${hasContent(p)} AND ${emailThreads.deleted} = 0`
+
 const touch = prepare((p: Write) =>
   orm
     .update(emailThreads)
     .set({ ...sentColumns(p), revision: sql`${emailThreads.revision} + 1` })
-    .where(hasContent(p))
+    .where(isTouch(p))
     .returning({ ...threadColumns, isInRow: sql<number>`content IS NOT NULL` }),
 )
 
@@ -133,12 +136,13 @@ const replaceThread = prepareBatch((p: Write) => {
   const key = { company_id: p.companyId, legacy_thread_id: p.legacyThreadId, account_email: p.accountEmail }
   const first = { revision: 1, content_revision: 1, content_used_at: p.now, content: p.content }
   const created = { ...columns, ...key, ...first, id: p.newId, created_at: p.now }
-  const isStored = sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${hasContent(p)})`
+  const exists = (condition: SQL) => sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${condition})`
+  const isStored = exists(hasContent(p))
   /** Selects the thread's id, if this batch wrote its content. */
   const written = sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)} AND content_revision = revision)`
   const idOrNew = sql`coalesce((SELECT id FROM ${emailThreads} WHERE ${isThread(p)}), ${p.newId})`
   return [
-    auditEntry(p, 'email_thread.write', idOrNew, sql`NOT ${isStored}`),
+    auditEntry(p, 'email_thread.write', idOrNew, sql`NOT ${exists(isTouch(p))}`),
     // Without a condition, ON CONFLICT would be parsed as part of a join.
     insertRow(emailThreads, created, sql`WHERE true`)
       .onConflictDoUpdate({
