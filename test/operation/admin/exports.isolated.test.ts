@@ -238,6 +238,23 @@ describe('the export of a company', () => {
     ])
   })
 
+  it('has a thread that was sent as indented JSON in one line, which its copy has too', async () => {
+    const [{ id, token }, copy] = [await mintCompany(), 5_000 + freshId()]
+    const thread = { account_email: 'a@b.example', labels: ['x'], messages: [{ text: '\r\n \t', list: [1, {}] }] }
+    const text = JSON.stringify(thread, null, '\t').replaceAll('\n', '\r\n')
+    expect((await send(request(token, 'PUT', '/mail/email-threads/aa', text))).status).toBe(200)
+    const lines = await readAll(id)
+    const [line = '', ...others] = lines.filter((each) => each.startsWith('{"type":"email_threads"'))
+    expect([JSON.parse(line).data, others]).toMatchObject([thread, []])
+    expect(line).not.toContain('\r')
+
+    const threads: string[] = []
+    const { file } = await readExport(lines, (json) => threads.push(json))
+    await sql('DELETE FROM email_threads WHERE company_id = ?', id)
+    expect(await load(file, copy, threads)).toEqual([true])
+    expect(await readAll(copy)).toContain(line)
+  })
+
   it('is read to its end where the content of a thread is lost', async () => {
     const company = await mintCompany()
     for (const id of ['aa', 'bb']) {
