@@ -137,9 +137,9 @@ async function readMembers(context: RequestContext, row: FoundThread, lease: Lea
   const isSmall = row.content_bytes < SMALL_BODY_BYTES
   if (!row.isInRow) {
     const object = { id: row.objectId ?? '', company_id: row.company_id, content_hash: row.content_hash }
-    return isSmall
-      ? [decompressSmall(await readObject(context.mailContents, object))]
-      : decompress(await openObject(context.mailContents, object))
+    const stored = await (isSmall ? readObject : openObject)(context.mailContents, object)
+    if (!stored) throw unavailable(10, { cause: 'R2 does not have mail content that a thread names' })
+    return stored instanceof Uint8Array ? [decompressSmall(stored)] : decompress(stored)
   }
   if (row.content === null) await lease.resize(READING_BYTES)
   const base64 = row.content ?? (await readContent(context, row))
