@@ -21,7 +21,7 @@ import { type ApiError, log, nameOf, unavailable } from '../../kernel/http/error
 export const MAX_DATABASE_BYTES = 1_000_000
 
 /** Plain iteration of a body of R2 reads 4 KiB at a time. */
-const CHUNK_BYTES = 262_144
+export const CHUNK_BYTES = 262_144
 
 /** Compresses the joined pieces. Level 1 shrinks HTML mail to a seventh at 200 MB a second. */
 export async function compress(pieces: Iterable<Uint8Array>): Promise<Uint8Array[]> {
