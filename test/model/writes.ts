@@ -146,10 +146,10 @@ async function putThread(shop: Shop, choice: Choice): Promise<void> {
   const message_count = isSame ? known.message_count : choice.below(3)
   const messages = Array.from({ length: message_count }, (_, at) => ({ id: `m${at}` }))
   const sent = { account_email, subject: `Thread ${shop.next()}`, messages, labels: [label] }
-  // Texts alone are no new content, and have no entry of their own.
+  // Texts alone are no new content, and have no entry of their own unless they restore the thread.
   const entry = ({ body }: ApiResponse): [string, string] => ['email_thread.write', body.email_thread.id]
   const path = `/mail/email-threads/${legacy_thread_id}`
-  const response = await shop.call('PUT', path, sent, isSame ? undefined : entry)
+  const response = await shop.call('PUT', path, sent, isSame && !known.deleted ? undefined : entry)
   expectOk(response)
   const row = response.body.email_thread
   const thread: Thread = {

@@ -110,7 +110,10 @@ function presentOrder(order: Row, partsOf: PartsOf) {
   return { ...present('orders', order), invoice, artworks: list('artworks') }
 }
 
-/** Yields the lines of threads; their texts and arrays are the JSON that was sent. */
+/**
+ * Yields the lines of threads; their texts and arrays are the JSON that was sent, without its line breaks. A thread whose
+ * content is lost has no messages.
+ */
 async function* threadLines(
   { companyId: company_id }: CompanyContext,
   files: R2Bucket,
@@ -120,14 +123,16 @@ async function* threadLines(
   for (const row of rows) {
     const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] ?? 'null'}`)
     yield `{"type":"email_threads","data":${JSON.stringify(present('email_threads', row)).slice(0, -1)}${texts.join('')}`
-    // An object with another hash is of content that was replaced. Lost content is left out.
+    // An object with another hash is of content that was replaced.
     const content_hash = String(row.content_hash)
     const object = partsOf('email_thread_objects', row).find((each) => each.content_hash === content_hash)
     const stored = typeof row.content === 'string' ? [Uint8Array.fromBase64(row.content)] : null
-    const content = stored ?? (object && (await openObject(files, { id: String(object.id), company_id, content_hash })))
-    if (content) {
+    const content = stored ?? (await openObject(files, { id: String(object?.id ?? ''), company_id, content_hash }))
+    if (!content) yield ',"messages":[]'
+    else {
       yield ','
-      yield* decompress(content)
+      // JSON has bytes below a space only between its tokens, as white space: a line feed would end the line.
+      for await (const chunk of decompress(content)) yield chunk.map((byte) => Math.max(byte, 0x20))
     }
     yield '}}\n'
   }

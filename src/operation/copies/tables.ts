@@ -51,6 +51,8 @@ export interface TablePlan {
    * For ids shared by all companies: `kept` restores them unless another company has one by now, `new` assigns others.
    */
   sharedId?: 'kept' | 'new'
+  /** The condition, in SQL, on rows that a restore replaces; others stay. */
+  replaced?: string
   /** A nullable unique column: of two rows with one value, the row read later keeps it. */
   unique?: string
   /** Limits the rows of a page; 500 by default. Rows with many parts need fewer. */
@@ -123,8 +125,11 @@ export const TABLES: readonly TablePlan[] = [
     // The sweep moves content to an object without another revision.
     stamp: `json_array(revision, content_revision, content_used_at, content IS NULL, deleted, last_synced_at, updated_at)`,
     version: 'revision',
-    // Read after the row: content that moves to R2 meanwhile is in this part, if not in the row.
-    parts: [{ ...partOf(ofThread, 'email_thread_objects'), where: 'thread_id IS NOT NULL' }],
+    // Read after the row: content that moves to R2 meanwhile is in this part, if not in the row. A recovery before the
+    // restore schedules the removal of objects whose threads it does not know.
+    parts: [
+      { ...partOf(ofThread, 'email_thread_objects'), where: 'thread_id IS NOT NULL', replaced: "state = 'replaced'" },
+    ],
   },
   { ...whole('thread_contexts', 'thread_id'), stamp: 'json_array(version, updated_at)' },
   { ...whole('catalog_items', 'id'), stamp: 'version' },

@@ -26,7 +26,7 @@ function splitLines(lines: readonly Line[]): Row[][] {
 
 /**
  * Inserts missing rows, by any unique key; parts only if their owner has their version. It may be repeated, and a newer
- * row inserted before stays.
+ * row inserted before stays, unless its plan says that it is replaced.
  */
 export async function insertLines(context: CompanyContext, plan: TablePlan, lines: readonly Line[]): Promise<void> {
   const db = databaseOf(context, plan.table)
@@ -54,7 +54,9 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, rows: rea
     conditions.push(sql`EXISTS (SELECT 1 FROM ${named(plan.owner.table)} AS o WHERE o.company_id = ${companyId}
       AND o.id = ${read('of_id')} AND o.${named(plan.owner.version)} = ${read('of_version')})`)
   }
-  return insert(conditions).onConflictDoNothing()
+  if (!plan.replaced) return insert(conditions).onConflictDoNothing()
+  const setWhere = sql`${tableOf(plan.table)}.company_id = ${companyId} AND ${sql.raw(plan.replaced)}`
+  return insert(conditions).onConflictDoUpdate({ ...replacement(plan, values), setWhere })
 }
 
 /** Reads a value of the rows that are joined as `line`. */
@@ -131,18 +133,22 @@ export async function putLines(context: CompanyContext, table: TablePlan, lines:
 }
 
 function upsert(companyId: number, plan: TablePlan, rows: readonly Row[]): Statement {
-  const { key, idColumn = 'id' } = plan
-  const columns: Record<string, SQLiteColumn> = getTableColumns(tableOf(plan.table))
   const { values, insert } = insertion(companyId, plan, rows)
+  return insert([]).onConflictDoUpdate(replacement(plan, values))
+}
+
+/** The values that replace those of a row with the same key. */
+function replacement({ table, key, idColumn = 'id' }: TablePlan, values: object) {
+  const columns: Record<string, SQLiteColumn> = getTableColumns(tableOf(table))
   // Ids of mail objects are unique over all companies.
   const isShared = key[0] === 'id' && idColumn === 'id' && columns.id?.primary
   const names = [...(isShared ? [] : ['company_id']), ...key.map((name) => (name === 'id' ? idColumn : name))]
   const set = Object.keys(values).filter((name) => name in columns && name !== 'company_id' && !names.includes(name))
-  return insert([]).onConflictDoUpdate({
+  return {
     target: names.flatMap((name) => columns[name] ?? []),
     ...(idColumn !== 'id' && { targetWhere: sql`${named(idColumn)} IS NOT NULL` }),
     set: Object.fromEntries(set.map((name) => [name, sql`excluded.${named(name)}`])),
-  })
+  }
 }
 
 /** Clears a unique value that moved from one row to another since it was copied; the first row is copied again. */

@@ -21,7 +21,7 @@ import { log, nameOf, unavailable } from '../../kernel/http/errors.ts'
 export const MAX_DATABASE_BYTES = 1_000_000
 
 /** Plain iteration of a body of R2 reads 4 KiB at a time. */
-const CHUNK_BYTES = 262_144
+export const CHUNK_BYTES = 262_144
 
 /** Compresses the joined pieces. Level 1 shrinks HTML mail to a seventh at 200 MB a second. */
 export async function compress(pieces: Iterable<Uint8Array>): Promise<Uint8Array[]> {
@@ -89,30 +89,30 @@ export async function putObject(bucket: R2Bucket, object: StoredObject, content:
   }
 }
 
-/** Reads an object on demand, in chunks. @throws ApiError 503 when R2 fails or takes too long */
-export async function openObject(bucket: R2Bucket, object: StoredObject): Promise<AsyncIterable<Uint8Array>> {
-  return chunksOf((await findObject(bucket, object)).body)
+/** Reads an object on demand, in chunks; null if R2 lost it. @throws ApiError 503 when R2 fails or takes too long */
+export async function openObject(bucket: R2Bucket, object: StoredObject): Promise<AsyncIterable<Uint8Array> | null> {
+  const found = await findObject(bucket, object)
+  return found && chunksOf(found.body)
 }
 
-/** Reads a small object. @throws ApiError 503 when R2 fails or takes too long */
-export async function readObject(bucket: R2Bucket, object: StoredObject): Promise<Uint8Array> {
+/** Reads a small object; null if R2 lost it. @throws ApiError 503 when R2 fails or takes too long */
+export async function readObject(bucket: R2Bucket, object: StoredObject): Promise<Uint8Array | null> {
   const found = await findObject(bucket, object)
-  return withDeadline(found.bytes(), BUDGET_MS.storage).catch(refuseRead)
+  return found && withDeadline(found.bytes(), BUDGET_MS.storage).catch(refuseRead)
 }
 
 function refuseRead(error: unknown): never {
   throw unavailable(10, { cause: `R2 did not return mail content: ${nameOf(error)}` })
 }
 
-async function findObject(bucket: R2Bucket, object: StoredObject): Promise<R2ObjectBody> {
+async function findObject(bucket: R2Bucket, object: StoredObject): Promise<R2ObjectBody | null> {
   const get = () => withDeadline(bucket.get(objectKey(object)), BUDGET_MS.storage)
   // A failure of R2 often passes, but a call that hangs has used up the time.
   const found = await get()
     .catch((error: unknown) => (error instanceof DeadlineError ? Promise.reject(error) : get()))
     .catch(refuseRead)
-  if (found) return found
-  log('mail_content_missing', { company_id: object.company_id, object_id: object.id }, 'error')
-  throw unavailable(10, { cause: 'R2 does not have mail content that a thread names' })
+  if (!found) log('mail_content_missing', { company_id: object.company_id, object_id: object.id }, 'error')
+  return found
 }
 
 async function* chunksOf(body: ReadableStream): AsyncGenerator<Uint8Array> {

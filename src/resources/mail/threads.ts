@@ -11,6 +11,7 @@ import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/bo
 import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
 import { found, log, nameOf, unavailable } from '../../kernel/http/errors.ts'
 import {
+  CHUNK_BYTES,
   compress,
   decompress,
   decompressSmall,
@@ -137,9 +138,9 @@ async function readMembers(context: RequestContext, row: FoundThread, lease: Lea
   const isSmall = row.content_bytes < SMALL_BODY_BYTES
   if (!row.isInRow) {
     const object = { id: row.objectId ?? '', company_id: row.company_id, content_hash: row.content_hash }
-    return isSmall
-      ? [decompressSmall(await readObject(context.mailContents, object))]
-      : decompress(await openObject(context.mailContents, object))
+    const stored = await (isSmall ? readObject : openObject)(context.mailContents, object)
+    if (!stored) throw unavailable(10, { cause: 'R2 does not have mail content that a thread names' })
+    return stored instanceof Uint8Array ? [decompressSmall(stored)] : decompress(stored)
   }
   if (row.content === null) await lease.resize(READING_BYTES)
   const base64 = row.content ?? (await readContent(context, row))
@@ -177,7 +178,15 @@ async function threadResponse(
   const timer = setTimeout(() => abort(new DeadlineError(deadlineMs)), deadlineMs)
   const send = async () => {
     try {
-      for (const part of [[head], members, [tail]]) for await (const piece of part) await writer.write(piece)
+      for (const part of [[head], members, [tail]]) {
+        for await (const piece of part) {
+          for (let at = 0; at < piece.length; at += CHUNK_BYTES) {
+            // The caller still reads. This throws if the memory was given to others, since the content may be gone.
+            await lease.resize(lease.bytes)
+            await writer.write(piece.subarray(at, at + CHUNK_BYTES))
+          }
+        }
+      }
       await writer.close()
     } catch (error) {
       abort(error)

@@ -2,13 +2,13 @@ import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Administrator, actorOf, adminEntry, auditEntry } from '../../kernel/db/audit.ts'
 import { databaseMessage, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
-import { assignments, insertRow } from '../../kernel/db/columns.ts'
+import { assignments, insertRow, objectOfThread } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { unavailable } from '../../kernel/http/errors.ts'
-import { MAX_DATABASE_BYTES, REPLACED_MS, type StoredObject } from './content.ts'
+import { REPLACED_MS, type StoredObject } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
 
@@ -96,19 +96,20 @@ function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
 /** The database's own message when {@link nameObject} failed. */
 const OBJECT_LOST = 'NOT NULL constraint failed: email_threads.content_hash'
 
-/** Whether the row's content is in R2 only because nobody used it: a write brings it back. */
-const WAS_MOVED = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id
-  AND o.company_id = email_threads.company_id AND o.bytes <= ${sql.raw(String(MAX_DATABASE_BYTES))})`
-
 type Write = { [Name in keyof ThreadWrite]: Placeholder } & Partial<Placeholders<'content'>>
 
-const hasContent = (p: Write) => sql`${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED}`
+/** Whether the thread has this content, in its row or in an object. Lost content is written again. */
+const hasContent = (p: Write) =>
+  sql`${isThread(p)} AND content_hash = ${p.content_hash} AND (content IS NOT NULL OR ${objectOfThread} IS NOT NULL)`
+
+/** Whether a write changes no content and restores no deleted thread, so it has no audit entry. */
+const isTouch = (p: Write) => sql`${hasContent(p)} AND ${emailThreads.deleted} = 0`
 
 const touch = prepare((p: Write) =>
   orm
     .update(emailThreads)
     .set({ ...sentColumns(p), revision: sql`${emailThreads.revision} + 1` })
-    .where(hasContent(p))
+    .where(isTouch(p))
     .returning({ ...threadColumns, isInRow: sql<number>`content IS NOT NULL` }),
 )
 
@@ -135,12 +136,13 @@ const replaceThread = prepareBatch((p: Write) => {
   const key = { company_id: p.companyId, legacy_thread_id: p.legacyThreadId, account_email: p.accountEmail }
   const first = { revision: 1, content_revision: 1, content_used_at: p.now, content: p.content }
   const created = { ...columns, ...key, ...first, id: p.newId, created_at: p.now }
-  const isStored = sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${hasContent(p)})`
+  const exists = (condition: SQL) => sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${condition})`
+  const isStored = exists(hasContent(p))
   /** Selects the thread's id, if this batch wrote its content. */
   const written = sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)} AND content_revision = revision)`
   const idOrNew = sql`coalesce((SELECT id FROM ${emailThreads} WHERE ${isThread(p)}), ${p.newId})`
   return [
-    auditEntry(p, 'email_thread.write', idOrNew, sql`NOT ${isStored}`),
+    auditEntry(p, 'email_thread.write', idOrNew, sql`NOT ${exists(isTouch(p))}`),
     // Without a condition, ON CONFLICT would be parsed as part of a join.
     insertRow(emailThreads, created, sql`WHERE true`)
       .onConflictDoUpdate({

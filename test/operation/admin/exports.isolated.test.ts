@@ -1,10 +1,11 @@
-import { exports } from 'cloudflare:workers'
+import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { readExport, splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, startAccess } from '../../support/admin.ts'
 import { freshId, migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
 import { smallShop } from '../../support/small-shop.ts'
 
 beforeAll(migrate)
@@ -238,16 +239,43 @@ describe('the export of a company', () => {
     ])
   })
 
-  it('is read to its end where the content of a thread is lost', async () => {
-    const company = await mintCompany()
-    for (const id of ['aa', 'bb']) {
-      await company.call('PUT', `/mail/email-threads/${id}`, { account_email: 'a@b.example', messages: [{ id }] })
-    }
-    await sql("UPDATE email_threads SET content = NULL WHERE company_id = ? AND legacy_thread_id = 'aa'", company.id)
+  it('has a thread that was sent as indented JSON in one line, which its copy has too', async () => {
+    const [{ id, token }, copy] = [await mintCompany(), 5_000 + freshId()]
+    const thread = { account_email: 'a@b.example', labels: ['x'], messages: [{ text: '\r\n \t', list: [1, {}] }] }
+    const text = JSON.stringify(thread, null, '\t').replaceAll('\n', '\r\n')
+    expect((await send(request(token, 'PUT', '/mail/email-threads/aa', text))).status).toBe(200)
+    const lines = await readAll(id)
+    const [line = '', ...others] = lines.filter((each) => each.startsWith('{"type":"email_threads"'))
+    expect([JSON.parse(line).data, others]).toMatchObject([thread, []])
+    expect(line).not.toContain('\r')
+
     const threads: string[] = []
-    await readExport(await readAll(company.id), (json) => threads.push(json))
-    const messages = threads.map((text) => JSON.parse(text).messages)
-    expect(messages).toEqual([undefined, [{ id: 'bb' }]])
+    const { file } = await readExport(lines, (json) => threads.push(json))
+    await sql('DELETE FROM email_threads WHERE company_id = ?', id)
+    expect(await load(file, copy, threads)).toEqual([true])
+    expect(await readAll(copy)).toContain(line)
+  })
+
+  it.each<[string, (companyId: number) => Promise<unknown>]>([
+    [
+      'the database',
+      (id) => sql("UPDATE email_threads SET content = NULL WHERE company_id = ? AND legacy_thread_id = 'aa'", id),
+    ],
+    ['R2', async (id) => env.FILES.delete(await storedObjects(id))],
+  ])('has threads whose content %s lost, without messages', async (store, lose) => {
+    const [company, copy] = [await mintCompany(), 5_500 + freshId()]
+    const messages = { aa: [{ text: store === 'R2' ? noise(2_000_000) : 'a' }], bb: [{ text: 'b' }] }
+    for (const [id, each] of Object.entries(messages)) {
+      await company.call('PUT', `/mail/email-threads/${id}`, { account_email: 'a@b.example', messages: each })
+    }
+    await lose(company.id)
+    const threads: string[] = []
+    const { file } = await readExport(await readAll(company.id), (json) => threads.push(json))
+    expect(threads.map((text) => JSON.parse(text).messages)).toEqual([[], messages.bb])
+    expect(logLines).toContainEqual(expect.objectContaining({ event: 'mail_content_missing', company_id: company.id }))
+    await sql('DELETE FROM email_thread_objects WHERE company_id = ?', company.id)
+    await sql('DELETE FROM email_threads WHERE company_id = ?', company.id)
+    expect(await load(file, copy, threads)).toEqual([true, true])
   })
 
   it('goes on in further requests behind the last line', async () => {

@@ -252,6 +252,10 @@ it('a backup under way is begun anew after a recovery', async () => {
   expect(await runInDurableObject(object, (_, { storage }) => storage.kv.get('backup'))).toBe(undefined)
 })
 
+/** A row without its generated columns. */
+const writable = (row: object) =>
+  Object.fromEntries(Object.entries(row).filter(([name]) => !/^(text|stored)_bytes$/.test(name)))
+
 describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
   const DAY_MS = 86_400_000
   const path = '/mail/email-threads/t?account_email=a@x.example'
@@ -272,9 +276,7 @@ describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
 
     // What Time Travel does: the database is as it was, R2 is not.
     for (const table of tables.toReversed()) await sql(`DELETE FROM ${table} WHERE company_id = ?`, company.id)
-    const written = (row: object) =>
-      Object.fromEntries(Object.entries(row).filter(([name]) => !/^(text|stored)_bytes$/.test(name)))
-    await env[home].batch(tables.flatMap((table, at) => (then[at] ?? []).map((row) => insertion(table, written(row)))))
+    await env[home].batch(tables.flatMap((table, at) => (then[at] ?? []).map((row) => insertion(table, writable(row)))))
     await recover()
     expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
     await sweepMailContents(env[home], env.FILES, Date.now() + 42 * DAY_MS)
@@ -283,6 +285,26 @@ describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
     const [named] = await sql<{ id: string }>('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)
     expect(await storedObjects(company.id)).toEqual([expect.stringContaining(named?.id ?? 'none')])
     expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
+  })
+
+  it('belong to the threads of a backup that is restored after the recovery, and stay', async () => {
+    const company = await mintCompany({ home })
+    const [row] = await sqlIn<object>(home, 'SELECT * FROM companies WHERE id = ?', company.id)
+    const text = noise(1_500_000)
+    expect((await put(company, text)).status).toBe(200)
+    await backUp(company.id)
+    // What Time Travel to its beginning does.
+    await wipe(company.id)
+    await insertion('companies', writable(row ?? {}), home).run()
+    await recover()
+    const objects = () => sql('SELECT state, remove_at FROM email_thread_objects WHERE company_id = ?', company.id)
+    expect(await objects()).toEqual([{ state: 'replaced', remove_at: expect.any(Number) }])
+
+    expect((await restore(company.id, today())).body).toMatchObject({ done: true, differences: [] })
+    expect(await objects()).toEqual([{ state: 'stored', remove_at: null }])
+    await sweepMailContents(env[home], env.FILES, Date.now() + 44 * DAY_MS)
+    const restored = await call(await mintToken(company.id), 'GET', path)
+    expect(restored.body.email_thread?.messages).toEqual([{ text }])
   })
 })
 

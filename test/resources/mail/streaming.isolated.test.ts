@@ -2,7 +2,7 @@ import { exports } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { isolateMemory } from '../../../src/kernel/http/body.ts'
 import { migrate, mintCompany, request, type TestCompany } from '../../support/app.ts'
-import { stopTime } from '../../support/time.ts'
+import { moveTime, stopTime } from '../../support/time.ts'
 import { freshThreadId, MAILBOX, noise, sendText, threadPath } from './support.ts'
 
 let company: TestCompany
@@ -32,21 +32,28 @@ async function stored(text: string): Promise<string> {
   return id
 }
 
-/** Begins a GET and takes the first part of its body. */
-async function beginGet(id: string) {
-  const response = await exports.default.fetch(request(company.token, 'GET', threadPath(id, MAILBOX)))
+/** Begins a request, a GET unless it has a body, and takes the first part of its response. */
+async function begin(id: string, body?: string) {
+  const sent =
+    body === undefined
+      ? request(company.token, 'GET', threadPath(id, MAILBOX))
+      : request(company.token, 'PUT', threadPath(id), body)
+  const response = await exports.default.fetch(sent)
   expect(response.status).toBe(200)
   const reader = (response.body ?? new ReadableStream()).getReader()
-  const first = (await reader.read()).value as Uint8Array
-  const rest = async () => {
-    const parts = [first]
-    for (;;) {
+  const parts: Uint8Array[] = []
+  /** Takes at least so many more bytes, or all. @returns the text so far */
+  const take = async (bytes = Number.POSITIVE_INFINITY) => {
+    for (let taken = 0; taken < bytes; ) {
       const { value, done } = await reader.read()
-      if (done) return new TextDecoder().decode(await new Blob(parts).arrayBuffer())
+      if (done) break
       parts.push(value as Uint8Array)
+      taken += value.length
     }
+    return new TextDecoder().decode(await new Blob(parts).arrayBuffer())
   }
-  return { rest, cancel: () => reader.cancel() }
+  await take(1)
+  return { take, rest: () => take(), cancel: () => reader.cancel() }
 }
 
 describe('a slowly read GET of a large thread', () => {
@@ -56,7 +63,7 @@ describe('a slowly read GET of a large thread', () => {
   ])('completes as it began when other content replaces what is %s', async (_, make) => {
     const text = make()
     const id = await stored(text)
-    const { rest } = await beginGet(id)
+    const { rest } = await begin(id)
     expect((await sendText(company, 'PUT', threadPath(id), make())).status).toBe(200)
     const { email_thread } = JSON.parse(await rest())
     expect(JSON.stringify(email_thread.messages) === JSON.stringify(JSON.parse(text).messages)).toBe(true)
@@ -69,7 +76,7 @@ describe('a slowly read GET of a large thread', () => {
   ])('completes with its first fields when the same content %s is stored again', async (_, make) => {
     const text = make({ subject: 'before' })
     const id = await stored(text)
-    const { rest } = await beginGet(id)
+    const { rest } = await begin(id)
     const again = await sendText(company, 'PUT', threadPath(id), text.replace('before', 'behind'))
     expect(again.status).toBe(200)
     const { email_thread } = JSON.parse(await rest())
@@ -79,12 +86,52 @@ describe('a slowly read GET of a large thread', () => {
   })
 })
 
+describe.each<[string, (text: string) => string | undefined]>([
+  ['a GET', () => undefined],
+  ['a PUT of other content', (text) => text.replace('"a":1', '"a":2')],
+  ['an unchanged PUT', (text) => text],
+])('the response of %s, when others need memory', (_, bodyOf) => {
+  async function beginSlowly() {
+    const labels = Array.from({ length: 8 }, () => 'x'.repeat(1_000_000))
+    const text = JSON.stringify({ account_email: MAILBOX, labels, messages: [{ a: 1 }] })
+    const id = await stored(text)
+    return { labels, ...(await begin(id, bodyOf(text))) }
+  }
+
+  /** Another request takes memory. @returns what this one still has */
+  async function needMemory(): Promise<number> {
+    const other = isolateMemory.open()
+    await other.resize(1)
+    const left = isolateMemory.usedBytes - 1
+    other.release()
+    return left
+  }
+
+  it('fails if nobody has read it for a minute', async () => {
+    const { rest } = await beginSlowly()
+    expect(await needMemory()).toBeGreaterThan(0)
+    moveTime(61_000)
+    expect(await needMemory()).toBe(0)
+    await expect(rest()).rejects.toThrow()
+  })
+
+  it('goes on while the caller reads it, however slowly', async () => {
+    const { labels, take, rest } = await beginSlowly()
+    for (let round = 0; round < 4; round++) {
+      moveTime(40_000)
+      await take(600_000)
+      expect(await needMemory()).toBeGreaterThan(0)
+    }
+    expect(JSON.parse(await rest()).email_thread.labels).toEqual(labels)
+  })
+})
+
 describe('the memory of a large thread', () => {
   it('is released when its response is sent, canceled or dropped for HEAD', async () => {
     const text = largeThread()
     const id = await stored(text)
     expect(isolateMemory.usedBytes).toBe(0)
-    const { cancel } = await beginGet(id)
+    const { cancel } = await begin(id)
     expect(isolateMemory.usedBytes).toBeGreaterThan(0)
     await cancel()
     await expect.poll(() => isolateMemory.usedBytes).toBe(0)

@@ -148,6 +148,17 @@ describe('a PUT of stored content', () => {
     expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread.messages).toEqual(messages)
   })
 
+  it.each([
+    ['small', [{ a: 1 }]],
+    ['large', LARGE],
+  ])('writes it where it was lost: %s', async (_, messages) => {
+    const id = freshThreadId()
+    await put(id, { messages })
+    await sql('UPDATE email_threads SET content = NULL WHERE legacy_thread_id = ?', id)
+    expect((await put(id, { messages })).messages).toEqual(messages)
+    expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread?.messages).toEqual(messages)
+  })
+
   it('does not write it when texts become longer or shorter', async () => {
     const id = freshThreadId()
     const long = 'x'.repeat(99_999)
