@@ -44,14 +44,9 @@ export function chooseOrder(
  * be another mailbox's. Then it takes `name~hash.ext`, with a hash of its account, message and name. Runs that end before
  * the thread is stored leave at most one unused file of each. Two mailboxes of one thread must sync one after the other.
  */
-export function planAttachments(
-  messages: Message[],
-  storedMessages: Message[],
-  files: OrderFile[],
-  accountEmail: string,
-): Plan[] {
+export function planAttachments(messages: Message[], stored: Message[], files: OrderFile[], account: string): Plan[] {
   const places = findPlaces(messages)
-  const storedPlaces = findPlaces(storedMessages)
+  const storedPlaces = findPlaces(stored)
   // Messages are immutable in a mailbox, so a match is searched in the same message only.
   const byId = new Map(storedPlaces.map((place) => [place.idKey, place]))
   const ids = new Set(places.map((place) => place.idKey))
@@ -78,7 +73,7 @@ export function planAttachments(
     if (baseName === null) return settle({ status: 'nameless' })
     const sizeBytes = attachment.size_bytes
     if (typeof sizeBytes === 'number' && sizeBytes > MAX_FILE_BYTES) return settle({ status: 'too_large', sizeBytes })
-    const fileName = chooseName(baseName, accountEmail + nameKey, taken, existing)
+    const fileName = chooseName(baseName, account + nameKey, taken, existing)
     taken.add(fileName)
     return { place, storedKey, fileName }
   })
@@ -159,12 +154,11 @@ function chooseName(baseName: string, identity: string, taken: Set<string>, exis
   }
 }
 
-/** 64-bit FNV-1a over UTF-16 code units, in hex. Another mailbox's file of the same name and hash would be overwritten. */
+/** 64-bit FNV-1a of the UTF-8, in hex. Another mailbox's file of the same name and hash would be overwritten. */
 function hash(text: string): string {
   let value = 0xcbf29ce484222325n
-  for (let index = 0; index < text.length; index += 1) {
-    value = BigInt.asUintN(64, (value ^ BigInt(text.charCodeAt(index))) * 0x100000001b3n)
-  }
+  const bytes = new TextEncoder().encode(text)
+  for (const byte of bytes) value = BigInt.asUintN(64, (value ^ BigInt(byte)) * 0x100000001b3n)
   return value.toString(16).padStart(16, '0')
 }
 

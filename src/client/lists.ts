@@ -41,6 +41,8 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
   return { list: (...[query]: Args) => readPage({ ...query }), pages, all }
 }
 
+type Poll = ChangesQuery & { wait?: number | undefined }
+
 /**
  * The changes of the company, in the order in which they were committed.
  *
@@ -49,10 +51,8 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
  * rejects with `CursorExpiredError`.
  */
 export function changesOf(read: Read) {
-  const list = (
-    { signal, ...query }: ChangesQuery & { start?: 'latest'; wait?: number | undefined } = {},
-    options = {},
-  ) => read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options })
+  const list = ({ signal, ...query }: Poll & { start?: 'latest' } = {}, options = {}) =>
+    read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options })
   const large = ({ per_page, ...query }: ChangesQuery) => ({
     per_page: per_page ?? (query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE),
     ...query,
@@ -60,7 +60,7 @@ export function changesOf(read: Read) {
 
   return {
     /** One page. With `wait`, up to 25 seconds, an empty one is returned only after that time. */
-    list: (query?: ChangesQuery & { wait?: number | undefined }) => list(query),
+    list: (query?: Poll) => list(query),
 
     /** A cursor that is followed by the changes of these types from now on. Take it before a full copy of the lists. */
     latestCursor: async (query: Pick<ChangesQuery, 'signal' | 'types'> = {}): Promise<string> =>
