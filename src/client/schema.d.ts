@@ -837,7 +837,7 @@ export interface components {
             tax_exempt_reason?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
-            /** @description Your own id of the client, unique in the company. */
+            /** @description Your own id, unique in the company; not `.` or `..`. */
             external_id?: string | null;
         };
         /** @description A mail thread with all its messages. */
@@ -1071,7 +1071,7 @@ export interface components {
             tax_exempt_reason?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
-            /** @description Your own id of the client, unique in the company. */
+            /** @description Your own id, unique in the company; not `.` or `..`. */
             external_id?: string | null;
         };
         /** @description A file to upload. */
@@ -1145,7 +1145,7 @@ export interface components {
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
-            /** @description Your own id of the order, unique in the company. */
+            /** @description Your own id, unique in the company; not `.` or `..`. */
             external_id?: string | null;
             /** @description The lines of the invoice, in their order. */
             invoice_items?: components["schemas"]["NewOrderItem"][];
@@ -1242,7 +1242,7 @@ export interface components {
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
-            /** @description Your own id of the order, unique in the company. */
+            /** @description Your own id, unique in the company; not `.` or `..`. */
             external_id?: string | null;
             /** @description All lines of the invoice, as `putInvoiceItems` takes them. */
             invoice_items?: components["schemas"]["NewInvoiceItem"][];

@@ -62,7 +62,7 @@ const writable = {
     .check(z.describe('Overrides, for this request, the company’s setting of accounting sync.')),
 }
 
-const external_id = z.nullish(externalId).check(z.describe('Your own id of the order, unique in the company.'))
+const external_id = z.nullish(externalId).check(z.describe('Your own id, unique in the company; not `.` or `..`.'))
 
 /** Reported along with issues of other fields; the amount and its type must be valid themselves. */
 const PERCENT_ISSUE = {
