@@ -419,14 +419,14 @@ export interface paths {
         };
         /**
          * Read what links a mail thread to clients and orders
-         * @description A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The shape of that JSON depends on its writer.
+         * @description A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay where they name no other company. The shape of that JSON depends on its writer.
          *
          *     Permission: `mail:read`.
          */
         get: operations["readThreadContext"];
         /**
          * Link a mail thread to clients and orders
-         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it. The body may have up to 262144 bytes.
+         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. A `company_id` or `companyId` of an element or of `client_data` must be the token’s company. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own, nested at most 32 levels deep, with numbers of a double’s range. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it. The body may have up to 262144 bytes.
          *
          *     Permission: `mail:write`.
          */
@@ -692,7 +692,7 @@ export interface components {
         BatchOperation: {
             /** @enum {unknown} */
             method: "POST" | "PATCH" | "PUT" | "DELETE";
-            /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update or delete, `/clients/by-external-id/{external_id}` or `/orders/by-external-id/{external_id}` to create or replace; also `/orders/{id}/invoice-items`, `/orders/{id}/payments`, `/orders/{id}/payments/{payment_id}`, and `/mail/threads/{legacyThreadId}` to create or replace. */
+            /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update or delete, `/clients/by-external-id/{external_id}` or `/orders/by-external-id/{external_id}` to create or replace; also `/orders/{id}/invoice-items`, `/orders/{id}/payments`, `/orders/{id}/payments/{payment_id}`, and `/mail/threads/{legacyThreadId}` to create or replace. Without a query or a trailing slash. */
             path: string;
             /** @description The body of the request; left out for DELETE. In place of any value it may have `{ "$ref": "0.client.id" }`: the value that the result of an earlier operation has at this path, here `client.id` of the first. */
             body?: components["schemas"]["NewClient"] | components["schemas"]["NewOrder"] | components["schemas"]["ClientChanges"] | components["schemas"]["OrderChanges"] | components["schemas"]["WholeClient"] | components["schemas"]["WholeOrder"] | components["schemas"]["NewInvoiceItems"] | components["schemas"]["NewPayment"] | components["schemas"]["PaymentChanges"] | components["schemas"]["ThreadContextBody"] | {
@@ -837,7 +837,7 @@ export interface components {
             tax_exempt_reason?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
-            /** @description Your own id of the client, unique in the company. */
+            /** @description Your own id, unique in the company; not `.` or `..`. */
             external_id?: string | null;
         };
         /** @description A mail thread with all its messages. */
@@ -1071,7 +1071,7 @@ export interface components {
             tax_exempt_reason?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
-            /** @description Your own id of the client, unique in the company. */
+            /** @description Your own id, unique in the company; not `.` or `..`. */
             external_id?: string | null;
         };
         /** @description A file to upload. */
@@ -1145,7 +1145,7 @@ export interface components {
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
-            /** @description Your own id of the order, unique in the company. */
+            /** @description Your own id, unique in the company; not `.` or `..`. */
             external_id?: string | null;
             /** @description The lines of the invoice, in their order. */
             invoice_items?: components["schemas"]["NewOrderItem"][];
@@ -1242,7 +1242,7 @@ export interface components {
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
-            /** @description Your own id of the order, unique in the company. */
+            /** @description Your own id, unique in the company; not `.` or `..`. */
             external_id?: string | null;
             /** @description All lines of the invoice, as `putInvoiceItems` takes them. */
             invoice_items?: components["schemas"]["NewInvoiceItem"][];
@@ -1550,16 +1550,16 @@ export interface components {
             participants_data?: {
                 [key: string]: unknown;
             }[] | null;
-            /** @description Ignored, so that what was read may be sent back. */
+            /** @description Ignored. */
             legacy_thread_id?: string | null;
             /**
              * Format: date-time
-             * @description Ignored, so that what was read may be sent back.
+             * @description Ignored.
              */
             fetched_at?: string;
             /**
              * Format: date-time
-             * @description Ignored, so that what was read may be sent back.
+             * @description Ignored.
              */
             updated_at?: string;
         };
@@ -2809,7 +2809,7 @@ export interface operations {
                  * @example 17
                  */
                 client_id?: number;
-                /** @description Only orders with one of these status ids, none twice: a comma list, or repeated. */
+                /** @description Orders with one of these status ids, at most 100: a comma list, or repeated; none twice. */
                 status?: string;
                 /** @description Only orders created on this date or later. */
                 from?: string;

@@ -112,7 +112,7 @@ When everything is as it should be: npm run companies -- resume-deliveries\n`,
       [['remove-member', '7', 'eve@shop.example'], 'eve@shop.example is not a member of company 7.'],
       [['export', '8', '--output', output], 'There is no company 8.'],
       [['restore', '7'], "Option '--from' is required"],
-      [['restore', '7', '--from', 'yesterday'], '--from must be a date such as 2026-01-31, or a time in UTC such as'],
+      [['restore', '7', '--from', 'yesterday'], '--from must be a date or a time in UTC, such as'],
       [['resume-deliveries', '8'], 'There is no company 8.'],
       [['recover', '7'], "Unexpected argument '7'"],
     ]

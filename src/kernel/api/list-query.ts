@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { cursorText, externalId, pageQuery } from './contract.ts'
+import { cursorText, pageQuery, trimmed } from './contract.ts'
 
 /** A date-time in a query as milliseconds. Form decoding turns an unencoded `+` into a space. */
 const timeText = z
@@ -23,7 +23,7 @@ export const listQuery = {
   deleted: z
     ._default(z.enum(['exclude', 'include', 'only']), 'exclude')
     .check(z.meta({ default: 'exclude' }), z.describe('Whether deleted ones are listed.')),
-  external_id: z.optional(externalId).check(z.describe('Only the one with this id of yours.')),
+  external_id: z.optional(trimmed(255)).check(z.describe('Only the one with this id of yours.')),
 }
 
 export const SORTS = ['id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const

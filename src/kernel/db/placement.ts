@@ -1,4 +1,4 @@
-import { type SQL, sql } from 'drizzle-orm'
+import { isNotNull, type SQL, sql } from 'drizzle-orm'
 import { type ApiError, log, nameOf, unavailable } from '../http/errors.ts'
 import {
   type Database,
@@ -241,15 +241,11 @@ export async function forEachDatabase(env: Bindings, work: (binding: D1Database,
   if (failure) throw failure.error
 }
 
-/** The databases that companies are in and for which the deployment has no binding. */
+/** The databases of companies for which the deployment has no binding. */
 export async function listUnbound(env: Bindings): Promise<string[]> {
-  const isFurther = sql`${companies.database} IS NOT NULL`
-  const names = orm
-    .selectDistinct({ name: sql<string>`${companies.database}` })
-    .from(companies)
-    .where(isFurther)
-  const [rows] = await directoryFor(env).read([names])
-  return rows.map(({ name }) => name).filter((name) => !databaseNames(env).includes(name))
+  const { database: name } = companies
+  const [rows] = await directoryFor(env).read([orm.selectDistinct({ name }).from(companies).where(isNotNull(name))])
+  return rows.flatMap(({ name }) => (name === null || databaseNames(env).includes(name) ? [] : name))
 }
 
 /** Copies what the directory's row repeats of a company in another database. */

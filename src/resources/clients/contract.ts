@@ -76,7 +76,7 @@ export const client = component('Client', 'A client of the company.', {
   updated_at: dateTime,
 })
 
-const external_id = z.nullish(externalId).check(z.describe('Your own id of the client, unique in the company.'))
+const external_id = z.nullish(externalId).check(z.describe('Your own id, unique in the company; not `.` or `..`.'))
 
 const newClient = component('NewClient', 'The fields of a new client.', {
   company_name: trimmed(255),

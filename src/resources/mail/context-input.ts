@@ -34,8 +34,7 @@ const listOf = <T extends z.ZodMiniType>(element: T) =>
 
 /** Accepts any value. @param shape as published: the field's type in responses */
 function ignored(shape: { type: string | string[]; format?: string }) {
-  const description = 'Ignored, so that what was read may be sent back.'
-  return z.optional(z.unknown()).check(z.meta({ ...shape, description, ...SUGGESTED }))
+  return z.optional(z.unknown()).check(z.meta({ ...shape, description: 'Ignored.', ...SUGGESTED }))
 }
 const ignoredTime = ignored({ type: 'string', format: 'date-time' })
 

@@ -62,7 +62,7 @@ const writable = {
     .check(z.describe('Overrides, for this request, the company’s setting of accounting sync.')),
 }
 
-const external_id = z.nullish(externalId).check(z.describe('Your own id of the order, unique in the company.'))
+const external_id = z.nullish(externalId).check(z.describe('Your own id, unique in the company; not `.` or `..`.'))
 
 /** Reported along with issues of other fields; the amount and its type must be valid themselves. */
 const PERCENT_ISSUE = {
@@ -160,7 +160,7 @@ export const listOrders = defineContract({
     client_id: z.optional(idText).check(z.describe('Only orders of this client.')),
     status: z
       .optional(idList(100))
-      .check(z.describe('Only orders with one of these status ids, none twice: a comma list, or repeated.')),
+      .check(z.describe('Orders with one of these status ids, at most 100: a comma list, or repeated; none twice.')),
     from: z.optional(date).check(z.describe('Only orders created on this date or later.')),
     to: z.optional(date).check(z.describe('Only orders created on this date or earlier.')),
     expand: z.optional(

@@ -96,7 +96,33 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     expect((await put('given', { company_name: 'B' })).body.client.id).toBe(client.id)
   })
 
-  it.each(['a/b', 'a b', '100%', 'ä', '?q=1', '#', 'by-external-id', '42', 'x'.repeat(255), '%2F'])(
+  it.each(['.', '..', ' .. '])('refuses the external id %j, which no URL can name', async (external_id) => {
+    const body = { company_name: 'A', external_id }
+    const { client } = (await put('named', { company_name: 'A' })).body
+    const batch = { operations: [{ method: 'PUT', path: pathOf(external_id), body: { company_name: 'A' } }] }
+    const [result] = (await company.call('POST', '/batch', batch)).body.results
+    const issue = { path: 'external_id', message: 'must not be . or .., which no URL can name' }
+    for (const { status, body: refusal } of [
+      await company.call('POST', '/clients', body),
+      await company.call('PATCH', `/clients/${client.id}`, { external_id }),
+      await company.call('POST', '/orders', { title: 'T', client_id: client.id, external_id }),
+      result,
+    ]) {
+      expect([status, refusal.error.details.issues]).toEqual([400, [issue]])
+    }
+  })
+
+  it('reads what was stored as .. before it was refused', async () => {
+    const { client } = (await put('before', { company_name: 'A' })).body
+    await sql("UPDATE clients SET external_id = '..' WHERE company_id = ? AND id = ?", company.id, client.id)
+    const stored = { ...client, external_id: '..' }
+    expect((await company.call('GET', '/clients?external_id=..')).body.data).toEqual([stored])
+    expect((await company.call('GET', `/clients/${client.id}`)).body.client).toEqual(stored)
+    const { client: renamed } = (await company.call('PATCH', `/clients/${client.id}`, { external_id: 'after' })).body
+    expect(renamed.external_id).toBe('after')
+  })
+
+  it.each(['...', 'a/b', 'a b', '100%', 'ä', '?q=1', '#', 'by-external-id', '42', 'x'.repeat(255), '%2F'])(
     'takes the external id %j',
     async (externalId) => {
       const { client } = (await put(externalId, { company_name: 'A' })).body

@@ -5,7 +5,6 @@ import {
   id as anyId,
   currency,
   date,
-  externalId,
   instant,
   oneLine,
   text,
@@ -43,7 +42,7 @@ const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
 const money = decimals(2, -AMOUNT_MAX, AMOUNT_MAX)
 
 const deleted = field('Hidden from lists, as if it had been deleted through the API.', flag)
-const ownId = field('Your own id of it, unique in the company.', orNull(externalId))
+const ownId = field('Your own id of it, unique in the company.', orNull(trimmed(255)))
 const createdAt = field('When it was created. By default the time of loading.', z.optional(instant))
 const updatedAt = field('When it was last changed. By default when it was created.', z.optional(instant))
 const listPosition = field('Rises in the order of display. By default the place in this list, from 1.', position)
