@@ -16,7 +16,7 @@ import {
   wholeOf,
 } from '../../kernel/db/lists.ts'
 import { companies } from '../../kernel/db/schema.ts'
-import { clientSearch, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
+import { clientSearch, fold, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
 import type { ClientList } from './contract.ts'
 import type { ClientRow } from './queries.ts'
 
@@ -29,7 +29,8 @@ export async function listClients(
   const { sort, deleted, q = '', updated_since, external_id, ...unused } = listed
   unused satisfies Record<string, never>
   const { db, companyId } = context
-  const search = q.trim() === '' ? {} : { slot: OWN_SLOT, ...clientSearch(q.trim()) }
+  const text = fold(q).trim()
+  const search = text === '' ? {} : { slot: OWN_SLOT, ...clientSearch(text) }
   const values = { companyId, updated_since, external_id, ...search }
   const { page, whole } = statements({ sort, deleted })
   const found = await readPage(
@@ -43,7 +44,8 @@ export async function listClients(
 }
 
 type Variant = Pick<ClientList, 'sort' | 'deleted'>
-type Values = ListValues & Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'match' | 'folded' | 'digits'>
+type Text = 'match' | 'folded' | 'digits' | 'ascii'
+type Values = ListValues & Placeholders<never, 'updated_since' | 'external_id' | 'slot' | Text>
 
 const CLIENT = storedRow(clientColumns)
 
@@ -93,9 +95,10 @@ function listOf({ sort, deleted }: Variant, p: Values): List {
   }
 }
 
-function hasText({ folded, digits }: Values): SQL {
+function hasText({ folded, digits, ascii }: Values): SQL {
   const inDigits = digits ? sql`OR instr(clients.phone_digits, ${digits}) > 0` : sql``
-  return sql`(instr(clients.search_text, ${folded}) > 0 ${inDigits})`
+  const inAscii = ascii ? sql` OR instr(clients.search_text, ${ascii}) > 0` : sql``
+  return sql`(instr(clients.search_text, ${folded}) > 0 ${inDigits}${inAscii})`
 }
 
 /** The hits in the order of their ids; in an order by id, those behind the cursor. */

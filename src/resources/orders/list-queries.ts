@@ -46,7 +46,7 @@ export async function listOrders(
   unused satisfies Record<string, never>
   const { db, companyId } = context
   const [one, ...others] = status ?? []
-  const text = fold(q.trim())
+  const text = fold(q).trim()
   const search = text === '' ? {} : { text, match: substringMatch(text), slot: OWN_SLOT }
   const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...search }
