@@ -2196,7 +2196,7 @@ export interface operations {
                 per_page?: number;
                 /** @description The `next_cursor` of a response to the same query: the page after it. */
                 cursor?: string;
-                /** @description Only what was changed at this time or later. Inclusive. */
+                /** @description Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. */
                 updated_since?: string;
                 /** @description Whether deleted ones are listed. */
                 deleted?: "exclude" | "include" | "only";
@@ -2794,7 +2794,7 @@ export interface operations {
                 per_page?: number;
                 /** @description The `next_cursor` of a response to the same query: the page after it. */
                 cursor?: string;
-                /** @description Only what was changed at this time or later. Inclusive. */
+                /** @description Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. */
                 updated_since?: string;
                 /** @description Whether deleted ones are listed. */
                 deleted?: "exclude" | "include" | "only";

@@ -178,7 +178,7 @@ const has = (field: string | null, text: string) => field !== null && foldOnce(f
 
 /** The search of clients: a part of the name of the company or the person, of the email or the phone, or its digits. */
 function isFoundClient(client: Client, q: string): boolean {
-  const text = fold(q.trim())
+  const text = fold(q).trim()
   const person = [client.first_name, client.last_name].filter(Boolean).join(' ')
   if ([client.company_name, person, client.email, client.phone].some((field) => has(field, text))) return true
   const isShort = Array.from(text).length < 3
@@ -197,7 +197,7 @@ export function clientsOf({ clients }: Model, query: ListQuery): Client[] {
 /** The orders of a list, in any order. */
 export function ordersOf({ clients, orders }: Model, query: ListQuery): Order[] {
   const { q = '', client_id, status, from, to } = query
-  const text = fold(q.trim())
+  const text = fold(q).trim()
   const isFound = ({ title, number, client_id }: Order) =>
     [title, number, clients.get(client_id)?.company_name ?? null].some((field) => has(field, text))
   return [...orders.values()].filter(

@@ -19,7 +19,13 @@ const timeText = z
 export const listQuery = {
   ...pageQuery,
   cursor: z.optional(cursorText),
-  updated_since: z.optional(timeText).check(z.describe('Only what was changed at this time or later. Inclusive.')),
+  updated_since: z
+    .optional(timeText)
+    .check(
+      z.describe(
+        'Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`.',
+      ),
+    ),
   deleted: z
     ._default(z.enum(['exclude', 'include', 'only']), 'exclude')
     .check(z.meta({ default: 'exclude' }), z.describe('Whether deleted ones are listed.')),

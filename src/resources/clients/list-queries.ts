@@ -13,10 +13,10 @@ import {
   perVariant,
   readPage,
   sortOf,
-  totalOf,
+  wholeOf,
 } from '../../kernel/db/lists.ts'
 import { companies } from '../../kernel/db/schema.ts'
-import { clientSearch, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
+import { clientSearch, fold, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
 import type { ClientList } from './contract.ts'
 import type { ClientRow } from './queries.ts'
 
@@ -29,7 +29,8 @@ export async function listClients(
   const { sort, deleted, q = '', updated_since, external_id, ...unused } = listed
   unused satisfies Record<string, never>
   const { db, companyId } = context
-  const search = q.trim() === '' ? {} : { slot: OWN_SLOT, ...clientSearch(q.trim()) }
+  const text = fold(q).trim()
+  const search = text === '' ? {} : { slot: OWN_SLOT, ...clientSearch(text) }
   const values = { companyId, updated_since, external_id, ...search }
   const { page, whole } = statements({ sort, deleted })
   const found = await readPage(
@@ -37,13 +38,14 @@ export async function listClients(
     sortOf(sort),
     start,
     (start) => mapRows(page({ ...values, ...start }), (rows: Parameters<typeof readRow>[0][]) => rows.map(readRow)),
-    () => whole({ ...values, limit: 0 }),
+    (since) => whole({ ...values, ...since, limit: 0 }),
   )
   return { ...found, rows: found.rows.map(({ row }) => row) }
 }
 
 type Variant = Pick<ClientList, 'sort' | 'deleted'>
-type Values = ListValues & Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'match' | 'folded' | 'digits'>
+type Text = 'match' | 'folded' | 'digits' | 'ascii'
+type Values = ListValues & Placeholders<never, 'updated_since' | 'external_id' | 'slot' | Text>
 
 const CLIENT = storedRow(clientColumns)
 
@@ -58,8 +60,8 @@ const statements = perVariant((variant: Variant) => ({
     return orm.select(selected).from(from).orderBy(order)
   }),
   whole: prepare((p: Values) => {
-    const total = totalOf(listOf(variant, p), sql`companies.client_count`).as('total')
-    return orm.select({ total, sequence: companies.last_change }).from(companies).where(eq(companies.id, p.companyId))
+    const selected = wholeOf(listOf(variant, p), sql`companies.client_count`)
+    return orm.select(selected).from(companies).where(eq(companies.id, p.companyId))
   }),
 }))
 
@@ -93,9 +95,10 @@ function listOf({ sort, deleted }: Variant, p: Values): List {
   }
 }
 
-function hasText({ folded, digits }: Values): SQL {
+function hasText({ folded, digits, ascii }: Values): SQL {
   const inDigits = digits ? sql`OR instr(clients.phone_digits, ${digits}) > 0` : sql``
-  return sql`(instr(clients.search_text, ${folded}) > 0 ${inDigits})`
+  const inAscii = ascii ? sql` OR instr(clients.search_text, ${ascii}) > 0` : sql``
+  return sql`(instr(clients.search_text, ${folded}) > 0 ${inDigits}${inAscii})`
 }
 
 /** The hits in the order of their ids; in an order by id, those behind the cursor. */

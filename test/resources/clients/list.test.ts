@@ -38,7 +38,8 @@ describe('the list of clients', () => {
       data: [],
       pagination: { page: 99, per_page: 25, total: 30, next_cursor: null, has_more: false },
     })
-    for (const blank of ['?q=', '?q=%20%09']) expect((await list(blank)).pagination.total).toBe(30)
+    for (const blank of ['?q=', '?q=%20%09', '?q=%00', '?q=%20%1F'])
+      expect((await list(blank)).pagination.total).toBe(30)
   })
 })
 
@@ -48,7 +49,7 @@ describe('a search of clients', () => {
     [
       'Latin',
       { company_name: 'Harbor Rowing Club' },
-      ['harbor', 'ROW', 'r r', 'b', 'or rowing c', 'CLUB'],
+      ['harbor', 'ROW', 'r r', 'b', 'or rowing c', 'CLUB', 'club\u0000', '\u001fb\u0085', 'r\u0009r'],
       ['harborr', 'rowingclub', 'z'],
     ],
     ['German', { company_name: 'Straße & Söhne' }, ['STRASSE', 'straße', 'STRAẞE', 'SÖHNE', 'ße', 'sÖ'], ['sohne']],
@@ -132,9 +133,11 @@ describe('a search of clients', () => {
     [
       'phone, typed by other means',
       { company_name: 'co', phone: '+1\u00a0555–010‑0142' },
-      ['555‑010‑0142', '555–010—0142', '５５５０１０', '（555） 010－0142', '5550100142'],
-      ['555‑011', '５５６'],
+      ['555‑010‑0142', '555–010—0142', '５５５０１０', '（555） 010－0142', '5550100142', '５５', '２'],
+      ['555‑011', '５５６', '５６', '９'],
     ],
+    ['digits of a name, in full width', { company_name: '第５５店' }, ['５５', '５', '第５'], ['55', '５６', '5']],
+    ['digits of a name, in ASCII', { company_name: 'Route 66' }, ['66', '６６', '6', '６'], ['６７']],
     [
       'digits that stand elsewhere',
       { company_name: 'Unit 12-34', email: 'a1234@x.example' },
@@ -155,6 +158,11 @@ describe('a search of clients', () => {
     const id = await create(company, fields)
     for (const q of hits) expect(await find(company, q), `must find: ${q}`).toEqual([id])
     for (const q of misses) expect(await find(company, q), `must not find: ${q}`).toEqual([])
+    await company.call('PATCH', `/clients/${id}`, { deleted: true })
+    const findDeleted = async (q: string) =>
+      (await company.call('GET', `/clients?deleted=only&q=${encodeURIComponent(q)}`)).body.pagination.total
+    for (const q of hits) expect([q, await findDeleted(q)]).toEqual([q, 1])
+    for (const q of misses) expect([q, await findDeleted(q)]).toEqual([q, 0])
   })
 
   it('accepts 1 to 200 characters, whatever their bytes', async () => {

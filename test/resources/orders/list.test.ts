@@ -134,6 +134,14 @@ describe('the list of orders', () => {
     expect(await list(shop, '?from=2026-01-31&to=2026-01-01')).toMatchObject({ ids: [], total: 0 })
   })
 
+  it('takes a control character of `q` for a space, and one that is blank for none', async () => {
+    const shop = await mintShop()
+    for (const title of ['Team shirts', 'Team shirts and caps', 'Caps']) await createOrder(shop, { title })
+    const totals = ['', '%00', '%20%1F', 'shirts%00', '%00shirts', 'team%00shirts%20and', 'shirts%00%00and']
+    const found = totals.map(async (q) => (await list(shop, `?q=${q}`)).total)
+    expect(await Promise.all(found)).toEqual([3, 3, 3, 2, 2, 1, 0])
+  })
+
   it('is empty for a client or status of another company', async () => {
     const [shop, other] = [await mintShop(), await mintShop()]
     await createOrder(shop)

@@ -58,6 +58,7 @@ export const createImport = define('createImport', 'POST /companies/{company_id}
     company_id: idText.check(z.describe('The company, which is created when there is none.')),
   }),
   body: importPart,
+  bodyLimitBytes: 5_242_880, // 5 MiB: an order with all that belongs to it.
   response: component('ImportResult', 'What a part holds, and what comes next.', {
     hash,
     part: partNumber,
@@ -120,12 +121,13 @@ export const published = {
       createImport: {
         summary: 'Load a part of a seed file',
         description: `Loads one part of the seed file of a company, which is created when there is none. Each part is one transaction
-of at most 1,000 rows, and can be sent again. Send the parts in ascending order: what others refer to first, and orders whose
-invoices have numbers before those that are to get one.
+of at most 1,000 rows, or of one order with all that belongs to it, and can be sent again. Send the parts in ascending order:
+what others refer to first, and orders whose invoices have numbers before those that are to get one.
 
 To change nothing where the file is invalid, first send every part with \`check: true\`. After an interruption continue at the
 \`next_part\` of \`GET …/imports/{hash}\`. The same file again changes nothing: of clients and orders only the absent ones
-are loaded, all other rows become those of the file. Credentials are encrypted with the key of the deployment.`,
+are loaded, an order with its invoice, lines, payments and artworks, and all other rows become those of the file. Credentials
+are encrypted with the key of the deployment.`,
         example: {
           params: { company_id: '1' },
           body: {

@@ -17,7 +17,7 @@ import { adminRoute, conflict, cursorScope } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { findImport, recordPart } from './queries.ts'
 
-/** Limits the rows of one part: a larger transaction would block other writes. */
+/** Limits the rows of one part: a larger transaction would block other writes. An order may have more. */
 const MAX_ROWS = 1_000
 
 /** Limits one response, since a Worker may make 1,000 queries and use 30 s of CPU. The next request continues. */
@@ -36,7 +36,9 @@ export const routes = [
     }
     const counts = countFile(file)
     const rows = Object.values(counts).reduce((sum, count) => sum + count, 0)
-    if (rows > MAX_ROWS) throw invalid([{ path: 'file', message: `must have at most ${MAX_ROWS} rows, not ${rows}` }])
+    if (rows > MAX_ROWS && file.orders.length !== 1) {
+      throw invalid([{ path: 'file', message: `must have at most ${MAX_ROWS} rows, not ${rows}` }])
+    }
     const issues = findAddressIssues(file.integrations, addressPolicy(context.env))
     if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
     if (into_empty && !(await findImport(context, hash)) && !(await isEmpty(context))) {

@@ -65,11 +65,14 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
   const found: object[] = first ? (await db.read([first, ...rest])).flat() : []
   const issues = [...findDuplicates(rows), ...found.flatMap((row) => ('issue' in row ? [String(row.issue)] : []))]
   const violated = found.flatMap((row) => ('constraint' in row ? [String(row.constraint)] : []))
-  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], rows[name], now))
+  const compared = found.filter((row): row is Compared => 'columns' in row)
+  const existing = new Set(compared.map(({ name, id }) => `${name} ${id}`))
+  const isNew = ({ project_id }: { project_id?: number }) => !existing.has(`orders ${project_id}`)
+  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], rows[name].filter(isNew), now))
   return {
     issues,
     conflict: describeConflict(violated[0] ?? ''),
-    differences: found.flatMap(toDifference),
+    differences: [...compared.flatMap(toDifference), ...findLacking(rows, existing)],
     statements: [...saveCompany(context, file, now), ...tables] as const,
   }
 }
@@ -113,11 +116,31 @@ export function describeDifferences(differences: Difference[]): string[] {
   return [...lines, ...(more > 0 ? [`and ${more} more`] : []), advice]
 }
 
-function toDifference(row: object): Difference[] {
-  if (!('columns' in row && 'name' in row && 'id' in row)) return []
-  const columns = String(row.columns).split(',').filter(Boolean)
-  const fields = columns.map((column) => Object.keys(COLUMN_OF).find((field) => COLUMN_OF[field] === column) ?? column)
-  return [{ type: TABLES[row.name as Name].noun, id: Number(row.id), fields }]
+/** An existing row. */
+interface Compared {
+  name: Name
+  id: number
+  /** Those that differ from the file, as a comma list. */
+  columns: string
+}
+
+function toDifference({ name, id, columns }: Compared): Difference[] {
+  const names = columns.split(',').filter(Boolean)
+  const fields = names.map((column) => Object.keys(COLUMN_OF).find((field) => COLUMN_OF[field] === column) ?? column)
+  return fields.length === 0 ? [] : [{ type: TABLES[name].noun, id, fields }]
+}
+
+/** Finds existing orders that lack something of the file. */
+function findLacking(rows: Rows, existing: ReadonlySet<string>): Difference[] {
+  const lacking = new Map<number, Set<string>>()
+  for (const name of ['invoices', 'items', 'payments', 'artworks'] as const) {
+    for (const { id, project_id = 0 } of rows[name]) {
+      if (!existing.has(`orders ${project_id}`) || existing.has(`${name} ${id}`)) continue
+      const fields = lacking.get(project_id) ?? new Set()
+      lacking.set(project_id, fields.add(name === 'invoices' ? 'invoice' : name))
+    }
+  }
+  return [...lacking].map(([id, fields]) => ({ type: TABLES.orders.noun, id, fields: [...fields] }))
 }
 
 /** Derives the rows of integrations. Unchanged credentials keep their encrypted form. */

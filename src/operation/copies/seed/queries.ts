@@ -66,7 +66,7 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
 /** Columns derived from others, or raised with every change. */
 const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
 
-/** Selects the columns in which existing clients and orders differ from the file, as a comma list for each row. */
+/** Selects the existing rows of clients and orders, each with a comma list of the columns that differ from the file. */
 export function selectDifferences({ companyId }: CompanyContext, file: SeedFile, rows: Rows, now: number) {
   const unnumbered = new Set(file.orders.map(({ invoice }) => invoice?.number === undefined && invoice?.id))
   // A field left open by the file cannot differ; the accounting sync finds customers by itself.
@@ -91,10 +91,8 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
       id: sql<number>`value ->> 0`.as('row_id'),
       columns: sql<string>`(${sql.join(names, sql` || `)})`.as('columns'),
     }
-    const isDifferent = sql`t.company_id = ${companyId} AND t.id = value ->> 0 AND columns <> ''`
-    return selectEach(given, fields, sql`CROSS JOIN ${table} AS t`, isDifferent).map((each) =>
-      each.orderBy(sql`row_id`),
-    )
+    const isSame = sql`t.company_id = ${companyId} AND t.id = value ->> 0`
+    return selectEach(given, fields, sql`CROSS JOIN ${table} AS t`, isSame).map((each) => each.orderBy(sql`row_id`))
   })
 }
 

@@ -5,11 +5,11 @@ import { LISTS } from '../tables.ts'
 import type { SeedInput } from './file.ts'
 import { type KnownIds, numbered, REFERENCES } from './rows.ts'
 
-/** Limits one part, so that its transaction is short. */
+/** Limits one part, so that its transaction is short. An element over a limit is a part by itself. */
 const PART_ROWS = 500
 const PART_BYTES = 400_000
-/** Limits an element that fills a part, which must fit into a body of 1 MB. */
-const ELEMENT_MAX_BYTES = 900_000
+/** Limits an element: a row to what D1 stores, an order with all that belongs to it to the body of a request. */
+const ELEMENT_MAX_KB = { rows: 900, orders: 5_000 }
 
 /** A part of a seed file, which is a valid seed file too. */
 export interface SeedPart {
@@ -37,8 +37,10 @@ interface Element {
  */
 export function splitSeedFile(file: SeedInput): { hash: string; parts: SeedPart[] } {
   const elements = listElements(file)
-  const tooLarge = elements.find(({ bytes }) => bytes > ELEMENT_MAX_BYTES)
-  if (tooLarge) throw new RangeError(`\`${tooLarge.list}\` has an element of more than 900 KB`)
+  for (const { list, bytes } of elements) {
+    const maxKb = ELEMENT_MAX_KB[list === 'orders' ? 'orders' : 'rows']
+    if (bytes > maxKb * 1_000) throw new RangeError(`\`${list}\` has an element of more than ${maxKb} KB`)
+  }
   const groups = splitBySize(elements, ({ rows, bytes }) => [rows, bytes], [PART_ROWS, PART_BYTES])
   // A company alone is one part.
   if (groups.length === 0) groups.push([])
@@ -70,36 +72,16 @@ function listElements(file: SeedInput): Element[] {
     ...listOf('taxes', file.taxes),
     ...listOf('clients', file.clients),
     ...listOf('catalog_items', file.catalog_items),
-    ...orders.flatMap(sliceOrder),
+    ...orders.map((value): Element => ({ list: 'orders', value, rows: rowsOf(value), bytes: bytesOf(value) })),
     ...listOf('thread_contexts', file.thread_contexts),
     ...listOf('integrations', integrations),
   ]
 }
 
 const bytesOf = (value: object) => Buffer.byteLength(JSON.stringify(value))
-
-/** Yields an order as one element, or as several slices with the same order and invoice. */
-function sliceOrder(order: Order): Element[] {
-  const { invoice, artworks = [] } = order
-  const children = [
-    ...numbered(invoice?.items).map((item) => ({ item })),
-    ...(invoice?.payments ?? []).map((payment) => ({ payment })),
-    ...artworks.map((artwork) => ({ artwork })),
-  ].map((child) => ({ child, bytes: bytesOf(child) }))
-  const headRows = invoice ? 2 : 1
-  const head = { ...order, artworks: [], invoice: invoice && { ...invoice, items: [], payments: [] } }
-  const headBytes = bytesOf(head)
-
-  const limits = [PART_ROWS - headRows, PART_BYTES - headBytes]
-  const slices = splitBySize(children, ({ bytes }) => [1, bytes], limits)
-  const of = (kind: string, slice: typeof children) => slice.flatMap(({ child }) => Reflect.get(child, kind) ?? [])
-  return (slices.length > 0 ? slices : [[]]).map((slice) => {
-    const lists = { items: of('item', slice), payments: of('payment', slice) }
-    const value = { ...head, artworks: of('artwork', slice), invoice: invoice && { ...invoice, ...lists } }
-    const bytes = slice.reduce((sum, each) => sum + each.bytes, headBytes)
-    // A part holds only one slice of each order.
-    return { list: 'orders', value, rows: slices.length > 1 ? PART_ROWS : headRows + slice.length, bytes }
-  })
+const rowsOf = ({ invoice, artworks = [] }: Order) => {
+  const { items = [], payments = [] } = invoice ?? {}
+  return (invoice ? 2 : 1) + items.length + payments.length + artworks.length
 }
 
 /** Finds the ids in other parts of the file to which a part refers. */

@@ -85,10 +85,12 @@ describe('a split seed file', () => {
         for (const { file: part, known } of parts) {
           const parsed = seedFile.parse(part)
           expect(findDuplicates(deriveRows(parsed, 1_000, NOW))).toEqual([])
-          expect(Object.values(countFile(parsed)).reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(500)
+          const { orders = 0, invoices, items, payments, ...others } = countFile(parsed)
+          const isOneOrder = orders === 1 && Object.keys(others).length === 0
+          if (!isOneOrder) expect(Object.values(countFile(parsed)).reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(500)
           expect(JSON.stringify({ file: part, known }).length).toBeLessThan(1_000_000)
           for (const [key, row] of rowsOf(part)) {
-            if (merged.has(key)) expect(merged.get(key)).toEqual(row)
+            expect(merged.has(key)).toBe(false)
             merged.set(key, row)
           }
           for (const { id } of part.clients ?? []) loaded.clients.add(id)
@@ -113,11 +115,13 @@ describe('a split seed file', () => {
   })
 
   it('is refused where an element is too large for a part', () => {
+    const split = (lists: Partial<SeedInput>) => () => splitSeedFile({ ...smallShop(), ...lists })
     const thread_contexts = [
       { thread_id: 't', client_data: { a: 'x'.repeat(480_000) }, orders_data: 'x'.repeat(480_000) },
     ]
-    expect(() => splitSeedFile({ ...smallShop(), thread_contexts })).toThrow(
-      new RangeError('`thread_contexts` has an element of more than 900 KB'),
-    )
+    expect(split({ thread_contexts })).toThrow(new RangeError('`thread_contexts` has an element of more than 900 KB'))
+    const orders = (bytes: number) => [{ id: 1, title: 'x'.repeat(bytes), client_id: 1 }]
+    expect(split({ orders: orders(4_999_000) })().parts).toHaveLength(3)
+    expect(split({ orders: orders(5_000_000) })).toThrow(new RangeError('`orders` has an element of more than 5000 KB'))
   })
 })
