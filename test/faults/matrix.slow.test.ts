@@ -50,8 +50,6 @@ interface Sent {
   refused?: number[]
   /** The caller's token is unknown. */
   isStranger?: true
-  /** What is returned when R2 fails; else 500. */
-  withoutFiles?: 503
   /** A refused write gives up, behind its response, what it has written to R2. */
   withdraws?: true
 }
@@ -70,7 +68,6 @@ const putThread = (size: number) => putText('x'.repeat(size))
 /** More than a megabyte compressed. */
 const [FOR_R2, OTHER_FOR_R2] = [noise(1_500_000), noise(1_600_000)]
 const READ = { method: 'GET', path: `/mail/email-threads/${THREAD}?account_email=orders@ridgeline.example` }
-const ofR2 = { withoutFiles: 503 } as const
 
 const failedSources = (body: { sources?: unknown }) =>
   expect(body.sources).toMatchObject({ local: 'failed', lines: 'failed' })
@@ -85,12 +82,12 @@ const MORE: [string, Sent][] = [
   ['read a line', { method: 'GET', path: `/products/invoice_item?id=${ITEMS[0]}` }],
   ['PUT a large thread', putThread(300_000)],
   ['PUT a thread that is stored already', { ...putThread(9), before: putThread(9) }],
-  ['PUT a thread for R2', { ...putText(FOR_R2), ...ofR2, withdraws: true }],
+  ['PUT a thread for R2', { ...putText(FOR_R2), withdraws: true }],
   // The isolate knows the stored hash.
-  ['PUT other content for R2', { ...putText(OTHER_FOR_R2), ...ofR2, withdraws: true, before: putText(FOR_R2) }],
+  ['PUT other content for R2', { ...putText(OTHER_FOR_R2), withdraws: true, before: putText(FOR_R2) }],
   ['PUT small content instead of that in R2', { ...putThread(9), before: putText(FOR_R2) }],
   ['PUT a thread that R2 holds already', { ...putText(FOR_R2), before: putText(FOR_R2) }],
-  ['read a thread that R2 holds', { ...READ, ...ofR2, before: putText(FOR_R2) }],
+  ['read a thread that R2 holds', { ...READ, before: putText(FOR_R2) }],
   ['be a stranger', { method: 'GET', path: '/clients', isStranger: true }],
 ]
 
@@ -245,10 +242,12 @@ function check(sent: Sent, fault: Fault, result: Result, well: Result, before: s
     return
   }
   const isOfDatabase = name.startsWith('DB.')
-  const status = (name.startsWith('FILES.') && sent.withoutFiles) || (isOfDatabase ? 503 : 500)
+  const isOfFiles = name.startsWith('FILES.')
+  const status = isOfDatabase || isOfFiles ? 503 : 500
   expect(response.status).toBe(status)
   const retryAfter = response.headers.get('retry-after')
-  expect(isOfDatabase ? ['2', null] : [status === 503 ? '10' : null]).toContain(retryAfter)
+  const ofFiles = isOfFiles && name !== 'FILES.delete' ? '10' : null
+  expect(isOfDatabase ? ['2', null] : [ofFiles]).toContain(retryAfter)
   expect(response.body.error.code).toBe('internal_error')
   expect(logged.some(({ event }) => event === (status === 503 ? 'unavailable' : 'failure'))).toBe(true)
   if (isRead(sent)) return

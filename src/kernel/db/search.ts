@@ -69,19 +69,13 @@ export interface ClientSearch {
   folded: string
   /** The digits that a phone number's must contain, where it may be one. */
   digits?: string
-  /** `digits` where a text may contain them instead of `folded`. */
-  ascii?: string
 }
 
 /** Matches a substring of `text` or, for a phone number of three digits or more, of `digits`; `spaced` has both. */
 export function clientSearch(folded: string): ClientSearch {
   const match = substringMatch(folded)
-  if (!isIndexable(folded)) {
-    const ascii = /^[0-9０-９]+$/.test(folded) ? digitsOf(folded) : folded
-    if (ascii === folded) return { match, folded, digits: folded }
-    return { match: `(${match}) OR (${substringMatch(ascii)})`, folded, digits: ascii, ascii }
-  }
-  const mayBePhone = /^[\d\s()+\p{Pd}./]+$/u.test(folded.normalize('NFKC'))
+  if (!isIndexable(folded)) return { match, folded, digits: folded }
+  const mayBePhone = /^[\d\s()+\p{Pd}\u2212./]+$/u.test(folded.normalize('NFKC'))
   const digits = mayBePhone ? digitsOf(folded) : ''
   if (!isIndexable(digits)) return { match, folded }
   return { match: `(${match}) OR (digits : ${phrase(digits)})`, folded, digits }

@@ -44,8 +44,7 @@ export async function listClients(
 }
 
 type Variant = Pick<ClientList, 'sort' | 'deleted'>
-type Text = 'match' | 'folded' | 'digits' | 'ascii'
-type Values = ListValues & Placeholders<never, 'updated_since' | 'external_id' | 'slot' | Text>
+type Values = ListValues & Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'match' | 'folded' | 'digits'>
 
 const CLIENT = storedRow(clientColumns)
 
@@ -95,10 +94,9 @@ function listOf({ sort, deleted }: Variant, p: Values): List {
   }
 }
 
-function hasText({ folded, digits, ascii }: Values): SQL {
+function hasText({ folded, digits }: Values): SQL {
   const inDigits = digits ? sql`OR instr(clients.phone_digits, ${digits}) > 0` : sql``
-  const inAscii = ascii ? sql` OR instr(clients.search_text, ${ascii}) > 0` : sql``
-  return sql`(instr(clients.search_text, ${folded}) > 0 ${inDigits}${inAscii})`
+  return sql`(instr(clients.search_text, ${folded}) > 0 ${inDigits})`
 }
 
 /** The hits in the order of their ids; in an order by id, those behind the cursor. */

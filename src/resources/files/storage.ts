@@ -3,8 +3,8 @@ import type { Env } from '../../env.ts'
 import type { DeploymentStorage, RequestContext } from '../../kernel/api/context.ts'
 import { CredentialsError, decryptCredentials } from '../../kernel/gate/credentials.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
-import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
-import { log, unusable } from '../../kernel/http/errors.ts'
+import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { ApiError, log, nameOf, unavailable, unusable } from '../../kernel/http/errors.ts'
 import type { AddressPolicy } from '../../kernel/http/outbound.ts'
 import { keyPrefix } from './keys.ts'
 import { findStorage, type StorageRow } from './queries.ts'
@@ -68,7 +68,7 @@ function openDeploymentStorage(settings: DeploymentStorage, addresses: AddressPo
       const object = await callTwice(() => bucket.head(key))
       return object && { ...toFile(object), contentType: object.httpMetadata?.contentType ?? null }
     },
-    delete: (key) => callTwice(() => bucket.delete(key)),
+    delete: (key) => callTwice(() => bucket.delete(key), maybeDeleted),
     async list(prefix, cursor) {
       const page = await callTwice(() => bucket.list({ prefix, ...(cursor !== undefined && { cursor }) }))
       return { files: page.objects.map(toFile), cursor: page.truncated ? page.cursor : null }
@@ -78,9 +78,21 @@ function openDeploymentStorage(settings: DeploymentStorage, addresses: AddressPo
 
 const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })
 
-/** Calls the binding, and retries once after any failure, which is safe for all of these calls. */
-function callTwice<T>(call: () => Promise<T>): Promise<T> {
-  return withDeadline(call().catch(call), BUDGET_MS.storage)
+/**
+ * Calls the binding, and retries once after any failure, which is safe for all of these calls.
+ *
+ * @throws ApiError 503 when R2 fails or takes too long; with `Retry-After` unless `toError` makes another
+ */
+function callTwice<T>(call: () => Promise<T>, toError = (cause: string) => unavailable(10, { cause })): Promise<T> {
+  return withDeadline(call().catch(call), BUDGET_MS.storage).catch((error: unknown) => {
+    throw toError(`R2 did not respond for files: ${nameOf(error)}`)
+  })
+}
+
+function maybeDeleted(cause: string): ApiError {
+  const message =
+    'The file may have been deleted: send the request again with the Idempotency-Key that it had; without one, first list the files'
+  return new ApiError('unavailable', { message, cause })
 }
 
 /** The last seen storage by company id: a hint for the first call. */
@@ -92,7 +104,7 @@ type Reached<T> = { storage: FileStorage; first: T }
  * Works with the storage of an order's files; null if none is configured. The first call must change nothing: it runs
  * beside the check of the order, on the last seen storage, and is repeated if the check finds another one.
  *
- * @throws ApiError 404 if the company does not have the order, 502 when its own storage fails
+ * @throws ApiError 404 if the company does not have the order, 502 when its own storage fails, 503 when R2 does
  */
 export async function useStorage<First, Result>(
   context: RequestContext,
@@ -144,7 +156,8 @@ const MAX_PAGES = 40
  * Lists the files of an order, or of one of its threads; null without a configured storage. `truncated` means more
  * files: over 10,000, over 40 pages, or not listed within {@link BUDGET_MS}.listing.
  *
- * @throws ApiError 404 where the company does not have the order, 409 and 502 when its own storage cannot be used
+ * @throws ApiError 404 where the company does not have the order, 409 and 502 when its own storage cannot be used, 503
+ *   when R2 fails
  */
 export function listOrderFiles(context: RequestContext, orderId: number, legacyThreadId: string | undefined) {
   const until = Date.now() + BUDGET_MS.listing
@@ -163,7 +176,7 @@ export function listOrderFiles(context: RequestContext, orderId: number, legacyT
       }
     } catch (error) {
       // At the deadline, the pages so far are listed.
-      if (!(error instanceof DeadlineError) || Date.now() < until) throw error
+      if (Date.now() < until) throw error
     }
     return { files: all.slice(0, MAX_FILES), truncated: cursor !== null || all.length > MAX_FILES }
   })

@@ -98,27 +98,30 @@ describe('an accounting event behind a call in flight', () => {
   it.each([
     ['pending', (id: number) => as('POST', `/accounting-events/${id}/retry`)],
     ['dead', () => as('POST', '/accounting-events/retry', { states: ['dead'] })],
-  ])('becomes due together with that call, whose attempts begin anew, when it is retried while %s', async (state, retry) => {
-    const [orderId, untouched] = [await shop.makeOrder(), await shop.makeOrder()]
-    await shop.world.spoil({ match: INVOICE_POST, times: 2, ...SPOILT.broken })
-    await shop.deliver()
-    await shop.call('PATCH', `/orders/${orderId}`, { description: 'later' })
-    const later = 4_102_444_800_000
-    const failed = 'UPDATE accounting_outbox SET next_attempt_at = ?, attempts = 9 WHERE company_id = ?'
-    await sql(failed, later, shop.company.id)
-    // The retry starts a delivery, which must not begin before the test looks.
-    await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', shop.company.id)
-    const event = (await shop.open()).find((each) => each.order_id === orderId && each.state === 'pending')
-    await sql('UPDATE accounting_outbox SET state = ? WHERE id = ?', state, event?.id)
+  ])(
+    'becomes due together with that call, whose attempts begin anew, when it is retried while %s',
+    async (state, retry) => {
+      const [orderId, untouched] = [await shop.makeOrder(), await shop.makeOrder()]
+      await shop.world.spoil({ match: INVOICE_POST, times: 2, ...SPOILT.broken })
+      await shop.deliver()
+      await shop.call('PATCH', `/orders/${orderId}`, { description: 'later' })
+      const later = 4_102_444_800_000
+      const failed = 'UPDATE accounting_outbox SET next_attempt_at = ?, attempts = 9 WHERE company_id = ?'
+      await sql(failed, later, shop.company.id)
+      // The retry starts a delivery, which must not begin before the test looks.
+      await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', shop.company.id)
+      const event = (await shop.open()).find((each) => each.order_id === orderId && each.state === 'pending')
+      await sql('UPDATE accounting_outbox SET state = ? WHERE id = ?', state, event?.id)
 
-    expect((await retry(event?.id ?? 0)).body).toEqual({ retried: 1 })
-    const open = await shop.open()
-    expect(open.map((each) => [each.order_id, each.state, each.next_attempt_at < later, each.attempts])).toEqual([
-      [orderId, 'sent', true, 0],
-      [untouched, 'sent', false, 9],
-      [orderId, 'pending', true, 0],
-    ])
-  })
+      expect((await retry(event?.id ?? 0)).body).toEqual({ retried: 1 })
+      const open = await shop.open()
+      expect(open.map((each) => [each.order_id, each.state, each.next_attempt_at < later, each.attempts])).toEqual([
+        [orderId, 'sent', true, 0],
+        [untouched, 'sent', false, 9],
+        [orderId, 'pending', true, 0],
+      ])
+    },
+  )
 })
 
 describe('accounting events of two databases', () => {

@@ -133,11 +133,9 @@ describe('a search of clients', () => {
     [
       'phone, typed by other means',
       { company_name: 'co', phone: '+1\u00a0555–010‑0142' },
-      ['555‑010‑0142', '555–010—0142', '５５５０１０', '（555） 010－0142', '5550100142', '５５', '２'],
-      ['555‑011', '５５６', '５６', '９'],
+      ['555‑010‑0142', '555–010—0142', '５５５０１０', '（555） 010－0142', '5550100142', '555−010−0142'],
+      ['555‑011', '５５６'],
     ],
-    ['digits of a name, in full width', { company_name: '第５５店' }, ['５５', '５', '第５'], ['55', '５６', '5']],
-    ['digits of a name, in ASCII', { company_name: 'Route 66' }, ['66', '６６', '6', '６'], ['６７']],
     [
       'digits that stand elsewhere',
       { company_name: 'Unit 12-34', email: 'a1234@x.example' },

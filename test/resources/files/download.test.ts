@@ -2,7 +2,8 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { look, spoil } from '../../../src/simulators/steer.ts'
 import { migrate, mintToken, request, send, sql } from '../../support/app.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { linesOf } from '../../support/log.ts'
+import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, mintOrder, scopeUrl } from './support.ts'
 
 const LAST_MODIFIED = '2026-03-02T09:30:00.000Z'
@@ -284,6 +285,37 @@ describe('a deletion', () => {
     const reader = await mintToken(company.id, ['files:read'])
     expect((await send(request(reader, ...target('delete', company, key)))).status).toBe(403)
     expect((await send(request(reader, ...target('download', company, key)))).status).toBe(200)
+  })
+})
+
+describe('an outage of the deployment’s storage', () => {
+  const outage: Around = (name, work) => (/^FILES\./.test(name) ? Promise.reject(new Error('internal')) : work())
+  const sendThrough = (around: Around, method: string, path: string) =>
+    send(request(company.token, method, path), { env: wrapBindings(env, around) })
+
+  it.each<[string, () => [string, string]]>([
+    ['a listing', () => ['GET', `/orders/${company.orderId}/files`]],
+    ['a download', () => target('download', company, `${folderOf(company)}out`)],
+    ['a deletion', () => target('delete', company, `${folderOf(company)}out`)],
+  ])('gives 503 with Retry-After to %s, which has changed nothing', async (_, of) => {
+    await env.FILES.put(`${folderOf(company)}out`, 'abc')
+    const refused = await sendThrough(outage, ...of())
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10'])
+    const [logged] = linesOf(refused.headers.get('x-request-id')).filter(({ event }) => event === 'unavailable')
+    expect(logged).toMatchObject({ error: expect.stringContaining('R2') })
+    expect(await env.FILES.head(`${folderOf(company)}out`)).not.toBeNull()
+  })
+
+  it('gives 503 without Retry-After to a deletion that may have been carried out', async () => {
+    const key = `${folderOf(company)}lost`
+    await env.FILES.put(key, 'abc')
+    const lost: Around = async (name, work) => {
+      const result = await work()
+      return name === 'FILES.delete' ? Promise.reject(new Error('internal')) : result
+    }
+    const refused = await sendThrough(lost, ...target('delete', company, key))
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, null])
+    expect(refused.body.error.message).toMatch(/may have been deleted/)
   })
 })
 
