@@ -1,6 +1,5 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { LruCache } from '../http/cache.ts'
-import { invalid } from '../http/errors.ts'
 import type { Database, Filled, Placeholders } from './client.ts'
 
 /** The position in a list. Keep it short, since it is part of URLs. */
@@ -100,27 +99,21 @@ interface PageValues {
 }
 
 /**
- * Reads a page with `page`, and with `whole` what {@link wholeOf} selects. A row that `isCut` could not be read
- * completely: the page ends before it.
- *
- * @throws ApiError 400 for a walk by `updated_at` whose changes are gone: a recovery begins the feed anew
+ * Reads a page with `page`; without a cursor also the list's length and the company's newest change with `whole`. A row
+ * that `isCut` could not be read completely: the page ends before it.
  */
 export async function readPage<R extends { row: { id: number }; sortValue: string | number; isCut?: boolean }>(
   db: Database,
   { column }: Sort,
   { limit, offset, after }: PageStart,
   page: (values: PageValues) => Filled<R[]>,
-  whole: (since: Pick<PageValues, 'sequence'>) => Filled<{ total: number | null; sequence: number }[]>,
+  whole: () => Filled<{ total: number; sequence: number }[]>,
 ): Promise<FoundPage<R>> {
   const [key, id, sequence] = after ?? []
   const since = column === 'updated_at' && after ? { sequence: Number(sequence) } : {}
   const start = after ? { key: key ?? '', id: Number(id), ...since } : { offset }
   const filled = page({ limit: limit + 1, ...start })
-  const isWalk = since.sequence !== undefined
-  const [found, [list] = []] = after && !isWalk ? await db.read([filled]) : await db.read([filled, whole(since)])
-  if (isWalk && (list?.sequence ?? 0) > since.sequence) {
-    throw invalid([{ path: 'cursor', message: 'is older than the changes that are kept: begin again without it' }])
-  }
+  const [found, [list] = []] = after ? await db.read([filled]) : await db.read([filled, whole()])
   const end = found.slice(0, limit).findIndex(({ isCut }) => isCut)
   const rows = found.slice(0, end < 0 ? limit : end)
   const last = found.length > rows.length ? rows.at(-1) : undefined
@@ -203,20 +196,8 @@ export function pageRows(list: List) {
   return { from: sql`(${pageIds(list)}) AS page CROSS JOIN ${table} ON ${ofCompany} AND ${id} = page_id`, order }
 }
 
-/**
- * Selects from `companies` the length of the list and the newest change; of a walk as of `sequence` instead the newest
- * change that the feed does not have any more.
- *
- * @param counter of the rows that are not deleted
- */
-export function wholeOf(list: List, counter: SQL) {
-  const oldest = sql`(SELECT min(sequence) FROM changes WHERE company_id = companies.id)`
-  const sequence = list.p.sequence ? sql`coalesce(${oldest} - 1, last_change)` : sql`last_change`
-  const total = list.p.sequence ? sql`NULL` : totalOf(list, counter)
-  return { total: sql<number | null>`${total}`.as('total'), sequence: sql<number>`${sequence}`.as('sequence') }
-}
-
-function totalOf(list: List, counter: SQL): SQL<number> {
+/** The length of the list. @param counter of the rows that are not deleted, where there is one */
+export function totalOf(list: List, counter: SQL): SQL<number> {
   const { table, id } = namesOf(list)
   const isFiltered = list.search || list.filters.some(Boolean)
   const counts = list.flags.map((flag) => {
@@ -232,7 +213,7 @@ function totalOf(list: List, counter: SQL): SQL<number> {
     return sql`(SELECT count(*) FROM (SELECT ${once} id AS hit FROM (${hits})) CROSS JOIN ${table}
       INDEXED BY ${sql.raw(list.idIndex)} WHERE ${id} = hit AND ${isListed(list, flag, source)})`
   })
-  return sql`${sql.join(counts, sql` + `)}`
+  return sql<number>`${sql.join(counts, sql` + `)}`
 }
 
 function namesOf({ table, sort, p }: List) {

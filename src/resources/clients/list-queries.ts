@@ -13,7 +13,7 @@ import {
   perVariant,
   readPage,
   sortOf,
-  wholeOf,
+  totalOf,
 } from '../../kernel/db/lists.ts'
 import { companies } from '../../kernel/db/schema.ts'
 import { clientSearch, fold, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
@@ -38,7 +38,7 @@ export async function listClients(
     sortOf(sort),
     start,
     (start) => mapRows(page({ ...values, ...start }), (rows: Parameters<typeof readRow>[0][]) => rows.map(readRow)),
-    (since) => whole({ ...values, ...since, limit: 0 }),
+    () => whole({ ...values, limit: 0 }),
   )
   return { ...found, rows: found.rows.map(({ row }) => row) }
 }
@@ -59,8 +59,8 @@ const statements = perVariant((variant: Variant) => ({
     return orm.select(selected).from(from).orderBy(order)
   }),
   whole: prepare((p: Values) => {
-    const selected = wholeOf(listOf(variant, p), sql`companies.client_count`)
-    return orm.select(selected).from(companies).where(eq(companies.id, p.companyId))
+    const total = totalOf(listOf(variant, p), sql`companies.client_count`).as('total')
+    return orm.select({ total, sequence: companies.last_change }).from(companies).where(eq(companies.id, p.companyId))
   }),
 }))
 

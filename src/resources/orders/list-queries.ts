@@ -13,7 +13,7 @@ import {
   readPage,
   type Sort,
   sortOf,
-  wholeOf,
+  totalOf,
 } from '../../kernel/db/lists.ts'
 import { companies } from '../../kernel/db/schema.ts'
 import { fold, idOf, inSlot, substringMatch } from '../../kernel/db/search.ts'
@@ -50,14 +50,14 @@ export async function listOrders(
   const search = text === '' ? {} : { text, match: substringMatch(text), slot: OWN_SLOT }
   const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...search }
-  const { page, whole } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
+  const { page, total } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
   const read = (form: keyof typeof page, pageStart: PageStart) =>
     readPage(
       db,
       orderOf(sort),
       pageStart,
       (start) => page[form]({ ...values, ...start }),
-      (since) => whole({ ...values, ...since, limit: 0 }),
+      () => total({ ...values, limit: 0 }),
     )
   for (const form of ['small', 'listed'] as const) {
     const found = await read(form, start)
@@ -76,9 +76,9 @@ const orderOf = (sort: OrderList['sort']): Sort => (sort ? sortOf(sort) : { colu
 
 const statements = perVariant((variant: Variant) => ({
   page: orderStatements(variant.expand, (p: Values) => idsOfPage(listOf(variant, p))),
-  whole: prepare((p: Values) => {
-    const selected = wholeOf(listOf(variant, p, true), sql`companies.order_count`)
-    return orm.select(selected).from(companies).where(eq(companies.id, p.companyId))
+  total: prepare((p: Values) => {
+    const total = totalOf(listOf(variant, p, true), sql`companies.order_count`).as('total')
+    return orm.select({ total, sequence: companies.last_change }).from(companies).where(eq(companies.id, p.companyId))
   }),
 }))
 

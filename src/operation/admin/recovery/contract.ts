@@ -104,7 +104,7 @@ export const published = {
       recoverDeployment: {
         summary: 'Recover from a restore of the whole database',
         description:
-          'After D1 Time Travel has set the database back: pauses the deliveries of all companies, revokes again what was revoked since, then raises the ids and invoice numbers of each company past what its backups, the marks that are kept every 5 minutes, its files and its accounting system have, and begins its feed of changes anew, which ends the cursors of the feed and of lists by `updated_at`. Each request does one step: repeat it with `next_cursor` until that is null. Deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
+          'After D1 Time Travel has set the database back: pauses the deliveries of all companies, revokes again what was revoked since, then raises the ids and invoice numbers of each company past what its backups, the marks that are kept every 5 minutes, its files and its accounting system have, and begins its feed of changes anew. Each request does one step: repeat it with `next_cursor` until that is null. Deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
         example: {
           body: {},
           response: { companies_paused: 3, tokens_revoked: 1, company: null, next_cursor: 'Wy4uLl0' },
