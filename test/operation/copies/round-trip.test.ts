@@ -127,7 +127,7 @@ function comparable(rows: Rows): Rows {
     accounting_outbox: (rows.accounting_outbox ?? []).filter(({ state }) => state !== 'done'),
     // Nothing names the others.
     email_thread_objects: (rows.email_thread_objects ?? []).filter(({ state }) => state === 'stored'),
-    admin_log: omit('admin_log', 'id'),
+    admin_log: omit('admin_log', 'id').filter(({ action }) => action !== 'company.restore'),
     api_tokens: omit('api_tokens', 'last_used_at'),
     webhook_endpoints: omit('webhook_endpoints', 'position', 'replay_position', 'replay_end'),
     ...Object.fromEntries(['changes', 'webhook_deliveries', 'idempotency_keys'].map((table) => [table, []])),

@@ -121,13 +121,12 @@ export const published = {
       createImport: {
         summary: 'Load a part of a seed file',
         description: `Loads one part of the seed file of a company, which is created when there is none. Each part is one transaction
-of at most 1,000 rows, or of one order with all that belongs to it, and can be sent again. Send the parts in ascending order:
-what others refer to first, and orders whose invoices have numbers before those that are to get one.
+of at most 1,000 rows, or one order, and can be sent again. Send the parts in ascending order: what others refer to first, and
+orders whose invoices have numbers before those that are to get one.
 
 To change nothing where the file is invalid, first send every part with \`check: true\`. After an interruption continue at the
 \`next_part\` of \`GET …/imports/{hash}\`. The same file again changes nothing: of clients and orders only the absent ones
-are loaded, an order with its invoice, lines, payments and artworks, and all other rows become those of the file. Credentials
-are encrypted with the key of the deployment.`,
+are loaded, orders whole, all other rows become those of the file. Credentials are encrypted with the key of the deployment.`,
         example: {
           params: { company_id: '1' },
           body: {

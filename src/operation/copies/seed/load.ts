@@ -67,12 +67,17 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
   const violated = found.flatMap((row) => ('constraint' in row ? [String(row.constraint)] : []))
   const compared = found.filter((row): row is Compared => 'columns' in row)
   const existing = new Set(compared.map(({ name, id }) => `${name} ${id}`))
-  const isNew = ({ project_id }: { project_id?: number }) => !existing.has(`orders ${project_id}`)
-  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], rows[name].filter(isNew), now))
+  const isOld = ({ id }: Order) => existing.has(`orders ${id}`)
+  const absent = { ...file, orders: file.orders.filter((order) => !isOld(order)) }
+  const loaded = { ...deriveRows(absent, company?.number ?? 1000, now), integrations: rows.integrations }
+  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], loaded[name], now))
   return {
     issues,
     conflict: describeConflict(violated[0] ?? ''),
-    differences: [...compared.flatMap(toDifference), ...findLacking(rows, existing)],
+    differences: [
+      ...compared.flatMap(toDifference),
+      ...file.orders.filter(isOld).flatMap((order) => findLacking(order, existing)),
+    ],
     statements: [...saveCompany(context, file, now), ...tables] as const,
   }
 }
@@ -116,13 +121,9 @@ export function describeDifferences(differences: Difference[]): string[] {
   return [...lines, ...(more > 0 ? [`and ${more} more`] : []), advice]
 }
 
-/** An existing row. */
-interface Compared {
-  name: Name
-  id: number
-  /** Those that differ from the file, as a comma list. */
-  columns: string
-}
+type Order = SeedFile['orders'][number]
+/** An existing row, and a comma list of the columns that differ from the file. */
+type Compared = { name: Name; id: number; columns: string }
 
 function toDifference({ name, id, columns }: Compared): Difference[] {
   const names = columns.split(',').filter(Boolean)
@@ -130,17 +131,14 @@ function toDifference({ name, id, columns }: Compared): Difference[] {
   return fields.length === 0 ? [] : [{ type: TABLES[name].noun, id, fields }]
 }
 
-/** Finds existing orders that lack something of the file. */
-function findLacking(rows: Rows, existing: ReadonlySet<string>): Difference[] {
-  const lacking = new Map<number, Set<string>>()
-  for (const name of ['invoices', 'items', 'payments', 'artworks'] as const) {
-    for (const { id, project_id = 0 } of rows[name]) {
-      if (!existing.has(`orders ${project_id}`) || existing.has(`${name} ${id}`)) continue
-      const fields = lacking.get(project_id) ?? new Set()
-      lacking.set(project_id, fields.add(name === 'invoices' ? 'invoice' : name))
-    }
-  }
-  return [...lacking].map(([id, fields]) => ({ type: TABLES.orders.noun, id, fields: [...fields] }))
+/** Finds what an order of the file has and the database has not. */
+function findLacking({ id, invoice, artworks }: Order, existing: ReadonlySet<string>): Difference[] {
+  const { items = [], payments = [] } = invoice ?? {}
+  const lists = { invoices: invoice ? [invoice] : [], items, payments, artworks }
+  const names = Object.entries(lists).filter(([name, list]) => list.some(({ id }) => !existing.has(`${name} ${id}`)))
+  return names.length === 0
+    ? []
+    : [{ type: TABLES.orders.noun, id, fields: names.map(([name]) => name.replace('invoices', 'invoice')) }]
 }
 
 /** Derives the rows of integrations. Unchanged credentials keep their encrypted form. */

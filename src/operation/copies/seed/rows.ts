@@ -25,9 +25,7 @@ export const TABLES = {
 } as const
 
 export type Name = keyof typeof TABLES
-type Row<N extends Name> = Omit<(typeof TABLES)[N]['table']['$inferInsert'], 'company_id'>
-/** Rows by table. What belongs to an order has its id as `project_id`. */
-export type Rows = { [N in Name]: (Row<N> & { project_id?: number })[] }
+export type Rows = { [N in Name]: Omit<(typeof TABLES)[N]['table']['$inferInsert'], 'company_id'>[] }
 export const NAMES = Object.keys(TABLES) as Name[]
 
 /** Columns with another name than the field of a file. */
@@ -75,17 +73,17 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     const derived = { deleted: order.deleted || invoice.deleted, discount_hundredths }
     return { ...invoice, created_at, updated_at, project_id, number, tax_id: tax_id || null, ...derived }
   })
-  const items = invoices.flatMap(({ id: invoice_id, project_id, items }) => {
+  const items = invoices.flatMap(({ id: invoice_id, items }) => {
     // The indexed text is limited, and nobody finds a deleted line.
     const lines = numbered(items).toSorted((a, b) => Number(a.deleted) - Number(b.deleted))
     const texts = lineSearchTexts(lines)
     return lines.map((item, index) => {
       const search_text = texts[index] ?? ''
-      return { ...item, invoice_id, project_id, unit_price_cents: toHundredths(item.unit_price), search_text }
+      return { ...item, invoice_id, unit_price_cents: toHundredths(item.unit_price), search_text }
     })
   })
-  const payments = invoices.flatMap(({ id: invoice_id, project_id, payments }) =>
-    payments.map((payment) => ({ ...payment, invoice_id, project_id, amount_cents: toHundredths(payment.amount) })),
+  const payments = invoices.flatMap(({ id: invoice_id, payments }) =>
+    payments.map((payment) => ({ ...payment, invoice_id, amount_cents: toHundredths(payment.amount) })),
   )
   const clients = file.clients.map(({ created_at = now, updated_at = created_at, ...client }) => ({
     ...client,
