@@ -254,7 +254,8 @@ function check(sent: Sent, fault: Fault, result: Result, well: Result, before: s
   if (retryAfter !== null && sent.method !== 'PUT') expect(result.rows).toEqual(before)
   // Carried out, and only its response lost: or carried out by an earlier batch.
   const isLost = fault.ordinal === writes && (mode === 'loses its response' || mode === 'never responds')
-  const isDone = isDatabaseBatch && (isLost || fault.ordinal > writes)
+  // The deletion of a file is recorded before.
+  const isDone = (isDatabaseBatch && (isLost || fault.ordinal > writes)) || name === 'FILES.delete'
   expect(result.rows).toEqual(isDone ? well.rows : before)
 }
 

@@ -68,7 +68,7 @@ function openDeploymentStorage(settings: DeploymentStorage, addresses: AddressPo
       const object = await callTwice(() => bucket.head(key))
       return object && { ...toFile(object), contentType: object.httpMetadata?.contentType ?? null }
     },
-    delete: (key) => callTwice(() => bucket.delete(key), maybeDeleted),
+    delete: (key) => callTwice(() => bucket.delete(key), MAY_BE_DELETED),
     async list(prefix, cursor) {
       const page = await callTwice(() => bucket.list({ prefix, ...(cursor !== undefined && { cursor }) }))
       return { files: page.objects.map(toFile), cursor: page.truncated ? page.cursor : null }
@@ -78,21 +78,20 @@ function openDeploymentStorage(settings: DeploymentStorage, addresses: AddressPo
 
 const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })
 
+const MAY_BE_DELETED =
+  'The file may have been deleted: send the request again with the Idempotency-Key that it had; without one, first list the files'
+
 /**
  * Calls the binding, and retries once after any failure, which is safe for all of these calls.
  *
- * @throws ApiError 503 when R2 fails or takes too long; with `Retry-After` unless `toError` makes another
+ * @param message of a failure that may have changed something
+ * @throws ApiError 503 when R2 fails or takes too long, with `Retry-After` unless there is a `message`
  */
-function callTwice<T>(call: () => Promise<T>, toError = (cause: string) => unavailable(10, { cause })): Promise<T> {
+function callTwice<T>(call: () => Promise<T>, message?: string): Promise<T> {
   return withDeadline(call().catch(call), BUDGET_MS.storage).catch((error: unknown) => {
-    throw toError(`R2 did not respond for files: ${nameOf(error)}`)
+    const cause = `R2 did not respond for files: ${nameOf(error)}`
+    throw message ? new ApiError('unavailable', { message, cause }) : unavailable(10, { cause })
   })
-}
-
-function maybeDeleted(cause: string): ApiError {
-  const message =
-    'The file may have been deleted: send the request again with the Idempotency-Key that it had; without one, first list the files'
-  return new ApiError('unavailable', { message, cause })
 }
 
 /** The last seen storage by company id: a hint for the first call. */
