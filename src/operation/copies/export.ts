@@ -1,7 +1,7 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import { columnsOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { decompress, openObject } from '../../resources/mail/content.ts'
+import { decompress, findObjectOf, openObject } from '../../resources/mail/content.ts'
 import { TEXT_FIELDS } from '../../resources/mail/contract.ts'
 import { fromCents } from '../../resources/orders/totals.ts'
 import { copyPage, readCompany } from './read-queries.ts'
@@ -16,8 +16,12 @@ type Section = (typeof SECTIONS)[number]
 /** Limits the orders of a page, which is in memory with their parts. */
 const PAGE_ORDERS = 200
 const ITEM_BYTES = `coalesce((SELECT sum(300 + octet_length(coalesce(i.description, ''))) FROM invoices AS v
-  JOIN invoice_items AS i ON i.company_id = v.company_id AND i.invoice_id = v.id
+  JOIN invoice_items AS i ON i.company_id = v.company_id AND i.invoice_id = v.id AND i.deleted = 0
   WHERE v.company_id = orders.company_id AND v.project_id = orders.id), 0)`
+
+/** Deleted lines pile up in an order that is often written, and nothing shows them. */
+const withoutDeletedLines = (part: TablePlan): TablePlan =>
+  part.name === 'invoice_items' ? { ...part, where: 'deleted = 0' } : part
 
 /** An export reads whole rows but for credentials, and fewer orders at once. */
 const CHANGES: Record<string, Partial<TablePlan>> = {
@@ -25,7 +29,10 @@ const CHANGES: Record<string, Partial<TablePlan>> = {
   orders: { pageRows: PAGE_ORDERS, partBytes: ITEM_BYTES },
 }
 const plans: Record<string, TablePlan> = Object.fromEntries(
-  TABLES.map((plan) => [plan.name, { ...plan, without: [], ...CHANGES[plan.name] }]),
+  TABLES.map(({ parts, ...plan }) => [
+    plan.name,
+    { ...plan, parts: parts.map(withoutDeletedLines), without: [], ...CHANGES[plan.name] },
+  ]),
 )
 
 /** The fields of a thread before its texts and arrays, which are the JSON that was sent. */
@@ -123,11 +130,12 @@ async function* threadLines(
   for (const row of rows) {
     const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] ?? 'null'}`)
     yield `{"type":"email_threads","data":${JSON.stringify(present('email_threads', row)).slice(0, -1)}${texts.join('')}`
-    // An object with another hash is of content that was replaced.
+    // An object with another hash is of content that was replaced, or this one was since the row was read: it stays in R2.
     const content_hash = String(row.content_hash)
     const object = partsOf('email_thread_objects', row).find((each) => each.content_hash === content_hash)
     const stored = typeof row.content === 'string' ? [Uint8Array.fromBase64(row.content)] : null
-    const content = stored ?? (await openObject(files, { id: String(object?.id ?? ''), company_id, content_hash }))
+    const find = async () => String(object?.id ?? (await findObjectOf(files, { company_id, content_hash })))
+    const content = stored ?? (await openObject(files, { id: await find(), company_id, content_hash }))
     if (!content) yield ',"messages":[]'
     else {
       yield ','

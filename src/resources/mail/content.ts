@@ -115,6 +115,13 @@ async function findObject(bucket: R2Bucket, object: StoredObject): Promise<R2Obj
   return found
 }
 
+/** Finds the id of an object with this content; empty if there is none. @throws ApiError 503 when R2 fails or takes too long */
+export async function findObjectOf(bucket: R2Bucket, { company_id, content_hash }: Omit<StoredObject, 'id'>) {
+  const prefix = objectKey({ id: '', company_id, content_hash })
+  const { objects } = await withDeadline(bucket.list({ prefix, limit: 1 }), BUDGET_MS.storage).catch(refuseRead)
+  return parseObjectKey(objects[0]?.key ?? '').id
+}
+
 async function* chunksOf(body: ReadableStream): AsyncGenerator<Uint8Array> {
   const reader = body.getReader({ mode: 'byob' })
   try {

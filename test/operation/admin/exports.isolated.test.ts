@@ -2,6 +2,7 @@ import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { readExport, splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
+import { mintCompanyWithOrder } from '../../resources/files/support.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, startAccess } from '../../support/admin.ts'
 import { freshId, migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
@@ -276,6 +277,28 @@ describe('the export of a company', () => {
     await sql('DELETE FROM email_thread_objects WHERE company_id = ?', company.id)
     await sql('DELETE FROM email_threads WHERE company_id = ?', company.id)
     expect(await load(file, copy, threads)).toEqual([true, true])
+  })
+
+  it('has a thread whose content is replaced while it is read as it was before', async () => {
+    const company = await mintCompany()
+    const messages = [{ text: noise(2_000_000) }]
+    await company.call('PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages })
+    // What the replacement leaves, between the reading of the row and of its parts.
+    await sql("UPDATE email_thread_objects SET state = 'replaced', thread_id = NULL WHERE company_id = ?", company.id)
+    const threads: string[] = []
+    await readExport(await readAll(company.id), (json) => threads.push(json))
+    expect(threads.map((text) => JSON.parse(text).messages)).toEqual([messages])
+  })
+
+  it('leaves out lines that were replaced', async () => {
+    const company = await mintCompanyWithOrder()
+    const { orderId, call } = company
+    for (const title of ['old', 'new']) {
+      const items = [{ title, quantity: 1, unit_price: 1 }]
+      expect((await call('PUT', `/orders/${orderId}/invoice-items`, { items })).status).toBe(200)
+    }
+    const { file } = await readExport(await readAll(company.id), () => undefined)
+    expect(file.orders?.map(({ invoice }) => invoice?.items?.map((item) => item.title))).toEqual([['new']])
   })
 
   it('goes on in further requests behind the last line', async () => {
