@@ -119,6 +119,20 @@ describe('the import of a seed file', () => {
     expect([body.sources.lines, body.invoice_lines]).toEqual(['ok', []])
   })
 
+  it('restores an order that was loaded as deleted with its invoice, which is older', async () => {
+    const file = freshShop()
+    const deleted = { deleted: true, updated_at: '2026-02-01T00:00:00Z' }
+    await load({
+      ...file,
+      orders: file.orders?.map(({ invoice, ...order }) => {
+        return { ...order, ...deleted, ...(invoice && { invoice: { ...invoice, updated_at: '2026-01-01T00:00:00Z' } }) }
+      }),
+    })
+    const token = await mintToken(file.company.id)
+    expect((await call(token, 'PATCH', '/orders/1', { deleted: false })).status).toBe(200)
+    expect((await call(token, 'GET', '/orders/1')).body.invoice_items).not.toEqual([])
+  })
+
   it('creates the company, and the same file again changes nothing', async () => {
     const file = freshShop()
     const { hash, responses } = await load(file)

@@ -70,8 +70,11 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     if (!invoice || !number) return []
     const { tax_id, created_at = order.created_at, updated_at = order.updated_at } = invoice
     const discount_hundredths = toHundredths(invoice.discount_amount)
-    const derived = { deleted: order.deleted || invoice.deleted, discount_hundredths }
-    return { ...invoice, created_at, updated_at, project_id, number, tax_id: tax_id || null, ...derived }
+    // Deleted with its order: see `isKept` of orders.
+    const deletion = order.deleted &&
+      !invoice.deleted && { deleted: true, updated_at: Math.max(updated_at, order.updated_at) }
+    const derived = { created_at, updated_at, ...deletion, tax_id: tax_id || null, discount_hundredths }
+    return { ...invoice, project_id, number, ...derived }
   })
   const items = invoices.flatMap(({ id: invoice_id, items }) => {
     // The indexed text is limited, and nobody finds a deleted line.
