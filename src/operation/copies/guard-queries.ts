@@ -183,6 +183,10 @@ export async function closeCopies({ companyId }: CompanyContext, own: string, da
   for (const [index, { name, db }] of databases.entries()) {
     if (slot === undefined || slots[index] === undefined || name === own) continue
     await setGuard({ companyId, db }, { state: 'moved', destination: own, slot })
+    // A later move to this database then removes them as a copy, with their texts in the full-text tables.
+    await db.writeIdempotent([
+      statement('UPDATE companies SET last_change = ?2 WHERE id = ?1', companyId, COPY_CHANGES),
+    ])
   }
 }
 

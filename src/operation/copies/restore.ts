@@ -1,5 +1,6 @@
 import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
+import { databaseMessage } from '../../kernel/db/client.ts'
 import { syncDirectory } from '../../kernel/db/placement.ts'
 import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { forgetBackup } from './backup.ts'
@@ -94,8 +95,9 @@ export async function restoreFor(
       if (progress.done || Date.now() >= endMs) return progress
     }
   } catch (error) {
-    // Until the first change, another backup can be chosen.
-    if (kv.get<RestoreState>(RESTORE)?.isChecked === false) kv.delete(RESTORE)
+    // Until the first change, another backup can be chosen. A full database has refused the suspension.
+    const isRefused = databaseMessage(error).includes('companies_slot')
+    if (isRefused || kv.get<RestoreState>(RESTORE)?.isChecked === false) kv.delete(RESTORE)
     if (error instanceof BackupError) return { problem: 'backup_unreadable', message: error.message }
     throw error
   }

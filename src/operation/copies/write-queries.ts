@@ -56,7 +56,9 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, rows: rea
   }
   if (!plan.replaced) return insert(conditions).onConflictDoNothing()
   const setWhere = sql`${tableOf(plan.table)}.company_id = ${companyId} AND ${sql.raw(plan.replaced)}`
-  return insert(conditions).onConflictDoUpdate({ ...replacement(plan, values), setWhere })
+  return insert(conditions)
+    .onConflictDoUpdate({ ...replacement(plan, values), setWhere })
+    .onConflictDoNothing()
 }
 
 /** Reads a value of the rows that are joined as `line`. */

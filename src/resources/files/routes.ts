@@ -21,7 +21,7 @@ const presentFile = ({ key, sizeBytes, changedAt }: StoredFile) => ({
   source: sourceOf(key),
 })
 
-/** @throws ApiError 404 if the order does not have the file, 409 without a configured storage, 502 when it fails */
+/** @throws ApiError 404 if the order does not have the file, 409 without a configured storage, 502 or 503 when it fails */
 async function useFile<T>(
   context: RequestContext,
   orderId: number,

@@ -98,7 +98,7 @@ const OBJECT_LOST = 'NOT NULL constraint failed: email_threads.content_hash'
 
 type Write = { [Name in keyof ThreadWrite]: Placeholder } & Partial<Placeholders<'content'>>
 
-/** Whether the thread has this content, in its row or in an object. Lost content is written again. */
+/** Whether the thread has this content, in its row or in an object, which is not looked up in R2. */
 const hasContent = (p: Write) =>
   sql`${isThread(p)} AND content_hash = ${p.content_hash} AND (content IS NOT NULL OR ${objectOfThread} IS NOT NULL)`
 

@@ -9,6 +9,7 @@ import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { beginBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import { closeCopies } from '../../../src/operation/copies/guard-queries.ts'
+import { COPY_CHANGES } from '../../../src/operation/copies/write-queries.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
@@ -338,6 +339,9 @@ describe('rows of a company in a database that it moved to after the restored ti
     await recover()
     expect(await guardOf(id)).toEqual([
       { ...(await sql('SELECT slot FROM companies WHERE id = ?', id))[0], state: 'moved', destination: 'DB' },
+    ])
+    expect(await sqlIn('DB_TWO', 'SELECT last_change FROM companies WHERE id = ?', id)).toEqual([
+      { last_change: COPY_CHANGES },
     ])
     await backUp(id)
     logLines.length = 0

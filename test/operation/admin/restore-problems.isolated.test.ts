@@ -136,6 +136,14 @@ it('a restore continues if only the response to the suspension was lost, beside 
   expect(names).toEqual([late.body.client.id, client.id])
 })
 
+it('another backup can be chosen where a full database refuses the company', async () => {
+  const { kept, step } = await emptySinceBackup()
+  const full = new Error('D1_ERROR: CHECK constraint failed: companies_slot: SQLITE_CONSTRAINT')
+  const db = { ...openDatabase(env.DB), writeIdempotent: () => Promise.reject(full) }
+  await expect(step({ db }, 60_000)).rejects.toThrow(full)
+  expect(kept.has(RESTORE)).toBe(false)
+})
+
 it('a restore has a record of who began it, though the response to its call was lost', async () => {
   await mintCompany()
   const { id } = await mintCompany()

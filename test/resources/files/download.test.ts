@@ -235,7 +235,7 @@ describe('a deletion', () => {
       return work()
     })
     const failed = await send(sent(), { env: failing })
-    expect([failed.status, failed.headers.get('retry-after')]).toEqual([500, null])
+    expect([failed.status, failed.headers.get('retry-after')]).toEqual([503, null])
     expect(await env.FILES.head(key)).not.toBeNull()
     expect(await recordsOf(company, key)).toBe(1)
     for (let again = 0; again < 2; again++) {
