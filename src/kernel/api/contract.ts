@@ -172,9 +172,7 @@ export function wholeNumber(min: number, max: number) {
 }
 
 /** The integrator's own id of a resource, unique in the company. Clients remove `.` and `..` from the path of a URL. */
-export const externalId = trimmed(255).check(
-  z.refine((value) => !/^\.{1,2}$/.test(value), 'must not be . or .., which no URL can name'),
-)
+export const externalId = trimmed(255).check(z.refine((value) => !/^\.{1,2}$/.test(value), 'must not be . or ..'))
 
 /** The id of a customer, an item or a tax code in the accounting system. */
 export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))

@@ -78,8 +78,7 @@ function openDeploymentStorage(settings: DeploymentStorage, addresses: AddressPo
 
 const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })
 
-const MAY_BE_DELETED =
-  'The file may have been deleted: send the request again with the Idempotency-Key that it had; without one, first list the files'
+const MAY_BE_DELETED = 'The file may have been deleted: repeat with the same Idempotency-Key, or first list the files'
 
 /**
  * Calls the binding, and retries once after any failure, which is safe for all of these calls.
