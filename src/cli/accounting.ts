@@ -1,8 +1,9 @@
+import { existsSync } from 'node:fs'
 import { idText, type ResponseBody } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/accounting/contract.ts'
 import { listCompanies, readCompany } from '../operation/admin/companies/contract.ts'
 import { listIntegrations } from '../operation/admin/integrations/contract.ts'
-import { type Argument, CommandError, optional, required, runCommand } from './command.ts'
+import { type Argument, CommandError, optional, required, resolvePath, runCommand } from './command.ts'
 import { collect, operation, plural, printTable, shortTime, toLine } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
@@ -28,7 +29,11 @@ const CUSTOMER = required('CUSTOMER_ID', api.linkCustomer.body.shape.customer_id
 const COMPANY = optional('--company ID', idText)
 const STATE: Argument<(typeof STATES)[number] | undefined> = {
   usage: `[--state ${STATES.join('|')}]`,
-  read: (given) => STATES.findLast((state) => given.some(({ text }) => text === state)),
+  read: (given) => {
+    const other = given.find(({ text }) => !STATES.some((state) => state === text) && !existsSync(resolvePath(text)))
+    if (other) throw new CommandError(`--state must be ${STATES.join(', ')} or a directory, not '${other.text}'.`)
+    return STATES.findLast((state) => given.some(({ text }) => text === state))
+  },
 }
 /** The id of one, or all dead ones. */
 const EVENT: Argument<number | 'dead'> = {
@@ -77,7 +82,10 @@ async function listEvents(service: Connection, { state, company_id }: Filter): P
   const { shown, end } = await collect(service.list(api.listAllEvents, { query: { state, company_id } }), LIST_LIMIT)
   /** Those that are not called now: stopped until they are changed, or paused. */
   const blocked = new Map<number, Integration>()
+  const inactive: number[] = []
   for (const id of new Set([...shown.map((event) => event.company_id), company_id ?? []].flat())) {
+    const company = await service.find(readCompany, { params: { company_id: id } })
+    if (company?.suspended || company?.deliveries_paused) inactive.push(id)
     const found = await service.find(listIntegrations, { params: { company_id: id } })
     const integration = found?.data.find(({ kind }) => kind === 'accounting_sync')
     if (integration && /^(paused|reconnect_needed)$/.test(integration.state)) blocked.set(id, integration)
@@ -95,10 +103,11 @@ async function listEvents(service: Connection, { state, company_id }: Filter): P
   printTable(columns, shown, 'No events.', end)
   for (const [id, { state, paused_until, reason }] of blocked) {
     const isPaused = state === 'paused' && paused_until !== null
-    const stop = 'stopped until its integration is changed (with npm run seed)'
+    const stop = 'stopped until its integration is changed (in the settings, or with npm run seed)'
     const status = isPaused ? `paused until ${shortTime(paused_until)}` : stop
     console.log(`Company ${id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
   }
+  for (const id of inactive) console.log(`Company ${id} is suspended, or its deliveries are paused: its events wait.`)
 }
 
 function nextTry(time: string | null, blocked: Integration | undefined): string | null {

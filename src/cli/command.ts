@@ -94,7 +94,8 @@ export function readArguments<A extends Arguments>(args: string[], prefix: strin
   } catch (error) {
     if (error instanceof CommandError || !(error instanceof Error)) throw error
     // Node explains an unknown or ambiguous option in further sentences.
-    const [message] = error.message.split(/\.?(?: To specify|\n)/)
+    const [sentence = ''] = error.message.split(/\.?(?: To specify|\n)/)
+    const message = sentence.replace(/( <value>)?' argument (missing|is ambiguous)$/, "' requires a value")
     throw new CommandError(`${message}. Usage: ${usageOf(prefix, described)}`)
   }
 }

@@ -216,6 +216,7 @@ async function restore(service: Connection, { company_id, from }: OfCompany & { 
   let progress = await step()
   while (!progress.done) progress = await step()
   console.log(`Restored company ${company_id} from the backup of ${shortTime(progress.backup)}: ${progress.rows} rows.`)
+  console.log(`Its deliveries are paused. When all is right: npm run companies -- resume-deliveries ${company_id}`)
   for (const { table, expected, found } of progress.differences) {
     console.error(`${table} has ${found} rows, and had ${expected} when the backup ended.`)
   }
@@ -247,5 +248,5 @@ async function recover(service: Connection): Promise<void> {
   } while (cursor !== undefined)
   const summary = `Recovered: ${companies}. Tokens revoked again: ${revoked}.`
   console.log(`${summary} Companies whose deliveries are paused now: ${paused}.`)
-  console.log('When everything is as it should be: npm run companies -- resume-deliveries')
+  console.log('When all is right: npm run companies -- resume-deliveries')
 }

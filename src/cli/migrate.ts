@@ -26,7 +26,7 @@ const migrate = command(described, async ({ env, state: directory, config }) => 
     const output = await runWrangler(['d1', 'migrations', 'apply', name, ...where, '--config', config])
     // Where it was cut off it says neither, whatever its exit code.
     if (!/No migrations to apply|✅/.test(output)) {
-      throw new CommandError('wrangler did not say that it has applied them: run it again.')
+      throw new CommandError('wrangler did not confirm that the migrations are applied: run this again.')
     }
     console.log(output.trim())
   }

@@ -95,7 +95,7 @@ function toCommand<C extends Contract, A extends Arguments>(
   }
   const isEmpty = (values: Values<A>) =>
     contract.method === 'PATCH' && Object.keys(toRequest(contract, values).body ?? {}).length === 0
-  const refuse = (values: Values<A>) => check?.(values) || (isEmpty(values) && 'There is nothing to change.')
+  const refuse = (values: Values<A>) => check?.(values) || (isEmpty(values) && 'Nothing to change: give an option.')
   return operation(described, send, { check: refuse, missing: find ? undefined : missing })
 }
 
@@ -174,7 +174,8 @@ export function toLine(text: string): string {
 /** A date-time, or `dateMs` after the beginning of a date in UTC, as the API takes it. */
 export function time(dateMs: number, example: string) {
   const error = `must be a date (${example}) or a date-time with an offset`
-  const toTime = (text: string) => isoTime(Date.parse(text) + (text.includes('T') ? 0 : dateMs))
+  const lastOfApi = Date.parse('9999-12-31T23:59:59.999Z')
+  const toTime = (text: string) => isoTime(Math.min(lastOfApi, Date.parse(text) + (text.includes('T') ? 0 : dateMs)))
   return z.pipe(z.union([z.iso.date(), z.iso.datetime({ offset: true })], error), z.transform(toTime))
 }
 

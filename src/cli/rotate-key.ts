@@ -19,7 +19,7 @@ const rotation = operation({}, async (service) => {
       throw new CommandError('A company is being moved: repeat this when its move is finished. Keep the old key.')
     }
     const rest = plural(remaining, 'value', 'values')
-    throw new CommandError(`${rest} can be read with no key: save those credentials again. Keep the old key.`)
+    throw new CommandError(`${rest} cannot be read with any key: save those credentials again. Keep the old key.`)
   }
   console.log(
     `Encrypted ${plural(done, 'value', 'values')} with the new key. Nothing uses an older one: remove it from CREDENTIALS_KEY, if it is there.`,

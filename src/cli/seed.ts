@@ -18,9 +18,8 @@ const seed = command(ARGUMENTS, async ({ file, check, target }) => {
     const { company, integrations } = checkSeed(input, file)
     const { storage } = integrations
     if (storage?.enabled) await checkStorage(storage, company.id, Date.now())
-    console.log(
-      `storage: ${storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'}.`,
-    )
+    const outcome = storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'
+    console.log(`storage: ${outcome}.`)
   }
   await using service = await connect(target)
   const { summary, differences } = await importSeed(service, input, file)

@@ -31,7 +31,7 @@ export function openAccount(isDryRun: boolean, env = process.env, wrangler = run
     throw new CommandError(`Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token with ${PERMISSIONS}.`)
   }
   if (id && !/^[0-9a-f]{32}$/.test(id)) throw new CommandError('CLOUDFLARE_ACCOUNT_ID must be 32 hexadecimal digits.')
-  if (!hasCredentials) console.error('Without CLOUDFLARE_API_TOKEN: these are the calls for an empty account.')
+  if (!hasCredentials) console.error('CLOUDFLARE_ACCOUNT_ID or …_API_TOKEN is not set: the calls for an empty account.')
 
   const fail = (problem: string): never => {
     const hint = REFUSED.test(problem) ? ` CLOUDFLARE_API_TOKEN needs ${PERMISSIONS}.` : ''

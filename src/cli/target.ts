@@ -51,9 +51,11 @@ export interface Connection extends AdminApi, AsyncDisposable {
   deliveries: string
 }
 
+const AT_ONCE = 'at once if the company is active.'
+
 /** Connects to a service: of a state directory that is a running `dev`, else a runtime of this process. */
 export async function connect(to: Target): Promise<Connection> {
-  const connection = (service: Service, deliveries = 'at once.', close = async () => {}): Connection => {
+  const connection = (service: Service, deliveries = AT_ONCE, close = async () => {}): Connection => {
     return { ...openAdminApi(service), deliveries, [Symbol.asyncDispose]: close }
   }
   if ('url' in to) return connection(to)

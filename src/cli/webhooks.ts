@@ -67,14 +67,11 @@ await runCommand('webhooks', HELP, {
       event_types: EVENTS,
       enabled: either('--enable', '--disable'),
     },
-    print: ({ id, removed_changes: removed }, { enabled, url }, { deliveries }) =>
-      [
-        `Updated ${id}.`,
-        enabled && removed > 0 && `${removed} older changes are no longer kept: read the lists again.`,
-        (enabled || url !== undefined) && `What waits is delivered ${deliveries}`,
-      ]
-        .filter(Boolean)
-        .join(' '),
+    print: ({ id, removed_changes: removed, ...endpoint }, { enabled, url }, { deliveries }) => {
+      const lost = enabled && removed > 0 ? ` ${removed} older changes are no longer kept: read the lists again.` : ''
+      const isDue = endpoint.enabled && (enabled || url !== undefined)
+      return `Updated ${id}.${lost}${isDue ? ` What waits is delivered ${deliveries}` : ''}`
+    },
   }),
   'rotate-secret': request({
     contract: api.rotateWebhookSecret,

@@ -130,15 +130,23 @@ describe('npm run accounting', () => {
     expect((await runCommand('accounting', 'list', '--state=pending', '--state', state)).stdout).toBe('No events.\n')
     expect((await runCommand('accounting', 'list', '--company', '9', '--state', state)).stdout).toBe('No events.\n')
 
+    expect(dead.stdout).not.toContain('wait')
+    runSql(state, 'UPDATE companies SET deliveries_paused = 1 WHERE id = 1')
+    const paused = await runCommand('accounting', 'list', '--state', state)
+    expect(paused.stdout).toMatch(/\nCompany 1 is suspended, or its deliveries are paused: its events wait\.\n$/)
+    runSql(state, 'UPDATE companies SET deliveries_paused = 0 WHERE id = 1')
+
     await spoil(remote)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toEqual({
       code: 0,
       stderr: '',
-      stdout: '1 dead event is sent again at once.\n',
+      stdout: '1 dead event is sent again at once if the company is active.\n',
     })
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['parked', 'synced'])
     const again = await runCommand('accounting', 'retry', '2', '--state', state)
-    expect(again.stdout).toBe(`Event 2 (order ${orderId} of company 1) is sent again at once.\n`)
+    expect(again.stdout).toBe(
+      `Event 2 (order ${orderId} of company 1) is sent again at once if the company is active.\n`,
+    )
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['synced', 'synced'])
     expect(Object.keys((await look<RemoteAccount>(remote)).state.realms[REALM]?.invoices ?? {})).toHaveLength(2)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toMatchObject({
@@ -189,7 +197,7 @@ describe('npm run accounting', () => {
     expect(await link('1', '58')).toEqual({
       code: 0,
       stderr: '',
-      stdout: `Client 1 (Ünïon; -- "Tees" 'n' more?) of company 1 is linked to customer 58. 2 events are sent again at once.\n`,
+      stdout: `Client 1 (Ünïon; -- "Tees" 'n' more?) of company 1 is linked to customer 58. 2 events are sent again at once if the company is active.\n`,
     })
     const rows = () =>
       runSql(

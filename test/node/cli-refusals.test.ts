@@ -4,7 +4,9 @@ import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { readValue } from '../../src/cli/command.ts'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
+import { time } from '../../src/cli/operator.ts'
 import { findFreePort } from '../../src/cli/start-dev.ts'
 import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
 import { freshState, readAll, runSql, startCommand } from './cli-support.ts'
@@ -81,8 +83,11 @@ describe('a restore that cannot read the last invoice number', () => {
     const progress = { done: true, backup: '2026-01-31T00:00:00.000Z', step: 'done', rows: 5, differences: [] }
     const url = await serveText(JSON.stringify({ ...progress, accounting: 'failed' }), COMPANY)
     const args = ['restore', '1', '--from', '2026-01-31', '--remote', url]
-    const { code, stderr } = await startCommand('companies', args, REMOTE).ended
+    const { code, stdout, stderr } = await startCommand('companies', args, REMOTE).ended
     expect(code).toBe(0)
+    expect(stdout).toMatch(
+      /\nIts deliveries are paused\. When all is right: npm run companies -- resume-deliveries 1\n$/,
+    )
     expect(stderr).not.toContain('run it again')
     const { company } = JSON.parse((stderr.trimEnd().split('\n').at(-1) ?? '').replace('NUMBER', '5000'))
     expect(company).toEqual({ id: 1, name: 'A "1"', last_invoice_number: 5000 })
@@ -94,6 +99,8 @@ describe('a command line', () => {
     [['--company', '2'], {}, 'Missing action. Usage: npm run tokens -- create | list | rotate ID | revoke ID'],
     [[], {}, 'Missing action. Usage: npm run tokens'],
     [['2'], {}, "Unknown action '2'. Usage: npm run tokens"],
+    [['create', '--company'], {}, "Option '--company' requires a value. Usage: npm run tokens -- create"],
+    [['rotate', '1', '--overlap', '-5m'], {}, "Option '--overlap' requires a value. Usage: npm run tokens -- rotate"],
     // `npm run tokens --company 2`
     [['2'], { npm_config_company: 'true' }, "npm has taken '--company' for itself: write `--` before the options."],
     [
@@ -105,6 +112,29 @@ describe('a command line', () => {
     const { code, stdout, stderr } = await startCommand('tokens', args, env).ended
     expect([code, stdout, stderr.trimEnd().split('\n').length]).toEqual([1, '', 1])
     expect(stderr).toContain(message)
+  })
+
+  it.each([
+    ['ded', '.'],
+    ['.', 'ded'],
+    ['./absent', 'dead'],
+  ])('that names neither a state of events nor a directory is refused: %s, %s', async (...states) => {
+    const args = ['list', ...states.flatMap((state) => ['--state', state])]
+    const mistyped = states.find((state) => !/^(dead|\.)$/.test(state))
+    expect(await startCommand('accounting', args).ended).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `--state must be pending, parked, dead or a directory, not '${mistyped}'.\n`,
+    })
+  })
+
+  it.each([
+    ['9999-12-31', 86_400_000, '9999-12-31T23:59:59.999Z'],
+    ['9999-12-31T23:30:00-01:00', 86_400_000, '9999-12-31T23:59:59.999Z'],
+    ['2027-01-31', 86_400_000, '2027-02-01T00:00:00.000Z'],
+    ['2027-01-31', 0, '2027-01-31T00:00:00.000Z'],
+  ])('may have the date %s, whose end the API takes', (text, dateMs, expected) => {
+    expect(readValue(time(dateMs, '2027-01-31'), { name: '--to', text })).toBe(expected)
   })
 
   it('of a command without actions is explained too, before anything is done', async () => {

@@ -110,6 +110,8 @@ describe('npm run webhooks', () => {
     expect(Number(first?.at)).toBeLessThanOrEqual(Date.now())
     expect(second).toEqual({ attempts: 0, at: null })
     await run(state, 'update', id, '--disable')
+    // Nothing is delivered to it.
+    expect((await run(state, 'update', id, '--url', 'https://hooks.example/')).stdout).toBe(`Updated ${id}.\n`)
     expect(runSql(state, 'SELECT enabled, disabled_reason FROM webhook_endpoints')).toEqual([
       { enabled: 0, disabled_reason: null },
     ])
@@ -158,7 +160,7 @@ describe('npm run webhooks', () => {
       [[...base, 'https://10.0.0.1/'], '--url must resolve to public addresses only.'],
       [[...base, 'https://nowhere.example/'], '--url has a host that does not resolve'],
       [[...base, 'https://hooks.example/', '--events', 'client.burnt'], "'client.burnt' is none of client.created"],
-      [['update', id], 'There is nothing to change.'],
+      [['update', id], 'Nothing to change: give an option.'],
       [['update', id, '--enable', '--disable'], "Options '--enable' and '--disable' cannot be used together."],
       [['update', id, '--enable'], `There is no endpoint '${id}'.`],
       [['rotate-secret'], 'Missing argument'],

@@ -75,8 +75,7 @@ export async function listWebhookCompanies(db: Database, nowMs: number): Promise
 const GAUGE_MAX = 10_000
 
 /**
- * Counts what waits in the whole database. The oldest event is the one with the lowest id among those counted that may be
- * delivered.
+ * Counts what waits in the whole database. The oldest event has the lowest id of those counted that may be delivered.
  *
  * @returns the fields of the gauge line
  */

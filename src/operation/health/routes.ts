@@ -87,11 +87,10 @@ async function checkAll(env: Env): Promise<Health> {
   }
   const checkFurther = (names: string[]) =>
     Promise.all(names.map(async (name) => [name, (await checkSchema(name.toLowerCase(), name)).schema] as const))
-  const further = databaseNames(env).filter((name) => name !== DIRECTORY)
   const [{ database, schema }, bound, unbound, [cache], [files], [backups], [credentials_key], ...objects] =
     await Promise.all([
       checkSchema('database', DIRECTORY),
-      checkFurther(further),
+      checkFurther(databaseNames(env).filter((name) => name !== DIRECTORY)),
       check('database', () => listUnbound(env)).then(([, names]) => checkFurther(names ?? [])),
       check('cache', () => env.CACHE.get(NAME)),
       check('files', () => env.FILES.head(NAME)),

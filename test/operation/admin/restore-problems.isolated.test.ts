@@ -27,7 +27,7 @@ it('a restore that cannot begin says why, each problem in its own words', async 
     const { status, body } = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
     return [status, body.error?.message]
   }
-  expect(await restore()).toEqual([404, 'There is no backup of this company that began until then'])
+  expect(await restore()).toEqual([404, 'No backup of this company began by then: choose a later time'])
   await backUp(id)
   expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
 

@@ -12,13 +12,13 @@ import { beginRecovery, findNextCompany, recordRestore } from './queries.ts'
 const DAY_MS = 86_400_000
 
 const PROBLEMS: Record<RestoreProblem, { kind: ErrorKind; message: string }> = {
-  no_backup: { kind: 'not_found', message: 'There is no backup of this company that began until then' },
+  no_backup: { kind: 'not_found', message: 'No backup of this company began by then: choose a later time' },
   not_empty: { kind: 'conflict', message: 'The company has data: only an empty one can be restored' },
   restored_otherwise: {
     kind: 'conflict',
     message: 'A restore from another time has begun: repeat it until it is done',
   },
-  backup_unreadable: { kind: 'conflict', message: 'The backup cannot be read' },
+  backup_unreadable: { kind: 'conflict', message: 'The backup cannot be read: choose an earlier time' },
 }
 
 export const routes = [

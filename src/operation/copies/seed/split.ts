@@ -136,6 +136,6 @@ export async function readExport(
     }
   }
   if (!company || last !== 'end')
-    throw new RangeError('the export is incomplete: its first line is `company`, its last `end`')
+    throw new RangeError('the export is incomplete: its first line must be of the type `company`, its last of `end`')
   return { file: { company, ...file } as SeedInput, integrations }
 }
