@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib'
 import { loadPublished } from '../../../src/site/reference/build.ts'
 
 /** The Worker as it is deployed must stay under this, without the page's assets. */
-const LIMIT_KB = 202
+const LIMIT_KB = 202.5
 
 const directory = mkdtempSync(join(tmpdir(), 'bundle-'))
 try {
