@@ -180,12 +180,11 @@ function listThreads(shop: Shop, choice: Choice) {
   const account_email = choice.pick(MAILBOXES)
   const deleted = choice.pick(['exclude', 'include', 'only'] as const)
   const since = choice.maybe([...shop.model.threads.values()], 3)?.updated_at
+  const ofMailbox = () => [...shop.model.threads.values()].filter((thread) => thread.account_email === account_email)
   const rows = () =>
-    [...shop.model.threads.values()].filter(
+    ofMailbox().filter(
       (thread) =>
-        thread.account_email === account_email &&
-        (deleted === 'include' || thread.deleted === (deleted === 'only')) &&
-        thread.updated_at >= (since ?? 0),
+        (deleted === 'include' || thread.deleted === (deleted === 'only')) && thread.updated_at >= (since ?? 0),
     )
   return new Walk<Thread>({
     path: '/mail/email-threads',
@@ -196,6 +195,7 @@ function listThreads(shop: Shop, choice: Choice) {
     compare: compareBy(({ created_at, id }) => [created_at, id], -1),
     show: ({ revision: _, label: __, ...thread }) => withTimes(thread),
     mayBeShort: true,
+    scanned: { rows: ofMailbox, limit: 1_000 },
   })
 }
 

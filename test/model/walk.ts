@@ -17,6 +17,8 @@ export interface ListSpec<R> {
   page?: number
   /** Whether a page that is not the last may have fewer elements, or none. */
   mayBeShort?: boolean
+  /** Of a list that reads so many rows for a page, listed or not: all that it may read, in any order. */
+  scanned?: { rows: () => R[]; limit: number }
 }
 
 /** A walk through a list by its cursors. Between its pages anything may be written. */
@@ -43,7 +45,7 @@ export class Walk<R> {
 
   /** Reads the next page and compares it with the model. @returns whether another follows */
   async next(): Promise<boolean> {
-    const { send, limit, rows, compare, show, page, mayBeShort } = this.spec
+    const { send, limit, rows, compare, show, page, mayBeShort, scanned } = this.spec
     const { last } = this
     const all = rows().sort(compare)
     const skipped = last === undefined && page !== undefined ? (page - 1) * limit : 0
@@ -60,7 +62,11 @@ export class Walk<R> {
       expect(pagination).toMatchObject({ page: this.page, per_page: limit, total: this.total })
       this.page++
     }
-    this.last = left[data.length - 1] ?? last
+    // Where the rows read do not fill a page, the next one begins behind them.
+    const read = scanned?.rows().filter((row) => last === undefined || compare(row, last) > 0)
+    const end = read?.sort(compare)[(scanned?.limit ?? 0) - 1]
+    const isFull = !end || left.filter((row) => compare(row, end) <= 0).length > limit
+    this.last = isFull ? (left[data.length - 1] ?? last) : end
     this.cursor = pagination.next_cursor ?? undefined
     return pagination.has_more
   }
