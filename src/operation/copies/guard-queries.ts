@@ -33,14 +33,16 @@ export async function readGuard({ companyId, db }: CompanyContext) {
   return row ?? null
 }
 
-/** Sets the company's state in a database, before anything is copied. */
-export async function setGuard(
-  { companyId, db }: CompanyContext,
-  guard: { state: 'copying' | 'moved'; destination: string; slot: number },
-): Promise<void> {
+type Guard = { state: 'copying' | 'moved'; destination: string; slot: number }
+
+const saveGuard = (companyId: number, guard: Guard) => {
   const row = { ...guard, company_id: companyId, read_only_at: null }
-  const insert = orm.insert(companyGuards).values(row)
-  await db.writeIdempotent([insert.onConflictDoUpdate({ target: companyGuards.company_id, set: row })])
+  return orm.insert(companyGuards).values(row).onConflictDoUpdate({ target: companyGuards.company_id, set: row })
+}
+
+/** Sets the company's state in a database, before anything is copied. */
+export async function setGuard({ companyId, db }: CompanyContext, guard: Guard): Promise<void> {
+  await db.writeIdempotent([saveGuard(companyId, guard)])
 }
 
 export async function setReadOnly({ companyId, db }: CompanyContext, readOnlyAt: number | null): Promise<void> {
@@ -182,9 +184,9 @@ export async function closeCopies({ companyId }: CompanyContext, own: string, da
   const slot = slots[databases.findIndex(({ name }) => name === own)]
   for (const [index, { name, db }] of databases.entries()) {
     if (slot === undefined || slots[index] === undefined || name === own) continue
-    await setGuard({ companyId, db }, { state: 'moved', destination: own, slot })
-    // A later move to this database then removes them as a copy, with their texts in the full-text tables.
     await db.writeIdempotent([
+      saveGuard(companyId, { state: 'moved', destination: own, slot }),
+      // A later move to this database then removes them as a copy, with their texts in the full-text tables.
       statement('UPDATE companies SET last_change = ?2 WHERE id = ?1', companyId, COPY_CHANGES),
     ])
   }
