@@ -278,3 +278,6 @@ export function freeSlot(preferred: SQL | number): SQL<number> {
     (SELECT z.slot FROM (SELECT 0 AS slot) AS z WHERE ${isFree(sql`z.slot`)}),
     (SELECT min(c.slot) + 1 FROM companies AS c WHERE c.slot < 1023 AND ${isFree(sql`c.slot + 1`)}), 1024)`
 }
+
+/** Whether a write failed because {@link freeSlot} found none. */
+export const isFull = (error: unknown): boolean => databaseMessage(error).includes('companies_slot')

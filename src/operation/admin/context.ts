@@ -1,5 +1,6 @@
 import type { Env } from '../../env.ts'
 import type { Role } from '../../kernel/api/contract.ts'
+import type { Administrator } from '../../kernel/db/audit.ts'
 import type { Database } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 
@@ -27,4 +28,9 @@ export interface AdminContext extends CompanyContext {
   waitUntil: (work: Promise<unknown>) => void
   deliverAccounting: () => void
   deliverWebhooks: () => void
+}
+
+/** What an audit entry has of the caller, for an object: a whole context cannot be sent. */
+export function toAdministrator({ companyId, caller, address, requestId, now }: AdminContext): Administrator {
+  return { companyId, caller: { actor: caller.actor }, address, requestId, now }
 }

@@ -1,10 +1,10 @@
 import type { Env } from '../../env.ts'
 import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
-import { databaseMessage, openDatabase } from '../../kernel/db/client.ts'
+import { openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
-import { bindingOf, databaseNames, openCompany } from '../../kernel/db/placement.ts'
+import { bindingOf, databaseNames, isFull, openCompany } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
 import type { moveCompany } from '../admin/databases/contract.ts'
 import * as guard from './guard-queries.ts'
@@ -103,7 +103,7 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
     }
   } catch (error) {
     if (error instanceof MoveError) return { problem: 'stuck', message: error.message }
-    if (databaseMessage(error).includes('companies_slot')) return { problem: 'full' }
+    if (isFull(error)) return { problem: 'full' }
     throw error
   }
 }

@@ -1,7 +1,6 @@
 import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
-import { databaseMessage } from '../../kernel/db/client.ts'
-import { syncDirectory } from '../../kernel/db/placement.ts'
+import { isFull, syncDirectory } from '../../kernel/db/placement.ts'
 import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { forgetBackup } from './backup.ts'
 import { countRows, isEmpty, readCompany } from './read-queries.ts'
@@ -96,8 +95,7 @@ export async function restoreFor(
     }
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.
-    const isRefused = databaseMessage(error).includes('companies_slot')
-    if (isRefused || kv.get<RestoreState>(RESTORE)?.isChecked === false) kv.delete(RESTORE)
+    if (isFull(error) || kv.get<RestoreState>(RESTORE)?.isChecked === false) kv.delete(RESTORE)
     if (error instanceof BackupError) return { problem: 'backup_unreadable', message: error.message }
     throw error
   }

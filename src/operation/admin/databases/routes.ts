@@ -1,6 +1,5 @@
 import { credentialsKind } from '../../../delivery/webhooks/message.ts'
-import { databaseMessage } from '../../../kernel/db/client.ts'
-import { databaseNames, openEach } from '../../../kernel/db/placement.ts'
+import { databaseNames, isFull, openEach } from '../../../kernel/db/placement.ts'
 import {
   CredentialsError,
   decryptCredentials,
@@ -10,7 +9,7 @@ import {
 import { type ApiError, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import type { MoveProblem } from '../../copies/move.ts'
-import type { AdminContext } from '../context.ts'
+import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute, conflict, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
@@ -60,7 +59,7 @@ export const routes = [
     checkDatabase(context, database)
     const company = { id, name, database }
     const created = await createCompany(context, company).catch((error: unknown) => {
-      if (!databaseMessage(error).includes('companies_slot')) throw error
+      if (!isFull(error)) throw error
       throw conflict(FULL)
     })
     if (!created) throw conflict(`There is a company ${id} already`)
@@ -69,10 +68,9 @@ export const routes = [
 
   adminRoute(contract.moveCompany, async ({ body: { database } }, context) => {
     checkDatabase(context, database)
-    const { companyId, caller, database: before, address, requestId, now } = context
+    const { companyId, database: before } = context
     const objects = context.env.COMPANY_BACKUP
-    const by = { companyId, caller: { actor: caller.actor }, address, requestId, now }
-    const result = await objects.get(objects.idFromName(String(companyId))).move(by, database)
+    const result = await objects.get(objects.idFromName(String(companyId))).move(toAdministrator(context), database)
     if ('problem' in result) {
       if (result.problem === 'unknown_database') throw unknown(context)
       throw conflict(result.message ?? PROBLEMS[result.problem])

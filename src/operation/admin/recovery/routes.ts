@@ -3,7 +3,7 @@ import { ApiError, type ErrorKind } from '../../../kernel/http/errors.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'
 import type { RestoreProblem } from '../../copies/restore.ts'
 import { listBackups } from '../../copies/store.ts'
-import type { AdminContext } from '../context.ts'
+import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute, cursorScope } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
@@ -27,11 +27,10 @@ export const routes = [
   }),
 
   adminRoute(contract.restoreCompany, async ({ body: { from } }, context) => {
-    const { companyId, caller, env, address, requestId, now } = context
+    const { companyId, env } = context
     const untilMs = from.includes('T') ? Date.parse(from) : Date.parse(from) + DAY_MS - 1
-    const by = { companyId, caller: { actor: caller.actor }, address, requestId, now }
     const objects = env.COMPANY_BACKUP
-    const result = await objects.get(objects.idFromName(String(companyId))).restore(by, untilMs)
+    const result = await objects.get(objects.idFromName(String(companyId))).restore(toAdministrator(context), untilMs)
     if ('problem' in result) {
       const { kind, message } = PROBLEMS[result.problem]
       throw new ApiError(kind, { message: result.message ?? message })
