@@ -113,7 +113,7 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
     if (error instanceof BackupError) return null
     throw error
   }
-  // A company that was set back or created anew since does not name it: its feed has other changes.
+  // Its row does not name it where the company was set back or created again: the feed then has other changes.
   const isContinued = last && company.backed_up_at === Date.parse(last.at) && !isFullDue(backups, nowMs)
   const previous = isContinued ? await readManifest(context, last).catch(nullWhenDamaged) : null
   const isSame = previous?.schema === schema && previous.database === context.database

@@ -115,7 +115,7 @@ describe('the connection', () => {
     expect(await shop.open()).toEqual([])
   })
 
-  it('finds the customers of an imported company anew, but for those that were linked by hand', async () => {
+  it('finds the customers of an imported company again, but for those that were linked by hand', async () => {
     const shop = await Shop.open()
     const { body } = await shop.call('POST', '/clients', { company_name: 'By hand' })
     const linked = body.client.id

@@ -99,7 +99,7 @@ describe('an accounting event behind a call in flight', () => {
     ['pending', (id: number) => as('POST', `/accounting-events/${id}/retry`)],
     ['dead', () => as('POST', '/accounting-events/retry', { states: ['dead'] })],
   ])(
-    'becomes due together with that call, whose attempts begin anew, when it is retried while %s',
+    'becomes due together with that call, whose attempts begin again, when it is retried while %s',
     async (state, retry) => {
       const [orderId, untouched] = [await shop.makeOrder(), await shop.makeOrder()]
       await shop.world.spoil({ match: INVOICE_POST, times: 2, ...SPOILT.broken })

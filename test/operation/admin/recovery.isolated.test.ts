@@ -243,7 +243,7 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
   })
 })
 
-it('a backup under way is begun anew after a recovery', async () => {
+it('a backup under way is begun again after a recovery', async () => {
   const company = await mintCompany()
   const context = { ...(await openCompany(env, company.id)), bucket: env.BACKUPS }
   const begun = await beginBackup(context, Date.now())
