@@ -6,11 +6,13 @@ import { encryptCredentials } from '../../src/kernel/gate/credentials.ts'
 import type { Admission, AdmitRequest } from '../../src/kernel/gate/limiter.ts'
 import { findToken } from '../../src/kernel/gate/tokens.ts'
 import type { Remaining } from '../../src/kernel/gate/window.ts'
-import { exampleClient } from '../../src/resources/clients/documentation.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
+import examples from '../../src/site/reference/examples.json'
 import { freshId, mintToken, sql } from '../support/app.ts'
 import { insertion } from '../support/rows.ts'
+
+const exampleClient = examples.readClient.client
 
 /** What the examples of the contracts name: rows of the sample company. */
 const CLIENTS = [

@@ -24,9 +24,6 @@ const STEPS: Record<string, [text: string, changed: string][]> = {
   'src/resources/clients/contract.ts': [
     ['  phone: nullable(', "  nickname: nullable(trimmed(255), 'What the client is called.'),\n  phone: nullable("],
   ],
-  'src/resources/clients/documentation.ts': [
-    ["  phone: '(555) 011-6696',", "  phone: '(555) 011-6696',\n  nickname: null,"],
-  ],
   'src/cli/sample-company.json': [
     ['{ "id": 18, "company_name": ', '{ "id": 18, "nickname": "Cedar", "company_name": '],
   ],

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { loadPublished } from '../../src/site/reference/build.ts'
-import { isObject, type Json } from '../../src/site/reference/json.ts'
+import { isObject, type Json, toJson } from '../../src/site/reference/json.ts'
 import { addressOf, ORIGIN, sampleRequest } from '../../src/site/reference/page/samples.ts'
 import { type Operation, readContracts } from '../../src/site/reference/reference.ts'
 import { freshState } from './cli-support.ts'
@@ -16,52 +16,62 @@ const READ_AFTER_WRITES = new Set([
 ])
 const PHASES = ['GET', 'POST', 'PUT', 'PATCH', 'after writes', 'DELETE']
 
-/** Text that differs at each run: only its form is compared. */
-const VOLATILE: [form: string, pattern: RegExp][] = [
-  ['a date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z$/],
-  ['a date', /^\d{4}-\d\d-\d\d$/],
-  ['a UUID', /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/],
-  ['a cursor', /^[A-Za-z0-9_-]{40,}$/],
-  ['a part of the reference', /^https?:\/\/[^/]+\/#\w+$/],
-  ['a signed URL', /^https?:\/\/\S+[?&]X-Amz-Signature=/],
+/** Text that differs at each run: the recorded one stays while its form does. */
+const VOLATILE = [
+  /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z$/,
+  /^\d{4}-\d\d-\d\d$/,
+  /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/,
+  // A cursor.
+  /^[A-Za-z0-9_-]{40,}$/,
+  // A part of the reference.
+  /^https?:\/\/[^/]+\/#\w+$/,
+  // A signed URL.
+  /^https?:\/\/\S+[?&]X-Amz-Signature=/,
 ]
 
-function maskVolatile(value: Json | undefined): unknown {
-  if (Array.isArray(value)) return value.map(maskVolatile)
-  if (isObject(value)) {
-    // The sample company grows with the examples before.
-    const mask = (key: string, each: Json | undefined) => (key === 'stored_bytes' ? typeof each : maskVolatile(each))
-    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, mask(key, each)]))
+function keepVolatile(value: Json | undefined, recorded: Json | undefined, key = ''): Json | undefined {
+  if (Array.isArray(value)) {
+    const before = Array.isArray(recorded) ? recorded : []
+    return value.map((each, index) => keepVolatile(each, before[index]) ?? null)
   }
-  if (typeof value !== 'string') return value
-  return VOLATILE.find(([, pattern]) => pattern.test(value))?.[0] ?? value
+  if (isObject(value)) {
+    const before = isObject(recorded) ? recorded : {}
+    // Fields stay in their recorded order.
+    const entries = Object.entries({ ...before, ...value }).filter(([key]) => key in value)
+    return Object.fromEntries(entries.map(([key, each]) => [key, keepVolatile(each, before[key], key)]))
+  }
+  // The sample company grows with the examples before.
+  if (key === 'stored_bytes') return recorded ?? value
+  const isVolatile = (pattern: RegExp) => [value, recorded].every((each) => pattern.test(String(each)))
+  return VOLATILE.some(isVolatile) ? recorded : value
 }
 
 function phaseOf({ id, method }: Operation): number {
   return PHASES.indexOf(READ_AFTER_WRITES.has(id) ? 'after writes' : method)
 }
 
-it('returns what is documented for every documented example', { timeout: 120_000 }, async () => {
+it('returns what is documented for every documented example (to record them anew: -u)', {
+  timeout: 120_000,
+}, async () => {
   const dev = await serveState(await freshState())
   const authorization = `Bearer ${dev.token}`
   const { operations } = readContracts(await loadPublished('resources'), '')
-  operations.sort((a, b) => phaseOf(a) - phaseOf(b))
-  const seen: Record<string, unknown> = {}
-  const documented: Record<string, unknown> = {}
-  for (const operation of operations) {
+  const seen: Record<string, Json | undefined> = {}
+  for (const operation of operations.toSorted((a, b) => phaseOf(a) - phaseOf(b))) {
     const { body, ...request } = sampleRequest(operation)
     const response = await fetch(addressOf(request).replace(ORIGIN, dev.url), {
       method: request.method,
       headers: { authorization, 'content-type': 'application/json' },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
-    const expected = operation.responses.find(({ status }) => status < 300)
     const received: Json = JSON.parse(await response.text())
-    seen[operation.id] = [response.status, maskVolatile(received)]
-    documented[operation.id] = [expected?.status, maskVolatile(expected?.example)]
+    expect([operation.id, response.status, received]).toMatchObject([operation.id, 200, {}])
+    const [documented] = operation.responses
+    seen[operation.id] = keepVolatile(received, documented?.example)
     if (operation.id === 'presignUpload') await upload(received, body)
   }
-  expect(seen).toEqual(documented)
+  const inOrder = Object.fromEntries(operations.map(({ id }) => [id, seen[id]]))
+  await expect(toJson(inOrder)).toMatchFileSnapshot('../../src/site/reference/examples.json')
 })
 
 /** Uploads bytes as a documented response says, of the size in its request. */

@@ -58,8 +58,11 @@ export function takesKey({ method, role, isReadOnly }: Pick<Contract, 'method' |
 export interface Documentation {
   summary: string
   description: string
-  /** One example of the input's parts and of the response. A test checks them against the contract. */
-  example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response: unknown }
+  /**
+   * One example of the input's parts and of the response. A test checks them against the contract. The responses of the
+   * integration API are recorded in `src/site/reference/examples.json`.
+   */
+  example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response?: unknown }
 }
 
 export function defineContract<const C extends Contract>(contract: C): C {

@@ -33,23 +33,6 @@ const content = {
   ],
 }
 
-const exampleSummary = {
-  id: '0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11',
-  ...mailbox,
-  legacy_thread_id: legacyThreadId,
-  mail_thread_id,
-  ...preview,
-  message_count: 1,
-  ...times,
-  mail_history_id,
-  last_synced_at: '2026-06-11T16:21:00.000Z',
-  created_at: '2026-06-11T16:21:00.120Z',
-  updated_at: '2026-06-11T16:21:00.120Z',
-  deleted: false,
-}
-const exampleThread = { ...exampleSummary, ...content }
-const pagination = { per_page: 25, next_cursor: null, has_more: false }
-
 const linkedClient = {
   id: 17,
   company_name: 'Old Mill Brewing Company',
@@ -70,14 +53,6 @@ const links = {
   participants_data: [sender, shop],
 }
 
-const exampleContext = {
-  thread_id: mail_thread_id,
-  legacy_thread_id: legacyThreadId,
-  ...links,
-  fetched_at: '2026-11-19T17:27:00.000Z',
-  updated_at: '2026-11-19T17:27:00.000Z',
-}
-
 export const published = {
   tags: {
     Mail: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
@@ -87,40 +62,37 @@ export const published = {
       summary: 'List the mail threads of an order or a client',
       description:
         'The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.',
-      example: {
-        query: { order_id: 44, per_page: 25 },
-        response: { data: [exampleContext], pagination },
-      },
+      example: { query: { order_id: 44, per_page: 25 } },
     },
     readThreadContext: {
       summary: 'Read what links a mail thread to clients and orders',
       description:
         'A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay where they name no other company. The shape of that JSON depends on its writer.',
-      example: { params: examplePath, response: exampleContext },
+      example: { params: examplePath },
     },
     putThreadContext: {
       summary: 'Link a mail thread to clients and orders',
       description:
         'Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. A `company_id` or `companyId` of an element or of `client_data` must be the token’s company. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own, nested at most 32 levels deep, with numbers of a double’s range. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it.',
-      example: { params: examplePath, body: { thread_id: mail_thread_id, ...links }, response: exampleContext },
+      example: { params: examplePath, body: { thread_id: mail_thread_id, ...links } },
     },
     deleteThreadContext: {
       summary: 'Remove what links a mail thread to clients and orders',
       description:
         'Deletes the context for good and returns it as it was. 404 where there is none, a second time too. The email thread, its clients and its orders stay.',
-      example: { params: examplePath, response: exampleContext },
+      example: { params: examplePath },
     },
     listEmailThreads: {
       summary: 'List the email threads of a mailbox',
       description:
         'Newest created first, without participants, labels and messages; read a thread for those. Pages follow by `cursor`: nothing that exists during the whole walk is skipped or shown twice. A page looks at 1,000 threads at most, so a filter may leave it with fewer elements than `per_page`, or none, while `has_more` is true.',
-      example: { query: { ...mailbox, per_page: 25 }, response: { data: [exampleSummary], pagination } },
+      example: { query: { ...mailbox, per_page: 25 } },
     },
     readEmailThread: {
       summary: 'Read a whole email thread',
       description:
         'The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`: 304 without a body until the thread is stored again, unchanged or not.',
-      example: { params: examplePath, query: mailbox, response: { email_thread: exampleThread } },
+      example: { params: examplePath, query: mailbox },
     },
     putEmailThread: {
       summary: 'Store a whole email thread',
@@ -129,18 +101,13 @@ export const published = {
       example: {
         params: examplePath,
         body: { ...mailbox, ...preview, mail_thread_id, mail_history_id, ...times, ...content },
-        response: { email_thread: exampleThread },
       },
     },
     deleteEmailThread: {
       summary: 'Delete an email thread',
       description:
         'Soft-deletes the thread and returns it without its content: reading it gives 404 until the next PUT, which restores it. Its stored messages still count against the company’s quota: to free them, PUT the thread with `"messages": []` before. 404 where there is none, a second time too.',
-      example: {
-        params: examplePath,
-        query: mailbox,
-        response: { email_thread: { ...exampleSummary, updated_at: '2026-03-05T08:00:00.000Z', deleted: true } },
-      },
+      example: { params: examplePath, query: mailbox },
     },
   }),
 }

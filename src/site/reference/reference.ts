@@ -3,6 +3,7 @@ import { type Contract, type Documentation, takesKey } from '../../kernel/api/co
 import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
 import { ApiError, ERRORS, type ErrorKind, errorBody } from '../../kernel/http/errors.ts'
 import { errorResponses, errorSchema } from './errors.ts'
+import examples from './examples.json' with { type: 'json' }
 import { ERROR_HEADERS, type HeaderName, ownHeaders, requestHeaders, SUCCESS_HEADERS } from './headers.ts'
 import { asObject, type Json, type JsonObject } from './json.ts'
 import { SchemaWriter } from './schema.ts'
@@ -209,7 +210,7 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
         description: descriptionOf(response) ?? 'The operation succeeded.',
         headers,
         schema: schemas.write(response, 'output'),
-        example: toExample(example.response),
+        example: toExample(example.response ?? asObject(examples)[id]),
         mediaType: contract.mediaType,
       },
       ...(hasEtag ? [{ status: 304, description: notModified, headers, schema: null }] : []),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import examples from '../../../src/site/reference/examples.json'
 import { expectConforms } from '../../support/conformance.ts'
-import { documentationOf } from '../../support/endpoints.ts'
 
 const HEADERS = {
   'content-type': 'application/json',
@@ -23,9 +23,7 @@ interface Change {
   headers?: Record<string, string | null>
 }
 
-const client = documentationOf({ operationId: 'readClient' }).example.response as {
-  client: Record<string, unknown>
-}
+const client = examples.readClient
 
 function error(code: string, details: object = {}, message = 'No.') {
   return { error: { code, message, details: { documentation_url: 'https://api.test/#errors', ...details } } }
