@@ -60,13 +60,13 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   mount(admin, administration)
   app.route('/admin/v1', admin)
 
-  for (const { contract, respond } of health) {
-    app.get(contract.path, async (c) => {
+  for (const { path, operationId, respond } of health) {
+    app.get(path, async (c) => {
       await refuseQuery(c)
-      c.set('operation', contract.operationId)
+      c.set('operation', operationId)
       return respond(c.env)
     })
-    app.all(contract.path, refuseMethod(['GET', 'HEAD']))
+    app.all(path, refuseMethod(['GET', 'HEAD']))
   }
   app.on(['GET', 'PUT'], `${RELAY}*`, relayFile)
   return app

@@ -1,31 +1,34 @@
 import type { Env } from '../../env.ts'
-import { isoTime, type ResponseBody } from '../../kernel/api/contract.ts'
+import { isoTime } from '../../kernel/api/contract.ts'
 import { compareSchema, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, DIRECTORY, databaseNames, listUnbound } from '../../kernel/db/placement.ts'
 import { firstKeyPrefix } from '../../kernel/gate/credentials.ts'
 import { poll, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
-import * as contract from './contract.ts'
 
 const headers = { 'Cache-Control': 'no-store' }
 
-/** These routes need no token, no company and no token limits. */
+/** Routes without a token and its limits. They are not published: guides/monitoring.md describes them. */
 export const routes = [
   {
-    contract: contract.readHealth,
+    path: '/health',
+    operationId: 'readHealth',
     respond: async (env: Env) => {
       const health = await findHealth(env)
       return Response.json(health, { status: health.status === 'ok' ? 200 : 503, headers })
     },
   },
   {
-    contract: contract.readLiveness,
+    path: '/health/live',
+    operationId: 'readLiveness',
     respond: async () => Response.json({ status: 'ok' }, { headers }),
   },
 ]
 
-type Health = ResponseBody<typeof contract.readHealth>
-type Check = Health['checks']['database']
+type Status = 'ok' | 'failed'
+/** `ms` until it responded, or failed. */
+type Check = { status: Status; ms: number }
+type Health = Awaited<ReturnType<typeof checkAll>>
 
 /** The Durable Object classes: a test compares them with the bindings of `wrangler.toml`. */
 const OBJECTS = [
@@ -60,7 +63,7 @@ async function findHealth(env: Env): Promise<Health> {
   }
 }
 
-async function checkAll(env: Env): Promise<Health> {
+async function checkAll(env: Env) {
   const failures: Record<string, string> = {}
   async function check<T>(name: string, call: () => Promise<T>): Promise<[Check, T | null]> {
     const begin = Date.now()
@@ -82,7 +85,7 @@ async function checkAll(env: Env): Promise<Health> {
     const schema = compareSchema(applied)
     const isCurrent = schema.missing.length === 0
     if (!isCurrent && database.status === 'ok') failures[name === 'database' ? 'schema' : `${name}_schema`] = 'outdated'
-    const status = isCurrent ? ('ok' as const) : ('failed' as const)
+    const status: Status = isCurrent ? 'ok' : 'failed'
     return { database, schema: { status, ms: database.ms, ...schema } }
   }
   const checkFurther = (names: string[]) =>
@@ -98,10 +101,10 @@ async function checkAll(env: Env): Promise<Health> {
       check('credentials_key', () => firstKeyPrefix(env.CREDENTIALS_KEY)),
       ...OBJECTS.map(ping),
     ])
-  const isHealthy = Object.keys(failures).length === 0
-  if (!isHealthy) log('health_failed', { failures }, 'error')
+  const status: Status = Object.keys(failures).length === 0 ? 'ok' : 'failed'
+  if (status === 'failed') log('health_failed', { failures }, 'error')
   return {
-    status: isHealthy ? 'ok' : 'failed',
+    status,
     checked_at: isoTime(Date.now()),
     checks: {
       database,

@@ -2,7 +2,6 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
-import { readHealth, readLiveness } from '../../../src/operation/health/contract.ts'
 import wrangler from '../../../wrangler.toml?raw'
 import { type ApiResponse, migrate, mintCompany, send } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
@@ -58,9 +57,18 @@ describe('GET /health', () => {
   it('returns 200 without a token where everything responds, and the schema that is applied', async () => {
     const { status, body, headers } = await get('/health')
     expect(status).toBe(200)
-    expect(readHealth.response.parse(body)).toEqual(body)
-    expect(body.status).toBe('ok')
-    expect(body.checks.schema).toMatchObject({ status: 'ok', applied: body.checks.schema.needed })
+    const check = { status: 'ok', ms: expect.any(Number) }
+    const { needed } = body.checks.schema
+    const schema = { ...check, applied: needed, needed: expect.any(String), missing: [], unknown: [] }
+    expect(body).toEqual({
+      status: 'ok',
+      checked_at: expect.any(String),
+      checks: {
+        ...{ database: check, schema, databases: { db_two: schema } },
+        ...{ cache: check, files: check, backups: check, credentials_key: check },
+        durable_objects: expect.objectContaining({ rate_limiter: check }),
+      },
+    })
     expect(headers.get('cache-control')).toBe('no-store')
     expect(headers.has('x-request-id')).toBe(true)
   })
@@ -92,7 +100,7 @@ describe('GET /health', () => {
   ])('returns 503 and names the check when %s fails, and tells nothing of why', async (_, name, check) => {
     const { status, body } = await get('/health', failing(name))
     expect(status).toBe(503)
-    expect(readHealth.response.parse(body).status).toBe('failed')
+    expect(body.status).toBe('failed')
     expect(body.checks[check]).toMatchObject({ status: 'failed' })
     expect(JSON.stringify(body)).not.toContain('hunter2')
     expect(logLines.at(-2)).toMatchObject({ event: 'health_failed', failures: { [check]: 'Error' } })
@@ -114,7 +122,7 @@ describe('GET /health', () => {
     const { DB_TWO: _, ...without } = env
     const { status, body } = await get('/health', without as Env)
     expect(status).toBe(503)
-    expect(readHealth.response.parse(body).checks.databases).toMatchObject({ db_two: { status: 'failed' } })
+    expect(body.checks.databases).toMatchObject({ db_two: { status: 'failed' } })
     expect(logLines).toContainEqual({ event: 'database_missing', database: 'DB_TWO' })
     expect(logLines.at(-2)).toMatchObject({ event: 'health_failed', failures: { db_two: 'ApiError' } })
   })
@@ -153,7 +161,7 @@ describe('GET /health/live', () => {
     const { bindings, calls } = counting()
     const { status, body } = await get('/health/live', bindings)
     expect(status).toBe(200)
-    expect(readLiveness.response.parse(body)).toEqual({ status: 'ok' })
+    expect(body).toEqual({ status: 'ok' })
     expect(calls).toEqual([])
   })
 })
