@@ -32,7 +32,7 @@ export const promiseOf = ({ text }: Guide): string =>
 export function renderGuidePage(guide: Guide, all: readonly Guide[]): string {
   // In the repository guides link to each other's files.
   const text = guide.text.replaceAll(/<!--.*?-->\n*/gs, '').replaceAll(/\]\(([a-z-]+)\.md(#[\w-]+)?\)/g, ']($1$2)')
-  return html`<!doctype html>
+  return String(html`<!doctype html>
 <html lang="en">
 <head>
 ${renderHead(`${titleOf(guide)}: guide`, promiseOf(guide), '/')}
@@ -46,7 +46,7 @@ ${renderHead(`${titleOf(guide)}: guide`, promiseOf(guide), '/')}
 <main id="content"><section class="guide"><div class="text">${renderMarkdown(text)}</div></section></main>
 </body>
 </html>
-`.text
+`)
 }
 
 /** The guides of each kind of reader, in the order of {@link GUIDES}. */

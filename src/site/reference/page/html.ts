@@ -1,25 +1,15 @@
-/** Markup that is safe to include unescaped. */
-export class Html {
-  readonly text: string
-  constructor(text: string) {
-    this.text = text
-  }
-}
+import { html as template } from 'hono/html'
+import type { HtmlEscapedString } from 'hono/utils/html'
+
+/** Markup that is included unescaped. */
+export type Html = HtmlEscapedString
 
 export type Content = Html | string | number | false | null | undefined | readonly Content[]
 
-const ESCAPES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
-
 /** A template of markup: values are escaped, lists joined; `false`, null and undefined are omitted. */
 export function html(parts: TemplateStringsArray, ...values: readonly Content[]): Html {
-  return new Html(parts.reduce((text, part, index) => text + write(values[index - 1]) + part))
-}
-
-function write(content: Content): string {
-  if (content instanceof Html) return content.text
-  if (Array.isArray(content)) return content.map(write).join('')
-  if (content === false || content === null || content === undefined) return ''
-  return String(content).replaceAll(/[&<>"']/g, (character) => ESCAPES[character] ?? character)
+  // Its result is a promise only where a value is one.
+  return template(parts, ...values) as Html
 }
 
 /** The head of a page. @param root of the assets: empty for those beside the page */

@@ -33,7 +33,7 @@ export function renderPage(reference: Reference, guides: readonly Guide[] = []):
   const me = operations.find(({ method, path }) => method === 'GET' && path === '/me')
   // New users make this request first.
   const start = me ?? operations[0]
-  return html`<!doctype html>
+  const page = html`<!doctype html>
 <html lang="en" data-language="${LANGUAGES[0]?.id}">
 <head>
 ${renderHead(`${title}: reference`, `Reference of the ${title}, with examples in ${LANGUAGES.map(({ label }) => label).join(', ')}.`, '')}
@@ -73,7 +73,8 @@ ${objects.map(({ name, schema }) => renderObject(name, schema, findExample(refer
 </main>
 </body>
 </html>
-`.text.replaceAll(ORIGIN, `<span data-origin>${ORIGIN}</span>`)
+`
+  return String(page).replaceAll(ORIGIN, `<span data-origin>${ORIGIN}</span>`)
 }
 
 /** Lists the named schemas, except those that are only the body of an operation. */
