@@ -4,9 +4,6 @@ import { listUsedTokens } from './companies/queries.ts'
 import type { AdminContext } from './context.ts'
 import { ACTIVE_TOKENS_MAX } from './tokens/contract.ts'
 
-/** A Worker allows six connections in flight. */
-const CALLS = 6
-
 /** An object caches a token for 30 seconds, and its last use is written once a minute. */
 const USED_MS = 120_000
 
@@ -20,29 +17,17 @@ export async function invalidateCompany(context: AdminContext, sinceMs = context
 }
 
 /**
- * Makes the objects of changed tokens reload them. The response waits at most 2 seconds; the rest continues after it.
- * An object that fails reloads by itself within 30 seconds.
+ * Makes the objects of changed tokens reload them, for at most 2 seconds. An object that fails reloads by itself within
+ * 30 seconds.
  *
  * @param hashes of tokens that were used: the call must not be the first one, which would make the object near the
  *   operator
  */
-export async function invalidateTokens(context: AdminContext, hashes: readonly string[]): Promise<void> {
-  const { env, requestId, waitUntil } = context
+export async function invalidateTokens({ env, requestId }: AdminContext, hashes: readonly string[]): Promise<void> {
   const { RATE_LIMITER } = env
-  const left = [...hashes]
-  const reasons: string[] = []
-  const forget = async () => {
-    for (let hash = left.pop(); hash !== undefined; hash = left.pop()) {
-      const object = RATE_LIMITER.get(RATE_LIMITER.idFromName(hash))
-      await withDeadline((async () => object.forget())(), BUDGET_MS.limiter).catch((error: unknown) => {
-        reasons.push(nameOf(error))
-      })
-    }
-  }
-  const all = Promise.all(Array.from({ length: CALLS }, forget)).then(() => {
-    const reason = reasons.at(-1)
-    if (reason) log('tokens_not_forgotten', { request_id: requestId, tokens: reasons.length, reason })
-  })
-  waitUntil(all)
-  await withDeadline(all, BUDGET_MS.limiter).catch(() => undefined)
+  const forget = async (hash: string) => RATE_LIMITER.get(RATE_LIMITER.idFromName(hash)).forget()
+  const calls = hashes.map((hash) => withDeadline(forget(hash), BUDGET_MS.limiter))
+  const failed = (await Promise.allSettled(calls)).filter((each) => each.status === 'rejected')
+  const reason = failed.map((each) => nameOf(each.reason)).at(-1)
+  if (reason) log('tokens_not_forgotten', { request_id: requestId, tokens: failed.length, reason })
 }
