@@ -50,7 +50,7 @@ function phaseOf({ id, method }: Operation): number {
   return PHASES.indexOf(READ_AFTER_WRITES.has(id) ? 'after writes' : method)
 }
 
-it('returns what is documented for every documented example (to record them anew: -u)', {
+it('returns what is documented for every documented example (-u records them)', {
   timeout: 120_000,
 }, async () => {
   const dev = await serveState(await freshState())
