@@ -258,16 +258,11 @@ export async function syncDirectory({ companyId, db, directory, database }: Plac
   if (row) await directory.writeIdempotent([orm.update(companies).set(row).where(sql`${companies.id} = ${companyId}`)])
 }
 
-/** The lowest place that no company has in any database, for use in the directory: then a company keeps it when it moves. */
-export const unusedSlot = sql`(SELECT min(s.slot) + 1 FROM (
-    SELECT -1 AS slot UNION ALL SELECT coalesce(database_slot, slot) FROM companies) AS s
-  WHERE s.slot + 1 NOT IN (SELECT coalesce(database_slot, slot) FROM companies))`
-
 /**
  * The place in a database's full-text tables for another company: the preferred one, or the lowest that is free. 1024,
  * which a constraint refuses, where there is none. That of a company on its way out or in is taken.
  */
-export function freeSlot(preferred: SQL | number): SQL<number> {
+export function freeSlot(preferred = 0): SQL<number> {
   const isFree = (
     slot: SQL,
   ) => sql`NOT EXISTS (SELECT 1 FROM companies AS u WHERE u.slot = ${slot} AND u.database IS NULL)

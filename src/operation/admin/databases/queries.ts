@@ -2,15 +2,7 @@ import { sql } from 'drizzle-orm'
 import { adminEntry, collectAdminEntries } from '../../../kernel/db/audit.ts'
 import { openDatabase, orm, startUse } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
-import {
-  bindingOf,
-  DIRECTORY,
-  databaseNames,
-  freeSlot,
-  isPresent,
-  isSettled,
-  unusedSlot,
-} from '../../../kernel/db/placement.ts'
+import { bindingOf, DIRECTORY, databaseNames, freeSlot, isPresent, isSettled } from '../../../kernel/db/placement.ts'
 import { accountingConnections, companies, integrations, moves, webhookEndpoints } from '../../../kernel/db/schema.ts'
 import { nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
@@ -55,23 +47,20 @@ export async function createCompany(context: AdminContext, { database, ...given 
   // `changes()` must follow the statement that inserts the company.
   const entry = adminEntry({ ...context, companyId: id }, 'companies.create', database, sql`changes() > 0`)
   if (database === DIRECTORY) {
-    const insert = orm.insert(companies).values({ ...company, slot: freeSlot(unusedSlot) })
+    const insert = orm.insert(companies).values({ ...company, slot: freeSlot() })
     const [rows] = await directory.write([
       insert.onConflictDoNothing({ target: companies.id }).returning({ id: companies.id }),
       entry,
     ])
     return rows.length > 0
   }
-  const [[taken], [free]] = await directory.read([
-    orm.select({ id: companies.id }).from(companies).where(sql`id = ${id}`),
-    orm.select({ slot: sql<number>`${unusedSlot}`.as('unused') }).from(sql`(SELECT 1)`),
-  ])
+  const [[taken]] = await directory.read([orm.select({ id: companies.id }).from(companies).where(sql`id = ${id}`)])
   if (taken) return false
   // Nobody sees the company before the directory names it: a retry completes an interrupted creation.
   const [, [row]] = await openDatabase(bindingOf(env, database)).writeIdempotent([
     orm
       .insert(companies)
-      .values({ ...company, slot: freeSlot(free?.slot ?? 0) })
+      .values({ ...company, slot: freeSlot() })
       .onConflictDoNothing({ target: companies.id }),
     orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${id}`),
   ])

@@ -3,7 +3,7 @@ import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { orm } from '../../../kernel/db/client.ts'
 import { insertJsonRows, named } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
-import { freeSlot, unusedSlot } from '../../../kernel/db/placement.ts'
+import { freeSlot } from '../../../kernel/db/placement.ts'
 import { companies, integrations, orderStatuses } from '../../../kernel/db/schema.ts'
 import { LAST_IDS, SETTINGS } from '../tables.ts'
 import type { SeedFile } from './file.ts'
@@ -98,7 +98,7 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
 
 /** Replaces the settings that the file has, raises last ids, and clears the default status if the file has one. */
 export function saveCompany({ companyId }: CompanyContext, { company, order_statuses }: SeedFile, now: number) {
-  const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot(unusedSlot)})`
+  const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot()})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
   const raised = LAST_IDS.flatMap((name) => (company[name] === undefined ? [] : [[name, company[name]] as const]))
   const given = SETTINGS.filter((name) => company[name] !== undefined)
