@@ -5,7 +5,6 @@ import { formatEmail, type InvoiceCall, type InvoiceResult, listDisplayNames } f
 import { AccountingError, sendRequest } from './transport.ts'
 
 const MINOR_VERSION = '75'
-const MAX_REQUEST_ID = 50
 const MAX_NAME_SHOWN = 100
 const NEWEST = 1_000
 
@@ -70,7 +69,7 @@ export class AccountingAdapter {
    * this body only.
    */
   async sendInvoice(change: InvoiceCall, requestId: string): Promise<InvoiceResult> {
-    const query = { requestid: checkRequestId(requestId) }
+    const query = { requestid: requestId }
     if (change.operation === 'delete') {
       await this.#call(deletedResponse, 'invoice', { operation: 'delete', ...query }, change.body)
       return { ...change.body, total: null, tax: null }
@@ -104,7 +103,7 @@ export class AccountingAdapter {
    */
   async findOrCreateCustomer(displayName: string, email: string | null, requestId: string): Promise<string> {
     for (const [index, name] of listDisplayNames(displayName).entries()) {
-      const requestid = checkRequestId(index === 0 ? requestId : `${requestId}-${index}`)
+      const requestid = index === 0 ? requestId : `${requestId}-${index}`
       const customerId = (await this.#findCustomer(name)) ?? (await this.#createCustomer(name, email, requestid))
       if (customerId) return customerId
     }
@@ -159,11 +158,6 @@ export class AccountingAdapter {
     }
     return send(await this.#session.getAccessToken(accessToken))
   }
-}
-
-function checkRequestId(requestId: string): string {
-  if (requestId && requestId.length <= MAX_REQUEST_ID) return requestId
-  throw new RangeError(`A request id has 1 to ${MAX_REQUEST_ID} characters`)
 }
 
 /** Quotes a literal of the query language: quotes and backslashes are escaped by a backslash. */

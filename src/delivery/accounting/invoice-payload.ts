@@ -88,7 +88,7 @@ function buildFields(source: InvoiceSource, { customerId, itemId, taxCodeId }: I
     // True taxes the discounted amount, false the whole.
     ...(discountLine && { ApplyTaxAfterDiscount: invoice.discount_type === 'before_tax' }),
     PrivateNote: cleanProse(project.description ?? ''),
-    DueDate: readDate(project.deadline ?? invoice.due_date),
+    DueDate: project.deadline ?? invoice.due_date,
   }
   return { fields, expected: { total: totals.total, tax: totals.tax } }
 }
@@ -129,14 +129,6 @@ function buildDiscountLine(invoice: InvoiceSource['invoice'], { subtotal, discou
   }
   const Amount = fromCents(discount)
   return { DetailType: 'DiscountLineDetail', Amount, DiscountLineDetail: { PercentBased: false } } as const
-}
-
-/** Reads an existing calendar date from a date or date-time, else null: the whole call fails for an invalid date. */
-function readDate(text: string | null): string | null {
-  const date = /^(\d{4}-\d{2}-\d{2})(?:$|T)/.exec(text?.trim() ?? '')?.[1]
-  if (!date) return null
-  const time = new Date(`${date}T00:00:00Z`)
-  return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(date) ? date : null
 }
 
 // Limits of the accounting system's reference, in characters. A display name has no colon, tab or line break (2040).
