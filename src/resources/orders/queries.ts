@@ -1,31 +1,35 @@
-import { type SQL, sql } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
 import { orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
-import { jsonRow, paymentColumns, statusColumns, taxColumns } from '../../kernel/db/columns.ts'
+import { statusColumns, taxColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { orderStatuses, payments, taxes } from '../../kernel/db/schema.ts'
+import { orderStatuses, taxes } from '../../kernel/db/schema.ts'
 import { type ListedRow, orderStatements, type Part } from './parts-sql.ts'
 import { EXPANSIONS } from './shapes.ts'
-import { isAnyOrder, isOrder } from './write-sql.ts'
+import { isAnyOrder } from './write-sql.ts'
 
 /** The parts of the full order, which has no `totals`. */
 export const FULL: readonly Part[] = [...EXPANSIONS, 'accounting']
 
-type Key = Placeholders<'companyId' | 'orderId'>
+type Key = Placeholders<'companyId' | 'orderId' | 'isDeletedToo'>
 
-const orderWhere = (isOne: (p: Key) => SQL) =>
-  orderStatements(FULL, (p: Key) => ({
-    ids: sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE ${isOne(p)}`,
+const orderWith = (parts: readonly Part[]) =>
+  orderStatements(parts, (p: Key) => ({
+    ids: sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE ${isAnyOrder(p)} AND deleted <= ${p.isDeletedToo}`,
   }))
-const liveOrder = orderWhere(isOrder)
-const anyOrder = orderWhere(isAnyOrder)
+const fullOrder = orderWith(FULL)
+const paidOrder = orderWith(['payments'])
 
 export async function findOrder(
   { db, companyId }: CompanyContext,
   orderId: number,
   isDeletedToo: boolean,
 ): Promise<ListedRow | undefined> {
-  const { whole } = isDeletedToo ? anyOrder : liveOrder
-  return (await db.read([whole({ companyId, orderId })]))[0][0]
+  return (await db.read([fullOrder.whole({ companyId, orderId, isDeletedToo })]))[0][0]
+}
+
+/** The payments of an order, by id; undefined where it does not exist. */
+export async function findPayments({ db, companyId }: CompanyContext, orderId: number) {
+  return (await db.read([paidOrder.whole({ companyId, orderId, isDeletedToo: false })]))[0][0]?.payments
 }
 
 const statuses = prepare((p: Placeholders<'companyId'>) =>
@@ -50,22 +54,4 @@ const allTaxes = prepare((p: Placeholders<'companyId'>) =>
 
 export async function findTaxes({ db, companyId }: CompanyContext) {
   return (await db.read([allTaxes({ companyId })]))[0]
-}
-
-const paymentsOf = prepare((p: Key) =>
-  orm
-    .select({ payment: jsonRow(paymentColumns).rowOrNull.as('payment') })
-    .from(
-      sql`(SELECT * FROM orders WHERE ${isOrder(p)}) AS orders
-        LEFT JOIN invoices ON invoices.company_id = orders.company_id AND invoices.project_id = orders.id
-          AND invoices.deleted = 0
-        LEFT JOIN payments ON payments.company_id = invoices.company_id AND payments.invoice_id = invoices.id`,
-    )
-    .orderBy(payments.id),
-)
-
-/** The payments of an order, by id; null where it does not exist. */
-export async function findPayments({ db, companyId }: CompanyContext, orderId: number) {
-  const [rows] = await db.read([paymentsOf({ companyId, orderId })])
-  return rows.length === 0 ? null : rows.flatMap(({ payment }) => payment ?? [])
 }

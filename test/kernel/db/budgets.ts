@@ -161,7 +161,7 @@ const ROWS: Record<string, Row[]> = {
     ['500 lines', 14500, 2512, '/orders/205/invoice-items', { ...WITH_EVENT, body: LINES }],
     ['unknown', 20, 0, '/orders/99999/invoice-items', { ...NOT_FOUND, body: { items: [] } }],
   ],
-  listPayments: [['of an order with 1', 8, 0, '/orders/4321/payments']],
+  listPayments: [['of an order with 1', 9, 0, '/orders/4321/payments']],
   updatePayment: [['with an event', 69, 10, '/orders/209/payments/209', { ...WITH_EVENT, body: { amount: 2 } }]],
   createPayment: [['with an event', 73, 12, '/orders/206/payments', { ...WITH_EVENT, body: { amount: 1 } }]],
   deletePayment: [['with an event', 60, 11, '/orders/207/payments/207', WITH_EVENT]],
