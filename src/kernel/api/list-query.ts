@@ -1,18 +1,9 @@
 import * as z from 'zod/mini'
-import { cursorText, pageQuery, trimmed } from './contract.ts'
+import { cursorText, instant, pageQuery, trimmed } from './contract.ts'
 
 /** A date-time in a query as milliseconds. Form decoding turns an unencoded `+` into a space. */
 const timeText = z
-  .pipe(
-    z.string().check(
-      z.overwrite((value) => value.replace(' ', '+')),
-      z.refine((value) => z.safeParse(z.iso.datetime({ offset: true }), value).success, {
-        error: 'must be a date-time with an offset, such as 2026-01-31T12:00:00Z',
-        abort: true,
-      }),
-    ),
-    z.transform((value) => Date.parse(value)),
-  )
+  .pipe(z.string().check(z.overwrite((value) => value.replace(' ', '+'))), instant)
   .check(z.meta({ type: 'string', format: 'date-time' }))
 
 /** The query shared by the lists of clients and orders. A list adds its `sort`. */
