@@ -27,14 +27,6 @@ export class LruCache<K, V> {
     this.ttlMs = options.ttlMs ?? Number.POSITIVE_INFINITY
   }
 
-  get size(): number {
-    return this.entries.size
-  }
-
-  get weight(): number {
-    return this.totalWeight
-  }
-
   get(key: K, now = Date.now()): V | undefined {
     const entry = this.entries.get(key)
     if (!entry) return
@@ -59,8 +51,8 @@ export class LruCache<K, V> {
     }
   }
 
-  delete(key: K): boolean {
+  delete(key: K): void {
     this.totalWeight -= this.entries.get(key)?.weight ?? 0
-    return this.entries.delete(key)
+    this.entries.delete(key)
   }
 }
