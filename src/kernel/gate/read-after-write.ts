@@ -2,8 +2,6 @@ import type { Version } from '../db/placement.ts'
 
 /** A write without a report has ended after this time: one with a slow body is announced again before its batch. */
 const LOST_AFTER_MS = 60_000
-/** More unsettled writes than this are followed as one. */
-const MAX_UNSETTLED = 1_000
 /** The number of writes that are not known one by one. */
 const UNKNOWN = 0
 
@@ -78,10 +76,6 @@ export class ReadAfterWrite {
       return hasLost ? { settledAt: now } : undefined
     }
     this.isWriting = true
-    if (this.unsettled.size >= MAX_UNSETTLED) {
-      this.unsettled.clear()
-      this.beginUnknown(now)
-    }
     const write = this.nextNumber++
     this.unsettled.set(write, now)
     return { write }
