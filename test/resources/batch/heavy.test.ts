@@ -63,6 +63,20 @@ describe('a batch of many texts', () => {
     expect((await run(Array.from({ length: 100 }, () => change))).body.transactions).toBe(1)
   })
 
+  it('counts a reference as a text that it may name', async () => {
+    const client = heavy()
+    const title = { $ref: '0.client.company_name' }
+    const order = (invoice_items: unknown) => ({
+      method: 'POST',
+      path: '/orders',
+      body: { title: 'Long lines', client_id: { $ref: '0.client.id' }, invoice_items },
+    })
+    const lines = Array.from({ length: 30 }, () => ({ title }))
+    const { body } = await run([client, ...Array.from({ length: 8 }, () => order(lines))])
+    const results: Result[] = body.results
+    expect(results.map(({ transaction }) => transaction)).toEqual([1, 2, 2, 2, 2, 3, 3, 3, 3])
+  })
+
   it('repeats nothing that was committed before another transaction failed', async () => {
     const operations = listOf(80)
     const key = { 'idempotency-key': crypto.randomUUID() }
