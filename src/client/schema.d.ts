@@ -1665,7 +1665,7 @@ export interface components {
              *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
-             *     - `version_mismatch`: The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change
+             *     - `version_mismatch`: The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change
              *     - `already_exists`: The resource already exists: send the request without `If-None-Match` to replace it
              *     - `invoice_missing`: The order has no invoice
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
@@ -1868,7 +1868,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
+                 *         "message": "The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                  *         "details": {
                  *           "reason": "version_mismatch",
                  *           "documentation_url": "https://crm.example/#guide-errors"
@@ -5755,7 +5755,7 @@ export interface operations {
                      *           "body": {
                      *             "error": {
                      *               "code": "invalid_request",
-                     *               "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
+                     *               "message": "The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                      *               "details": {
                      *                 "reason": "version_mismatch",
                      *                 "documentation_url": "https://crm.example/#updateClient"
