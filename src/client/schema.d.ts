@@ -331,7 +331,7 @@ export interface paths {
         };
         /**
          * Follow every change
-         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them; an update that changes the status of an order is followed by `status_changed`. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.
+         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them; an update or delete that changes the status of an order is followed by `status_changed`. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.
          *
          *     Any token.
          */
@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Change many clients, orders and thread contexts
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. What was refused for what the database had, such as an unknown status, is refused again: correct it and send it with a new key.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. What was refused for what the database had, such as an unknown status, is refused again: correct it and send it with a new key.
          *
          *     Any token.
          */
@@ -756,7 +756,7 @@ export interface components {
             type: "orders";
             id: number;
             /**
-             * @description As of other types; `status_changed` follows the `update` that changed the status.
+             * @description As of other types; `status_changed` follows the change that changed the status.
              * @enum {string}
              */
             operation: "create" | "update" | "delete" | "status_changed";
@@ -1665,7 +1665,7 @@ export interface components {
              *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
-             *     - `version_mismatch`: The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change
+             *     - `version_mismatch`: The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change
              *     - `already_exists`: The resource already exists: send the request without `If-None-Match` to replace it
              *     - `invoice_missing`: The order has no invoice
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
@@ -1868,7 +1868,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
+                 *         "message": "The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                  *         "details": {
                  *           "reason": "version_mismatch",
                  *           "documentation_url": "https://crm.example/#guide-errors"
@@ -5755,7 +5755,7 @@ export interface operations {
                      *           "body": {
                      *             "error": {
                      *               "code": "invalid_request",
-                     *               "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
+                     *               "message": "The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                      *               "details": {
                      *                 "reason": "version_mismatch",
                      *                 "documentation_url": "https://crm.example/#updateClient"

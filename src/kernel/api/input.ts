@@ -69,11 +69,12 @@ function refuseCoding(codings = ''): void {
 
 function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): unknown {
   if (bytes.length === 0) throw invalid([{ path: '', message: 'is required' }])
+  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   let value: unknown
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
+    value = JSON.parse(text)
   } catch (error) {
-    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '') }])
+    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '', text) }])
   }
   const result = schema.safeParse(value)
   if (result.success) return result.data

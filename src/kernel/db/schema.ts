@@ -686,7 +686,7 @@ export const changes = sqliteTable(
     at: integer().notNull(),
     /** The row's `updated_at` before the change; null of a created one. */
     previous_updated_at: integer(),
-    /** The order's status before and after `status_changed`, which follows the order's `update`; null for none. */
+    /** The order's status before and after `status_changed`, which follows the order's change; null for none. */
     old_status_id: integer(),
     new_status_id: integer(),
   },

@@ -62,7 +62,7 @@ export const REASONS = {
   version_mismatch: {
     kind: 'precondition_failed',
     message:
-      'The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
+      'The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
   },
   already_exists: {
     kind: 'precondition_failed',

@@ -177,10 +177,21 @@ export function joinOr(names: readonly string[]): string {
 }
 
 /** What is wrong with JSON, by V8's message, whose other parts may quote the body. */
-export function describeSyntax(message: string): string {
+export function describeSyntax(message: string, text = ''): string {
   const [, problem = ''] =
     /^(Unexpected token '.'|[A-Z].*?)(?=, (?:\.{3})?"| in JSON| after JSON|$)/su.exec(message) ?? []
-  const [place] = /line \d+ column \d+/.exec(message) ?? []
+  const [place = findToken(message, text)] = /line \d+ column \d+/.exec(message) ?? []
   const named = problem && `: ${problem[0]?.toLowerCase()}${problem.slice(1)}`
   return `is not valid JSON${named}${place ? ` at ${place}` : ''}`
+}
+
+/** The place of an unexpected token, which V8 quotes with ten characters on each side, if the text has these once. */
+function findToken(message: string, text: string): string | undefined {
+  const [, token = '', start, quoted = '', end] =
+    /^Unexpected token '(.)', (\.{3})?"(.*)"(\.{3})? is not valid JSON$/su.exec(message) ?? []
+  const sought = start || end ? quoted : token
+  const [before, after, ...others] = sought ? text.split(sought) : []
+  if (after === undefined || others.length > 0) return undefined
+  const lines = `${before}${sought.slice(0, start ? 10 : -10)}`.split('\n')
+  return `line ${lines.length} column ${(lines.at(-1) ?? '').length + 1}`
 }

@@ -1,7 +1,7 @@
 import { type ApiError, type Issue, invalid } from '../../kernel/http/errors.ts'
 
 /** The only member of an object that stands for a value of an earlier result. */
-const REFERENCE = '$ref'
+export const REFERENCE = '$ref'
 /** References are found down to here. */
 const REFERENCE_DEPTH_MAX = 20
 /** Deeper bodies would overflow the stack of the runtime's JSON writer. */

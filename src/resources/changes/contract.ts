@@ -41,7 +41,7 @@ export const change = z
       ...fields,
       operation: z
         .enum(['create', 'update', 'delete', 'status_changed'])
-        .check(z.describe('As of other types; `status_changed` follows the `update` that changed the status.')),
+        .check(z.describe('As of other types; `status_changed` follows the change that changed the status.')),
       old_status_id: z
         .optional(z.nullable(id))
         .check(z.describe('Of `status_changed`: the status before; null for none.')),
@@ -130,7 +130,7 @@ export const published = {
     listChanges: {
       summary: 'Follow every change',
       description:
-        'Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them; an update that changes the status of an order is followed by `status_changed`. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.',
+        'Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them; an update or delete that changes the status of an order is followed by `status_changed`. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.',
       example: { query: { types: 'clients', per_page: 1 } },
     },
   }),

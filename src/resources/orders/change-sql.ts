@@ -5,19 +5,12 @@ import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import { type KeyName, resultStatement } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { companies, invoices, orderStatuses, orders } from '../../kernel/db/schema.ts'
+import { invalid } from '../../kernel/http/errors.ts'
+import { decodeOrder, listJson, type OrderJson, orderJson, type Part, WITH_INVOICE } from './parts-sql.ts'
 import {
-  decodeOrder,
-  listJson,
-  type OrderJson,
-  type OrderRow,
-  orderJson,
-  type Part,
-  WITH_INVOICE,
-} from './parts-sql.ts'
-import {
-  assertPassed,
   type Checks,
   type Column,
+  issuesOf,
   lineStatements,
   NEXT_VERSION,
   type Outcomes,
@@ -81,26 +74,26 @@ type ListOrNull = unknown[][] | null
 type FoundJson = [order: OrderJson, items: ListOrNull, payments: ListOrNull]
 export type ChangedJson = [Outcomes, FoundJson | null, unknown: number[] | null]
 
-/** A changed order, the lists that were sent, and the positions of lines that are none of the invoice's. */
-export interface Changed {
-  order: OrderRow
-  sent: SentList[]
-  unknown: number[]
-}
+/** A changed order, and the lists that were sent. */
+export type Changed = NonNullable<ReturnType<typeof decodeChanged>>
 
 /**
  * Decodes {@link changedJson}; undefined where there is no order, whose checks mean nothing unless it `isNew`.
  *
- * @throws ApiError 400 naming each field whose check failed
+ * @throws ApiError 400 naming each field whose check failed, and each line that is none of the invoice's
  */
-export function decodeChanged(result: string | ChangedJson | null, isNew = false): Changed | undefined {
+export function decodeChanged(result: string | ChangedJson | null, isNew = false, itemsName = 'invoice_items') {
   const parsed: ChangedJson | null = typeof result === 'string' ? JSON.parse(result) : result
   const [outcomes, found, unknown] = parsed ?? [{}, null, null]
-  if (found || isNew) assertPassed(outcomes)
-  if (!found) return undefined
-  const [order, invoice_items, payments] = found
-  const sent = namesOf(invoice_items, payments)
-  return { order: decodeOrder(order, { invoice_items, payments }), sent, unknown: unknown ?? [] }
+  const [json, invoice_items = null, payments = null] = found ?? []
+  const order = json && decodeOrder(json, { invoice_items, payments })
+  const unknownLines = (order?.invoice && unknown) || []
+  const issues = [
+    ...issuesOf(outcomes),
+    ...unknownLines.map((key) => ({ path: `${itemsName}.${key}.id`, message: 'is not a line of this invoice' })),
+  ]
+  if (issues.length > 0 && (order || isNew)) throw invalid(issues)
+  return order && { order, sent: namesOf(invoice_items, payments) }
 }
 
 /** A write of an order with the fields and lists that are sent. */

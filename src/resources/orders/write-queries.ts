@@ -4,7 +4,7 @@ import { isoDate } from '../../kernel/api/contract.ts'
 import { type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
 import { type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
-import { invalid, unusable } from '../../kernel/http/errors.ts'
+import { unusable } from '../../kernel/http/errors.ts'
 import { type Change, type Changed, decodeChanged, invoiceValues, statementsOf } from './change-sql.ts'
 import type { NewOrder, OrderFields, WholeOrder } from './contract.ts'
 import type { NewItem } from './element-contract.ts'
@@ -169,12 +169,9 @@ export function changeOf(
     isIdempotent: body.invoice_items === undefined && !body.deleted,
     isDeletion: body.deleted === true && Object.keys(body).length === 1,
     read: (result) => {
-      const changed = decodeChanged(result)
+      const changed = decodeChanged(result, false, itemsName)
       if (changed && body.invoice_items && !changed.order.invoice) throw unusable('invoice_missing')
-      if (!changed || changed.unknown.length === 0) return changed
-      throw invalid(
-        changed.unknown.map((key) => ({ path: `${itemsName}.${key}.id`, message: 'is not a line of this invoice' })),
-      )
+      return changed
     },
   })
 }

@@ -3,7 +3,7 @@ import { orm, type Placeholders } from '../../kernel/db/client.ts'
 import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import { companies, invoiceItems, payments } from '../../kernel/db/schema.ts'
 import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
-import { invalid } from '../../kernel/http/errors.ts'
+import type { Issue } from '../../kernel/http/errors.ts'
 import type { OrderFields } from './contract.ts'
 import type { NewPayment } from './element-contract.ts'
 import { toHundredths } from './totals.ts'
@@ -98,11 +98,10 @@ const MESSAGES: Record<string, string> = {
   discount_amount_type: 'must be fixed_amount: as a percentage, the stored amount must be at most 100',
 }
 
-/** @throws ApiError 400 naming the field of each check that failed */
-export function assertPassed(outcomes: Outcomes): void {
+/** An issue of the field of each check that failed. */
+export function issuesOf(outcomes: Outcomes): Issue[] {
   const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
-  if (failed.length === 0) return
-  throw invalid(failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is invalid' })))
+  return failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is invalid' }))
 }
 
 /** The invoice whose lists are written: `invoice` selects its id. */

@@ -63,6 +63,43 @@ describe('a batch of many texts', () => {
     expect((await run(Array.from({ length: 100 }, () => change))).body.transactions).toBe(1)
   })
 
+  it('counts a reference as a text that it may name', async () => {
+    const client = heavy()
+    const title = { $ref: '0.client.company_name' }
+    const order = (invoice_items: unknown) => ({
+      method: 'POST',
+      path: '/orders',
+      body: { title: 'Long lines', client_id: { $ref: '0.client.id' }, invoice_items },
+    })
+    const lines = Array.from({ length: 30 }, () => ({ title }))
+    const { body } = await run([client, ...Array.from({ length: 8 }, () => order(lines))])
+    const results: Result[] = body.results
+    expect(results.map(({ transaction }) => transaction)).toEqual([1, 2, 2, 2, 2, 3, 3, 3, 3])
+  })
+
+  it('counts 5,000 characters for the lines that an operation may remove', async () => {
+    const { body } = await run([{ method: 'POST', path: '/clients', body: { company_name: 'Quay' } }])
+    const order = { title: 'Few lines', client_id: body.results[0].body.client.id, invoice_items: [{ title: 'One' }] }
+    const creations = Array.from({ length: 9 }, () => ({ method: 'POST', path: '/orders', body: order }))
+    const created = (await run(creations)).body
+    expect(created.transactions).toBe(1)
+    const paths: string[] = created.results.map((each: { body: { project: { id: number } } }) => {
+      return `/orders/${each.body.project.id}`
+    })
+    const removals = [
+      paths.map((path) => ({ method: 'PUT', path: `${path}/invoice-items`, body: { items: [] } })),
+      paths.map((path) => ({ method: 'PATCH', path, body: { invoice_items: [] } })),
+      paths.map((_, n) => ({ method: 'PUT', path: `/orders/by-external-id/few-${n}`, body: order })),
+    ]
+    for (const operations of removals) {
+      const { results, transactions } = (await run(operations)).body
+      expect(results.map((each: Result) => each.status)).toEqual(operations.map(() => 200))
+      expect(transactions).toBe(2)
+    }
+    const renamed = paths.map((path) => ({ method: 'PATCH', path, body: { title: 'Renamed' } }))
+    expect((await run(renamed)).body.transactions).toBe(1)
+  })
+
   it('repeats nothing that was committed before another transaction failed', async () => {
     const operations = listOf(80)
     const key = { 'idempotency-key': crypto.randomUUID() }

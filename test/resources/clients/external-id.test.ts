@@ -198,6 +198,11 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
       (await put('said', { company_name: 'A' }, headers)).body.error.details.reason
     expect(await reasonOf({ 'if-none-match': '*' })).toBe('already_exists')
     expect(await reasonOf({ 'if-match': '"9"' })).toBe('version_mismatch')
+    const absent = (await put('nobody has it', { company_name: 'A' }, { 'if-match': '"1"' })).body.error
+    expect([absent.details.reason, absent.message]).toEqual([
+      'version_mismatch',
+      expect.stringMatching(/^The resource does not exist, or has another version than `If-Match` names/),
+    ])
   })
 
   it('separates companies', async () => {

@@ -230,6 +230,15 @@ describe('a reference to another row', () => {
     )
   })
 
+  it('returns 400 naming unknown lines as well', async () => {
+    const { project } = await createOrder(shop)
+    const before = await dump()
+    const lines = [{ title: 'new' }, { title: 'a', id: 999_999 }]
+    const response = await shop.call('PATCH', `/orders/${project.id}`, { client_id: 999_999, invoice_items: lines })
+    expect(issuesOf(response)).toEqual(['client_id', 'invoice_items.1.id'])
+    expect(await dump()).toEqual(before)
+  })
+
   it('returns 404 for an unknown order or one of another company, whatever it refers to', async () => {
     const other = await mintShop()
     const { project } = await createOrder(other)

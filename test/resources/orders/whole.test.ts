@@ -302,7 +302,7 @@ describe('payments of an order', () => {
 })
 
 describe('a change of the status', () => {
-  it('follows its update in the feed, with the old and the new one', async () => {
+  it('follows its update or delete in the feed, with the old and the new one', async () => {
     const one = await mintShop()
     const [first, second] = one.statusIds
     const { project } = await createOrder(one, { status_id: first })
@@ -310,6 +310,7 @@ describe('a change of the status', () => {
     await one.call('PATCH', `/orders/${project.id}`, { status_id: second, title: 'a' })
     await one.call('PATCH', `/orders/${project.id}`, { status_id: second })
     await one.call('PATCH', `/orders/${project.id}`, { title: 'b' })
+    await one.call('PATCH', `/orders/${project.id}`, { status_id: first, deleted: true })
     const { body } = await one.call('GET', `/changes?cursor=${start}`)
     const entry = { type: 'orders', id: project.id, time: expect.any(String) }
     expect(body.data).toEqual([
@@ -317,6 +318,8 @@ describe('a change of the status', () => {
       { ...entry, operation: 'status_changed', version: 2, old_status_id: first, new_status_id: second },
       { ...entry, operation: 'update', version: 3 },
       { ...entry, operation: 'update', version: 4 },
+      { ...entry, operation: 'delete', version: 5 },
+      { ...entry, operation: 'status_changed', version: 5, old_status_id: second, new_status_id: first },
     ])
     const expanded = await one.call('GET', `/changes?cursor=${start}&expand=object&per_page=2`)
     expect(expanded.body.orders).toMatchObject([{ id: project.id, title: 'b' }])
