@@ -96,7 +96,6 @@ export function classify(failure: Failure): FailureClass {
   if (failure.oauthError === 'invalid_grant') return 'grant_lost'
   if (status >= 500) return 'transient'
   if (status === 401) return 'token'
-  if (status === 403) return 'grant_lost'
   return codes.length > 0 || REFUSED_CONTENT.includes(status) ? 'data' : 'transient'
 }
 

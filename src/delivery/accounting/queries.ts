@@ -65,21 +65,21 @@ export async function loadQueue({ companyId, db }: CompanyContext, nowMs: number
   return { orderIds, nextAttemptAt: next?.at ?? null }
 }
 
-/** Limits the updates of one order that one statement covers, and the events read after it. */
+/** Limits the events of one order that one statement covers, and those read after it. */
 const COVER_LIMIT = 2_000
 const EVENT_LIMIT = 50
 
 /**
  * Loads the order's open events, oldest first, its link and its invoice's rows (null without any) in one transaction,
- * so that the order is at least as new as the events. First covers unsent updates, but the newest, by the first unsent
- * event, as in `planOrder`, since there may be thousands.
+ * so that the order is at least as new as the events. First covers all unsent events but the first and the newest, as in
+ * `planOrder`, since there may be thousands.
  */
 export async function loadOrder(context: CompanyContext, orderId: number, nowMs: number) {
   const { companyId, db } = context
   const isOfOrder = isOf(companyId, orderId)
   const pending = sql`FROM accounting_outbox WHERE ${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending'`
   const isCovered = sql`id IN (SELECT id ${pending} AND id > (SELECT min(id) ${pending}) AND id < (SELECT max(id) ${pending})
-    AND operation = 'update' ORDER BY id LIMIT ${COVER_LIMIT})`
+    ORDER BY id LIMIT ${COVER_LIMIT})`
   const invoiceId = sql`(SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId})`
   const [covered, events, [link = null], [core], items] = await db.writeIdempotent([
     updateEvents({ ...DONE, updated_at: nowMs }, isCovered).returning({ id: accountingOutbox.id }),

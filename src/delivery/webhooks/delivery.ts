@@ -24,7 +24,7 @@ export class WebhookDelivery extends CompanyObject {
   protected override readonly name = 'webhooks'
   private readonly pace = new HostPace()
 
-  /** Runs the endpoints independently of each other. */
+  /** Runs the endpoints concurrently. The next run begins when all have ended, and their open calls with them. */
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
     const { CREDENTIALS_KEY: credentialsKey } = this.env

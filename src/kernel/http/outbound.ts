@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import ipaddr from 'ipaddr.js'
 import * as z from 'zod/mini'
+import { isolateMemory, type Lease, SMALL_BODY_BYTES } from './body.ts'
 import { LruCache } from './cache.ts'
 import { DeadlineError, withDeadline } from './deadline.ts'
 
@@ -42,23 +43,26 @@ export type Read<T> = (response: OutboundResponse) => Promise<T>
 
 /**
  * Makes one uncached call to an outside system; the deadline covers `read` and so the body. Redirects are not followed,
- * since they would carry credentials to another host; responses are not cached, since they belong to one company.
+ * since they would carry credentials to another host; responses are not cached, since they belong to one company. The
+ * memory of a large body is leased until `read` ends.
  *
- * @throws OutboundError, or an error of `read`
+ * @throws OutboundError, an error of `read`, or ApiError 503 when there is no memory for a large body
  */
 export async function callOutside<T>(request: OutboundRequest, timeoutMs: number, read: Read<T>): Promise<T> {
   // AbortSignal.timeout would outlive the call and keep a Durable Object in memory.
   const call = new AbortController()
+  const lease = isolateMemory.open()
   try {
-    return await withDeadline(send(request, call.signal, read), timeoutMs)
+    return await withDeadline(send(request, call.signal, lease, read), timeoutMs)
   } catch (error) {
     throw error instanceof DeadlineError ? new OutboundError('timeout') : error
   } finally {
     call.abort()
+    lease.release()
   }
 }
 
-async function send<T>({ url, ...init }: OutboundRequest, signal: AbortSignal, read: Read<T>): Promise<T> {
+async function send<T>({ url, ...init }: OutboundRequest, signal: AbortSignal, lease: Lease, read: Read<T>) {
   const response = await fetch(url, { ...init, redirect: 'manual', cache: 'no-store', signal }).catch(() => {
     throw new OutboundError('network')
   })
@@ -68,21 +72,23 @@ async function send<T>({ url, ...init }: OutboundRequest, signal: AbortSignal, r
   if (signal.aborted) cancel()
   else signal.addEventListener('abort', cancel)
   const { status, headers } = response
-  return read({ status, headers, readText: (maxBytes) => readText(reader, headers.get('content-type'), maxBytes) })
+  return read({ status, headers, readText: (maxBytes) => readText(reader, headers, maxBytes, lease) })
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array> | undefined
 
-async function readText(reader: Reader, contentType: string | null, maxBytes: number): Promise<string> {
+async function readText(reader: Reader, headers: Headers, maxBytes: number, lease: Lease): Promise<string> {
   if (!reader) return ''
   const chunks: Uint8Array[] = []
   for (let sizeBytes = 0; ; ) {
     const { done, value } = await reader.read().catch(() => {
       throw new OutboundError('cut')
     })
-    if (done) return decode(Buffer.concat(chunks), contentType)
+    if (done) return decode(Buffer.concat(chunks), headers.get('content-type'))
     sizeBytes += value.byteLength
     if (sizeBytes > maxBytes) throw new OutboundError('too_large')
+    // Room for the chunks, their joined copy, and the text of up to two bytes a character.
+    if (sizeBytes > SMALL_BODY_BYTES) await lease.resize(4 * sizeBytes)
     chunks.push(value)
   }
 }

@@ -125,14 +125,18 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
       return url.href
     },
 
-    head: (key) =>
-      call('HEAD', addressOf(bucket, key), async ({ status, headers }) => {
+    async head(key) {
+      const object = await call('HEAD', addressOf(bucket, key), async ({ status, headers }) => {
         if (status === 404) return null
         if (status !== 200) throw new StorageError('refused', status)
         const file = fileOf(key, headers.get('content-length'), headers.get('last-modified'))
         if (!file) throw new StorageError('malformed', status)
         return { ...file, contentType: headers.get('content-type') }
-      }),
+      })
+      // A response to HEAD has no error code that tells a missing bucket from a missing file.
+      if (!object) await this.list(key, undefined, 1)
+      return object
+    },
 
     delete: (key) =>
       call('DELETE', addressOf(bucket, key), async (response) => {

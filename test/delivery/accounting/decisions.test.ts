@@ -75,6 +75,7 @@ const TABLE: [string, Failure, Operation, object][] = [
   ['an unknown code', response(400, ['9999']), 'update', { action: 'dead' }],
   ['400 without a fault', response(400), 'update', { action: 'dead' }],
   ['a redirect', response(302), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['403 of a proxy', response(403), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
   ['404 of a proxy', response(404), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
   ['503 of tokens', response(503, [], { endpoint: 'token' }), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
   [

@@ -11,6 +11,7 @@ describe('a call that fails', () => {
   it.each([
     ['500', SPOILT.broken],
     ['a page with 503', SPOILT.unavailable],
+    ['a page with 403', { ...SPOILT.unavailable, status: 403 }],
     ['a fault inside 200', SPOILT.faultInside],
     ['a connection that ends', { destroy: true }],
     ['a response that is cut', { cutAfterBytes: 10 }],

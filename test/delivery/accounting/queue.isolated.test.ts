@@ -181,13 +181,16 @@ describe('the queue of a company', () => {
 })
 
 describe('an order that was changed thousands of times while nothing could be delivered', () => {
-  it('is delivered by one call with its present state', async () => {
+  it.each([
+    ['edited', "'update'"],
+    ['deleted and restored', "iif(i % 2, 'delete', 'update')"],
+  ])('is delivered by one call with its present state when it was %s', async (_, operation) => {
     const shop = await Shop.open()
     const orderId = await shop.makeOrder({ description: 'first' })
     await sql(
       `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
        INSERT INTO accounting_outbox (company_id, order_id, operation, next_attempt_at, created_at, updated_at)
-       SELECT ?, ?, 'update', 0, 0, 0 FROM n`,
+       SELECT ?, ?, ${operation}, 0, 0, 0 FROM n`,
       shop.company.id,
       orderId,
     )

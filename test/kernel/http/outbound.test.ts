@@ -1,4 +1,5 @@
 import { describe, expect, inject, it } from 'vitest'
+import { isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/http/body.ts'
 import { callOutside, charsetOf } from '../../../src/kernel/http/outbound.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
@@ -63,6 +64,44 @@ describe('a call to an outside system', () => {
   it('decodes characters that lie across two chunks', async () => {
     const body = '\u65e5\u672c'.repeat(1_500)
     expect(await ask({ body })).toBe(body)
+  })
+})
+
+describe('the memory of a body', () => {
+  /** Reads a body of this many bytes. `use` runs while the text is in use. */
+  async function read(bytes: number, use = () => {}, timeoutMs = 5_000): Promise<void> {
+    const url = `${inject('supplierBUrl')}/t/${crypto.randomUUID()}`
+    await spoil(url, { body: 'x'.repeat(bytes) })
+    return callOutside({ url, method: 'GET', headers: {} }, timeoutMs, async ({ readText }) => {
+      expect(await readText(2 * SMALL_BODY_BYTES)).toHaveLength(bytes)
+      use()
+    })
+  }
+
+  it('is leased from that of all large bodies until the text has been used', async () => {
+    const before = isolateMemory.usedBytes
+    const leased: number[] = []
+    const note = () => void leased.push(isolateMemory.usedBytes - before)
+    await read(SMALL_BODY_BYTES, note)
+    await read(2 * SMALL_BODY_BYTES, note)
+    const refusal = read(2 * SMALL_BODY_BYTES, () => {
+      throw new Error('refused')
+    })
+    await expect(refusal).rejects.toThrow('refused')
+    expect([...leased, isolateMemory.usedBytes - before]).toEqual([0, 8 * SMALL_BODY_BYTES, 0])
+  })
+
+  it('is waited for until the deadline of the call, and not by a small body', async () => {
+    const other = isolateMemory.open()
+    await other.resize(30_000_000)
+    try {
+      const late = read(2 * SMALL_BODY_BYTES, undefined, 500)
+      await read(SMALL_BODY_BYTES)
+      await expect(late).rejects.toMatchObject({ failure: 'timeout' })
+    } finally {
+      other.release()
+    }
+    await read(2 * SMALL_BODY_BYTES)
   })
 })
 

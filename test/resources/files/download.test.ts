@@ -404,6 +404,14 @@ describe.each(ACTIONS)('a %s', (action) => {
     expect(body.error).toMatchObject({ code: 'internal_error', details: { reason: 'supplier_unavailable' } })
   })
 
+  it('returns 502 when the company’s bucket does not exist', async () => {
+    const wrong = await mintCompanyWithOrder()
+    await giveStorage(wrong, { settings: { bucket: 'missing' } })
+    const { status, body } = await ask(action, wrong, `${folderOf(wrong)}x`)
+    expect(status).toBe(502)
+    expect(body.error.details).toMatchObject({ reason: 'supplier_unavailable', storage_code: 'NoSuchBucket' })
+  })
+
   it('returns 502 when the storage rejects the company’s keys', async () => {
     const wrong = await mintCompanyWithOrder()
     await giveStorage(wrong, { credentials: { secret_access_key: 'wrong' } })
