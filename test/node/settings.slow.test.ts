@@ -8,6 +8,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { browserSuite, hasChromium, readViolations } from './browser.ts'
 import { openSettings, requestStatus, type SettingsPage } from './settings-page.ts'
+import { RESPONSES } from './settings-states.ts'
 
 /** Within which a revoked token is refused. */
 const REVOCATION_MS = 30_000
@@ -202,6 +203,29 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
       .toMatch(/responded with status 503\.\s+Request request-7/)
     await page.unroute('**/admin/v1/**/members*')
     await page.unroute('**/admin/v1/**/audit*')
+  }, 60_000)
+
+  it('show every active token, however many have ended before', async () => {
+    const { data } = RESPONSES['/companies/1/tokens'] as { data: { id: number; state: string }[] }
+    const ended = data.filter(({ state }) => state === 'revoked')
+    let requests = 0
+    await page.route('**/admin/v1/companies/1/tokens?*', (route) => {
+      requests += 1
+      const state = new URL(route.request().url()).searchParams.get('state')
+      const pagination = {
+        per_page: 100,
+        next_cursor: state === 'active' ? null : 'more',
+        has_more: state !== 'active',
+      }
+      const page = Array.from({ length: 100 }, (_, index) => ({ ...ended[0], id: requests * 100 + index }))
+      const active = data.filter((token) => token.state === 'active')
+      return route.fulfill({ json: { data: state === 'active' ? active : page, pagination } })
+    })
+    await settings.open('tokens')
+    expect(await button('Revoke: Warehouse sync').count()).toBe(1)
+    expect(await page.locator('summary').innerText()).toMatch(/^Expired and revoked \(\d+ or more\)$/)
+    expect(requests).toBeLessThan(10)
+    await page.unroute('**/admin/v1/companies/1/tokens?*')
   }, 60_000)
 
   it('show text of the company as text, never as markup', async () => {
