@@ -163,6 +163,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     const alert = dialog().getByRole('alert')
     await alert.waitFor()
     expect(await alert.innerText()).toMatch(/permissions[\s\S]*Request [0-9a-f-]{36}/)
+    expect(await button('Create token').evaluate((element) => element.matches(':focus'))).toBe(true)
     // The same form can be sent again.
     await dialog().getByLabel('clients:read').check()
     await button('Create token').click()

@@ -67,6 +67,7 @@ export function openForm({ label, look, title = label, submit = label, content, 
     }
   })
   // For browsers without `closedby`.
+      sender.focus()
   dialog.addEventListener('cancel', (event) => {
     if (isLocked) event.preventDefault()
   })
