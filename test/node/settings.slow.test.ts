@@ -206,6 +206,21 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await page.unroute('**/admin/v1/**/audit*')
   }, 60_000)
 
+  it('say that there was no response where it ends too early', async () => {
+    const server = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 })
+      response.write('{"data":[', () => setTimeout(() => response.destroy(), 100))
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    await page.route('**/admin/v1/**/members*', (route) => route.continue({ url: `http://127.0.0.1:${port}/` }))
+    await page.getByRole('link', { name: 'Members' }).click()
+    await expect.poll(() => page.getByRole('alert').allInnerTexts()).toEqual([expect.stringContaining('no response')])
+    await page.unroute('**/admin/v1/**/members*')
+    server.close()
+  }, 60_000)
+
   it('show every active token, however many have ended before', async () => {
     const { data } = RESPONSES['/companies/1/tokens'] as { data: { id: number; state: string }[] }
     const ended = data.filter(({ state }) => state === 'revoked')
