@@ -206,6 +206,23 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await page.unroute('**/admin/v1/**/audit*')
   }, 60_000)
 
+  it('show what was created although the response was lost, and advise to look for it', async () => {
+    await page.route('**/admin/v1/**/tokens', async (route) => {
+      if (route.request().method() !== 'POST') return route.fallback()
+      await route.fetch()
+      return route.abort()
+    })
+    await button('New token').click()
+    await dialog().getByLabel('Name').fill('Lost')
+    await dialog().getByLabel('clients:read').check()
+    await button('Create token').click()
+    await dialog().getByText('look whether it was done').waitFor()
+    await page.unroute('**/admin/v1/**/tokens')
+    await button('Cancel').click()
+    await row('Lost').waitFor()
+    expect(await page.getByText('The token was created.').count()).toBe(0)
+  }, 60_000)
+
   it('say that there was no response where it ends too early', async () => {
     const server = createServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 })

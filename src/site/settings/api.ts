@@ -96,7 +96,8 @@ async function send(endpoint: string, { params = {}, query = {}, body }: Parts) 
   })
     .then(async (response) => [response, parse(await response.text())] as const)
     .catch(() => {
-      throw new RequestError('There was no response: check the connection, then try again.')
+      const advice = method === 'GET' ? 'check the connection and try again' : 'close this and look whether it was done'
+      throw new RequestError(`There was no response: ${advice}.`)
     })
   if (response.type === 'opaqueredirect' || response.status === 401) throw new SignedOutError()
   if (response.ok && json !== null) return json

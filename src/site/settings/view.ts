@@ -6,8 +6,8 @@ import { type Action, openForm } from './form.ts'
 export interface Scope extends CompanyApi {
   /** Whether the person may change integrations and members. */
   isOwner: boolean
-  /** Reads the view again and announces the finished action. */
-  refresh(message: string): void
+  /** Reads the view again and announces a finished action. */
+  refresh(done: string | null): void
 }
 
 /** A part of the settings, shown at `#id`. */
@@ -91,7 +91,7 @@ function showItem(scope: Scope, item: Item): HTMLElement {
 export function showParts(scope: Scope, parts: readonly Part[], of?: string): Child[] {
   return parts.map((part) => {
     if (!isAction(part)) return part
-    return button(part.label, () => openForm(part, () => scope.refresh(part.done)), part.look, of)
+    return button(part.label, () => openForm(part, scope.refresh), part.look, of)
   })
 }
 
