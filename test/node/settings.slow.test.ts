@@ -261,6 +261,33 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await page.unroute('**/admin/v1/companies/1/tokens?*')
   }, 60_000)
 
+  it('load failed deliveries whenever they are opened, and say that there are more', async () => {
+    let response: object = { status: 503, body: '' }
+    const deliveries = '/companies/1/webhooks/we_0123456789abcdef03/deliveries'
+    const { data, pagination } = RESPONSES[deliveries] as { data: object[]; pagination: object }
+    await page.route('**/admin/v1/**/webhooks?*', (route) =>
+      route.fulfill({ json: RESPONSES['/companies/1/webhooks'] as object }),
+    )
+    await page.route('**/admin/v1/**/deliveries?*', (route) => route.fulfill(response))
+    await settings.open('webhooks')
+    const fold = page.locator('details').last()
+    const open = async () => {
+      await fold.locator('summary').click()
+      await fold.locator('summary').click()
+    }
+    await fold.locator('summary').click()
+    await fold.getByText('status 503').waitFor()
+    response = { json: { data, pagination } }
+    await open()
+    await fold.getByText('order.updated').waitFor()
+    expect(await fold.getByText('There are more.').count()).toBe(0)
+    response = { json: { data, pagination: { ...pagination, next_cursor: 'more', has_more: true } } }
+    await open()
+    await fold.getByText('There are more.').waitFor()
+    await page.unroute('**/admin/v1/**/webhooks?*')
+    await page.unroute('**/admin/v1/**/deliveries?*')
+  }, 60_000)
+
   it('show text of the company as text, never as markup', async () => {
     const name = '<img src=x onerror=alert(1)>'
     await createToken(name)

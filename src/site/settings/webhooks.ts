@@ -41,16 +41,10 @@ function stateOf({ enabled, replaying }: Endpoint): Item['state'] {
   return replaying ? ['quiet', 'Replaying'] : ['good', 'Enabled']
 }
 
-/** The failed changes and those queued behind them, loaded when this is first opened. */
+/** The failed changes and those queued behind them, loaded whenever this is opened. */
 function foldDeliveries(scope: Scope, endpointId: string): HTMLElement {
   const content = el('div')
-  let isLoaded = false
-  const open = async () => {
-    if (isLoaded) return
-    isLoaded = true
-    await showLoaded(content, listDeliveries(scope, endpointId))
-  }
-  return fold('Failed deliveries', content, open)
+  return fold('Failed deliveries', content, () => showLoaded(content, listDeliveries(scope, endpointId)))
 }
 
 async function listDeliveries({ call }: Scope, endpoint_id: string): Promise<Child> {
@@ -58,7 +52,7 @@ async function listDeliveries({ call }: Scope, endpoint_id: string): Promise<Chi
   const { data } = await call('GET /webhooks/{endpoint_id}/deliveries', request)
   return data.length === 0
     ? el('p', { class: 'quiet' }, 'None has failed.')
-    : el('ul', { class: 'deliveries' }, data.map(showDelivery))
+    : el('ul', { class: 'deliveries' }, data.map(showDelivery), pagination.has_more && el('li', 'There are more.'))
 }
 
 function showDelivery({ sequence, event_type, entity_id, attempts, next_attempt_at, last_error }: Delivery) {
