@@ -49,7 +49,7 @@ function foldDeliveries(scope: Scope, endpointId: string): HTMLElement {
 
 async function listDeliveries({ call }: Scope, endpoint_id: string): Promise<Child> {
   const request = { params: { endpoint_id }, query: { per_page: 20 } }
-  const { data } = await call('GET /webhooks/{endpoint_id}/deliveries', request)
+  const { data, pagination } = await call('GET /webhooks/{endpoint_id}/deliveries', request)
   return data.length === 0
     ? el('p', { class: 'quiet' }, 'None has failed.')
     : el('ul', { class: 'deliveries' }, data.map(showDelivery), pagination.has_more && el('li', 'There are more.'))
@@ -128,7 +128,8 @@ function replay({ call }: Scope, { id, url }: Endpoint): Action {
       url,
       'Sends the changes of a time span again, before new ones.',
       input('From', attributes('from', Date.now() - DAY_MS)),
-      input('To', attributes('to', Date.now())),
+      // The changes of the present minute are meant too.
+      input('To', attributes('to', Date.now() + 60_000)),
     ],
     send(data) {
       const body = { from: utc(data, 'from'), to: utc(data, 'to') }
