@@ -55,15 +55,15 @@ describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings')
     const page = await context.newPage()
     const problems = await watchPage(page, dev.url)
     await page.route('**/admin/v1/**', (route) => {
-      const { pathname } = new URL(route.request().url())
-      return route.fulfill({
-        json: RESPONSES[
-          pathname
-            .replace('/admin/v1', '')
-            .replace('/2/', '/1/')
-            .replace(/we_\w+/, ENDPOINT)
-        ],
-      })
+      const { pathname, searchParams } = new URL(route.request().url())
+      const path = pathname
+        .replace('/admin/v1', '')
+        .replace('/2/', '/1/')
+        .replace(/we_\w+/, ENDPOINT)
+      const state = searchParams.get('state')
+      const response = RESPONSES[path] as { data: { state: string }[] }
+      const data = response.data?.filter((each) => state === null || each.state === state)
+      return route.fulfill({ json: { ...response, ...(data && { data }) } })
     })
     return { page, problems }
   }

@@ -8,6 +8,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { browserSuite, hasChromium, readViolations } from './browser.ts'
 import { openSettings, requestStatus, type SettingsPage } from './settings-page.ts'
+import { RESPONSES } from './settings-states.ts'
 
 /** Within which a revoked token is refused. */
 const REVOCATION_MS = 30_000
@@ -162,6 +163,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     const alert = dialog().getByRole('alert')
     await alert.waitFor()
     expect(await alert.innerText()).toMatch(/permissions[\s\S]*Request [0-9a-f-]{36}/)
+    expect(await button('Create token').evaluate((element) => element.matches(':focus'))).toBe(true)
     // The same form can be sent again.
     await dialog().getByLabel('clients:read').check()
     await button('Create token').click()
@@ -202,6 +204,88 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
       .toMatch(/responded with status 503\.\s+Request request-7/)
     await page.unroute('**/admin/v1/**/members*')
     await page.unroute('**/admin/v1/**/audit*')
+  }, 60_000)
+
+  it('show what was created although the response was lost, and advise to look for it', async () => {
+    await page.route('**/admin/v1/**/tokens', async (route) => {
+      if (route.request().method() !== 'POST') return route.fallback()
+      await route.fetch()
+      return route.abort()
+    })
+    await button('New token').click()
+    await dialog().getByLabel('Name').fill('Lost')
+    await dialog().getByLabel('clients:read').check()
+    await button('Create token').click()
+    await dialog().getByText('look whether it was done').waitFor()
+    await page.unroute('**/admin/v1/**/tokens')
+    await button('Cancel').click()
+    await row('Lost').waitFor()
+    expect(await page.getByText('The token was created.').count()).toBe(0)
+  }, 60_000)
+
+  it('say that there was no response where it ends too early', async () => {
+    const server = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 })
+      response.write('{"data":[', () => setTimeout(() => response.destroy(), 100))
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    await page.route('**/admin/v1/**/members*', (route) => route.continue({ url: `http://127.0.0.1:${port}/` }))
+    await page.getByRole('link', { name: 'Members' }).click()
+    await expect.poll(() => page.getByRole('alert').allInnerTexts()).toEqual([expect.stringContaining('no response')])
+    await page.unroute('**/admin/v1/**/members*')
+    server.close()
+  }, 60_000)
+
+  it('show every active token, however many have ended before', async () => {
+    const { data } = RESPONSES['/companies/1/tokens'] as { data: { id: number; state: string }[] }
+    const ended = data.filter(({ state }) => state === 'revoked')
+    let requests = 0
+    await page.route('**/admin/v1/companies/1/tokens?*', (route) => {
+      requests += 1
+      const state = new URL(route.request().url()).searchParams.get('state')
+      const pagination = {
+        per_page: 100,
+        next_cursor: state === 'active' ? null : 'more',
+        has_more: state !== 'active',
+      }
+      const page = Array.from({ length: 100 }, (_, index) => ({ ...ended[0], id: requests * 100 + index }))
+      const active = data.filter((token) => token.state === 'active')
+      return route.fulfill({ json: { data: state === 'active' ? active : page, pagination } })
+    })
+    await settings.open('tokens')
+    expect(await button('Revoke: Warehouse sync').count()).toBe(1)
+    expect(await page.locator('summary').innerText()).toMatch(/^Expired and revoked \(\d+ or more\)$/)
+    expect(requests).toBeLessThan(10)
+    await page.unroute('**/admin/v1/companies/1/tokens?*')
+  }, 60_000)
+
+  it('load failed deliveries whenever they are opened, and say that there are more', async () => {
+    let response: object = { status: 503, body: '' }
+    const deliveries = '/companies/1/webhooks/we_0123456789abcdef03/deliveries'
+    const { data, pagination } = RESPONSES[deliveries] as { data: object[]; pagination: object }
+    await page.route('**/admin/v1/**/webhooks?*', (route) =>
+      route.fulfill({ json: RESPONSES['/companies/1/webhooks'] as object }),
+    )
+    await page.route('**/admin/v1/**/deliveries?*', (route) => route.fulfill(response))
+    await settings.open('webhooks')
+    const fold = page.locator('details').last()
+    const open = async () => {
+      await fold.locator('summary').click()
+      await fold.locator('summary').click()
+    }
+    await fold.locator('summary').click()
+    await fold.getByText('status 503').waitFor()
+    response = { json: { data, pagination } }
+    await open()
+    await fold.getByText('order.updated').waitFor()
+    expect(await fold.getByText('There are more.').count()).toBe(0)
+    response = { json: { data, pagination: { ...pagination, next_cursor: 'more', has_more: true } } }
+    await open()
+    await fold.getByText('There are more.').waitFor()
+    await page.unroute('**/admin/v1/**/webhooks?*')
+    await page.unroute('**/admin/v1/**/deliveries?*')
   }, 60_000)
 
   it('show text of the company as text, never as markup', async () => {

@@ -29,9 +29,12 @@ export const routes = [
     // The feed itself knows which cursors are expired.
     const after =
       query.cursor === undefined ? null : Number(readCursor(scope, query.cursor, Number.POSITIVE_INFINITY)[0])
-    const find = (from: number) => findChanges(context, { after: from, types, limit: query.per_page })
-    let page = await find(after ?? 0)
-    if (after !== null && after < page.oldest - 1) throw unusable('cursor_expired')
+    const find = async (from: number | null) => {
+      const page = await findChanges(context, { after: from ?? 0, types, limit: query.per_page })
+      if (from !== null && from < page.oldest - 1) throw unusable('cursor_expired')
+      return page
+    }
+    let page = await find(after)
     if (query.wait > 0) page = await waitForChange(context, page, query.wait * 1_000, find)
     const expanded = query.expand && (await withObjects(context, page))
     const { page: shown = page, ...objects } = expanded ?? {}

@@ -27,8 +27,15 @@ const digits = z.pipe(z.string().check(z.regex(/^[1-9]\d{0,15}$/)), z.transform(
 const linkedId = z.union([id, digits.check(z.refine(Number.isSafeInteger))], {
   error: ({ input }) => (input === undefined ? 'is required' : 'must be a positive integer'),
 })
-const linkedClient = z.looseObject({ id: z.nullish(linkedId) })
-const linkedOrder = z.looseObject({ id: linkedId })
+
+/** Refuses a member that Zod would drop. */
+const whole = <T extends z.ZodMiniType>(object: T) => {
+  const isWhole = (value: unknown) => !Object.hasOwn(Object(value), '__proto__')
+  const check = z.refine(isWhole, { path: ['__proto__'], message: 'must have another name' })
+  return z.pipe(z.transform((value: unknown) => value).check(check), object)
+}
+const linkedClient = whole(z.looseObject({ id: z.nullish(linkedId) }))
+const linkedOrder = whole(z.looseObject({ id: linkedId }))
 const listOf = <T extends z.ZodMiniType>(element: T) =>
   z.nullish(z.array(element).check(z.maxLength(MAX_ELEMENTS), storable()))
 
@@ -50,7 +57,7 @@ export const newThreadContext = z
     orders_data: listOf(linkedOrder).check(z.describe('Each `id` must be an order of the company.')),
     selected_order_id: z.nullish(linkedId).check(z.describe('The `id` of an element of `orders_data`.')),
     participant_emails: listOf(text(0, 1_000)),
-    participants_data: listOf(z.record(z.string(), z.unknown())),
+    participants_data: listOf(whole(z.record(z.string(), z.unknown()))),
     legacy_thread_id: ignored({ type: ['string', 'null'] }),
     fetched_at: ignoredTime,
     updated_at: ignoredTime,

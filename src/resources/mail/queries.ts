@@ -7,7 +7,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { emailThreads } from '../../kernel/db/schema.ts'
-import { isText, SUMMARY_FIELDS } from './contract.ts'
+import { isText, SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
 
 /** Identifies a thread within its company; the email is lower-case. */
 export type ThreadKey = Record<'legacyThreadId' | 'accountEmail', string>
@@ -81,25 +81,28 @@ export function markUsed(
   waitUntil(use.catch(() => undefined))
 }
 
-/** Characters of a text's JSON in a list, and the end of a truncated one. */
-const TEXT_CHARACTERS = 2_000
-export const CUT = '…'
-
-/** A thread without its content; `deleted` is 0 or 1. A text is JSON, truncated if it is long: see {@link CUT}. */
+/** A thread without its content; `deleted` is 0 or 1. */
 export type ThreadSummaryRow = Omit<Pick<ThreadRow, (typeof SUMMARY_FIELDS)[number]>, 'deleted'> & { deleted: number }
 
-/** The summary as a JSON object. */
+/** The summary as a JSON object, with the bytes of a text's JSON that surely have its first 2,000 characters. */
 const summary: SQL = (() => {
-  const cut = (field: string) => `CASE WHEN length(${field}) <= ${TEXT_CHARACTERS} THEN ${field}
-    ELSE substr(${field}, 1, ${TEXT_CHARACTERS}) || '${CUT}' END`
-  const members = SUMMARY_FIELDS.map((field) => `'${field}', ${isText(field) ? cut(field) : field}`)
+  const start = (field: string) => `CAST(substr(CAST(${field} AS BLOB), 1, 12002) AS TEXT)`
+  const members = SUMMARY_FIELDS.map((field) => `'${field}', ${isText(field) ? start(field) : field}`)
   return sql.raw(`json_object(${members.join(', ')})`)
 })()
 
 /** The columns of a page: without the content of threads that are only scanned. */
 const NAMES = sql.raw(SUMMARY_FIELDS.join(', '))
 
-const decode = (json: string): ThreadSummaryRow => JSON.parse(json)
+/** Decodes a summary, and truncates its texts, which remain JSON. */
+function decode(json: string): ThreadSummaryRow {
+  const row: ThreadSummaryRow = JSON.parse(json)
+  for (const field of TEXT_FIELDS) {
+    const start = /^"(?:[^"\\]|\\u[\da-f]{4}|\\[^u]){0,2000}/u.exec(row[field] ?? '')?.[0]
+    if (start && row[field] !== `${start}"`) row[field] = `${start}…"`
+  }
+  return row
+}
 
 /** Limits the threads read for one page: with filters it may have fewer than requested, or none. */
 const MAX_SCANNED = 1_000

@@ -1,7 +1,7 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
 import { SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
-import { CUT, type ThreadRow, type ThreadSummaryRow } from './queries.ts'
+import type { ThreadRow, ThreadSummaryRow } from './queries.ts'
 
 export const HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'private, no-store' }
 
@@ -24,15 +24,8 @@ export function summaryText(row: ThreadRow | ThreadSummaryRow): string {
 /** Builds the JSON of a row. Columns that hold JSON are sent unchanged. */
 function objectText(row: object, jsonColumns: readonly string[]): string {
   const members = Object.entries(row).map(([name, value]) => {
-    if (value !== null && jsonColumns.includes(name)) return `"${name}":${completed(value)}`
+    if (value !== null && jsonColumns.includes(name)) return `"${name}":${value}`
     return `"${name}":${JSON.stringify(value !== null && name.endsWith('_at') ? isoTime(value) : value)}`
   })
   return `{${members.join(',')}}`
-}
-
-/** Completes the JSON of a truncated text, which may end inside an escape. */
-function completed(json: string): string {
-  if (!json.endsWith(CUT)) return json
-  const whole = /^"(?:[^"\\]|\\u[\da-f]{4}|\\["\\/bfnrt])*/i.exec(json)?.[0] ?? '"'
-  return whole.endsWith(CUT) ? `${whole}"` : `${whole}${CUT}"`
 }

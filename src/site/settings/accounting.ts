@@ -1,7 +1,7 @@
 import type { ItemOf } from './api.ts'
 import { ago, count, time } from './dom.ts'
 import type { Action } from './form.ts'
-import { type Item, listView, type Scope } from './view.ts'
+import { FOLDED_MOST, type Item, listView, type Scope } from './view.ts'
 
 type AccountingEvent = ItemOf<'GET /accounting-events'>
 
@@ -19,7 +19,7 @@ export const accounting = listView({
   lead: 'Changes of orders that have not reached the accounting system.',
   // After an outage many are pending: those that need a person must not be behind them.
   read: async ({ list }) => {
-    const most = { parked: 5_000, dead: 5_000, pending: 300 }
+    const most = { parked: 5_000, dead: 5_000, pending: FOLDED_MOST }
     const lists = Object.entries(most).map(([state, count]) => list('GET /accounting-events', { state }, count))
     // An event that changes its state between the reads is in two lists.
     return [...new Map((await Promise.all(lists)).flat().map((event) => [event.id, event])).values()]

@@ -87,17 +87,19 @@ async function send(endpoint: string, { params = {}, query = {}, body }: Parts) 
   const [method = '', template = ''] = endpoint.split(' ')
   const path = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
   const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))
-  const response = await fetch(`/admin/v1${path}${search.size > 0 ? `?${search}` : ''}`, {
+  const [response, json] = await fetch(`/admin/v1${path}${search.size > 0 ? `?${search}` : ''}`, {
     method,
     // The sign-in in front of the API redirects to its own HTML page, which is no response of the API.
     redirect: 'manual',
     headers: { accept: 'application/json', ...(body !== undefined && { 'content-type': 'application/json' }) },
     ...(body !== undefined && { body: JSON.stringify(body) }),
-  }).catch(() => {
-    throw new RequestError('There was no response: check the connection, then try again.')
   })
+    .then(async (response) => [response, parse(await response.text())] as const)
+    .catch(() => {
+      const advice = method === 'GET' ? 'check the connection and try again' : 'close this and look whether it was done'
+      throw new RequestError(`There was no response: ${advice}.`)
+    })
   if (response.type === 'opaqueredirect' || response.status === 401) throw new SignedOutError()
-  const json = parse(await response.text())
   if (response.ok && json !== null) return json
   const message = json?.error?.message ?? `The service responded with status ${response.status}.`
   throw new RequestError(message, response.headers.get('x-request-id'), json?.error?.details?.issues)

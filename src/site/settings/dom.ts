@@ -106,9 +106,11 @@ export function chips(codes: readonly string[]): HTMLElement {
   return el('p', { class: 'chips' }, parts)
 }
 
-/** A part of the view that is closed at first. */
-export function fold(summary: string, content: Child, toggle?: () => void): HTMLElement {
-  return el('details', { toggle }, el('summary', summary), content)
+/** A part of the view that is closed at first. @param open is called whenever it is opened */
+export function fold(summary: string, content: Child, open?: () => void): HTMLElement {
+  const toggle = () => details.open && open?.()
+  const details: HTMLDetailsElement = el('details', { toggle }, el('summary', summary), content)
+  return details
 }
 
 export function table(headings: readonly string[], body: HTMLElement, caption?: string): HTMLTableElement {

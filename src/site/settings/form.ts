@@ -16,12 +16,13 @@ export interface Action {
   content(): readonly Child[]
   /** Content passed to `reveal` replaces the form until the reader closes it; without it the dialog closes. */
   send(data: FormData, reveal: (content: Child) => void): Promise<unknown>
-  /** Announced when the dialog is closed after a submission. */
+  /** Announced when the dialog is closed after a successful submission. */
   done: string
 }
 
 /** Opens a modal dialog with a form. An error of `send` is shown in it, and the form can be sent again. */
-export function openForm({ label, look, title = label, submit = label, content, send }: Action, done: () => void) {
+export function openForm(action: Action, refresh: (done: string | null) => void): void {
+  const { label, look, title = label, submit = label, content, send, done } = action
   const titleId = newId()
   const dialog = el('dialog', { 'aria-labelledby': titleId })
   const errors = el('div')
@@ -30,7 +31,8 @@ export function openForm({ label, look, title = label, submit = label, content, 
   const buttons = el('div', { class: 'actions' }, sender, canceler)
   const paragraphs = content().map((part) => (typeof part === 'string' ? el('p', part) : part))
   const form = el('form', { autocomplete: 'off' }, paragraphs, errors, buttons)
-  let isSent = false
+  /** Null after a submission that has not succeeded: it may have been carried out all the same. */
+  let outcome: string | null | undefined
   let isLocked = false
 
   function close(): void {
@@ -50,6 +52,7 @@ export function openForm({ label, look, title = label, submit = label, content, 
     // Enter in a shown secret submits, too.
     if (isLocked) return
     lock(true)
+    outcome = null
     errors.replaceChildren()
     let isRevealing = false
     const reveal = (content: Child) => {
@@ -59,11 +62,12 @@ export function openForm({ label, look, title = label, submit = label, content, 
     }
     try {
       await send(new FormData(form), reveal)
-      isSent = true
+      outcome = done
       if (!isRevealing) close()
     } catch (error) {
       errors.append(showError(error))
       lock(false)
+      sender.focus()
     }
   })
   // For browsers without `closedby`.
@@ -72,7 +76,7 @@ export function openForm({ label, look, title = label, submit = label, content, 
   })
   dialog.addEventListener('close', () => {
     dialog.remove()
-    if (isSent) done()
+    if (outcome !== undefined) refresh(outcome)
   })
   dialog.append(el('h2', { id: titleId }, title), form)
   document.body.append(dialog)

@@ -88,8 +88,8 @@ async function showView(company: Company, movesFocus: boolean, show: (movesFocus
   const content = el('div', { class: 'view', 'aria-busy': 'true' }, el('p', { class: 'quiet' }, 'Loading…'))
   replace(main, title, el('p', { class: 'lead' }, view.lead), content)
   if (movesFocus) title.focus({ preventScroll: true })
-  const refresh = (message: string) => {
-    announce(message)
+  const refresh = (done: string | null) => {
+    if (done !== null) announce(done)
     show(true)
   }
   // If the reader has moved to another view by then, the element is no longer shown.

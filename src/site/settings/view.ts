@@ -6,8 +6,8 @@ import { type Action, openForm } from './form.ts'
 export interface Scope extends CompanyApi {
   /** Whether the person may change integrations and members. */
   isOwner: boolean
-  /** Reads the view again and announces the finished action. */
-  refresh(message: string): void
+  /** Reads the view again and announces a finished action. */
+  refresh(done: string | null): void
 }
 
 /** A part of the settings, shown at `#id`. */
@@ -48,6 +48,9 @@ interface ListView<Row> extends Omit<View, 'load'> {
   item(row: Row, scope: Scope): Item
 }
 
+/** The most rows of a state to list in a folded part: a long list takes many requests, one after the other. */
+export const FOLDED_MOST = 300
+
 export function listView<Row>({ read, head, label, empty, folded, item, ...view }: ListView<Row>): View {
   const list = (rows: readonly Row[], label: string, scope: Scope) => {
     const items = rows.map((row) => showItem(scope, item(row, scope)))
@@ -59,10 +62,11 @@ export function listView<Row>({ read, head, label, empty, folded, item, ...view 
       const rows = await read(scope)
       const shown = rows.filter((row) => !folded?.includes(row))
       const others = rows.filter((row) => folded?.includes(row))
+      const number = others.length < FOLDED_MOST ? others.length : `${others.length} or more`
       return [
         showParts(scope, head?.(scope, rows) ?? []),
         shown.length > 0 ? list(shown, label ?? view.title, scope) : el('p', { class: 'empty' }, empty),
-        folded && others.length > 0 && fold(`${folded.title} (${others.length})`, list(others, folded.label, scope)),
+        folded && others.length > 0 && fold(`${folded.title} (${number})`, list(others, folded.label, scope)),
       ]
     },
   }
@@ -87,7 +91,7 @@ function showItem(scope: Scope, item: Item): HTMLElement {
 export function showParts(scope: Scope, parts: readonly Part[], of?: string): Child[] {
   return parts.map((part) => {
     if (!isAction(part)) return part
-    return button(part.label, () => openForm(part, () => scope.refresh(part.done)), part.look, of)
+    return button(part.label, () => openForm(part, scope.refresh), part.look, of)
   })
 }
 

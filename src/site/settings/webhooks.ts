@@ -41,24 +41,18 @@ function stateOf({ enabled, replaying }: Endpoint): Item['state'] {
   return replaying ? ['quiet', 'Replaying'] : ['good', 'Enabled']
 }
 
-/** The failed changes and those queued behind them, loaded when this is first opened. */
+/** The failed changes and those queued behind them, loaded whenever this is opened. */
 function foldDeliveries(scope: Scope, endpointId: string): HTMLElement {
   const content = el('div')
-  let isLoaded = false
-  const open = async () => {
-    if (isLoaded) return
-    isLoaded = true
-    await showLoaded(content, listDeliveries(scope, endpointId))
-  }
-  return fold('Failed deliveries', content, open)
+  return fold('Failed deliveries', content, () => showLoaded(content, listDeliveries(scope, endpointId)))
 }
 
 async function listDeliveries({ call }: Scope, endpoint_id: string): Promise<Child> {
   const request = { params: { endpoint_id }, query: { per_page: 20 } }
-  const { data } = await call('GET /webhooks/{endpoint_id}/deliveries', request)
+  const { data, pagination } = await call('GET /webhooks/{endpoint_id}/deliveries', request)
   return data.length === 0
     ? el('p', { class: 'quiet' }, 'None has failed.')
-    : el('ul', { class: 'deliveries' }, data.map(showDelivery))
+    : el('ul', { class: 'deliveries' }, data.map(showDelivery), pagination.has_more && el('li', 'There are more.'))
 }
 
 function showDelivery({ sequence, event_type, entity_id, attempts, next_attempt_at, last_error }: Delivery) {
@@ -134,7 +128,8 @@ function replay({ call }: Scope, { id, url }: Endpoint): Action {
       url,
       'Sends the changes of a time span again, before new ones.',
       input('From', attributes('from', Date.now() - DAY_MS)),
-      input('To', attributes('to', Date.now())),
+      // The changes of the present minute are meant too.
+      input('To', attributes('to', Date.now() + 60_000)),
     ],
     send(data) {
       const body = { from: utc(data, 'from'), to: utc(data, 'to') }

@@ -228,4 +228,27 @@ describe('the list of all tokens', () => {
     expect((await adminCall('GET', `/tokens?id=${data[0].id}`)).body.data).toEqual([data[0]])
     expect(JSON.stringify(all)).not.toContain(hashToken(other.token))
   })
+
+  it('is one of a state where that is asked for, as that of a company', async () => {
+    const [active, revoked] = [await as('POST', path(), { name: 'A' }), await as('POST', path(), { name: 'R' })]
+    await as('DELETE', `${path()}/${revoked.body.id}`)
+    const expired = (await as('POST', path(), { name: 'E', expires_at: '2100-01-01T00:00:00Z' })).body
+    await sql('UPDATE api_tokens SET expires_at = created_at WHERE id = ?', expired.id)
+    // A token may be revoked after its end.
+    const both = (await as('POST', path(), { name: 'B' })).body
+    await as('DELETE', `${path()}/${both.id}`)
+    await sql('UPDATE api_tokens SET expires_at = created_at WHERE id = ?', both.id)
+    const ids: Record<string, number[]> = {}
+    for (const state of ['active', 'expired', 'revoked']) {
+      const { data } = (await as('GET', `${path()}?state=${state}&per_page=100`)).body
+      expect(new Set(data.map((token: { state: string }) => token.state))).toEqual(new Set([state]))
+      ids[state] = data.map(({ id }: { id: number }) => id)
+      const named = await adminCall('GET', `/tokens?state=${state}&per_page=100&company_id=${company.id}`)
+      expect(named.body.data).toEqual(data)
+    }
+    expect(ids.active).toContain(active.body.id)
+    expect(ids.expired).toEqual([expired.id])
+    expect(ids.revoked).toEqual(expect.arrayContaining([revoked.body.id, both.id]))
+    expect((await as('GET', `${path()}?state=ended`)).status).toBe(400)
+  })
 })

@@ -232,4 +232,19 @@ describe('long polling', () => {
     await createClient(other)
     expect((await polled).body.data).toEqual([])
   })
+
+  it('returns 410 where changes behind the cursor are removed while it waits', async () => {
+    const company = await mintCompany()
+    const { id } = await createClient(company)
+    const { cursor } = await follow(company, null)
+    const polled = company.call('GET', `/changes?cursor=${cursor}&wait=25`)
+    await scheduler.wait(300)
+    const db = env[company.home]
+    const update = 'UPDATE clients SET phone = ?, version = version + 1 WHERE company_id = ? AND id = ?'
+    await db.batch([
+      ...['1', '2'].map((phone) => db.prepare(update).bind(phone, company.id, id)),
+      db.prepare('DELETE FROM changes WHERE company_id = ? AND sequence < 3').bind(company.id),
+    ])
+    expect((await polled).body.error?.details).toMatchObject({ reason: 'cursor_expired' })
+  })
 })

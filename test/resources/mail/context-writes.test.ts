@@ -259,6 +259,23 @@ describe('PUT of a thread context', () => {
     expect([response.status, issuesOf(response)[0]?.path]).toEqual([400, 'client_data'])
   })
 
+  it.each([
+    ['"client_data":{"__proto__":{"a":1},"n":1}', 'client_data.__proto__'],
+    ['"clients_data":[{},{"__proto__":null}]', 'clients_data.1.__proto__'],
+    ['"orders_data":[{"id":1,"__proto__":1}]', 'orders_data.0.__proto__'],
+    ['"participants_data":[{"__pr\\u006fto__":1}]', 'participants_data.0.__proto__'],
+  ])('refuses a member that JavaScript takes for the prototype: %s', async (json, field) => {
+    const response = await me.call('PUT', path(freshThreadId()), `{"client_id":${clients.mine},${json}}`)
+    expect([response.status, issuesOf(response).map((issue) => issue.path)]).toEqual([400, [field]])
+  })
+
+  it('keeps such a member of deeper objects', async () => {
+    const legacyId = freshThreadId()
+    const body = `{"client_id":${clients.mine},"client_data":{"a":{"__proto__":{"b":1}}}}`
+    expect((await me.call('PUT', path(legacyId), body)).status).toBe(200)
+    expect(JSON.stringify((await read(me, legacyId)).client_data)).toBe('{"a":{"__proto__":{"b":1}}}')
+  })
+
   it('advises DELETE to remove a context', async () => {
     const response = await put(freshThreadId(), { sender_email: 'a@b.example' })
     expect(response.body.error.message).toContain('DELETE')

@@ -77,18 +77,24 @@ describe('the list of a mailbox', () => {
   })
 
   it.each([
-    ['2,000 characters of JSON', 'x'.repeat(1_998), 'x'.repeat(1_998)],
-    ['one more', 'x'.repeat(1_999), `${'x'.repeat(1_999)}…`],
-    ['the longest', 'x'.repeat(100_000), `${'x'.repeat(1_999)}…`],
-    ['one that is cut inside an escape', `${'x'.repeat(1_995)}\u0001yyyy`, `${'x'.repeat(1_995)}…`],
-    ['one that is cut inside a short escape', `${'x'.repeat(1_998)}\\yyyy`, `${'x'.repeat(1_998)}…`],
-    ['one with a pair at the end', '👕'.repeat(2_500), `${'👕'.repeat(1_999)}…`],
+    ['2,000 characters', 'x'.repeat(2_000), 'x'.repeat(2_000)],
+    ['one more', 'x'.repeat(2_001), `${'x'.repeat(2_000)}…`],
+    ['the longest', 'x'.repeat(100_000), `${'x'.repeat(2_000)}…`],
+    ['2,000 that are escaped', '\u0001"'.repeat(1_000), '\u0001"'.repeat(1_000)],
+    ['2,000 halves of pairs', '\ud83d'.repeat(2_000), '\ud83d'.repeat(2_000)],
+    ['many that are escaped', '\u0001'.repeat(24_000), `${'\u0001'.repeat(2_000)}…`],
+    ['one that is cut before an escape', `${'x'.repeat(2_000)}\n`, `${'x'.repeat(2_000)}…`],
+    ['one with pairs', '👕'.repeat(2_000), '👕'.repeat(2_000)],
+    ['one that is cut between pairs', '👕'.repeat(25_000), `${'👕'.repeat(2_000)}…`],
+    ['one that is cut before an ellipsis', `${'x'.repeat(2_000)}…`, `${'x'.repeat(2_000)}…`],
     ['one that ends with an ellipsis', 'x…', 'x…'],
   ])('has a text of %s', async (_, subject, listed) => {
     const legacyId = freshThreadId()
     await put(legacyId, { subject })
     const { body } = await me.call('GET', pathOf({}))
-    expect(body.data[0].subject).toBe(listed)
+    expect(JSON.stringify(body.data[0].subject)).toBe(JSON.stringify(listed))
+    const { body: deleted } = await remove(legacyId)
+    expect(JSON.stringify(deleted.email_thread.subject)).toBe(JSON.stringify(listed))
   })
 
   it('pages by key through threads of equal times', async () => {

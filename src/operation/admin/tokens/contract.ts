@@ -34,15 +34,16 @@ const newToken = component('NewToken', 'A new token, with its secret.', {
   ...fields,
   token: z.string().check(z.regex(/^[0-9a-f]{64}$/), z.describe('The secret: sent once, and stored as a hash only.')),
 })
+const ofState = { state: z.optional(fields.state).check(z.describe('Only those in this state.')) }
 
 const define = adminContracts('Tokens', 'developer')
 
 export const listAllTokens = define('listAllTokens', 'GET /tokens', {
   role: 'operator',
-  ...listOf(token, anyCompany(idText)),
+  ...listOf(token, { ...ofState, ...anyCompany(idText) }),
 })
 
-export const listTokens = define('listTokens', 'GET /companies/{company_id}/tokens', listOf(token, {}))
+export const listTokens = define('listTokens', 'GET /companies/{company_id}/tokens', listOf(token, ofState))
 
 export const createToken = define('createToken', 'POST /companies/{company_id}/tokens', {
   body: component('TokenInput', 'A token to create.', {

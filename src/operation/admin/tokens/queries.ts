@@ -9,8 +9,15 @@ import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
 export type TokenRow = typeof apiTokens.$inferSelect
 
-export async function listTokens(context: AdminContext, { query, after, limit }: Page<ListQuery<number>>) {
-  const isMeant = sql`${isListed(context, query)} AND id > ${after[0] ?? 0}`
+/** Selects the state of a token, as the contract names it. */
+const stateAt = (now: number) =>
+  sql`iif(revoked_at IS NOT NULL, 'revoked', iif(expires_at <= ${now}, 'expired', 'active'))`
+
+type Filters = ListQuery<number> & { state?: string | undefined }
+
+export async function listTokens(context: AdminContext, { query, after, limit }: Page<Filters>) {
+  const isIn = query.state ? sql`${stateAt(context.now)} = ${query.state}` : sql`1`
+  const isMeant = sql`${isListed(context, query)} AND id > ${after[0] ?? 0} AND ${isIn}`
   const [rows] = await context.directory.read([
     orm.select().from(apiTokens).where(isMeant).orderBy(apiTokens.id).limit(limit),
   ])
@@ -28,7 +35,7 @@ export async function findToken({ companyId, directory: db }: AdminContext, id: 
 }
 
 const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`
-const isActive = (now: number) => sql`revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${now})`
+const isActive = (now: number) => sql`${stateAt(now)} = 'active'`
 /** Whether the company has room for one more active token. */
 const hasRoom = ({ companyId, now }: AdminContext, others = sql`1`) =>
   sql`(SELECT count(*) FROM api_tokens
