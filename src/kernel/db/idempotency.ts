@@ -175,6 +175,9 @@ async function runAll<T, C extends WriteContext>(
         const read = attempt(() => build(context).read(found.result))
         return [{ position, at: found.created_at, isRepeated: true as const, ...read }]
       })
+      // The earlier request may have ended before it started them.
+      if (items.some(({ build }) => build(context).statements.event)) context.deliverAccounting()
+      context.announceChange()
       return [...repeated, ...(await runAll(context, open, nextTime))]
     }
     if (items.length === 1 && first.refused) return runAll(context, [{ ...first, refused: undefined }], nextTime)
