@@ -41,8 +41,12 @@ type Handler<C extends Contract> = (
  */
 export function route<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
+  const { method, isReadOnly, hasVersion, errors } = contract
+  const takesConditions = method === 'GET' || isReadOnly || hasVersion || errors.includes('precondition_failed')
 
   async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
+    const path = ['If-Match', 'If-None-Match'].find((name) => !takesConditions && c.req.header(name) !== undefined)
+    if (path) throw invalid([{ path, message: 'has no effect on this operation: send the request without it' }])
     const { input, bodyHash } = await readInput(c, extras.lease)
     if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
     // Dated at its receipt, a change with a slow body would be older than what callers have read by then.

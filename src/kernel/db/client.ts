@@ -14,7 +14,7 @@ interface Prepared {
   mapResult(result: unknown, isFromBatch: true): unknown
 }
 
-type Value = string | number | boolean | null
+export type Value = string | number | boolean | null
 
 /** Stands for the company's slot in the full-text tables of its database, which binds it: a moved company may have another. */
 export const OWN_SLOT = -1

@@ -1,13 +1,13 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { ApiError, type Reason, unusable } from '../http/errors.ts'
+import { ApiError, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import { databaseMessage, type Filled, orm, type Placeholders, type Statements } from './client.ts'
+import { databaseMessage, type Filled, orm, type Placeholders, type Statements, statement } from './client.ts'
 import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
 import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
-import { FAILURES } from './versions.ts'
+import { FAILURES, guardOf } from './versions.ts'
 
 /** The placeholders of a keyed write; a write without a key omits them. */
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'
@@ -75,7 +75,13 @@ type Result<T> = { value: T } | { error: ApiError }
 /** The outcome of a write. Writes with the same `transaction`, from 1, were committed together. */
 export type Outcome<T> = { value: T; transaction: number } | { error: ApiError }
 
-type Item<T, C extends WriteContext> = { position: number; build: (context: C) => Write<T>; weight: number }
+type Item<T, C extends WriteContext> = {
+  position: number
+  build: (context: C) => Write<T>
+  weight: number
+  /** Runs in its place, where a guard refuses it. */
+  refused?: Write<T> | undefined
+}
 type Done<T> = { position: number; at: number; isRepeated?: true } & Result<T>
 
 /** Limits the indexed characters of a transaction, which blocks all other statements. */
@@ -100,7 +106,7 @@ export async function runWrites<T, C extends WriteContext>(
   }
   const done = new Map<number, Done<T>>()
   const ran: Done<T>[] = []
-  const outcomeOf = (position: number): Result<T> => {
+  const outcomeOf = (position: number): Done<T> => {
     const outcome = done.get(position)
     if (!outcome) throw new Error('A write had no outcome.')
     return outcome
@@ -125,10 +131,8 @@ export async function runWrites<T, C extends WriteContext>(
   const times = ran.flatMap((each) => ('value' in each ? [each.at] : []))
   const transactions = [...new Set(times)].sort((a, b) => a - b)
   return plan.map((_, position) => {
-    const each = outcomeOf(position) as Done<T>
-    return 'error' in each
-      ? { error: each.error }
-      : { value: each.value, transaction: transactions.indexOf(each.at) + 1 }
+    const each = outcomeOf(position)
+    return 'error' in each ? each : { value: each.value, transaction: transactions.indexOf(each.at) + 1 }
   })
 }
 
@@ -163,7 +167,7 @@ async function runAll<T, C extends WriteContext>(
     const refusal = refusalOf(error)
     if (!refusal) throw error
     const stored = key ? await findStored(context, key) : new Map<number, Stored>()
-    if (key && (stored.size > 0 || hasReason(refusal, 'idempotency_key_in_use'))) {
+    if (key && (stored.size > 0 || KEY_TAKEN.test(databaseMessage(error)))) {
       const open = items.filter(({ position }) => !stored.has(position))
       const repeated = items.flatMap(({ position, build }) => {
         const found = stored.get(position)
@@ -171,16 +175,33 @@ async function runAll<T, C extends WriteContext>(
         const read = attempt(() => build(context).read(found.result))
         return [{ position, at: found.created_at, isRepeated: true as const, ...read }]
       })
+      // The earlier request may have ended before it started them.
+      if (items.some(({ build }) => build(context).statements.event)) context.deliverAccounting()
+      context.announceChange()
       return [...repeated, ...(await runAll(context, open, nextTime))]
     }
-    return items.length === 1 ? [{ position: first.position, at: 0, error: refusal }] : runHalves(null)
+    if (items.length === 1 && first.refused) return runAll(context, [{ ...first, refused: undefined }], nextTime)
+    if (items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
+    const marked = await markRefused(context, items)
+    return marked ? runAll(context, marked, nextTime) : runHalves(null)
   }
+}
+
+/** Marks writes that their first guard refuses now: in their place, a batch checks that it still does. Null without any. */
+async function markRefused<T, C extends WriteContext>(context: C, items: Item<T, C>[]): Promise<Item<T, C>[] | null> {
+  const guards = items.map(({ build, refused }) => !refused && guardOf(Object.values(build(context).statements)[0]))
+  const queries = guards.map((guard) => (guard ? guard.fails : statement('SELECT 0 LIMIT 0'))) as unknown as Statements
+  // As a write it reads the primary.
+  const rows = (guards.some(Boolean) ? await context.db.writeIdempotent(queries) : []) as unknown[][]
+  const marked = items.map((item, index) => ({ ...item, ...(rows[index]?.length && guards[index]) }))
+  return rows.some(({ length }) => length > 0) ? marked : null
 }
 
 async function runTogether<T, C extends WriteContext>(context: C, items: Item<T, C>[], at: number): Promise<Done<T>[]> {
   const { db, idempotency } = context
-  const writes = items.map(({ position, build }) =>
-    build({ ...context, now: at, idempotency: idempotency && { ...idempotency, position } }),
+  const writes = items.map(
+    ({ position, build, refused }) =>
+      refused ?? build({ ...context, now: at, idempotency: idempotency && { ...idempotency, position } }),
   )
   const canRunTwice = idempotency !== null || writes.every((write) => write.isIdempotent)
   const run = canRunTwice ? db.writeIdempotent : db.write
@@ -197,11 +218,12 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
     const result = rowsOf(index, 'result')?.[0]?.result ?? null
     return { position: items[index]?.position ?? 0, at, ...attempt(() => write.read(result)) }
   })
-  const hasEvent = writes.some((_, index) => (rowsOf(index, 'event') ?? []).length > 0)
-  if (hasEvent) context.deliverAccounting()
+  if (writes.some((_, index) => rowsOf(index, 'event')?.length)) context.deliverAccounting()
   context.announceChange()
   return done
 }
+
+const KEY_TAKEN = /UNIQUE constraint failed: idempotency_keys/
 
 /** Maps a failed batch to the caller's error; null for a failure that is no refusal. */
 function refusalOf(error: unknown): ApiError | null {
@@ -213,11 +235,8 @@ function refusalOf(error: unknown): ApiError | null {
   if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
     return unusable('external_id_taken')
   }
-  if (!message.includes('UNIQUE constraint failed: idempotency_keys')) return null
-  return unusable('idempotency_key_in_use', { retryAfter: 1 })
+  return KEY_TAKEN.test(message) ? unusable('idempotency_key_in_use', { retryAfter: 1 }) : null
 }
-
-const hasReason = ({ details }: ApiError, reason: Reason) => details && 'reason' in details && details.reason === reason
 
 type Stored = { result: string | null; created_at: number }
 

@@ -1,6 +1,6 @@
-import { type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { invalid, type Reason } from '../http/errors.ts'
-import { orm, type Placeholders, prepare } from './client.ts'
+import { fillPlaceholders, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { invalid, type Reason, unusable } from '../http/errors.ts'
+import { type Filled, orm, type Placeholders, prepare, statement, type Value } from './client.ts'
 
 /** Reads the entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every tag. */
 export function etagsOf(ifNoneMatch: string | null): string[] | '*' {
@@ -82,19 +82,35 @@ export function weakenEtag(headers: Headers, acceptEncoding = ''): void {
 
 /** Reasons raised by statements: outside of triggers SQLite has no RAISE. */
 export const FAILURES = ['version_mismatch', 'already_exists', 'invoice_missing'] as const satisfies Reason[]
+type Failure = (typeof FAILURES)[number]
 
 /**
  * A statement that fails its batch.
  *
  * @param when a condition on the row's `version`, which is null where there is no row
  */
-export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: (typeof FAILURES)[number] = 'version_mismatch') {
+export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: Failure = 'version_mismatch') {
   // The path depends on the row, or SQLite would evaluate it without one.
   const failure = sql`json_extract('{}', ${sql.raw(`'${reason}'`)} || coalesce(version, ''))`
   return orm
     .select({ failure: sql`${failure}`.as('failure') })
     .from(sql`(SELECT max(version) AS version FROM ${table} WHERE ${isRow})`)
     .where(when)
+}
+
+/** Of a {@link failWhen}: a query with a row where it fails, and a write that is refused there and fails elsewhere. */
+export function guardOf(guard?: Filled<unknown>) {
+  const { sql: text, params } = guard?.prepared.getQuery() ?? { sql: '', params: [] }
+  const reason = FAILURES.find((each) => text.includes(`'${each}'`))
+  if (!guard || !reason) return
+  const ask = (query: string) => statement(query, ...(fillPlaceholders(params, guard.values) as Value[]))
+  const result = ask(`SELECT json_extract('{}', iif(EXISTS (${text}), '$', '${reason}'))`)
+  const read = () => {
+    throw unusable(reason)
+  }
+  const refused = { statements: { result }, isDeletion: true, read }
+  // EXISTS does not evaluate the failure.
+  return { fails: ask(`SELECT 1 WHERE EXISTS (${text})`), refused }
 }
 
 /** For {@link failWhen}: the row exists, in another version. @param versions JSON array */
@@ -108,14 +124,12 @@ type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
  * @throws ApiError 400 for an `If-None-Match` other than `*`
  */
 export function externalGuardsOf(table: 'clients' | 'orders') {
-  const isRow = (p: ExternalKey) => sql`company_id = ${p.companyId} AND external_id = ${p.externalId}`
-  const match = prepare((p: ExternalKey) => {
-    const isAbsent = sql`version IS NULL`
-    return failWhen(p.versions ? sql`${isAbsent} OR ${isOtherVersion(p.versions)}` : isAbsent, sql.raw(table), isRow(p))
-  })
-  const absence = prepare((p: ExternalKey) =>
-    failWhen(sql`version IS NOT NULL`, sql.raw(table), isRow(p), 'already_exists'),
+  const fail = (p: ExternalKey, when: SQL, reason?: Failure) =>
+    failWhen(when, sql.raw(table), sql`company_id = ${p.companyId} AND external_id = ${p.externalId}`, reason)
+  const match = prepare((p: ExternalKey) =>
+    fail(p, p.versions ? sql`version IS NULL OR ${isOtherVersion(p.versions)}` : sql`version IS NULL`),
   )
+  const absence = prepare((p: ExternalKey) => fail(p, sql`version IS NOT NULL`, 'already_exists'))
   return ({ companyId, ifMatch, ifNoneMatch }: Conditions, externalId: string) => {
     const key = { companyId, externalId }
     const known = etagsOf(ifNoneMatch)

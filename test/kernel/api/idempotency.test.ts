@@ -1,7 +1,9 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
+import type { Env } from '../../../src/env.ts'
 import { call, migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
+import { insert } from '../../support/rows.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { refuse, withLimiter } from '../gate/support.ts'
 
@@ -85,6 +87,36 @@ describe('a request that is sent again with its key', () => {
       expect(again.headers.get('etag')).toBe(first.headers.get('etag'))
     }
     expect(await countAll()).toEqual(before)
+  })
+
+  it('starts the deliveries that the first request lost with its response', async () => {
+    const own = await mintCompany({ home: 'DB' })
+    const client = (await own.call('POST', '/clients', { company_name: 'A' })).body.client.id
+    await insert('webhook_endpoints', {
+      ...{ company_id: own.id, id: `we_${freshKey()}`, url: 'https://x.example', secret: 'x', event_types: '[]' },
+      ...{ position: 0, initial_failures: 0, created_at: 0, updated_at: 0 },
+    })
+    const token = await mintToken(own.id)
+    const started: string[] = []
+    const objects = (name: string) => ({
+      idFromName: String,
+      get: () => ({ start: async () => void started.push(name) }),
+    })
+    const lost = wrapBindings(env, async (name, work) => {
+      const result = await work()
+      if (name === 'DB.batch') throw new Error('D1_ERROR: out of order')
+      return result
+    })
+    const delivery = { ACCOUNTING_DELIVERY: objects('accounting'), WEBHOOK_DELIVERY: objects('webhooks') }
+    const key = freshKey()
+    const order = (bindings: Env) =>
+      send(request(token, 'POST', '/orders', { title: 'A', client_id: client }, keyed(key)), {
+        env: Object.assign({}, bindings, delivery),
+      })
+    expect([(await order(lost)).status, started]).toEqual([503, []])
+    const { status, headers } = await order(env)
+    expect([status, headers.get('idempotency-replayed')]).toEqual([200, 'true'])
+    expect(started.sort()).toEqual(['accounting', 'webhooks'])
   })
 
   it('repeats the response as it was, whatever has changed since', async () => {

@@ -46,6 +46,35 @@ describe.each(withBody)('%s', (_, contract) => {
   )
 })
 
+const changing = endpoints.filter(([, { method, isReadOnly }]) => method !== 'GET' && !isReadOnly)
+const unconditional = changing.filter(
+  ([, { hasVersion, errors }]) => !hasVersion && !errors.includes('precondition_failed'),
+)
+
+describe.each(unconditional)('%s', (_, contract) => {
+  it.each(['If-Match', 'If-None-Match'])('refuses %s, which it would ignore', async (name) => {
+    const { path, body } = exampleOf(contract)
+    const result = await company.call(contract.method, path, body, { [name]: '"nope"' })
+    expect([result.status, result.body.error.details.issues]).toEqual([
+      400,
+      [{ path: name, message: 'has no effect on this operation: send the request without it' }],
+    ])
+  })
+})
+
+it('replaces no email thread where its tag is sent', async () => {
+  const path = '/mail/email-threads/18c2f0ac'
+  const account_email = 'a@x.example'
+  const url = `${path}?account_email=${account_email}`
+  await company.call('PUT', path, { account_email, messages: [{ id: '1' }] })
+  const { headers } = await company.call('GET', url)
+  const known = { 'if-match': headers.get('etag') ?? '' }
+  expect((await company.call('PUT', path, { account_email, messages: [] }, known)).status).toBe(400)
+  expect((await company.call('DELETE', url, undefined, known)).status).toBe(400)
+  const { body } = await company.call('GET', url)
+  expect(body.email_thread.messages).toHaveLength(1)
+})
+
 describe('a body', () => {
   it('is taken with Content-Encoding: identity', async () => {
     const client = { company_name: 'Club' }

@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { EVENT_TYPES, openSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { expectedSignature, openResolver, Receiver, Subscriber } from '../../delivery/webhooks/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
@@ -75,6 +75,24 @@ describe('a webhook endpoint', () => {
     await subscriber.createClient('After')
     const { secret: _, ...endpoint } = body
     expect((await as('GET', path(body.id))).body).toEqual({ ...endpoint, behind: 1 })
+  })
+
+  it('is told of the next change by a token that was in use before it was created, or enabled', async () => {
+    /** Changes something by a token, and returns the companies whose delivery that starts. */
+    const change = async (token: string) => {
+      started = []
+      const sent = request(token, 'POST', '/clients', { company_name: 'A' })
+      expect((await send(sent, { env: access.bindings })).status).toBe(200)
+      return started
+    }
+    expect(await change(company.token)).toEqual([])
+    const { id } = await create()
+    expect(await change(company.token)).toEqual([company.id])
+    await as('PATCH', path(id), { enabled: false })
+    const other = await subscriber.freshToken()
+    expect(await change(other)).toEqual([])
+    await as('PATCH', path(id), { enabled: true })
+    expect(await change(other)).toEqual([company.id])
   })
 
   it('gets changes that are signed with the secret it showed', async () => {

@@ -309,6 +309,93 @@ it('takes the path of every external id that a request of its own takes', async 
   expect(body.results[0].body.client).toMatchObject({ external_id })
 })
 
+describe('a batch with stale versions', () => {
+  let own: TestCompany
+
+  beforeAll(async () => {
+    own = await mintCompany({ home: 'DB' })
+  })
+
+  /** Sends a batch, and returns the statuses of its operations and the round trips to the database. */
+  async function countTrips(operations: Sent[], headers?: Record<string, string>, around = async () => undefined) {
+    let trips = 0
+    const counting = wrapBindings(env, async (name, work) => {
+      if (name !== 'DB.batch') return work()
+      trips++
+      await around()
+      return work()
+    })
+    const token = await mintToken(own.id)
+    const { body } = await send(request(token, 'POST', '/batch', { operations }, headers), { env: counting })
+    return { statuses: body.results.map(({ status }: { status: number }) => status), trips, body }
+  }
+  const newClient = async () => (await own.call('POST', '/clients', { company_name: 'A' })).body.client.id
+  const rename = (id: number, name: string, if_match?: string): Sent => ({
+    method: 'PATCH',
+    path: `/clients/${id}`,
+    body: { company_name: name },
+    ...(if_match && { if_match }),
+  })
+  const read = async (id: number) => (await own.call('GET', `/clients/${id}`)).body.client
+
+  it('takes few round trips, however many there are', async () => {
+    const id = await newClient()
+    const order = (await own.call('POST', '/orders', { title: 'A', client_id: await newClient() })).body.project.id
+    const stale: Sent[] = [
+      rename(id, 'stale', '"99"'),
+      { method: 'PATCH', path: `/orders/${order}`, body: { title: 'stale' }, if_match: '"99"' },
+      { method: 'PUT', path: `/clients/by-external-id/${fresh()}`, body: { company_name: 'stale' }, if_match: '"1"' },
+    ]
+    const operations = Array.from({ length: 99 }, (_, n) => (n % 2 ? create() : (stale[n % 3] as Sent)))
+    const expected = operations.map(({ method }) => (method === 'POST' ? 200 : 412))
+    const first = await countTrips(operations)
+    expect([first.statuses, first.trips, first.body.transactions]).toEqual([expected, 3, 1])
+    const keyed = await countTrips(operations, { 'idempotency-key': fresh() })
+    expect([keyed.statuses, keyed.trips, keyed.body.transactions]).toEqual([expected, 4, 1])
+    expect(await read(id)).toMatchObject({ company_name: 'A', version: 1 })
+  })
+
+  it('commits nothing where all are stale', async () => {
+    const id = await newClient()
+    const { statuses, trips, body } = await countTrips(Array.from({ length: 20 }, () => rename(id, 'stale', '"7"')))
+    expect([statuses, trips, body.transactions]).toEqual([Array(20).fill(412), 3, 0])
+  })
+
+  it('gives each operation what it would have alone, in their order', async () => {
+    const [id, other] = [await newClient(), await newClient()]
+    const external = fresh()
+    const { statuses } = await countTrips([
+      rename(other, 'stale', '"9"'),
+      rename(id, 'first'),
+      // The change before gives it this version.
+      rename(id, 'second', '"2"'),
+      rename(id, 'stale', '"2"'),
+      rename(id, 'third', '"3"'),
+      create(external),
+      { method: 'PUT', path: `/clients/by-external-id/${external}`, body: { company_name: 'Put' }, if_match: '"1"' },
+      create(external),
+      rename(id, 'fourth'),
+    ])
+    expect(statuses).toEqual([412, 200, 200, 412, 200, 200, 200, 409, 200])
+    expect(await read(id)).toMatchObject({ company_name: 'fourth', version: 5 })
+  })
+
+  it('carries out an operation that another request makes right meanwhile, or refuses it', async () => {
+    const [id, stale] = [await newClient(), await newClient()]
+    let trips = 0
+    const { statuses } = await countTrips(
+      [rename(stale, 'stale', '"9"'), rename(id, 'right', '"2"'), create()],
+      {},
+      async () => {
+        if (++trips === 3) await own.call('PATCH', `/clients/${id}`, { phone: '1' })
+        return undefined
+      },
+    )
+    expect(statuses).toEqual([412, 200, 200])
+    expect(await read(id)).toMatchObject({ company_name: 'right', version: 3 })
+  })
+})
+
 describe('a batch that is sent again with its key', () => {
   const keyed = () => ({ 'idempotency-key': fresh() })
 

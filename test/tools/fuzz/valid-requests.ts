@@ -56,9 +56,10 @@ const OTHER_HEADERS = {
   cookie: fc.constant('token=1'),
 }
 
-/** Those of {@link OTHER_HEADERS} but for one of which the operation allows a single value. */
-function otherHeaders({ headerParameters }: Operation): Record<string, fc.Arbitrary<string>> {
+/** Those of {@link OTHER_HEADERS} but for one of which the operation allows a single value, or none. */
+function otherHeaders({ method, headerParameters }: Operation): Record<string, fc.Arbitrary<string>> {
   const ruled = headerParameters.filter(({ schema }) => 'const' in schema).map(({ name }) => name.toLowerCase())
+  if (method.toUpperCase() !== 'GET') ruled.push('if-none-match')
   return Object.fromEntries(Object.entries(OTHER_HEADERS).filter(([name]) => !ruled.includes(name)))
 }
 

@@ -4,6 +4,7 @@ import { found, invalid, unavailable } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
 import { adminList, adminListOfEach, adminRoute, conflict, withTimes } from '../endpoint.ts'
+import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
 import * as queries from './queries.ts'
 
@@ -11,11 +12,7 @@ const ID_BYTES = 9
 
 export const routes = [
   ...[contract.listAllWebhooks, contract.listWebhooks].map((list) =>
-    adminListOfEach(list, queries.listEndpoints, present, ({ company_id, created_at, id }) => [
-      company_id,
-      created_at,
-      id,
-    ]),
+    adminListOfEach(list, queries.listEndpoints, present, (row) => [row.company_id, row.created_at, row.id]),
   ),
 
   adminRoute(contract.createWebhook, async ({ body }, context) => {
@@ -26,6 +23,7 @@ export const routes = [
     const secret = await sealSecrets(context.env.CREDENTIALS_KEY, context.companyId, id, secrets)
     const row = await queries.createEndpoint(context, { id, url, secret, event_types: inOrder(event_types) })
     if (!row) throw conflict(`The company has ${queries.MAX_ENDPOINTS} endpoints: delete one first`)
+    await invalidateCompany(context)
     return { ...present(row), secret: secrets.secret }
   }),
 
@@ -43,6 +41,7 @@ export const routes = [
       ...(enabled !== undefined && { enabled }),
     }
     const row = found(await queries.updateEndpoint(context, endpoint_id, change), 'Endpoint')
+    if (enabled) await invalidateCompany(context)
     if (row.enabled) context.deliverWebhooks()
     return present(row)
   }),

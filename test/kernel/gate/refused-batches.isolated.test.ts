@@ -1,0 +1,36 @@
+import { afterEach, beforeAll, expect, it, vi } from 'vitest'
+import { hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { DATABASE_LIMIT_MS } from '../../../src/kernel/gate/window.ts'
+import { migrate, mintCompany, request, send, sql } from '../../support/app.ts'
+import { moveTime, stopTime } from '../../support/time.ts'
+import { memory, timedDatabase, withLimiter } from './support.ts'
+
+// The least network time belongs to the isolate: in one with other tests it would be that of the local database.
+const NETWORK_MS = 200
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+it('charges a refused batch its time without the network', async () => {
+  await mintCompany({ home: 'DB' })
+  const { token } = await mintCompany({ home: 'DB' })
+  // Its last use was just written, so no request writes it.
+  await sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), hashToken(token))
+  stopTime()
+  let batchMs = NETWORK_MS
+  const { DB } = timedDatabase(0, async () => moveTime(batchMs))
+  const env = { ...withLimiter(memory()).bindings, DB }
+  /** Sends a change, and returns its status and the database time that is left. */
+  const put = async (ifMatch?: string) => {
+    const headers = ifMatch === undefined ? {} : { 'if-match': ifMatch }
+    const sent = request(token, 'PUT', '/clients/by-external-id/a', { company_name: 'A' }, headers)
+    const response = await send(sent, { env })
+    return [response.status, Number(/"database";r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1])]
+  }
+  expect(await put()).toEqual([200, DATABASE_LIMIT_MS])
+  for (let i = 0; i < 10; i++) expect(await put('"9"')).toEqual([412, DATABASE_LIMIT_MS])
+  batchMs += 600
+  expect(await put('"9"')).toEqual([412, DATABASE_LIMIT_MS - 600])
+})
