@@ -133,21 +133,23 @@ export type BatchOperation = { ifMatch?: number | string | undefined } & (
   | { method: 'POST'; path: '/clients'; body: Referring<NewClient> }
   | { method: 'POST'; path: '/orders'; body: Referring<NewOrder> }
   | { method: 'POST'; path: `/orders/${number}/payments`; body: Referring<NewPayment> }
-  | { method: 'PATCH'; path: `/clients/${number}`; body: Referring<ClientChanges> }
+  | { method: 'PATCH'; path: ClientPath; body: Referring<ClientChanges> }
   | { method: 'PATCH'; path: `/orders/${number}`; body: Referring<OrderChanges> }
   | { method: 'PATCH'; path: `/orders/${number}/payments/${number}`; body: Referring<PaymentChanges> }
-  | { method: 'PUT'; path: `/orders/${number}/invoice-items`; body: Referring<Schemas['NewInvoiceItems']> }
+  | { method: 'PUT'; path: `/orders/${number}/invoice-items`; body: Referring<{ items: NewInvoiceItem[] }> }
   /** External ids and thread ids are percent-encoded. */
   | { method: 'PUT'; path: `/clients/by-external-id/${string}`; body: Referring<WholeClient> }
   | { method: 'PUT'; path: `/orders/by-external-id/${string}`; body: Referring<WholeOrder> }
   | { method: 'PUT'; path: `/mail/threads/${string}`; body: Referring<ThreadContextBody> }
-  | { method: 'DELETE'; path: `/clients/${number}` | `/orders/${number}` | `/orders/${number}/payments/${number}` }
+  | { method: 'DELETE'; path: ClientPath | `/orders/${number}` | `/orders/${number}/payments/${number}` }
 )
+/** By id or by email. */
+type ClientPath = `/clients/${number}` | `/clients/${string}@${string}`
 /** Stands for a value in the result of an earlier operation of the batch: `{ $ref: '0.client.id' }`. */
 export type Reference = { $ref: `${number}.${string}` }
 /** A body in which any value may be a reference. */
 export type Referring<T> = {
-  [Name in keyof T]: T[Name] extends (infer E)[] | undefined ? Referring<E>[] : T[Name] | Reference
+  [Name in keyof T]: unknown extends T[Name] ? unknown : Referring<T[Name]> | Reference
 }
 /** The status and body that the operation would have by itself, and the number of its database transaction. */
 export type BatchResult = Schemas['BatchResult']

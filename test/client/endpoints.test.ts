@@ -30,6 +30,24 @@ const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unk
       ]),
   ],
   [
+    'POST /batch',
+    {
+      operations: [
+        { method: 'PATCH', path: '/clients/ada@elm.example', body: { phone: null } },
+        { method: 'PUT', path: '/orders/7/invoice-items', body: { items } },
+        { method: 'PUT', path: '/mail/threads/t', body: { orders_data: [{ id: { $ref: '1.invoice.project_id' } }] } },
+        { method: 'DELETE', path: '/clients/ada@elm.example' },
+      ],
+    },
+    (api) =>
+      api.batch([
+        { method: 'PATCH', path: '/clients/ada@elm.example', body: { phone: null } },
+        { method: 'PUT', path: '/orders/7/invoice-items', body: { items } },
+        { method: 'PUT', path: '/mail/threads/t', body: { orders_data: [{ id: { $ref: '1.invoice.project_id' } }] } },
+        { method: 'DELETE', path: '/clients/ada@elm.example' },
+      ]),
+  ],
+  [
     'GET /clients?sort=-updated_at&updated_since=2026-01-31T00%3A00%3A00Z&deleted=include&external_id=a%2F1',
     null,
     (api) => api.clients.list({ ...filters, external_id: 'a/1' }),
