@@ -1647,6 +1647,11 @@ export interface components {
             }[];
             /** @description The number of all problems, where not all are listed. */
             issue_count?: number;
+            /**
+             * @description Names a problem of the `Idempotency-Key`.
+             * @enum {string}
+             */
+            reason?: "idempotency_key_reused";
         };
         /** @description Why a valid request could not be carried out. */
         ReasonDetails: {
@@ -1710,7 +1715,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description Malformed JSON, a wrong value, or a missing or unknown field: `details.issues` names every problem. */
+        /** @description Malformed JSON, a wrong value, a missing or unknown field, or the `Idempotency-Key` of another request: `details.issues` names every problem. */
         InvalidRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
