@@ -846,7 +846,9 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             }[];
             labels: string[];
-            messages: components["schemas"]["Message"][];
+            messages: (components["schemas"]["Message"] | {
+                [key: string]: components["schemas"]["JsonValue"];
+            })[];
             /** Format: uuid */
             id: string;
             /** @description The mailbox that was synced, lower-case. */
@@ -881,7 +883,9 @@ export interface components {
              */
             account_email: string;
             /** @description All messages of the thread, on every call; `[]` for none. */
-            messages: components["schemas"]["Message"][];
+            messages: (components["schemas"]["Message"] | {
+                [key: string]: components["schemas"]["JsonValue"];
+            })[];
             /** @description Left out: `[]`. */
             participants?: {
                 [key: string]: components["schemas"]["JsonValue"];
@@ -1035,7 +1039,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description A message. Its fields are suggested: any object is stored, and returned as it was sent. */
+        /** @description A message, with the fields that are suggested. */
         Message: {
             /** @description The message id of the mailbox. */
             id?: string;
@@ -1551,17 +1555,11 @@ export interface components {
                 [key: string]: unknown;
             }[] | null;
             /** @description Ignored. */
-            legacy_thread_id?: string | null;
-            /**
-             * Format: date-time
-             * @description Ignored.
-             */
-            fetched_at?: string;
-            /**
-             * Format: date-time
-             * @description Ignored.
-             */
-            updated_at?: string;
+            legacy_thread_id?: unknown;
+            /** @description Ignored. */
+            fetched_at?: unknown;
+            /** @description Ignored. */
+            updated_at?: unknown;
         };
         /** @description All fields of a client: one that is left out gets its default. */
         WholeClient: {

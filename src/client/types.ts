@@ -62,12 +62,19 @@ export interface ProductQueries {
 
 export type ThreadContext = Schemas['ThreadContext']
 export type Mailbox = Schemas['Mailbox']
-/** The suggested shapes; the API stores any object. */
+/** The suggested shapes. The API stores any object, so what another program has stored may differ. */
 export type Attachment = Schemas['Attachment']
-export type Message = Schemas['Message']
+export type Message = {
+  [Name in keyof Schemas['Message']]: Name extends 'from' | 'to'
+    ? Mailbox | Mailbox[] | string
+    : Schemas['Message'][Name]
+}
 /** All messages on every call, since nothing is merged. `null` clears a scalar; an omitted one is unchanged. */
-export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'participants'> & { participants?: object[] }
-export type EmailThread = Schemas['EmailThread']
+export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'participants' | 'messages'> & {
+  participants?: object[]
+  messages: Message[]
+}
+export type EmailThread = Omit<Schemas['EmailThread'], 'messages'> & { messages: Message[] }
 export type EmailThreadAnswer =
   | { notModified: false; emailThread: EmailThread; etag: string | null }
   | { notModified: true; emailThread: null; etag: string | null }

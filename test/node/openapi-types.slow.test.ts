@@ -119,7 +119,7 @@ describe('the program', () => {
     )
     expect(results).toContainEqual('download: image/png 12 Not an image')
     expect(results).toContainEqual('1 304')
-    expect(results).toContainEqual('email threads: stored,deleted true Ada')
+    expect(results).toContainEqual('email threads: stored,deleted true {"name":"Ada","email":"ada@quay.example"}')
     expect(results).toContainEqual(expect.stringMatching(/^orders \d+ delete$/))
     expect(results).toContainEqual('email_threads shop@quay.example delete')
     expect(results.join('\n')).not.toMatch(/undefined|NaN/)
