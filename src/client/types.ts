@@ -12,6 +12,7 @@ type Body<Name extends keyof operations> = operations[Name]['responses'] extends
 type Query<Name extends keyof operations> = OrUndefined<NonNullable<operations[Name]['parameters']['query']>>
 /** With `exactOptionalPropertyTypes` too, an optional parameter may be undefined. */
 type OrUndefined<T> = { [Key in keyof T]: Pick<T, Key> extends Required<Pick<T, Key>> ? T[Key] : T[Key] | undefined }
+type Sent<Name extends keyof Schemas> = OrUndefined<Schemas[Name]>
 export type Id = number | string
 
 /** JSON whose shape the API does not define. */
@@ -20,17 +21,20 @@ export type Row = { [key: string]: Json }
 
 export type Client = Schemas['Client']
 export type ClientFields = Required<Omit<Schemas['ClientChanges'], 'deleted'>>
-export type NewClient = Schemas['NewClient']
+export type NewClient = Sent<'NewClient'>
 /** The external id is that of the path. */
-export type WholeClient = Schemas['WholeClient']
+export type WholeClient = Sent<'WholeClient'>
 /** `deleted: true` hides the client from the list, `false` restores it. */
-export type ClientChanges = Schemas['ClientChanges']
+export type ClientChanges = Sent<'ClientChanges'>
 
 export type FullOrder = Schemas['Order']
 export type OrderFields = Required<Schemas['OrderChanges']>
 /** A line without what has a default. */
-type ItemOf<Name extends 'NewInvoiceItem' | 'NewOrderItem'> = Pick<Schemas[Name], 'title'> & Partial<Schemas[Name]>
-type WithItems<Name extends keyof Schemas, Item> = Omit<Schemas[Name], 'invoice_items'> & { invoice_items?: Item[] }
+type ItemOf<Name extends 'NewInvoiceItem' | 'NewOrderItem'> = Pick<Schemas[Name], 'title'> &
+  OrUndefined<Partial<Schemas[Name]>>
+type WithItems<Name extends keyof Schemas, Item> = Omit<Sent<Name>, 'invoice_items'> & {
+  invoice_items?: Item[] | undefined
+}
 export type NewOrder = WithItems<'NewOrder', ItemOf<'NewOrderItem'>>
 /** All fields of an order: what is left out gets the value of a new order, but a status and a list stay. */
 export type WholeOrder = WithItems<'WholeOrder', ItemOf<'NewOrderItem'>>
@@ -70,8 +74,8 @@ export type Message = {
     : Schemas['Message'][Name]
 }
 /** All messages on every call, since nothing is merged. `null` clears a scalar; an omitted one is unchanged. */
-export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'participants' | 'messages'> & {
-  participants?: object[]
+export type EmailThreadBody = Omit<Sent<'EmailThreadBody'>, 'participants' | 'messages'> & {
+  participants?: object[] | undefined
   messages: Message[]
 }
 export type EmailThread = Omit<Schemas['EmailThread'], 'messages'> & { messages: Message[] }
@@ -81,7 +85,7 @@ export type EmailThreadAnswer =
 
 export type OrderFile = Schemas['OrderFile']
 export type FileListing = Body<'listFiles'>
-export type PresignRequest = Schemas['NewFile']
+export type PresignRequest = Sent<'NewFile'>
 /** `expiresIn` is in seconds. */
 export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { expiresIn: number }
 
@@ -119,13 +123,13 @@ export type Account = Schemas['Account']
 /** `id` is that of a line which stays the same line. */
 export type NewInvoiceItem = ItemOf<'NewInvoiceItem'>
 export type InvoiceItemsAnswer = Body<'putInvoiceItems'>
-export type NewPayment = Schemas['NewPayment']
-export type PaymentChanges = Schemas['PaymentChanges']
+export type NewPayment = Sent<'NewPayment'>
+export type PaymentChanges = Sent<'PaymentChanges'>
 export type PaymentAnswer = Body<'createPayment'>
 export type PutOrderAnswer = Body<'putOrder'>
 
-/** Omitted fields become null. Ids are numbers or strings of digits. */
-export type ThreadContextBody = Schemas['ThreadContextBody']
+/** Omitted fields become null. Ids are numbers or strings of digits. A context can be sent as it was read. */
+export type ThreadContextBody = Sent<'ThreadContextBody'> | ThreadContext
 /** One of `order_id` and `client_id`. */
 export type ThreadContextQuery = CallOptions & Query<'listThreadContexts'>
 export type EmailThreadQuery = CallOptions & Query<'listEmailThreads'>
