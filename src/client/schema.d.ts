@@ -1045,8 +1045,8 @@ export interface components {
             id?: string;
             /** @description A date-time. `internal_date` is read where it is left out. */
             sent_at?: string;
-            from?: components["schemas"]["Mailbox"];
-            to?: components["schemas"]["Mailbox"][];
+            from?: components["schemas"]["Mailbox"] | string;
+            to?: components["schemas"]["Mailbox"][] | string;
             subject?: string;
             /** @description A short preview. */
             snippet?: string;

@@ -30,11 +30,8 @@ export type ClientChanges = Sent<'ClientChanges'>
 export type FullOrder = Schemas['Order']
 export type OrderFields = Required<Schemas['OrderChanges']>
 /** A line without what has a default. */
-type ItemOf<Name extends 'NewInvoiceItem' | 'NewOrderItem'> = Pick<Schemas[Name], 'title'> &
-  OrUndefined<Partial<Schemas[Name]>>
-type WithItems<Name extends keyof Schemas, Item> = Omit<Sent<Name>, 'invoice_items'> & {
-  invoice_items?: Item[] | undefined
-}
+type ItemOf<N extends 'NewInvoiceItem' | 'NewOrderItem'> = OrUndefined<Pick<Schemas[N], 'title'> & Partial<Schemas[N]>>
+type WithItems<N extends keyof Schemas, E> = OrUndefined<Omit<Schemas[N], 'invoice_items'> & { invoice_items?: E[] }>
 export type NewOrder = WithItems<'NewOrder', ItemOf<'NewOrderItem'>>
 /** All fields of an order: what is left out gets the value of a new order, but a status and a list stay. */
 export type WholeOrder = WithItems<'WholeOrder', ItemOf<'NewOrderItem'>>
@@ -68,11 +65,7 @@ export type ThreadContext = Schemas['ThreadContext']
 export type Mailbox = Schemas['Mailbox']
 /** The suggested shapes. The API stores any object, so what another program has stored may differ. */
 export type Attachment = Schemas['Attachment']
-export type Message = {
-  [Name in keyof Schemas['Message']]: Name extends 'from' | 'to'
-    ? Mailbox | Mailbox[] | string
-    : Schemas['Message'][Name]
-}
+export type Message = Schemas['Message']
 /** All messages on every call, since nothing is merged. `null` clears a scalar; an omitted one is unchanged. */
 export type EmailThreadBody = Omit<Sent<'EmailThreadBody'>, 'participants' | 'messages'> & {
   participants?: object[] | undefined
@@ -154,7 +147,6 @@ export type BatchOperation = { ifMatch?: number | string | undefined } & (
   | { method: 'PUT'; path: `/mail/threads/${string}`; body: Referring<ThreadContextBody> }
   | { method: 'DELETE'; path: ClientPath | `/orders/${number}` | `/orders/${number}/payments/${number}` }
 )
-/** By id or by email. */
 type ClientPath = `/clients/${number}` | `/clients/${string}@${string}`
 /** Stands for a value in the result of an earlier operation of the batch: `{ $ref: '0.client.id' }`. */
 export type Reference = { $ref: `${number}.${string}` }

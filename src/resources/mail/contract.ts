@@ -59,8 +59,8 @@ const suggestedMessage = z
   .looseObject({
     id: z.optional(z.string()).check(z.describe('The message id of the mailbox.')),
     sent_at: z.optional(z.string()).check(z.describe('A date-time. `internal_date` is read where it is left out.')),
-    from: z.optional(mailbox),
-    to: z.optional(z.array(mailbox)),
+    from: z.optional(z.union([mailbox, z.string()])),
+    to: z.optional(z.union([z.array(mailbox), z.string()])),
     subject: z.optional(z.string()),
     snippet: z.optional(z.string()).check(z.describe('A short preview.')),
     body_plain: z.optional(z.string()),
