@@ -210,8 +210,17 @@ function putOrder(
   const path = `/orders/by-external-id/${encodeURIComponent(externalId)}` as const
   const id = client_id ?? ids.get(client ?? '')
   const body = { ...fields, client_id: id } as api.WholeOrder
-  const failure = id === undefined ? failures.get(client ?? '') : undefined
+  const failure =
+    id === undefined && client !== undefined ? (failures.get(client) ?? refuse(externalId, client)) : undefined
   return { externalId, operation: { method: 'PUT', path, body }, failure }
+}
+
+/** The result of an order that names a client which is not pushed. */
+function refuse(external_id: string, client: string): PushResult {
+  const message = `order ${external_id} names the client ${client}, which is not pushed`
+  const details = { issues: [{ path: 'client', message: 'is not pushed' }], documentation_url: 'about:blank' }
+  const error = { code: 'invalid_request', message, details } as const
+  return { type: 'orders', external_id, status: 400, body: { error }, transaction: null }
 }
 
 /** Lazily, since the operations of orders need the results of clients. */

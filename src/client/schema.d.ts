@@ -846,7 +846,9 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             }[];
             labels: string[];
-            messages: components["schemas"]["Message"][];
+            messages: (components["schemas"]["Message"] | {
+                [key: string]: components["schemas"]["JsonValue"];
+            })[];
             /** Format: uuid */
             id: string;
             /** @description The mailbox that was synced, lower-case. */
@@ -881,7 +883,9 @@ export interface components {
              */
             account_email: string;
             /** @description All messages of the thread, on every call; `[]` for none. */
-            messages: components["schemas"]["Message"][];
+            messages: (components["schemas"]["Message"] | {
+                [key: string]: components["schemas"]["JsonValue"];
+            })[];
             /** @description Left out: `[]`. */
             participants?: {
                 [key: string]: components["schemas"]["JsonValue"];
@@ -1035,14 +1039,14 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description A message. Its fields are suggested: any object is stored, and returned as it was sent. */
+        /** @description A message, with the fields that are suggested. */
         Message: {
             /** @description The message id of the mailbox. */
             id?: string;
             /** @description A date-time. `internal_date` is read where it is left out. */
             sent_at?: string;
-            from?: components["schemas"]["Mailbox"];
-            to?: components["schemas"]["Mailbox"][];
+            from?: components["schemas"]["Mailbox"] | string;
+            to?: components["schemas"]["Mailbox"][] | string;
             subject?: string;
             /** @description A short preview. */
             snippet?: string;
@@ -1551,17 +1555,11 @@ export interface components {
                 [key: string]: unknown;
             }[] | null;
             /** @description Ignored. */
-            legacy_thread_id?: string | null;
-            /**
-             * Format: date-time
-             * @description Ignored.
-             */
-            fetched_at?: string;
-            /**
-             * Format: date-time
-             * @description Ignored.
-             */
-            updated_at?: string;
+            legacy_thread_id?: unknown;
+            /** @description Ignored. */
+            fetched_at?: unknown;
+            /** @description Ignored. */
+            updated_at?: unknown;
         };
         /** @description All fields of a client: one that is left out gets its default. */
         WholeClient: {
@@ -1647,6 +1645,11 @@ export interface components {
             }[];
             /** @description The number of all problems, where not all are listed. */
             issue_count?: number;
+            /**
+             * @description Names a problem of the `Idempotency-Key`.
+             * @enum {string}
+             */
+            reason?: "idempotency_key_reused";
         };
         /** @description Why a valid request could not be carried out. */
         ReasonDetails: {
@@ -1710,7 +1713,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description Malformed JSON, a wrong value, or a missing or unknown field: `details.issues` names every problem. */
+        /** @description Malformed JSON, a wrong value, a missing or unknown field, or the `Idempotency-Key` of another request: `details.issues` names every problem. */
         InvalidRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];

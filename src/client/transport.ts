@@ -70,7 +70,8 @@ export function createTransport(clientOptions: ClientOptions) {
   const { baseUrl, token, maxRetries = 3, timeoutMs = 30_000, pace = false } = clientOptions
   const root = toRoot(baseUrl)
   // Checked here because the runtimes quote an invalid header value, and so the token, in their own error.
-  if (!/^[\x21-\x7e]+$/.test(token)) throw new TypeError('token must consist of visible ASCII characters')
+  if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))
+    throw new TypeError('token must consist of visible ASCII characters')
   // Called as a free function: browsers refuse a fetch that is called as another object's method.
   const { fetch: sendRequest = (url: string, init: RequestInit) => fetch(url, init), sleep = sleepFor } = clientOptions
   const budget = followBudget()

@@ -12,6 +12,7 @@ type Body<Name extends keyof operations> = operations[Name]['responses'] extends
 type Query<Name extends keyof operations> = OrUndefined<NonNullable<operations[Name]['parameters']['query']>>
 /** With `exactOptionalPropertyTypes` too, an optional parameter may be undefined. */
 type OrUndefined<T> = { [Key in keyof T]: Pick<T, Key> extends Required<Pick<T, Key>> ? T[Key] : T[Key] | undefined }
+type Sent<Name extends keyof Schemas> = OrUndefined<Schemas[Name]>
 export type Id = number | string
 
 /** JSON whose shape the API does not define. */
@@ -20,17 +21,17 @@ export type Row = { [key: string]: Json }
 
 export type Client = Schemas['Client']
 export type ClientFields = Required<Omit<Schemas['ClientChanges'], 'deleted'>>
-export type NewClient = Schemas['NewClient']
+export type NewClient = Sent<'NewClient'>
 /** The external id is that of the path. */
-export type WholeClient = Schemas['WholeClient']
+export type WholeClient = Sent<'WholeClient'>
 /** `deleted: true` hides the client from the list, `false` restores it. */
-export type ClientChanges = Schemas['ClientChanges']
+export type ClientChanges = Sent<'ClientChanges'>
 
 export type FullOrder = Schemas['Order']
 export type OrderFields = Required<Schemas['OrderChanges']>
 /** A line without what has a default. */
-type ItemOf<Name extends 'NewInvoiceItem' | 'NewOrderItem'> = Pick<Schemas[Name], 'title'> & Partial<Schemas[Name]>
-type WithItems<Name extends keyof Schemas, Item> = Omit<Schemas[Name], 'invoice_items'> & { invoice_items?: Item[] }
+type ItemOf<N extends 'NewInvoiceItem' | 'NewOrderItem'> = OrUndefined<Pick<Schemas[N], 'title'> & Partial<Schemas[N]>>
+type WithItems<N extends keyof Schemas, E> = OrUndefined<Omit<Schemas[N], 'invoice_items'> & { invoice_items?: E[] }>
 export type NewOrder = WithItems<'NewOrder', ItemOf<'NewOrderItem'>>
 /** All fields of an order: what is left out gets the value of a new order, but a status and a list stay. */
 export type WholeOrder = WithItems<'WholeOrder', ItemOf<'NewOrderItem'>>
@@ -62,19 +63,22 @@ export interface ProductQueries {
 
 export type ThreadContext = Schemas['ThreadContext']
 export type Mailbox = Schemas['Mailbox']
-/** The suggested shapes; the API stores any object. */
+/** The suggested shapes. The API stores any object, so what another program has stored may differ. */
 export type Attachment = Schemas['Attachment']
 export type Message = Schemas['Message']
 /** All messages on every call, since nothing is merged. `null` clears a scalar; an omitted one is unchanged. */
-export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'participants'> & { participants?: object[] }
-export type EmailThread = Schemas['EmailThread']
+export type EmailThreadBody = Omit<Sent<'EmailThreadBody'>, 'participants' | 'messages'> & {
+  participants?: object[] | undefined
+  messages: Message[]
+}
+export type EmailThread = Omit<Schemas['EmailThread'], 'messages'> & { messages: Message[] }
 export type EmailThreadAnswer =
   | { notModified: false; emailThread: EmailThread; etag: string | null }
   | { notModified: true; emailThread: null; etag: string | null }
 
 export type OrderFile = Schemas['OrderFile']
 export type FileListing = Body<'listFiles'>
-export type PresignRequest = Schemas['NewFile']
+export type PresignRequest = Sent<'NewFile'>
 /** `expiresIn` is in seconds. */
 export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { expiresIn: number }
 
@@ -112,13 +116,13 @@ export type Account = Schemas['Account']
 /** `id` is that of a line which stays the same line. */
 export type NewInvoiceItem = ItemOf<'NewInvoiceItem'>
 export type InvoiceItemsAnswer = Body<'putInvoiceItems'>
-export type NewPayment = Schemas['NewPayment']
-export type PaymentChanges = Schemas['PaymentChanges']
+export type NewPayment = Sent<'NewPayment'>
+export type PaymentChanges = Sent<'PaymentChanges'>
 export type PaymentAnswer = Body<'createPayment'>
 export type PutOrderAnswer = Body<'putOrder'>
 
-/** Omitted fields become null. Ids are numbers or strings of digits. */
-export type ThreadContextBody = Schemas['ThreadContextBody']
+/** Omitted fields become null. Ids are numbers or strings of digits. A context can be sent as it was read. */
+export type ThreadContextBody = Sent<'ThreadContextBody'> | ThreadContext
 /** One of `order_id` and `client_id`. */
 export type ThreadContextQuery = CallOptions & Query<'listThreadContexts'>
 export type EmailThreadQuery = CallOptions & Query<'listEmailThreads'>
@@ -133,21 +137,22 @@ export type BatchOperation = { ifMatch?: number | string | undefined } & (
   | { method: 'POST'; path: '/clients'; body: Referring<NewClient> }
   | { method: 'POST'; path: '/orders'; body: Referring<NewOrder> }
   | { method: 'POST'; path: `/orders/${number}/payments`; body: Referring<NewPayment> }
-  | { method: 'PATCH'; path: `/clients/${number}`; body: Referring<ClientChanges> }
+  | { method: 'PATCH'; path: ClientPath; body: Referring<ClientChanges> }
   | { method: 'PATCH'; path: `/orders/${number}`; body: Referring<OrderChanges> }
   | { method: 'PATCH'; path: `/orders/${number}/payments/${number}`; body: Referring<PaymentChanges> }
-  | { method: 'PUT'; path: `/orders/${number}/invoice-items`; body: Referring<Schemas['NewInvoiceItems']> }
+  | { method: 'PUT'; path: `/orders/${number}/invoice-items`; body: Referring<{ items: NewInvoiceItem[] }> }
   /** External ids and thread ids are percent-encoded. */
   | { method: 'PUT'; path: `/clients/by-external-id/${string}`; body: Referring<WholeClient> }
   | { method: 'PUT'; path: `/orders/by-external-id/${string}`; body: Referring<WholeOrder> }
   | { method: 'PUT'; path: `/mail/threads/${string}`; body: Referring<ThreadContextBody> }
-  | { method: 'DELETE'; path: `/clients/${number}` | `/orders/${number}` | `/orders/${number}/payments/${number}` }
+  | { method: 'DELETE'; path: ClientPath | `/orders/${number}` | `/orders/${number}/payments/${number}` }
 )
+type ClientPath = `/clients/${number}` | `/clients/${string}@${string}`
 /** Stands for a value in the result of an earlier operation of the batch: `{ $ref: '0.client.id' }`. */
 export type Reference = { $ref: `${number}.${string}` }
 /** A body in which any value may be a reference. */
 export type Referring<T> = {
-  [Name in keyof T]: T[Name] extends (infer E)[] | undefined ? Referring<E>[] : T[Name] | Reference
+  [Name in keyof T]: unknown extends T[Name] ? unknown : Referring<T[Name]> | Reference
 }
 /** The status and body that the operation would have by itself, and the number of its database transaction. */
 export type BatchResult = Schemas['BatchResult']

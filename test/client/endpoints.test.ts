@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest'
-import { type ApiClient, createClient } from '../../src/client/index.ts'
+import { describe, expect, expectTypeOf, it } from 'vitest'
+import { type ApiClient, createClient, type ThreadContext, type ThreadContextBody } from '../../src/client/index.ts'
 import { TOKEN } from './support.ts'
 
 const account_email = 'sales@shop.example'
@@ -27,6 +27,24 @@ const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unk
       api.batch([
         { ...change, ifMatch: 3 },
         { ...change, ifMatch: '"3-ab"' },
+      ]),
+  ],
+  [
+    'POST /batch',
+    {
+      operations: [
+        { method: 'PATCH', path: '/clients/ada@elm.example', body: { phone: null } },
+        { method: 'PUT', path: '/orders/7/invoice-items', body: { items } },
+        { method: 'PUT', path: '/mail/threads/t', body: { orders_data: [{ id: { $ref: '1.invoice.project_id' } }] } },
+        { method: 'DELETE', path: '/clients/ada@elm.example' },
+      ],
+    },
+    (api) =>
+      api.batch([
+        { method: 'PATCH', path: '/clients/ada@elm.example', body: { phone: null } },
+        { method: 'PUT', path: '/orders/7/invoice-items', body: { items } },
+        { method: 'PUT', path: '/mail/threads/t', body: { orders_data: [{ id: { $ref: '1.invoice.project_id' } }] } },
+        { method: 'DELETE', path: '/clients/ada@elm.example' },
       ]),
   ],
   [
@@ -96,6 +114,10 @@ it.each(CALLS)('%s', async (line, body, call) => {
   expect(sent).toEqual([{ line, body, key }])
 })
 
+it('a context is put as it was read', () => {
+  expectTypeOf<ThreadContext>().toExtend<ThreadContextBody>()
+})
+
 type Sends = (api: ApiClient) => Promise<unknown>
 const first = (pages: AsyncIterator<unknown>) => pages.next()
 /** Optional parameters left out, and undefined: compiled with `exactOptionalPropertyTypes`. */
@@ -119,6 +141,20 @@ const OPTIONAL: [name: string, without: Sends, withUndefined: Sends][] = [
     'orders.list',
     (api) => api.orders.list(),
     (api) => api.orders.list({ client_id: undefined, status: undefined, expand: undefined }),
+  ],
+  [
+    'clients.update',
+    (api) => api.clients.update(1, { phone: '1' }),
+    (api) => api.clients.update(1, { phone: '1', email: undefined }),
+  ],
+  [
+    'orders.create',
+    (api) => api.orders.create({ title: 'x', client_id: 1, invoice_items: [{ title: 'a' }] }),
+    (api) =>
+      api.orders.create({
+        ...{ title: 'x', client_id: 1, deadline: undefined, payments: undefined },
+        invoice_items: [{ title: 'a', quantity: undefined }],
+      }),
   ],
   ['orders.get', (api) => api.orders.get(1), (api) => api.orders.get(1, { deleted: undefined })],
   [

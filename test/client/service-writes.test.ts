@@ -148,6 +148,17 @@ describe('a push', () => {
     ])
   })
 
+  it('sends no order of a client that is not pushed: its result names both', async () => {
+    const clients = [{ external_id: 'good', company_name: 'Oak' }]
+    const { sent, results } = await push({ clients, orders: [order('o1', 'nope'), order('o2', 'good')] })
+    expect(sent).toEqual(['/clients good', '/orders o2'])
+    const message = 'order o1 names the client nope, which is not pushed'
+    expect(results.slice(1)).toMatchObject([
+      { type: 'orders', external_id: 'o1', status: 400, transaction: null, body: { error: { message } } },
+      { type: 'orders', external_id: 'o2', status: 200 },
+    ])
+  })
+
   it('sends an order whose client failed at first, and no batch without an operation', async () => {
     const clients = ['', 'Oak'].map((company_name) => ({ external_id: 'a', company_name }))
     const again = await push({ clients, orders: [order('o1', 'a')] })

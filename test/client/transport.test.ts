@@ -139,6 +139,11 @@ describe('other failures', () => {
     await expect(crm.client().clients.list()).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
   })
 
+  it('a missing token throws at once', () => {
+    const options: { baseUrl: string; token: string } = JSON.parse('{ "baseUrl": "http://127.0.0.1" }')
+    expect(() => createClient(options)).toThrow('token must consist of visible ASCII characters')
+  })
+
   it('never quote the token, neither for an invalid one nor when a call fails', async () => {
     const secret = 'very-secret\nvalue'
     expect(() => createClient({ baseUrl: 'http://127.0.0.1', token: secret })).toThrow(

@@ -7,13 +7,13 @@ import type { Schemas } from './api.ts'
  * description, field by field. Never run.
  */
 
-/** Flattens intersections, so that only fields are compared. */
+/** Flattens intersections, so that only fields are compared. The client takes undefined in optional fields of bodies. */
 type Plain<T> = unknown extends T
   ? unknown
   : T extends readonly (infer Item)[]
     ? Plain<Item>[]
     : T extends object
-      ? { [Key in keyof T]: Plain<T[Key]> }
+      ? { [Key in keyof T]: Plain<Exclude<T[Key], undefined>> }
       : T
 
 type Same<A, B> = (<T>() => T extends Plain<A> ? 1 : 2) extends <T>() => T extends Plain<B> ? 1 : 2 ? true : false
@@ -58,14 +58,16 @@ export function compare(): void {
   same<Content<'/products/{source}', 'get'>, client.ProductAnswers[keyof client.ProductAnswers]>()
 
   same<Schemas['ThreadContext'], client.ThreadContext>()
-  same<Schemas['EmailThread'], client.EmailThread>()
-  // Of these the client has types of its own: any objects, or `number` for a constant.
-  same<Omit<Schemas['EmailThreadBody'], 'participants'>, Omit<client.EmailThreadBody, 'participants'>>()
+  same<Schemas['Message'], client.Message>()
+  // Of these the client has types of its own: any objects, suggested messages, or `number` for a constant.
+  same<Omit<Schemas['EmailThread'], 'messages'>, Omit<client.EmailThread, 'messages'>>()
+  type Own = 'participants' | 'messages'
+  same<Omit<Schemas['EmailThreadBody'], Own>, Omit<client.EmailThreadBody, Own>>()
   same<Schemas['NewFile'], client.PresignRequest>()
   same<Omit<Schemas['PresignedUpload'], 'expiresIn'>, Omit<client.PresignedUpload, 'expiresIn'>>()
   same<Content<'/orders/{orderId}/files', 'get'>, client.FileListing>()
 
-  same<Schemas['ThreadContextBody'], client.ThreadContextBody>()
+  same<Schemas['ThreadContextBody'] | Schemas['ThreadContext'], client.ThreadContextBody>()
   same<Content<'/mail/threads', 'get'>, client.CursorPage<client.ThreadContext>>()
   same<Content<'/mail/email-threads', 'get'>, client.CursorPage<client.ListedEmailThread>>()
   same<Omit<Schemas['PresignedDownload'], 'expiresIn'>, Omit<client.PresignedDownload, 'expiresIn'>>()

@@ -148,6 +148,6 @@ async function workOnEmailThreads(api: Api, ids: string[], { accountEmail }: Tas
   return [
     ...lines,
     `${thread.messages.length} ${again.response.status}`,
-    `email threads: ${states.join()} ${removed.id === thread.id} ${thread.messages[0]?.from?.name?.trim()}`,
+    `email threads: ${states.join()} ${removed.id === thread.id} ${JSON.stringify(thread.messages[0]?.from)}`,
   ]
 }

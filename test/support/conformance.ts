@@ -2,7 +2,6 @@ import { dereference, type OutputUnit, type Schema, type ValidationResult, valid
 import { ERRORS } from '../../src/kernel/http/errors.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
 import description from '../../src/site/reference/openapi.json' with { type: 'json' }
-import { dropSuggested } from './suggested.ts'
 
 const BASE = '/api/v1'
 const JSON_MEDIA_TYPE = /^application\/json(; ?charset=utf-8)?$/i
@@ -236,10 +235,9 @@ function addSchema(id: string, schema: JsonObject): string {
 
 /** The published objects are open, so that fields can be added; here a field that is not described is an error. */
 function relocate(schema: JsonObject): JsonObject {
-  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'), (key, value: Json) => {
-    const schema = dropSuggested(key, value)
-    return isObject(schema) && isObject(schema.properties) ? { additionalProperties: false, ...schema } : schema
-  })
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'), (_key, value: Json) =>
+    isObject(value) && isObject(value.properties) ? { additionalProperties: false, ...value } : value,
+  )
 }
 
 function segmentsOf(path: string): string[] {

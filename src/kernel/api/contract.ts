@@ -74,11 +74,6 @@ export function component<T extends z.core.$ZodShape>(id: string, description: s
   return z.strictObject(fields).check(z.meta({ id, description }))
 }
 
-/**
- * Metadata of a schema that only suggests its fields or type: the service does not validate them, so they may differ.
- */
-export const SUGGESTED = { 'x-suggested': true }
-
 type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
 
 export interface Input<C extends Contract> {

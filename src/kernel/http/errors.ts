@@ -85,7 +85,7 @@ export interface Issue {
 
 export type ErrorDetails =
   | { issues: Issue[]; issue_count?: number }
-  | { reason: Reason; storage_code?: string }
+  | { reason: Reason; storage_code?: string; issues?: Issue[] }
   | { limit_bytes: number; reason?: 'storage_quota' }
   | { retry_after: number }
   | null

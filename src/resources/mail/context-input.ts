@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { id, oneLine, SUGGESTED, text, trimmed } from '../../kernel/api/contract.ts'
+import { id, oneLine, text, trimmed } from '../../kernel/api/contract.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 
 /** Limits the JSON of a context as it is stored, so that a seed takes it: numbers may be written out five times as long. */
@@ -39,11 +39,8 @@ const linkedOrder = whole(z.looseObject({ id: linkedId }))
 const listOf = <T extends z.ZodMiniType>(element: T) =>
   z.nullish(z.array(element).check(z.maxLength(MAX_ELEMENTS), storable()))
 
-/** Accepts any value. @param shape as published: the field's type in responses */
-function ignored(shape: { type: string | string[]; format?: string }) {
-  return z.optional(z.unknown()).check(z.meta({ ...shape, description: 'Ignored.', ...SUGGESTED }))
-}
-const ignoredTime = ignored({ type: 'string', format: 'date-time' })
+/** A field of a response, which may be sent back. */
+const ignored = z.optional(z.unknown()).check(z.describe('Ignored.'))
 
 export const newThreadContext = z
   .strictObject({
@@ -58,9 +55,9 @@ export const newThreadContext = z
     selected_order_id: z.nullish(linkedId).check(z.describe('The `id` of an element of `orders_data`.')),
     participant_emails: listOf(text(0, 1_000)),
     participants_data: listOf(whole(z.record(z.string(), z.unknown()))),
-    legacy_thread_id: ignored({ type: ['string', 'null'] }),
-    fetched_at: ignoredTime,
-    updated_at: ignoredTime,
+    legacy_thread_id: ignored,
+    fetched_at: ignored,
+    updated_at: ignored,
   })
   .check(
     z.refine(({ client_id, orders_data }) => !!client_id || !!orders_data?.length, {

@@ -6,7 +6,6 @@ import {
   idText,
   nextPage,
   queryEmail,
-  SUGGESTED,
   version,
 } from '../../kernel/api/contract.ts'
 import { listQuery } from '../../kernel/api/list-query.ts'
@@ -44,7 +43,7 @@ const inputTime = z.nullish(z.iso.datetime({ offset: true }))
 const participant = z.record(z.string(), z.json())
 const mailbox = z
   .looseObject({ name: z.optional(z.string()), email: z.optional(z.string()) })
-  .check(z.meta({ id: 'Mailbox', description: 'A name and an address.', ...SUGGESTED }))
+  .check(z.meta({ id: 'Mailbox', description: 'A name and an address.' }))
 
 const attachment = z
   .looseObject({
@@ -54,14 +53,14 @@ const attachment = z
     storage_key: z.nullish(z.string()).check(z.describe('The `key` of the uploaded file: it makes a download link.')),
     mail_attachment_id: z.optional(z.string()).check(z.describe('Identifies the attachment, before its filename.')),
   })
-  .check(z.meta({ id: 'Attachment', description: 'A file of a message.', ...SUGGESTED }))
+  .check(z.meta({ id: 'Attachment', description: 'A file of a message.' }))
 
-const message = z
+const suggestedMessage = z
   .looseObject({
     id: z.optional(z.string()).check(z.describe('The message id of the mailbox.')),
     sent_at: z.optional(z.string()).check(z.describe('A date-time. `internal_date` is read where it is left out.')),
-    from: z.optional(mailbox),
-    to: z.optional(z.array(mailbox)),
+    from: z.optional(z.union([mailbox, z.string()])),
+    to: z.optional(z.union([z.array(mailbox), z.string()])),
     subject: z.optional(z.string()),
     snippet: z.optional(z.string()).check(z.describe('A short preview.')),
     body_plain: z.optional(z.string()),
@@ -70,13 +69,10 @@ const message = z
     is_from_us: z.optional(z.boolean()).check(z.describe('Shown on the right.')),
     attachments: z.optional(z.array(attachment)),
   })
-  .check(
-    z.meta({
-      id: 'Message',
-      description: 'A message. Its fields are suggested: any object is stored, and returned as it was sent.',
-      ...SUGGESTED,
-    }),
-  )
+  .check(z.meta({ id: 'Message', description: 'A message, with the fields that are suggested.' }))
+const message = z
+  .union([suggestedMessage, z.record(z.string(), z.json())])
+  .check(z.describe('A `Message` is suggested. Any object is stored, and returned as it was sent.'))
 
 /** Stored as JSON texts. */
 export const TEXT_FIELDS = ['mail_thread_id', 'subject', 'snippet', 'mail_history_id'] as const

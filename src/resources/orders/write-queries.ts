@@ -56,7 +56,7 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
   const isExternal = sql`company_id = ${companyId} AND external_id = ${p.externalId}`
   const which = { companyId, orderId: sql`(SELECT id FROM orders WHERE ${isExternal})` }
   const invoice = sql`(SELECT id FROM invoices WHERE ${isInvoice(which)})`
-  const checks = referenceChecks(p)
+  const checks = referenceChecks(p, isExternal)
   const isAllowed = allOf(checks)
   const { created_date: _created, ...values } = { ...p, deleted: sql`0` }
   return statementsOf(p, {
@@ -133,7 +133,7 @@ const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 
   const canChange = sql`NOT (orders.deleted AND ${p.deleted ?? sql`1`})`
   const isOne = sql`${isAnyOrder(p)} AND ${canChange}`
   const isInvoiceOfIt = p.deleted ? isItsInvoice(p) : isInvoice(p)
-  const checks = { ...referenceChecks(p), ...discountCheck(p, isInvoiceOfIt) }
+  const checks = { ...referenceChecks(p, isAnyOrder(p)), ...discountCheck(p, isInvoiceOfIt) }
   const invoice = sql`(SELECT id FROM invoices WHERE ${isInvoiceOfIt})`
   const unknown = p.items && unknownLines(p.items, { companyId: p.companyId, invoice })
   // Lines cannot come with `deleted: true`: the contract refuses it.

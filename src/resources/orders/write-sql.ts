@@ -58,12 +58,15 @@ export type Column = keyof ReturnType<typeof columnValues>
 
 export type Checks = Record<string, SQL>
 
-/** Each field that refers to another row of the company. */
-export function referenceChecks(p: Placeholders<'companyId', Column>): Checks {
+/** Each field that refers to another row of the company. The order that `isStored` keeps its client, a deleted one too. */
+export function referenceChecks(p: Placeholders<'companyId', Column>, isStored = sql`0`): Checks {
   const exists = (table: SQL, id: Placeholder) =>
     sql`EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${p.companyId} AND id = ${id} AND deleted = 0)`
   return {
-    ...(p.client_id && { client_id: exists(sql`clients`, p.client_id) }),
+    ...(p.client_id && {
+      client_id: sql`(${exists(sql`clients`, p.client_id)}
+        OR EXISTS (SELECT 1 FROM orders WHERE ${isStored} AND client_id = ${p.client_id}))`,
+    }),
     ...(p.order_status_id && { status_id: exists(sql`order_statuses`, p.order_status_id) }),
     ...(p.tax_id && { tax_id: sql`(${p.tax_id} IS NULL OR ${exists(sql`taxes`, p.tax_id)})` }),
   }

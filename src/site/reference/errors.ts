@@ -34,6 +34,7 @@ const validationDetails = component('ValidationDetails', 'Sent with 400: every p
   ...documented,
   issues: z.array(issue).min(1).max(MAX_ISSUES).describe('The first problems. Long texts are truncated.'),
   issue_count: integer(MAX_ISSUES + 1, 'The number of all problems, where not all are listed.').exactOptional(),
+  reason: z.enum(['idempotency_key_reused']).describe('Names a problem of the `Idempotency-Key`.').exactOptional(),
 })
 
 const reasons = Object.entries(REASONS).map(([reason, { message }]) => `- \`${reason}\`: ${message}`)
@@ -82,7 +83,8 @@ type ErrorResponse = { description: string; example?: ApiError; headers?: readon
 /** The error responses by kind. Default example: the kind's own message; default headers: {@link ERROR_HEADERS}. */
 export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   invalid_request: {
-    description: 'Malformed JSON, a wrong value, or a missing or unknown field: `details.issues` names every problem.',
+    description:
+      'Malformed JSON, a wrong value, a missing or unknown field, or the `Idempotency-Key` of another request: `details.issues` names every problem.',
     example: invalid([{ path: 'per_page', message: 'must be between 1 and 100' }]),
   },
   unauthenticated: {

@@ -170,7 +170,7 @@ describe('a request that is sent again with its key', () => {
     expect(response.status).toBe(400)
     expect(response.body.error).toMatchObject({
       code: 'invalid_request',
-      details: { reason: 'idempotency_key_reused' },
+      details: { reason: 'idempotency_key_reused', issues: [{ path: 'Idempotency-Key' }] },
     })
     expect(await countAll()).toEqual(before)
   })

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql } from '../../support/app.ts'
-import { createOrder, dump, mintShop, type Shop } from './support.ts'
+import { createClient, createOrder, dump, mintShop, type Shop } from './support.ts'
 
 let shop: Shop
 let next = 0
@@ -232,6 +232,25 @@ describe('PUT /orders/by-external-id/{external_id}', () => {
       invoice: { id: body.invoice.id, deleted: false },
     })
     expect(titles((await read(body.project.id)).invoice_items)).toEqual(titles(ITEMS))
+  })
+
+  it('keeps a client that is deleted meanwhile, and takes no other deleted one', async () => {
+    const [client, deleted] = [await createClient(shop), await createClient(shop)]
+    const id = fresh()
+    const first = await put(id, { client_id: client })
+    for (const each of [client, deleted]) await shop.call('DELETE', `/clients/${each}`)
+    const again = await put(id, { client_id: client, title: 'Again', invoice_items: ITEMS })
+    expect([again.status, again.body.project]).toMatchObject([200, { client_id: client, title: 'Again', version: 2 }])
+    const path = `/orders/${first.body.project.id}`
+    const changed = await shop.call('PATCH', path, { client_id: client, title: 'Changed' })
+    expect(changed.body.project).toMatchObject({ title: 'Changed', version: 3 })
+    const refused = [
+      await put(id, { client_id: deleted }),
+      await put(fresh(), { client_id: client }),
+      await shop.call('PATCH', path, { client_id: deleted }),
+    ]
+    for (const { body } of refused) expect(body.error.details.issues).toMatchObject([{ path: 'client_id' }])
+    expect((await read(first.body.project.id)).project).toEqual(changed.body.project)
   })
 
   it('creates or replaces only, as its conditions say', async () => {

@@ -1,11 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { asObject, isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
-import { dropSuggested } from '../../support/suggested.ts'
 
 const document: JsonObject = JSON.parse(
   readFileSync(join(import.meta.dirname, '../../../src/site/reference/openapi.json'), 'utf8'),
-  dropSuggested,
 )
 
 export interface Parameter {

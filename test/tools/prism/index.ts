@@ -6,7 +6,6 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { asObject, type JsonObject } from '../../../src/site/reference/json.ts'
-import { dropSuggested } from '../../support/suggested.ts'
 import { type Exchange, readExchange } from './exchange.ts'
 import { Judge } from './judge.ts'
 import { startProxy } from './proxy.ts'
@@ -23,7 +22,7 @@ const VITEST = join(ROOT, 'node_modules/vitest/vitest.mjs')
 
 install()
 const started = Date.now()
-const document = JSON.parse(readFileSync(DOCUMENT, 'utf8'), dropSuggested)
+const document = JSON.parse(readFileSync(DOCUMENT, 'utf8'))
 const folder = mkdtempSync(join(tmpdir(), 'crm-prism-'))
 const checked = join(folder, 'openapi.json')
 writeFileSync(checked, JSON.stringify(document))
