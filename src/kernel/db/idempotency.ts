@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { ApiError, REASONS, unusable } from '../http/errors.ts'
+import { ApiError, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
 import { databaseMessage, type Filled, orm, type Placeholders, type Statements, statement } from './client.ts'
 import { insertRow } from './columns.ts'
@@ -258,8 +258,7 @@ async function findStored(context: WriteContext, { key, fingerprint: own }: Idem
   ])
   if (rows.some((row) => row.fingerprint !== own)) {
     const issues = [{ path: 'Idempotency-Key', message: 'was sent with another request before' }]
-    const { kind, message } = REASONS.idempotency_key_reused
-    throw new ApiError(kind, { message, details: { reason: 'idempotency_key_reused', issues } })
+    throw unusable('idempotency_key_reused', { issues })
   }
   return new Map(rows.map((row) => [row.position, row]))
 }

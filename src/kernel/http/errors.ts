@@ -157,10 +157,16 @@ export function found<T>(row: T | null | undefined, resource: string): T {
 /** Builds the error of a {@link REASONS reason}. `message` replaces its text, `retryAfter` is in seconds. */
 export function unusable(
   reason: Reason,
-  options: { message?: string; storage_code?: string | null; cause?: string | undefined; retryAfter?: number } = {},
+  options: {
+    message?: string
+    issues?: Issue[]
+    storage_code?: string | null
+    cause?: string | undefined
+    retryAfter?: number
+  } = {},
 ): ApiError {
-  const { message = REASONS[reason].message, storage_code, cause, retryAfter } = options
-  const details = { reason, ...(storage_code != null && { storage_code }) }
+  const { message = REASONS[reason].message, issues, storage_code, cause, retryAfter } = options
+  const details = { reason, ...(issues && { issues }), ...(storage_code != null && { storage_code }) }
   const headers = retryAfter === undefined ? {} : { 'Retry-After': String(retryAfter) }
   return new ApiError(REASONS[reason].kind, { message, details, headers, ...(cause !== undefined && { cause }) })
 }
