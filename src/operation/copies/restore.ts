@@ -126,8 +126,8 @@ async function readPlan(context: ReconcileContext, chain: readonly BackupName[])
   return { parts: partsOf(manifests), insertions, company, counts }
 }
 
-/** Inserted rows stay, so the newest version comes first. Logs are written again, oldest first. */
-const isForward = (unit: TablePlan) => unit.rows === 'appended'
+/** Inserted rows stay, so the newest version comes first. Logs and rows with new ids are written oldest first. */
+const isForward = (unit: TablePlan) => unit.rows === 'appended' || unit.sourceId !== undefined
 
 /** Checks or inserts one part, or does a later step. @returns the state after it; null if the company has data */
 async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: RestoreState, by: Administrator) {

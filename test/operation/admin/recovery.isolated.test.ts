@@ -9,7 +9,8 @@ import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { beginBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import { closeCopies } from '../../../src/operation/copies/guard-queries.ts'
-import { COPY_CHANGES } from '../../../src/operation/copies/write-queries.ts'
+import { TABLES } from '../../../src/operation/copies/tables.ts'
+import { COPY_CHANGES, insertLines } from '../../../src/operation/copies/write-queries.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
@@ -115,6 +116,37 @@ describe('a restore by the operator', () => {
     expect(restored?.token_hash).toBe(row?.token_hash)
     expect((await read()).status).toBe(200)
     expect((await call(other.token, 'GET', '/clients')).status).toBe(200)
+  })
+
+  it.each(HOMES)('restores accounting events in their order and once, though their ids are taken: in %s', async (home) => {
+    const [company, other] = [await mintCompany({ home }), await mintCompany({ home })]
+    const orderOf = async ({ call }: TestCompany) => {
+      const { client } = (await call('POST', '/clients', { company_name: 'Acme' })).body
+      return (await call('POST', '/orders', { title: 'Shirts', client_id: client.id })).body.project.id as number
+    }
+    const add = async ({ id: company_id }: TestCompany, order_id: number, id: number, operation: string) => {
+      const times = { next_attempt_at: 1, created_at: id, updated_at: 1 }
+      await insert('accounting_outbox', { id, company_id, order_id, operation, state: 'pending', ...times }, home)
+    }
+    const [order, othersOrder] = [await orderOf(company), await orderOf(other)]
+    await add(company, order, 5_010, 'update')
+    await add(company, order, 5_011, 'delete')
+    await backUp(company.id)
+    await wipe(company.id)
+    await add(other, othersOrder, 5_010, 'create')
+    const events = async () =>
+      (await sql('SELECT operation FROM accounting_outbox WHERE company_id = ? ORDER BY id', company.id)).map(
+        ({ operation }) => operation,
+      )
+    expect((await restore(company.id, today())).body).toMatchObject({ done: true, differences: [] })
+    expect(await events()).toEqual(['update', 'delete'])
+
+    // A repeated insertion, as after a lost response.
+    const plan = TABLES.find(({ name }) => name === 'accounting_outbox') ?? expect.fail()
+    const times = { next_attempt_at: 1, created_at: 5_010, updated_at: 1 }
+    const row = { id: 5_010, order_id: order, operation: 'update', state: 'pending', ...times }
+    await insertLines(await openCompany(env, company.id), plan, [{ name: plan.name, row }])
+    expect(await events()).toEqual(['update', 'delete'])
   })
 
   it('is refused for a company with data, without a backup, and by others than an operator', async () => {
