@@ -48,7 +48,7 @@ export interface TablePlan {
   /** The column that is read and written as `id`. */
   idColumn?: string
   /**
-   * For ids shared by all companies: `kept` restores them unless another company has one by now, `new` assigns others.
+   * For ids shared by all companies: `kept` restores them unless another token has one by now, `new` assigns others.
    */
   sharedId?: 'kept' | 'new'
   /** The condition, in SQL, on rows that a restore replaces; others stay. */

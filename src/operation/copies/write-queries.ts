@@ -45,7 +45,7 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, rows: rea
     values[column] = sql`CASE WHEN ${isTaken} THEN NULL ELSE ${read(column)} END`
   }
   if (plan.unique) orNull(plan.unique, isElsewhere(plan.unique, sql`other.company_id = ${companyId}`))
-  if (plan.sharedId === 'kept') orNull('id', isElsewhere('id', sql`other.company_id <> ${companyId}`))
+  if (plan.sharedId === 'kept') orNull('id', isElsewhere('id', sql`other.token_hash <> ${read('token_hash')}`))
   if (plan.sharedId === 'new') {
     const same = ['action', 'at', 'request_id'].map((name) => sql`other.${named(name)} = ${read(name)}`)
     const isSame = sql.join([sql`other.company_id = ${companyId}`, ...same], sql` AND `)

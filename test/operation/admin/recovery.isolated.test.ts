@@ -118,6 +118,20 @@ describe('a restore by the operator', () => {
     expect((await call(other.token, 'GET', '/clients')).status).toBe(200)
   })
 
+  it('restores a token whose id the empty company has given to another one', async () => {
+    await mintCompany()
+    const company = await mintCompany()
+    await backUp(company.id)
+    const [row] = await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)
+    await wipe(company.id)
+    expect((await adminCall('POST', '/companies', { id: company.id })).status).toBe(200)
+    await insert('api_tokens', { ...row, token_hash: 'f'.repeat(64), name: 'New' }, 'DB')
+    expect((await restore(company.id, today())).body).toMatchObject({ done: true })
+    expect((await company.call('GET', '/clients')).status).toBe(200)
+    const tokens = await sql('SELECT name FROM api_tokens WHERE company_id = ? ORDER BY id', company.id)
+    expect(tokens).toEqual([{ name: 'New' }, { name: row?.name }])
+  })
+
   it.each(HOMES)('restores accounting events in their order and once, though their ids are taken: in %s', async (home) => {
     const [company, other] = [await mintCompany({ home }), await mintCompany({ home })]
     const orderOf = async ({ call }: TestCompany) => {
