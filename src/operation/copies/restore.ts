@@ -11,7 +11,7 @@ import {
   type Reconciliation,
   stepReconciliation,
 } from './reconcile.ts'
-import { openForRestore } from './restore-queries.ts'
+import { openForRestore, suspendAgain } from './restore-queries.ts'
 import {
   BackupError,
   type BackupName,
@@ -68,6 +68,7 @@ export async function restoreFor(
   const endMs = Date.now() + ms
   let state = kv.get<RestoreState>(RESTORE)
   try {
+    if (state?.isChecked && state.step !== 'take') await suspendAgain(context)
     if (!state) {
       const chain = planRestore(await listBackups(context), untilMs)
       if (chain.length === 0) return { problem: 'no_backup' }
