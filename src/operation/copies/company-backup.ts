@@ -14,7 +14,7 @@ import { backUpFor, forgetBackup } from './backup.ts'
 import { closeCopies, findMove } from './guard-queries.ts'
 import { type MoveResult, moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
-import { RESTORE, type RestoreResult, restoreFor } from './restore.ts'
+import { RESTORE, type RestoreResult, repeatRestore, restoreFor } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
@@ -61,11 +61,13 @@ export class CompanyBackup extends CompanyObject {
 
   recover(companyId: number, run: string) {
     return this.inTurn(async () => {
+      const { kv } = this.ctx.storage
       // Its rows are of before the reset, and its feed ends.
-      forgetBackup(this.ctx.storage.kv)
+      forgetBackup(kv)
       const context = await this.open(companyId)
       await closeCopies(context, context.database, openEach(this.env))
-      return recoverFor(context, this.ctx.storage.kv, run, CALL_MS)
+      await repeatRestore(context, kv)
+      return recoverFor(context, kv, run, CALL_MS)
     })
   }
 

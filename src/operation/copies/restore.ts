@@ -68,7 +68,8 @@ export async function restoreFor(
   const endMs = Date.now() + ms
   let state = kv.get<RestoreState>(RESTORE)
   try {
-    if (state?.isChecked && state.step !== 'take') await suspendAgain(context)
+    // Time Travel may have removed the company, and another backup may be chosen then.
+    if (state?.isChecked && state.step !== 'take' && !(await suspendAgain(context))) state = undefined
     if (!state) {
       const chain = planRestore(await listBackups(context), untilMs)
       if (chain.length === 0) return { problem: 'no_backup' }
@@ -100,6 +101,18 @@ export async function restoreFor(
     if (error instanceof BackupError) return { problem: 'backup_unreadable', message: error.message }
     throw error
   }
+}
+
+/**
+ * After Time Travel, which may have undone insertions, a restore repeats all of them. It is forgotten where its company
+ * is not suspended, so has its rows of before or after the restore.
+ */
+export async function repeatRestore(context: ReconcileContext, kv: SyncKvStorage): Promise<void> {
+  const state = kv.get<RestoreState>(RESTORE)
+  if (!state) return
+  const found = await readCompany(context)
+  if (found?.company.suspended) kv.put(RESTORE, { ...state, step: 'take', position: 0, rows: 0, reconciliation: null })
+  else kv.delete(RESTORE)
 }
 
 /**

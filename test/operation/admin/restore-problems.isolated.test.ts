@@ -125,6 +125,15 @@ it.each<Home>(['DB', 'DB_TWO'])(
   },
 )
 
+it('a restore begins anew, of any time, where Time Travel has removed its company', async () => {
+  const { id, kept, step } = await emptySinceBackup()
+  let result = await step()
+  while ('step' in result && ['check', 'take'].includes(result.step)) result = await step()
+  await wipe(id)
+  kept.set(RESTORE, Object.assign({}, kept.get(RESTORE), { untilMs: 0 }))
+  expect(await step({}, 60_000)).toMatchObject({ done: true, differences: [] })
+})
+
 it('a restore that fails after it has suspended the company continues', async () => {
   const { kept, step, isSuspended } = await emptySinceBackup()
   const failing = { ...openDatabase(env.DB), writeIdempotent: () => Promise.reject(new Error('The directory fails.')) }
