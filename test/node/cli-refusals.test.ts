@@ -94,6 +94,16 @@ describe('a restore that cannot read the last invoice number', () => {
   })
 })
 
+describe('a recovery of a company without rows in its database', () => {
+  it('names both, and what to do', async () => {
+    const progress = { companies_paused: 0, tokens_revoked: 0, company: null, next_cursor: null }
+    const url = await serveText(JSON.stringify({ ...progress, missing: { id: 7, database: 'DB_TWO' } }))
+    const { stdout, stderr } = await startCommand('companies', ['recover', '--remote', url], REMOTE).ended
+    expect(stdout).toContain('Recovered: 0.')
+    expect(stderr).toBe('Company 7 is not in DB_TWO: set all databases back to the same minute, and repeat this.\n')
+  })
+})
+
 describe('a rotation of the key that changed nothing', () => {
   it.each([
     [0, 3, 'A company is being moved: repeat this when its move is finished. Keep the old key.'],

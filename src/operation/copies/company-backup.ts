@@ -65,8 +65,10 @@ export class CompanyBackup extends CompanyObject {
       // Its rows are of before the reset, and its feed ends.
       forgetBackup(kv)
       const context = await this.open(companyId)
-      await closeCopies(context, context.database, openEach(this.env))
-      await repeatRestore(context, kv)
+      const company = await closeCopies(context, context.database, openEach(this.env))
+      // Until another database is set back too, what is written now would be lost or taken for its data.
+      if (!company) return { done: true, missing: { id: companyId, database: context.database } }
+      repeatRestore(kv, company.suspended)
       return recoverFor(context, kv, run, CALL_MS)
     })
   }

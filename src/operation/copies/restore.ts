@@ -103,15 +103,10 @@ export async function restoreFor(
   }
 }
 
-/**
- * After Time Travel, which may have undone insertions, a restore repeats all of them. It is forgotten where its company
- * is not suspended, so has its rows of before or after the restore.
- */
-export async function repeatRestore(context: ReconcileContext, kv: SyncKvStorage): Promise<void> {
+/** Repeats all insertions, which Time Travel may have undone; none if it has removed the suspension that came first. */
+export function repeatRestore(kv: SyncKvStorage, isSuspended: boolean): void {
   const state = kv.get<RestoreState>(RESTORE)
-  if (!state) return
-  const found = await readCompany(context)
-  if (found?.company.suspended) kv.put(RESTORE, { ...state, step: 'take', position: 0, rows: 0, reconciliation: null })
+  if (state && isSuspended) kv.put(RESTORE, { ...state, step: 'take', position: 0, rows: 0, reconciliation: null })
   else kv.delete(RESTORE)
 }
 

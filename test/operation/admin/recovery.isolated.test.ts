@@ -1,6 +1,6 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { listEnabledEndpoints } from '../../../src/delivery/webhooks/queries.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { openCompany, openEach } from '../../../src/kernel/db/placement.ts'
@@ -406,6 +406,34 @@ describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
   })
 })
 
+describe('a company without rows in the database that the directory names', () => {
+  it.each([
+    ['since it moved to DB after the restored time, and only DB was set back', true],
+    ['since it moved there after the restored time, and only that one was set back', false],
+  ])('is named by the recovery, which goes on: %s', async (_, isMoved) => {
+    const company = await mintCompany({ home: 'DB_TWO' })
+    const last = await mintCompany({ home: 'DB' })
+    const { id } = company
+    const thread = { account_email: 'a@x.example', messages: [{ text: noise(1_500_000) }] }
+    expect((await company.call('PUT', '/mail/email-threads/t', thread)).status).toBe(200)
+    await wipe(id)
+    // Companies of later tests take its place in DB_TWO.
+    onTestFinished(async () => void (await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', id)))
+    const [row] = await sqlIn<{ slot: number }>('DB', 'SELECT slot FROM companies WHERE id = ?', id)
+    const guard = { company_id: id, state: 'moved', destination: 'DB', slot: row?.slot }
+    if (isMoved) await insert('company_guards', guard, 'DB_TWO')
+
+    const steps = await recover()
+    expect(steps.filter(({ missing }) => missing?.id === id)).toEqual([
+      expect.objectContaining({ missing: { id, database: 'DB_TWO' }, company: null }),
+    ])
+    expect(steps.map((step) => step.company?.id)).toContain(last.id)
+    expect(steps.map((step) => step.company?.id)).not.toContain(id)
+    // Their removal would be that of contents which the company's own rows name when they are back.
+    expect(await sqlIn('DB', 'SELECT id FROM email_thread_objects WHERE company_id = ?', id)).toEqual([])
+  })
+})
+
 describe('rows of a company in a database that it moved to after the restored time', () => {
   const DAY_MS = 86_400_000
 
@@ -462,7 +490,7 @@ describe('rows of a company in a database that it moved to after the restored ti
 
   it('stay open where they are the only ones', async () => {
     const { id } = await mintCompany({ home: 'DB_TWO' })
-    await closeCopies(await openCompany(env, id), 'DB', openEach(env))
+    expect(await closeCopies(await openCompany(env, id), 'DB', openEach(env))).toBeUndefined()
     expect(await guardOf(id)).toEqual([])
   })
 })
