@@ -61,15 +61,14 @@ export class CompanyBackup extends CompanyObject {
 
   recover(companyId: number, run: string) {
     return this.inTurn(async () => {
-      const { kv } = this.ctx.storage
       // Its rows are of before the reset, and its feed ends.
-      forgetBackup(kv)
+      forgetBackup(this.ctx.storage.kv)
       const context = await this.open(companyId)
       const company = await closeCopies(context, context.database, openEach(this.env))
       // Until another database is set back too, what is written now would be lost or taken for its data.
       if (!company) return { done: true, missing: { id: companyId, database: context.database } }
-      repeatRestore(kv, company.suspended)
-      return recoverFor(context, kv, run, CALL_MS)
+      repeatRestore(this.ctx.storage.kv, company.suspended)
+      return recoverFor(context, this.ctx.storage.kv, run, CALL_MS)
     })
   }
 

@@ -3,7 +3,7 @@ import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm } from '../../kernel/db/client.ts'
 import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { freeSlot, isHere, type PlacedContext, syncDirectory } from '../../kernel/db/placement.ts'
+import { freeSlot, isHere } from '../../kernel/db/placement.ts'
 import { recountOf } from '../../kernel/db/quota.ts'
 import {
   apiTokens,
@@ -82,11 +82,10 @@ const raiseTo = (names: readonly (keyof SequenceColumns)[], row: Row) =>
 
 const SUSPENDED = { suspended: sql`1`, deliveries_paused: sql`1` }
 
-/** Suspends a company of which a restore has begun: it may be resumed meanwhile. @returns whether it exists */
-export async function suspendAgain(context: PlacedContext): Promise<boolean> {
-  const suspend = orm.update(companies).set(SUSPENDED).where(sql`id = ${context.companyId}`)
-  const [rows] = await context.db.writeIdempotent([suspend.returning({ id: companies.id })])
-  await syncDirectory(context)
+/** Suspends a company that may be resumed during its restore. @returns false if Time Travel has removed it */
+export async function suspendAgain({ companyId, db }: CompanyContext): Promise<boolean> {
+  const suspend = orm.update(companies).set(SUSPENDED).where(sql`id = ${companyId}`)
+  const [rows] = await db.writeIdempotent([suspend.returning({ id: companies.id })])
   return rows.length > 0
 }
 

@@ -68,8 +68,10 @@ export async function restoreFor(
   const endMs = Date.now() + ms
   let state = kv.get<RestoreState>(RESTORE)
   try {
-    // Time Travel may have removed the company, and another backup may be chosen then.
-    if (state?.isChecked && state.step !== 'take' && !(await suspendAgain(context))) state = undefined
+    if (state?.isChecked && state.step !== 'take') {
+      if (!(await suspendAgain(context))) state = undefined
+      await syncDirectory(context)
+    }
     if (!state) {
       const chain = planRestore(await listBackups(context), untilMs)
       if (chain.length === 0) return { problem: 'no_backup' }
