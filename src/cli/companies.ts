@@ -244,6 +244,10 @@ async function recover(service: Connection): Promise<void> {
       console.log(`Company ${id}: orders go on after ${last_order_id}, invoices after number ${last_invoice_number}.`)
       await warnOfNumbers(service, id, accounting)
     }
+    if (step.missing) {
+      const { id, database } = step.missing
+      console.error(`Company ${id} is not in ${database}: set all databases back to the same minute, and repeat this.`)
+    }
     cursor = step.next_cursor ?? undefined
   } while (cursor !== undefined)
   const summary = `Recovered: ${companies}. Tokens revoked again: ${revoked}.`

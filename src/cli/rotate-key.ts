@@ -15,11 +15,11 @@ const rotation = operation({}, async (service) => {
     done += reencrypted
     if (remaining === 0) break
     if (reencrypted > 0) continue
-    if (remaining > unreadable) {
+    if (unreadable === 0) {
       throw new CommandError('A company is being moved: repeat this when its move is finished. Keep the old key.')
     }
-    const rest = plural(remaining, 'value', 'values')
-    throw new CommandError(`${rest} cannot be read with any key: save those credentials again. Keep the old key.`)
+    const remedy = 'add the old key again, or save those credentials again. Until then keep all keys.'
+    throw new CommandError(`${plural(unreadable, 'value', 'values')} cannot be read with any key: ${remedy}`)
   }
   console.log(
     `Encrypted ${plural(done, 'value', 'values')} with the new key. Nothing uses an older one: remove it from CREDENTIALS_KEY, if it is there.`,

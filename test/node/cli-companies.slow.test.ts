@@ -151,7 +151,8 @@ describe('npm run rotate-key', () => {
     expect(await runCommand('rotate-key', '--state', state)).toEqual({
       code: 1,
       stdout: '',
-      stderr: '1 value cannot be read with any key: save those credentials again. Keep the old key.\n',
+      stderr:
+        '1 value cannot be read with any key: add the old key again, or save those credentials again. Until then keep all keys.\n',
     })
   })
 })

@@ -94,6 +94,32 @@ describe('a restore that cannot read the last invoice number', () => {
   })
 })
 
+describe('a recovery of a company without rows in its database', () => {
+  it('names both, and what to do', async () => {
+    const progress = { companies_paused: 0, tokens_revoked: 0, company: null, next_cursor: null }
+    const url = await serveText(JSON.stringify({ ...progress, missing: { id: 7, database: 'DB_TWO' } }))
+    const { stdout, stderr } = await startCommand('companies', ['recover', '--remote', url], REMOTE).ended
+    expect(stdout).toContain('Recovered: 0.')
+    expect(stderr).toBe('Company 7 is not in DB_TWO: set all databases back to the same minute, and repeat this.\n')
+  })
+})
+
+describe('a rotation of the key that changed nothing', () => {
+  it.each([
+    [0, 3, 'A company is being moved: repeat this when its move is finished. Keep the old key.'],
+    // One request reads at most 2,000 of them in each database.
+    [
+      2_000,
+      2_500,
+      '2000 values cannot be read with any key: add the old key again, or save those credentials again. Until then keep all keys.',
+    ],
+  ])('says why, after %i unreadable of %i remaining values', async (unreadable, remaining, message) => {
+    const url = await serveText(JSON.stringify({ reencrypted: 0, unreadable, remaining }))
+    const { code, stdout, stderr } = await startCommand('rotate-key', ['--remote', url], REMOTE).ended
+    expect([code, stdout, stderr]).toEqual([1, '', `${message}\n`])
+  })
+})
+
 describe('a command line', () => {
   it.each([
     [['--company', '2'], {}, 'Missing action. Usage: npm run tokens -- create | list | rotate ID | revoke ID'],

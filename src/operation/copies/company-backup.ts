@@ -14,7 +14,7 @@ import { backUpFor, forgetBackup } from './backup.ts'
 import { closeCopies, findMove } from './guard-queries.ts'
 import { type MoveResult, moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
-import { RESTORE, type RestoreResult, restoreFor } from './restore.ts'
+import { RESTORE, type RestoreResult, repeatRestore, restoreFor } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
@@ -64,7 +64,10 @@ export class CompanyBackup extends CompanyObject {
       // Its rows are of before the reset, and its feed ends.
       forgetBackup(this.ctx.storage.kv)
       const context = await this.open(companyId)
-      await closeCopies(context, context.database, openEach(this.env))
+      const company = await closeCopies(context, context.database, openEach(this.env))
+      // Until another database is set back too, what is written now would be lost or taken for its data.
+      if (!company) return { done: true, missing: { id: companyId, database: context.database } }
+      repeatRestore(this.ctx.storage.kv, company.suspended)
       return recoverFor(context, this.ctx.storage.kv, run, CALL_MS)
     })
   }

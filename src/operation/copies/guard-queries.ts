@@ -176,20 +176,24 @@ export async function closeSource(
 /**
  * Closes the company's rows outside of its own database, as Time Travel to before a move leaves them: no sweep may act
  * on them. If its own database has none, they are the only ones and stay open.
+ *
+ * @returns the company's row in its own database
  */
 export async function closeCopies({ companyId }: CompanyContext, own: string, databases: ReturnType<typeof openEach>) {
-  const select = orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${companyId} AND ${isHere}`)
-  const findSlot = async ({ db }: Pick<CompanyContext, 'db'>) => (await db.read([select]))[0][0]?.slot
-  const slots = await Promise.all(databases.map(findSlot))
-  const slot = slots[databases.findIndex(({ name }) => name === own)]
+  const { slot, suspended } = companies
+  const fields = { slot, suspended, isHere: sql<number>`${isHere}`.as('is_here') }
+  const select = orm.select(fields).from(companies).where(sql`id = ${companyId} AND database IS NULL`)
+  const rows = await Promise.all(databases.map(async ({ db }) => (await db.read([select]))[0][0]))
+  const row = rows[databases.findIndex(({ name }) => name === own)]
   for (const [index, { name, db }] of databases.entries()) {
-    if (slot === undefined || slots[index] === undefined || name === own) continue
+    if (!row?.isHere || !rows[index]?.isHere || name === own) continue
     await db.writeIdempotent([
-      saveGuard(companyId, { state: 'moved', destination: own, slot }),
+      saveGuard(companyId, { state: 'moved', destination: own, slot: row.slot }),
       // A later move to this database then removes them as a copy, with their texts in the full-text tables.
       statement('UPDATE companies SET last_change = ?2 WHERE id = ?1', companyId, COPY_CHANGES),
     ])
   }
+  return row
 }
 
 export async function hasMoved(context: CompanyContext): Promise<boolean> {

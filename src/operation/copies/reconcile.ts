@@ -64,7 +64,7 @@ export async function recoverFor(context: ReconcileContext, kv: SyncKvStorage, r
     kv.put('recovery', { run, reconciliation })
   }
   const { left, sequences, accounting } = reconciliation
-  return { done: left.length === 0, sequences, accounting }
+  return { done: left.length === 0, company: { id: context.companyId, ...sequences, accounting } }
 }
 
 export function beginReconciliation(company: Row | null): Reconciliation {

@@ -80,6 +80,15 @@ export async function endTokens(
 const raiseTo = (names: readonly (keyof SequenceColumns)[], row: Row) =>
   Object.fromEntries(names.map((name) => [name, sql`max(${companies[name]}, ${row[name] ?? 0})`]))
 
+const SUSPENDED = { suspended: sql`1`, deliveries_paused: sql`1` }
+
+/** Suspends a company that may be resumed during its restore. @returns false if Time Travel has removed it */
+export async function suspendAgain({ companyId, db }: CompanyContext): Promise<boolean> {
+  const suspend = orm.update(companies).set(SUSPENDED).where(sql`id = ${companyId}`)
+  const [rows] = await db.writeIdempotent([suspend.returning({ id: companies.id })])
+  return rows.length > 0
+}
+
 /**
  * Creates a backup's company, or takes an empty one: suspended, its deliveries paused. Its slot in the full-text tables
  * is the directory's, else its previous one, else the first free one. Raises the last ids: a request that is let in
@@ -95,16 +104,15 @@ export async function openForRestore(
 ): Promise<boolean> {
   const { name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = company
   const free = freeSlot(slot ?? Number(company.slot))
-  const state = { suspended: sql`1`, deliveries_paused: sql`1` }
   const [, opened] = await db.writeIdempotent([
     insertRow(
       companies,
-      { ...state, id: companyId, slot: free, name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
+      { ...SUSPENDED, id: companyId, slot: free, name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
       sql`WHERE NOT EXISTS (SELECT 1 FROM companies WHERE id = ${companyId})`,
     ),
     orm
       .update(companies)
-      .set({ ...state, ...raiseTo(LAST_IDS, company) })
+      .set({ ...SUSPENDED, ...raiseTo(LAST_IDS, company) })
       .where(sql`id = ${companyId} AND ((suspended AND deliveries_paused) OR NOT ${hasContent({ companyId, db })})`)
       .returning({ id: companies.id }),
     adminEntry(by, 'company.restore', backup, sql`changes() > 0`),

@@ -11,7 +11,7 @@ import {
   type Reconciliation,
   stepReconciliation,
 } from './reconcile.ts'
-import { openForRestore } from './restore-queries.ts'
+import { openForRestore, suspendAgain } from './restore-queries.ts'
 import {
   BackupError,
   type BackupName,
@@ -68,6 +68,10 @@ export async function restoreFor(
   const endMs = Date.now() + ms
   let state = kv.get<RestoreState>(RESTORE)
   try {
+    if (state?.isChecked && state.step !== 'take') {
+      if (!(await suspendAgain(context))) state = undefined
+      await syncDirectory(context)
+    }
     if (!state) {
       const chain = planRestore(await listBackups(context), untilMs)
       if (chain.length === 0) return { problem: 'no_backup' }
@@ -101,6 +105,13 @@ export async function restoreFor(
   }
 }
 
+/** Repeats all insertions, which Time Travel may have undone; none if it has removed the suspension that came first. */
+export function repeatRestore(kv: SyncKvStorage, isSuspended: boolean): void {
+  const state = kv.get<RestoreState>(RESTORE)
+  if (state && isSuspended) kv.put(RESTORE, { ...state, step: 'take', position: 0, rows: 0, reconciliation: null })
+  else kv.delete(RESTORE)
+}
+
 /**
  * Reads the manifests of a chain.
  *
@@ -126,8 +137,8 @@ async function readPlan(context: ReconcileContext, chain: readonly BackupName[])
   return { parts: partsOf(manifests), insertions, company, counts }
 }
 
-/** Inserted rows stay, so the newest version comes first. Logs are written again, oldest first. */
-const isForward = (unit: TablePlan) => unit.rows === 'appended'
+/** Inserted rows stay, so the newest version comes first. Logs and rows with new ids are written oldest first. */
+const isForward = (unit: TablePlan) => unit.rows === 'appended' || unit.sourceId !== undefined
 
 /** Checks or inserts one part, or does a later step. @returns the state after it; null if the company has data */
 async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: RestoreState, by: Administrator) {

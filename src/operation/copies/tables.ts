@@ -43,12 +43,12 @@ export interface TablePlan {
    * by it. The version, else all columns, by default.
    */
   stamp?: string
-  /** In a move rows get new ids: the destination has the source's in this column. */
+  /** A move and a restore give rows new ids: the source's are in this column. */
   sourceId?: 'source_id'
   /** The column that is read and written as `id`. */
   idColumn?: string
   /**
-   * For ids shared by all companies: `kept` restores them unless another company has one by now, `new` assigns others.
+   * For ids shared by all companies: `kept` restores them unless another token has one by now, `new` assigns others.
    */
   sharedId?: 'kept' | 'new'
   /** The condition, in SQL, on rows that a restore replaces; others stay. */
@@ -115,7 +115,6 @@ export const TABLES: readonly TablePlan[] = [
     without: ['source_id'],
     stamp: `json_array(operation, state, attempts, stale_attempts, next_attempt_at, request_id, octet_length(request_body),
       octet_length(last_error), updated_at)`,
-    sharedId: 'kept',
     sourceId: 'source_id',
   },
   {

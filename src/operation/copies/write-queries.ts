@@ -28,7 +28,8 @@ function splitLines(lines: readonly Line[]): Row[][] {
  * Inserts missing rows, by any unique key; parts only if their owner has their version. It may be repeated, and a newer
  * row inserted before stays, unless its plan says that it is replaced.
  */
-export async function insertLines(context: CompanyContext, plan: TablePlan, lines: readonly Line[]): Promise<void> {
+export async function insertLines(context: CompanyContext, table: TablePlan, lines: readonly Line[]): Promise<void> {
+  const plan = atDestination(table)
   const db = databaseOf(context, plan.table)
   for (const chunk of splitLines(lines)) {
     await db.writeIdempotent([plan.isUpdate ? update(context, plan, chunk) : insertMissing(context, plan, chunk)])
@@ -44,7 +45,7 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, rows: rea
     values[column] = sql`CASE WHEN ${isTaken} THEN NULL ELSE ${read(column)} END`
   }
   if (plan.unique) orNull(plan.unique, isElsewhere(plan.unique, sql`other.company_id = ${companyId}`))
-  if (plan.sharedId === 'kept') orNull('id', isElsewhere('id', sql`other.company_id <> ${companyId}`))
+  if (plan.sharedId === 'kept') orNull('id', isElsewhere('id', sql`other.token_hash <> ${read('token_hash')}`))
   if (plan.sharedId === 'new') {
     const same = ['action', 'at', 'request_id'].map((name) => sql`other.${named(name)} = ${read(name)}`)
     const isSame = sql.join([sql`other.company_id = ${companyId}`, ...same], sql` AND `)
@@ -117,7 +118,7 @@ async function writeMoved<T extends readonly Statement[]>(
   return results
 }
 
-/** The table in the destination of a move, whose ids may be its own. */
+/** The table in the destination of a move or a restore, whose ids may be its own. */
 export const atDestination = (plan: TablePlan): TablePlan =>
   plan.sourceId ? { ...plan, idColumn: plan.sourceId } : plan
 

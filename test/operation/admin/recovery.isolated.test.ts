@@ -1,6 +1,6 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { listEnabledEndpoints } from '../../../src/delivery/webhooks/queries.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { openCompany, openEach } from '../../../src/kernel/db/placement.ts'
@@ -9,7 +9,9 @@ import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { beginBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import { closeCopies } from '../../../src/operation/copies/guard-queries.ts'
-import { COPY_CHANGES } from '../../../src/operation/copies/write-queries.ts'
+import { RESTORE } from '../../../src/operation/copies/restore.ts'
+import { TABLES } from '../../../src/operation/copies/tables.ts'
+import { COPY_CHANGES, insertLines } from '../../../src/operation/copies/write-queries.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
@@ -17,7 +19,7 @@ import { addMember, adminCall, startAccess } from '../../support/admin.ts'
 import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert, insertion } from '../../support/rows.ts'
-import { backUp, rowsOf, wipe } from '../copies/support.ts'
+import { backUp, manifestsOf, rowsOf, wipe } from '../copies/support.ts'
 
 beforeAll(migrate)
 
@@ -116,6 +118,54 @@ describe('a restore by the operator', () => {
     expect((await read()).status).toBe(200)
     expect((await call(other.token, 'GET', '/clients')).status).toBe(200)
   })
+
+  it('restores a token whose id the empty company has given to another one', async () => {
+    await mintCompany()
+    const company = await mintCompany()
+    await backUp(company.id)
+    const [row] = await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)
+    await wipe(company.id)
+    expect((await adminCall('POST', '/companies', { id: company.id })).status).toBe(200)
+    await insert('api_tokens', { ...row, token_hash: 'f'.repeat(64), name: 'New' }, 'DB')
+    expect((await restore(company.id, today())).body).toMatchObject({ done: true })
+    expect((await company.call('GET', '/clients')).status).toBe(200)
+    const tokens = await sql('SELECT name FROM api_tokens WHERE company_id = ? ORDER BY id', company.id)
+    expect(tokens).toEqual([{ name: 'New' }, { name: row?.name }])
+  })
+
+  it.each(HOMES)(
+    'restores accounting events in their order and once, though their ids are taken: in %s',
+    async (home) => {
+      const [company, other] = [await mintCompany({ home }), await mintCompany({ home })]
+      const orderOf = async ({ call }: TestCompany) => {
+        const { client } = (await call('POST', '/clients', { company_name: 'Acme' })).body
+        return (await call('POST', '/orders', { title: 'Shirts', client_id: client.id })).body.project.id as number
+      }
+      const add = async ({ id: company_id }: TestCompany, order_id: number, id: number, operation: string) => {
+        const times = { next_attempt_at: 1, created_at: id, updated_at: 1 }
+        await insert('accounting_outbox', { id, company_id, order_id, operation, state: 'pending', ...times }, home)
+      }
+      const [order, othersOrder] = [await orderOf(company), await orderOf(other)]
+      await add(company, order, 5_010, 'update')
+      await add(company, order, 5_011, 'delete')
+      await backUp(company.id)
+      await wipe(company.id)
+      await add(other, othersOrder, 5_010, 'create')
+      const events = async () =>
+        (await sql('SELECT operation FROM accounting_outbox WHERE company_id = ? ORDER BY id', company.id)).map(
+          ({ operation }) => operation,
+        )
+      expect((await restore(company.id, today())).body).toMatchObject({ done: true, differences: [] })
+      expect(await events()).toEqual(['update', 'delete'])
+
+      // A repeated insertion, as after a lost response.
+      const plan = TABLES.find(({ name }) => name === 'accounting_outbox') ?? expect.fail()
+      const times = { next_attempt_at: 1, created_at: 5_010, updated_at: 1 }
+      const row = { id: 5_010, order_id: order, operation: 'update', state: 'pending', ...times }
+      await insertLines(await openCompany(env, company.id), plan, [{ name: plan.name, row }])
+      expect(await events()).toEqual(['update', 'delete'])
+    },
+  )
 
   it('is refused for a company with data, without a backup, and by others than an operator', async () => {
     const company = await mintCompany()
@@ -253,6 +303,53 @@ it('a backup under way is begun again after a recovery', async () => {
   expect(await runInDurableObject(object, (_, { storage }) => storage.kv.get('backup'))).toBe(undefined)
 })
 
+describe('a restore that was interrupted before Time Travel', () => {
+  /** A company with a backup, and its restore whose insertions are complete. */
+  async function interrupted() {
+    await mintCompany()
+    const company = await mintCompany()
+    await addMember(company.id, 'gone@example.com', 'owner')
+    await backUp(company.id)
+    const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(company.id)))
+    const chain = (await manifestsOf(company.id)).map(({ at, kind }) => ({ at, kind }))
+    const untilMs = Date.parse(today()) + 86_400_000 - 1
+    const progress = {
+      step: 'members',
+      isChecked: true,
+      position: 9_999,
+      reconciliation: null,
+      rows: 9,
+      differences: [],
+    }
+    await runInDurableObject(object, (_, { storage }) => storage.kv.put(RESTORE, { untilMs, chain, ...progress }))
+    await sql('DELETE FROM members WHERE company_id = ?', company.id)
+    return company
+  }
+  const membersOf = async (id: number) =>
+    (await adminCall('GET', `/companies/${id}/members`)).body.data.map(({ email }: { email: string }) => email)
+
+  it('is forgotten by the recovery of a company that has its data: its backups go on', async () => {
+    const { id, call } = await interrupted()
+    await call('POST', '/clients', { company_name: 'Acme' })
+    await recover()
+    await backUp(id)
+    expect(await manifestsOf(id)).toHaveLength(2)
+    const refused = await restore(id, '2099-01-01')
+    const message = 'The company has data: only an empty one can be restored'
+    expect([refused.status, refused.body.error.message]).toEqual([409, message])
+    expect(await membersOf(id)).toEqual([])
+  })
+
+  it('repeats its insertions after the recovery of a company that is suspended for it', async () => {
+    const { id, call } = await interrupted()
+    await call('POST', '/clients', { company_name: 'Acme' })
+    await sql('UPDATE companies SET suspended = 1 WHERE id = ?', id)
+    await recover()
+    expect((await restore(id, today())).body).toMatchObject({ done: true })
+    expect(await membersOf(id)).toEqual(['gone@example.com'])
+  })
+})
+
 /** A row without its generated columns. */
 const writable = (row: object) =>
   Object.fromEntries(Object.entries(row).filter(([name]) => !/^(text|stored)_bytes$/.test(name)))
@@ -306,6 +403,34 @@ describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
     await sweepMailContents(env[home], env.FILES, Date.now() + 44 * DAY_MS)
     const restored = await call(await mintToken(company.id), 'GET', path)
     expect(restored.body.email_thread?.messages).toEqual([{ text }])
+  })
+})
+
+describe('a company without rows in the database that the directory names', () => {
+  it.each([
+    ['since it moved to DB after the restored time, and only DB was set back', true],
+    ['since it moved there after the restored time, and only that one was set back', false],
+  ])('is named by the recovery, which goes on: %s', async (_, isMoved) => {
+    const company = await mintCompany({ home: 'DB_TWO' })
+    const last = await mintCompany({ home: 'DB' })
+    const { id } = company
+    const thread = { account_email: 'a@x.example', messages: [{ text: noise(1_500_000) }] }
+    expect((await company.call('PUT', '/mail/email-threads/t', thread)).status).toBe(200)
+    await wipe(id)
+    // Companies of later tests take its place in DB_TWO.
+    onTestFinished(async () => void (await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', id)))
+    const [row] = await sqlIn<{ slot: number }>('DB', 'SELECT slot FROM companies WHERE id = ?', id)
+    const guard = { company_id: id, state: 'moved', destination: 'DB', slot: row?.slot }
+    if (isMoved) await insert('company_guards', guard, 'DB_TWO')
+
+    const steps = await recover()
+    expect(steps.filter(({ missing }) => missing?.id === id)).toEqual([
+      expect.objectContaining({ missing: { id, database: 'DB_TWO' }, company: null }),
+    ])
+    expect(steps.map((step) => step.company?.id)).toContain(last.id)
+    expect(steps.map((step) => step.company?.id)).not.toContain(id)
+    // Their removal would be that of contents which the company's own rows name when they are back.
+    expect(await sqlIn('DB', 'SELECT id FROM email_thread_objects WHERE company_id = ?', id)).toEqual([])
   })
 })
 
@@ -365,7 +490,7 @@ describe('rows of a company in a database that it moved to after the restored ti
 
   it('stay open where they are the only ones', async () => {
     const { id } = await mintCompany({ home: 'DB_TWO' })
-    await closeCopies(await openCompany(env, id), 'DB', openEach(env))
+    expect(await closeCopies(await openCompany(env, id), 'DB', openEach(env))).toBeUndefined()
     expect(await guardOf(id)).toEqual([])
   })
 })

@@ -11,7 +11,7 @@ import {
 import { RESTORE, restoreFor } from '../../../src/operation/copies/restore.ts'
 import { manifestKey } from '../../../src/operation/copies/store.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, operatorOf } from '../../support/admin.ts'
-import { call, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
+import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { backUp, wipe } from '../copies/support.ts'
 
@@ -52,15 +52,15 @@ it('a restore of a day leaves out a backup that began at the next midnight; one 
 })
 
 /** A company that is empty since its backup, a token in use, and one step of its restore for each call. */
-async function emptySinceBackup() {
-  await mintCompany({ home: 'DB' })
-  const { id, call: send } = await mintCompany({ home: 'DB' })
+async function emptySinceBackup(home: Home = 'DB') {
+  await mintCompany({ home })
+  const { id, call: send } = await mintCompany({ home })
   const [row = {}] = await sql('SELECT * FROM companies WHERE id = ?', id)
   const { client } = (await send('POST', '/clients', { company_name: 'Acme' })).body
   const { project } = (await send('POST', '/orders', { title: 'Shirts', client_id: client.id })).body
   await backUp(id)
   await wipe(id)
-  await insert('companies', { ...row, client_count: 0, order_count: 0 }, 'DB')
+  await insert('companies', { ...row, client_count: 0, order_count: 0 }, home)
   const token = await mintToken(id)
   expect((await call(token, 'GET', '/clients')).body.data).toEqual([])
 
@@ -105,6 +105,33 @@ it('a restore is refused if the company gets data while the backup is checked, a
   while (!('problem' in result || result.done)) result = await step()
   expect(result).toEqual({ problem: 'not_empty' })
   expect([await isSuspended(), kept.has(RESTORE)]).toEqual([false, false])
+})
+
+it.each<Home>(['DB', 'DB_TWO'])(
+  'a restore suspends a company again that was resumed before its end: in %s',
+  async (home) => {
+    const { id, step } = await emptySinceBackup(home)
+    let result = await step()
+    while ('step' in result && ['check', 'take'].includes(result.step)) result = await step()
+    const resumed = { suspended: false, deliveries_paused: false }
+    expect((await adminCall('PATCH', `/companies/${id}`, resumed)).body).toMatchObject(resumed)
+    expect(await step()).toMatchObject({ done: false })
+    expect(await sql('SELECT suspended, deliveries_paused FROM companies WHERE id = ?', id)).toEqual([
+      { suspended: 1, deliveries_paused: 1 },
+    ])
+    expect(await sqlIn('DB', 'SELECT suspended FROM companies WHERE id = ?', id)).toEqual([{ suspended: 1 }])
+    expect(await step({}, 60_000)).toMatchObject({ done: true })
+    expect(await sql('SELECT suspended FROM companies WHERE id = ?', id)).toEqual([{ suspended: 0 }])
+  },
+)
+
+it('a restore begins anew, of any time, where Time Travel has removed its company', async () => {
+  const { id, kept, step } = await emptySinceBackup()
+  let result = await step()
+  while ('step' in result && ['check', 'take'].includes(result.step)) result = await step()
+  await wipe(id)
+  kept.set(RESTORE, Object.assign({}, kept.get(RESTORE), { untilMs: 0 }))
+  expect(await step({}, 60_000)).toMatchObject({ done: true, differences: [] })
 })
 
 it('a restore that fails after it has suspended the company continues', async () => {

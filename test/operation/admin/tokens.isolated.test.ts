@@ -175,7 +175,8 @@ describe('a token', () => {
     const rotate = (id: number, change: object) => as('POST', `${path()}/${id}/rotate`, change)
     const { body: lost } = await rotate(body.id, {})
     const { status, body: refused } = await rotate(body.id, {})
-    expect([status, refused.error.message]).toEqual([409, expect.stringContaining('create another token')])
+    const message = 'The token was already rotated: rotate its successor, or create another token'
+    expect([status, refused.error.message]).toEqual([409, message])
     const { body: named } = await rotate(body.id, { expires_at: '2090-01-01T00:00:00.000Z' })
     expect(named.expires_at).toBe('2090-01-01T00:00:00.000Z')
     const { body: next } = await rotate(lost.id, { overlap_seconds: 0 })

@@ -124,7 +124,7 @@ function comparable(rows: Rows): Rows {
       'mail_bytes_checked',
       ...COUNTED,
     ),
-    accounting_outbox: (rows.accounting_outbox ?? []).filter(({ state }) => state !== 'done'),
+    accounting_outbox: omit('accounting_outbox', 'id', 'source_id').filter(({ state }) => state !== 'done'),
     // Nothing names the others.
     email_thread_objects: (rows.email_thread_objects ?? []).filter(({ state }) => state === 'stored'),
     admin_log: omit('admin_log', 'id').filter(({ action }) => action !== 'company.restore'),

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, cursorText, type Documentation, date, dateTime } from '../../../kernel/api/contract.ts'
+import { component, cursorText, type Documentation, date, dateTime, id } from '../../../kernel/api/contract.ts'
 import { adminContracts, count } from '../fields.ts'
 
 const accounting = z
@@ -65,7 +65,7 @@ export const recoverDeployment = define('recoverDeployment', 'POST /recovery', {
     tokens_revoked: count.check(z.describe('Tokens that were revoked again by this step.')),
     company: z.nullable(
       component('RecoveredCompany', 'A company that is done, and what it has given out by now.', {
-        id: z.int().check(z.positive()),
+        id,
         last_client_id: count,
         last_order_id: count,
         last_invoice_id: count,
@@ -75,6 +75,7 @@ export const recoverDeployment = define('recoverDeployment', 'POST /recovery', {
         accounting,
       }),
     ),
+    missing: z.nullable(component('MissingCompany', 'Its database has no rows of it.', { id, database: z.string() })),
     next_cursor: z.nullable(z.string()).check(z.describe('Null when that was all.')),
   }),
 })
@@ -104,10 +105,10 @@ export const published = {
       recoverDeployment: {
         summary: 'Recover from a restore of the whole database',
         description:
-          'After D1 Time Travel has set the database back: pauses the deliveries of all companies, revokes again what was revoked since, then raises the ids and invoice numbers of each company past what its backups, the marks that are kept every 5 minutes, its files and its accounting system have, and begins its feed of changes anew. Each request does one step: repeat it with `next_cursor` until that is null. Deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
+          'After D1 Time Travel has set the database back: pauses the deliveries of all companies, revokes again what was revoked since, then raises the ids and invoice numbers of each company past what its backups, the marks that are kept every 5 minutes, its files and its accounting system have, and begins its feed of changes anew. Each request does one step: repeat it with `next_cursor` until that is null. A company that is `missing` moved between databases that were set back to different times: set all of them back to the same minute, and recover again. Deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
         example: {
           body: {},
-          response: { companies_paused: 3, tokens_revoked: 1, company: null, next_cursor: 'Wy4uLl0' },
+          response: { companies_paused: 3, tokens_revoked: 1, company: null, missing: null, next_cursor: 'Wy4uLl0' },
         },
       },
     }

@@ -49,6 +49,7 @@ export const routes = [
       companies_paused: 0,
       tokens_revoked: 0,
       company: null,
+      missing: null,
       ...done,
       next_cursor: next && writeCursor(cursorScope(contract.recoverDeployment, context), next),
     }
@@ -80,9 +81,8 @@ async function recover(context: AdminContext, place: Place | null) {
     return { tokens_revoked: revoked, next: await companyBehind(context, run, 0) }
   }
   const objects = env.COMPANY_BACKUP
-  const { done, sequences, accounting } = await objects.get(objects.idFromName(String(at))).recover(at, run)
-  if (!done) return { next: place }
-  return { company: { id: at, ...sequences, accounting }, next: await companyBehind(context, run, at) }
+  const { done, ...result } = await objects.get(objects.idFromName(String(at))).recover(at, run)
+  return done ? { ...result, next: await companyBehind(context, run, at) } : { next: place }
 }
 
 async function companyBehind(context: AdminContext, run: string, id: number): Promise<Place | null> {

@@ -31,8 +31,7 @@ export const routes = [
     const { name, permissions, isRotated } = old
     const { now } = context
     if (isRotated && body.expires_at === undefined && stateOf(old, context) === 'active') {
-      const remedy = 'rotate its successor, create another token, or name `expires_at`'
-      throw conflict(`The token was already rotated: ${remedy}`)
+      throw conflict('The token was already rotated: rotate its successor, or create another token')
     }
     const sameLifetime = old.expires_at === null ? null : now + old.expires_at - old.created_at
     const expires_at = body.expires_at === undefined ? sameLifetime : checkExpiry(body.expires_at, context)
