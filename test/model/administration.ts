@@ -4,7 +4,7 @@ import { EVENT_TYPES } from '../../src/delivery/webhooks/message.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../support/admin.ts'
 import { sql, sqlIn } from '../support/app.ts'
 import type { Choice } from './choice.ts'
-import { compareBy, type Event, type Token } from './company.ts'
+import { compareBy, type Delivery, type Event, type Token } from './company.ts'
 import type { Shop } from './shop.ts'
 import { type ListSpec, Walk } from './walk.ts'
 
@@ -197,13 +197,15 @@ const LISTS: ((shop: Shop, choice: Choice) => { next(): Promise<boolean> })[] = 
   function listDeliveries(shop, choice) {
     const id = choice.maybe([...shop.model.webhooks.keys()], 1)
     if (id === undefined) return { next: async () => false }
-    return open(choice, {
+    const walk = open<Delivery>(choice, {
       path: `/companies/${shop.id}/webhooks/${id}/deliveries`,
       query: {},
       rows: () => shop.model.deliveries.filter(({ endpoint_id }) => endpoint_id === id),
       compare: compareBy(({ sequence }) => [sequence]),
       show: ({ sequence, entity_id }) => ({ sequence, entity_id }),
     })
+    // The list of an endpoint that was deleted meanwhile is 404.
+    return { next: async () => shop.model.webhooks.has(id) && walk.next() }
   },
   function listEvents(shop, choice) {
     const isOfAll = choice.oneIn(2)
