@@ -96,6 +96,8 @@ export function classify(failure: Failure): FailureClass {
   if (failure.oauthError === 'invalid_grant') return 'grant_lost'
   if (status >= 500) return 'transient'
   if (status === 401) return 'token'
+  // Without a code it may be a proxy's page.
+  if (status === 403 && codes.length > 0) return 'grant_lost'
   return codes.length > 0 || REFUSED_CONTENT.includes(status) ? 'data' : 'transient'
 }
 

@@ -41,12 +41,11 @@ type Handler<C extends Contract> = (
  */
 export function route<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
-  const { method, isReadOnly, hasVersion, errors } = contract
-  const takesConditions = method === 'GET' || isReadOnly || hasVersion || errors.includes('precondition_failed')
 
   async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
-    const path = ['If-Match', 'If-None-Match'].find((name) => !takesConditions && c.req.header(name) !== undefined)
-    if (path) throw invalid([{ path, message: 'has no effect on this operation: send the request without it' }])
+    for (const name of ['If-Match', 'If-None-Match'] as const) {
+      if (c.req.header(name) !== undefined) refuseCondition(contract, name)
+    }
     const { input, bodyHash } = await readInput(c, extras.lease)
     if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
     // Dated at its receipt, a change with a slow body would be older than what callers have read by then.
@@ -162,6 +161,14 @@ async function runOnce<T>(c: Context<AppEnv>, context: RequestContext, bodyHash:
 
 export function honoPath(contract: Contract): string {
   return contract.path.replaceAll(/\{(\w+)\}/g, ':$1')
+}
+
+/** Refuses a condition that a change would ignore. @param path of the header or field @throws ApiError 400 */
+export function refuseCondition(contract: Contract, path: 'If-Match' | 'If-None-Match' | 'if_match'): void {
+  const { method, isReadOnly, createsOnly, errors } = contract
+  const isTaken = path === 'If-None-Match' ? createsOnly : errors.includes('precondition_failed')
+  if (isTaken || isReadOnly || method === 'GET') return
+  throw invalid([{ path, message: 'has no effect on this operation: send the request without it' }])
 }
 
 /** @throws ApiError 403 */

@@ -79,7 +79,7 @@ type Item<T, C extends WriteContext> = {
   position: number
   build: (context: C) => Write<T>
   weight: number
-  /** Runs in its place, where a guard refuses it. */
+  /** Runs instead of it, where its guard refuses it. */
   refused?: Write<T> | undefined
 }
 type Done<T> = { position: number; at: number; isRepeated?: true } & Result<T>
@@ -182,18 +182,22 @@ async function runAll<T, C extends WriteContext>(
     }
     if (items.length === 1 && first.refused) return runAll(context, [{ ...first, refused: undefined }], nextTime)
     if (items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
-    const marked = await markRefused(context, items)
+    const isGuard = FAILURES.some((reason) => databaseMessage(error).includes(reason))
+    const marked = isGuard ? await markRefused(context, items) : null
     return marked ? runAll(context, marked, nextTime) : runHalves(null)
   }
 }
 
 /** Marks writes that their first guard refuses now: in their place, a batch checks that it still does. Null without any. */
 async function markRefused<T, C extends WriteContext>(context: C, items: Item<T, C>[]): Promise<Item<T, C>[] | null> {
-  const guards = items.map(({ build, refused }) => !refused && guardOf(Object.values(build(context).statements)[0]))
+  const guards = items.map(({ build, refused }) =>
+    refused ? undefined : guardOf(Object.values(build(context).statements)[0]),
+  )
   const queries = guards.map((guard) => (guard ? guard.fails : statement('SELECT 0 LIMIT 0'))) as unknown as Statements
   // As a write it reads the primary.
-  const rows = (guards.some(Boolean) ? await context.db.writeIdempotent(queries) : []) as unknown[][]
-  const marked = items.map((item, index) => ({ ...item, ...(rows[index]?.length && guards[index]) }))
+  const rows = (await context.db.writeIdempotent(queries)) as unknown[][]
+  const refusedAt = (index: number) => (rows[index]?.length ? guards[index]?.refused : undefined)
+  const marked = items.map((item, index) => ({ ...item, refused: refusedAt(index) ?? item.refused }))
   return rows.some(({ length }) => length > 0) ? marked : null
 }
 
@@ -219,7 +223,7 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
     return { position: items[index]?.position ?? 0, at, ...attempt(() => write.read(result)) }
   })
   if (writes.some((_, index) => rowsOf(index, 'event')?.length)) context.deliverAccounting()
-  context.announceChange()
+  if (done.some((each) => 'value' in each)) context.announceChange()
   return done
 }
 

@@ -98,7 +98,7 @@ export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: Failure = 'v
     .where(when)
 }
 
-/** Of a {@link failWhen}: a query with a row where it fails, and a write that is refused there and fails elsewhere. */
+/** Builds two forms of a {@link failWhen}: a query that returns a row where it fails, and a write that is refused there. */
 export function guardOf(guard?: Filled<unknown>) {
   const { sql: text, params } = guard?.prepared.getQuery() ?? { sql: '', params: [] }
   const reason = FAILURES.find((each) => text.includes(`'${each}'`))
@@ -108,7 +108,7 @@ export function guardOf(guard?: Filled<unknown>) {
   const read = () => {
     throw unusable(reason)
   }
-  const refused = { statements: { result }, isDeletion: true, read }
+  const refused = { statements: { result }, isIdempotent: true, isDeletion: true, read }
   // EXISTS does not evaluate the failure.
   return { fails: ask(`SELECT 1 WHERE EXISTS (${text})`), refused }
 }

@@ -185,7 +185,7 @@ export function describeSyntax(message: string, text = ''): string {
   return `is not valid JSON${named}${place ? ` at ${place}` : ''}`
 }
 
-/** The place of an unexpected token, which V8 quotes with ten characters on each side, if the text has these once. */
+/** The position of an unexpected token, which V8 quotes with ten characters on each side, if the text has these once. */
 function findToken(message: string, text: string): string | undefined {
   const [, token = '', start, quoted = '', end] =
     /^Unexpected token '(.)', (\.{3})?"(.*)"(\.{3})? is not valid JSON$/su.exec(message) ?? []

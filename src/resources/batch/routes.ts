@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { type Operation, requirePermission, route } from '../../kernel/api/endpoint.ts'
+import { type Operation, refuseCondition, requirePermission, route } from '../../kernel/api/endpoint.ts'
 import { invalidInput, invalidPath } from '../../kernel/api/input.ts'
 import { type Outcome, type Planned, runWrites } from '../../kernel/db/idempotency.ts'
 import { tooLarge } from '../../kernel/http/body.ts'
@@ -37,6 +37,7 @@ function planOf(sent: contract.BatchOperation, position: number): Planned<Reply,
     weight: weightOf(sent.body) + removed,
     build: (context, outcomeOf) => {
       const { operation, params } = find(sent)
+      if (sent.if_match !== undefined) refuseCondition(operation.contract, 'if_match')
       const body = resolveReferences(sent.body, position, outcomeOf)
       const own = { ...context, ifMatch: sent.if_match ?? null, ifNoneMatch: null }
       return operation.write(inputOf(operation, params, body, context), own)

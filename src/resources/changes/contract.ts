@@ -41,7 +41,9 @@ export const change = z
       ...fields,
       operation: z
         .enum(['create', 'update', 'delete', 'status_changed'])
-        .check(z.describe('As of other types; `status_changed` follows the change that changed the status.')),
+        .check(
+          z.describe('As of other types; `status_changed` follows the `update` or `delete` that changed the status.'),
+        ),
       old_status_id: z
         .optional(z.nullable(id))
         .check(z.describe('Of `status_changed`: the status before; null for none.')),

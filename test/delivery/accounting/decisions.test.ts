@@ -55,6 +55,7 @@ const TABLE: [string, Failure, Operation, object][] = [
     'update',
     { action: 'stop_company' },
   ],
+  ['403/120', response(403, ['120']), 'create', { action: 'stop_company' }],
   ['403/3100', response(403, ['3100']), 'create', { action: 'stop_company' }],
   ['5010', response(400, ['5010']), 'update', { action: 'merge' }],
   ['5010', response(400, ['5010']), 'delete', { action: 'merge' }],

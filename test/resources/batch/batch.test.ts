@@ -317,7 +317,11 @@ describe('a batch with stale versions', () => {
   })
 
   /** Sends a batch, and returns the statuses of its operations and the round trips to the database. */
-  async function countTrips(operations: Sent[], headers?: Record<string, string>, around = async () => undefined) {
+  async function countTrips(
+    operations: Sent[],
+    headers?: Record<string, string>,
+    around: () => Promise<void> = async () => undefined,
+  ) {
     let trips = 0
     const counting = wrapBindings(env, async (name, work) => {
       if (name !== 'DB.batch') return work()
@@ -359,6 +363,50 @@ describe('a batch with stale versions', () => {
     const id = await newClient()
     const { statuses, trips, body } = await countTrips(Array.from({ length: 20 }, () => rename(id, 'stale', '"7"')))
     expect([statuses, trips, body.transactions]).toEqual([Array(20).fill(412), 3, 0])
+  })
+
+  it('asks no versions where something else is refused', async () => {
+    const [id, taken] = [await newClient(), fresh()]
+    await own.call('POST', '/clients', { company_name: 'A', external_id: taken })
+    const countFor = async (...if_match: string[]) => {
+      const { version } = await read(id)
+      const each = (n: number) =>
+        n % 2 ? create(taken) : rename(id, `${n}`, ...if_match.map((tag) => tag + (version + n / 2) + tag))
+      return countTrips(Array.from({ length: 8 }, (_, n) => each(n)))
+    }
+    const [plain, conditional] = [await countFor(), await countFor('"')]
+    expect(conditional.statuses).toEqual([200, 409, 200, 409, 200, 409, 200, 409])
+    expect(conditional.trips).toBe(plain.trips)
+  })
+
+  it('is repeated after a lost connection where all others may be', async () => {
+    const id = await newClient()
+    let batches = 0
+    const loseThird = async () => {
+      batches++
+      if (batches === 3) throw new Error('D1_ERROR: Network connection lost.')
+    }
+    const { statuses } = await countTrips([rename(id, 'B'), rename(id, 'stale', '"9"')], undefined, loseThird)
+    expect(statuses).toEqual([200, 412])
+  })
+
+  it('refuses if_match where it would have no effect', async () => {
+    const id = await newClient()
+    const thread = {
+      method: 'PUT',
+      path: `/mail/threads/${fresh()}`,
+      body: { client_id: id },
+      if_match: '"99"',
+    } as const
+    const { body } = await own.call('POST', '/batch', { operations: [{ ...create(), if_match: '"1"' }, thread] })
+    const refusal = { path: 'if_match', message: 'has no effect on this operation: send the request without it' }
+    for (const {
+      status,
+      body: { error },
+    } of body.results) {
+      expect([status, error.details.issues]).toEqual([400, [refusal]])
+    }
+    expect((await own.call('GET', thread.path)).status).toBe(404)
   })
 
   it('gives each operation what it would have alone, in their order', async () => {
