@@ -166,7 +166,8 @@ type Put = { externalId: string; operation: api.BatchOperation; failure?: PushRe
  * Creates or replaces clients and then orders by your own ids, in batches: one operation for each. Sent again after an
  * interruption, from the beginning, it leaves the same. To send less, give orders the `client_id` of an earlier result.
  *
- * @returns the results of each batch, once it is carried out; an order whose client failed is not sent and gets its result
+ * @returns the results of each batch, once it is carried out. An order is not sent without its client: it gets the failure
+ *   of that, or a 400 where no such client is pushed
  */
 export async function* push(
   batch: Batch,

@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Change many clients, orders and thread contexts
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. What was refused for what the database had, such as an unknown status, is refused again: correct it and send it with a new key.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. What was refused for what the database had, such as an unknown status, is refused again: correct it and send it with a new key.
          *
          *     Any token.
          */
@@ -756,7 +756,7 @@ export interface components {
             type: "orders";
             id: number;
             /**
-             * @description As of other types; `status_changed` follows the change that changed the status.
+             * @description As of other types; `status_changed` follows the `update` or `delete` that changed the status.
              * @enum {string}
              */
             operation: "create" | "update" | "delete" | "status_changed";
@@ -2168,8 +2168,8 @@ export interface operations {
                      *         "file_bytes_max": 157286400,
                      *         "mail_bytes": 527,
                      *         "mail_quota_bytes": 2147483648,
-                     *         "stored_bytes": 412500,
-                     *         "storage_quota_bytes": 2147483648
+                     *         "storage_quota_bytes": 2147483648,
+                     *         "stored_bytes": 412500
                      *       }
                      *     }
                      */
@@ -2963,16 +2963,16 @@ export interface operations {
                      *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
+                     *         "deleted": false,
+                     *         "discount_amount": 0,
                      *         "subtotal": 0,
                      *         "discount_total": 0,
                      *         "tax_total": 0,
                      *         "total": 0,
                      *         "amount_paid": 0,
-                     *         "balance_due": 0,
-                     *         "deleted": false
+                     *         "balance_due": 0
                      *       },
                      *       "invoice_items": [],
                      *       "payments": [],
@@ -3087,16 +3087,16 @@ export interface operations {
                      *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 0,
                      *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
+                     *         "deleted": false,
+                     *         "discount_amount": 0,
                      *         "subtotal": 292.5,
                      *         "discount_total": 0,
                      *         "tax_total": 24.13,
                      *         "total": 316.63,
                      *         "amount_paid": 150,
-                     *         "balance_due": 166.63,
-                     *         "deleted": false
+                     *         "balance_due": 166.63
                      *       },
                      *       "invoice_items": [
                      *         {
@@ -3105,8 +3105,6 @@ export interface operations {
                      *           "title": "Trucker cap, gold",
                      *           "description": "112 Gold XL",
                      *           "quantity": 18,
-                     *           "unit_price": 16.25,
-                     *           "total": 292.5,
                      *           "taxable": true,
                      *           "supplier": "supplier_b",
                      *           "style": "112",
@@ -3114,17 +3112,19 @@ export interface operations {
                      *           "size": "XL",
                      *           "sku": "112-GOL-XL",
                      *           "position": 1,
-                     *           "deleted": false
+                     *           "deleted": false,
+                     *           "unit_price": 16.25,
+                     *           "total": 292.5
                      *         }
                      *       ],
                      *       "payments": [
                      *         {
                      *           "id": 440,
                      *           "invoice_id": 44,
-                     *           "amount": 150,
                      *           "method": "check",
                      *           "paid_at": "2026-06-12T18:52:00.000Z",
-                     *           "note": "Deposit"
+                     *           "note": "Deposit",
+                     *           "amount": 150
                      *         }
                      *       ],
                      *       "client": {
@@ -3163,14 +3163,14 @@ export interface operations {
                      *           "project_id": 44,
                      *           "name": "Mascot C",
                      *           "print_method": "direct to garment",
+                     *           "preview_url": "https://art.ridgeline.example/previews/440.png",
+                     *           "status": "proof sent",
                      *           "placements": [
                      *             "full back"
                      *           ],
                      *           "colors": [
                      *             "PMS 123 C"
-                     *           ],
-                     *           "preview_url": "https://art.ridgeline.example/previews/440.png",
-                     *           "status": "proof sent"
+                     *           ]
                      *         }
                      *       ],
                      *       "accounting": {
@@ -3268,16 +3268,16 @@ export interface operations {
                      *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
+                     *         "deleted": true,
+                     *         "discount_amount": 0,
                      *         "subtotal": 0,
                      *         "discount_total": 0,
                      *         "tax_total": 0,
                      *         "total": 0,
                      *         "amount_paid": 0,
-                     *         "balance_due": 0,
-                     *         "deleted": true
+                     *         "balance_due": 0
                      *       }
                      *     }
                      */
@@ -3373,16 +3373,16 @@ export interface operations {
                      *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
+                     *         "deleted": false,
+                     *         "discount_amount": 10,
                      *         "subtotal": 292.5,
                      *         "discount_total": 29.25,
                      *         "tax_total": 21.72,
                      *         "total": 284.97,
                      *         "amount_paid": 250,
-                     *         "balance_due": 34.97,
-                     *         "deleted": false
+                     *         "balance_due": 34.97
                      *       }
                      *     }
                      */
@@ -3492,16 +3492,16 @@ export interface operations {
                      *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
+                     *         "deleted": false,
+                     *         "discount_amount": 0,
                      *         "subtotal": 336,
                      *         "discount_total": 0,
                      *         "tax_total": 0,
                      *         "total": 336,
                      *         "amount_paid": 50,
-                     *         "balance_due": 286,
-                     *         "deleted": false
+                     *         "balance_due": 286
                      *       },
                      *       "invoice_items": [
                      *         {
@@ -3510,8 +3510,6 @@ export interface operations {
                      *           "title": "Hoodie, navy",
                      *           "description": null,
                      *           "quantity": 12,
-                     *           "unit_price": 28,
-                     *           "total": 336,
                      *           "taxable": true,
                      *           "supplier": null,
                      *           "style": null,
@@ -3519,17 +3517,19 @@ export interface operations {
                      *           "size": null,
                      *           "sku": null,
                      *           "position": 1,
-                     *           "deleted": false
+                     *           "deleted": false,
+                     *           "unit_price": 28,
+                     *           "total": 336
                      *         }
                      *       ],
                      *       "payments": [
                      *         {
                      *           "id": 803,
                      *           "invoice_id": 82,
-                     *           "amount": 50,
                      *           "method": null,
                      *           "paid_at": null,
-                     *           "note": null
+                     *           "note": null,
+                     *           "amount": 50
                      *         }
                      *       ]
                      *     }
@@ -3624,16 +3624,16 @@ export interface operations {
                      *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 0,
                      *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
+                     *         "deleted": false,
+                     *         "discount_amount": 0,
                      *         "subtotal": 292.5,
                      *         "discount_total": 0,
                      *         "tax_total": 24.13,
                      *         "total": 316.63,
                      *         "amount_paid": 250,
-                     *         "balance_due": 66.63,
-                     *         "deleted": false
+                     *         "balance_due": 66.63
                      *       },
                      *       "invoice_items": [
                      *         {
@@ -3642,8 +3642,6 @@ export interface operations {
                      *           "title": "Trucker cap, gold",
                      *           "description": "112 Gold XL",
                      *           "quantity": 18,
-                     *           "unit_price": 16.25,
-                     *           "total": 292.5,
                      *           "taxable": true,
                      *           "supplier": "supplier_b",
                      *           "style": "112",
@@ -3651,7 +3649,9 @@ export interface operations {
                      *           "size": "XL",
                      *           "sku": "112-GOL-XL",
                      *           "position": 1,
-                     *           "deleted": false
+                     *           "deleted": false,
+                     *           "unit_price": 16.25,
+                     *           "total": 292.5
                      *         }
                      *       ]
                      *     }
@@ -3712,10 +3712,10 @@ export interface operations {
                      *         {
                      *           "id": 440,
                      *           "invoice_id": 44,
-                     *           "amount": 150,
                      *           "method": "check",
                      *           "paid_at": "2026-06-12T18:52:00.000Z",
-                     *           "note": "Deposit"
+                     *           "note": "Deposit",
+                     *           "amount": 150
                      *         }
                      *       ]
                      *     }
@@ -3788,10 +3788,10 @@ export interface operations {
                      *       "payment": {
                      *         "id": 802,
                      *         "invoice_id": 44,
-                     *         "amount": 100,
                      *         "method": "card",
                      *         "paid_at": "2026-06-20T12:00:00.000Z",
-                     *         "note": null
+                     *         "note": null,
+                     *         "amount": 100
                      *       },
                      *       "invoice": {
                      *         "id": 44,
@@ -3801,16 +3801,16 @@ export interface operations {
                      *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 0,
                      *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
+                     *         "deleted": false,
+                     *         "discount_amount": 0,
                      *         "subtotal": 292.5,
                      *         "discount_total": 0,
                      *         "tax_total": 24.13,
                      *         "total": 316.63,
                      *         "amount_paid": 250,
-                     *         "balance_due": 66.63,
-                     *         "deleted": false
+                     *         "balance_due": 66.63
                      *       }
                      *     }
                      */
@@ -3880,10 +3880,10 @@ export interface operations {
                      *       "payment": {
                      *         "id": 440,
                      *         "invoice_id": 44,
-                     *         "amount": 150,
                      *         "method": "check",
                      *         "paid_at": "2026-06-12T18:52:00.000Z",
-                     *         "note": "Half in advance"
+                     *         "note": "Half in advance",
+                     *         "amount": 150
                      *       },
                      *       "invoice": {
                      *         "id": 44,
@@ -3893,16 +3893,16 @@ export interface operations {
                      *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
+                     *         "deleted": false,
+                     *         "discount_amount": 10,
                      *         "subtotal": 292.5,
                      *         "discount_total": 29.25,
                      *         "tax_total": 21.72,
                      *         "total": 284.97,
                      *         "amount_paid": 100,
-                     *         "balance_due": 184.97,
-                     *         "deleted": false
+                     *         "balance_due": 184.97
                      *       }
                      *     }
                      */
@@ -3980,10 +3980,10 @@ export interface operations {
                      *       "payment": {
                      *         "id": 440,
                      *         "invoice_id": 44,
-                     *         "amount": 150,
                      *         "method": "check",
                      *         "paid_at": "2026-06-12T18:52:00.000Z",
-                     *         "note": "Half in advance"
+                     *         "note": "Half in advance",
+                     *         "amount": 150
                      *       },
                      *       "invoice": {
                      *         "id": 44,
@@ -3993,16 +3993,16 @@ export interface operations {
                      *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
+                     *         "deleted": false,
+                     *         "discount_amount": 10,
                      *         "subtotal": 292.5,
                      *         "discount_total": 29.25,
                      *         "tax_total": 21.72,
                      *         "total": 284.97,
                      *         "amount_paid": 250,
-                     *         "balance_due": 34.97,
-                     *         "deleted": false
+                     *         "balance_due": 34.97
                      *       }
                      *     }
                      */
@@ -5031,17 +5031,17 @@ export interface operations {
                      *           "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
                      *           "account_email": "orders@ridgeline.example",
                      *           "legacy_thread_id": "19cce455887af494",
-                     *           "mail_thread_id": "thread-f:1859111802210284692",
-                     *           "subject": "Staff shirts: the new logo",
-                     *           "snippet": "Here is the logo for the shirts …",
                      *           "message_count": 1,
                      *           "first_message_at": "2026-06-11T16:20:00.000Z",
                      *           "last_message_at": "2026-06-11T16:20:00.000Z",
-                     *           "mail_history_id": "987654",
                      *           "last_synced_at": "2026-06-11T16:21:00.000Z",
                      *           "created_at": "2026-06-11T16:21:00.120Z",
                      *           "updated_at": "2026-06-11T16:21:00.120Z",
-                     *           "deleted": false
+                     *           "deleted": false,
+                     *           "mail_thread_id": "thread-f:1859111802210284692",
+                     *           "subject": "Staff shirts: the new logo",
+                     *           "snippet": "Here is the logo for the shirts …",
+                     *           "mail_history_id": "987654"
                      *         }
                      *       ],
                      *       "pagination": {
@@ -5118,17 +5118,17 @@ export interface operations {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
                      *         "account_email": "orders@ridgeline.example",
                      *         "legacy_thread_id": "19cce455887af494",
-                     *         "mail_thread_id": "thread-f:1859111802210284692",
-                     *         "subject": "Staff shirts: the new logo",
-                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
                      *         "first_message_at": "2026-06-11T16:20:00.000Z",
                      *         "last_message_at": "2026-06-11T16:20:00.000Z",
-                     *         "mail_history_id": "987654",
                      *         "last_synced_at": "2026-06-11T16:21:00.000Z",
                      *         "created_at": "2026-06-11T16:21:00.120Z",
                      *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
+                     *         "mail_history_id": "987654",
                      *         "participants": [
                      *           {
                      *             "name": "Søren Mendes",
@@ -5271,17 +5271,17 @@ export interface operations {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
                      *         "account_email": "orders@ridgeline.example",
                      *         "legacy_thread_id": "19cce455887af494",
-                     *         "mail_thread_id": "thread-f:1859111802210284692",
-                     *         "subject": "Staff shirts: the new logo",
-                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
                      *         "first_message_at": "2026-06-11T16:20:00.000Z",
                      *         "last_message_at": "2026-06-11T16:20:00.000Z",
-                     *         "mail_history_id": "987654",
                      *         "last_synced_at": "2026-06-11T16:21:00.000Z",
                      *         "created_at": "2026-06-11T16:21:00.120Z",
                      *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
+                     *         "mail_history_id": "987654",
                      *         "participants": [
                      *           {
                      *             "name": "Søren Mendes",
@@ -5375,17 +5375,17 @@ export interface operations {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
                      *         "account_email": "orders@ridgeline.example",
                      *         "legacy_thread_id": "19cce455887af494",
-                     *         "mail_thread_id": "thread-f:1859111802210284692",
-                     *         "subject": "Staff shirts: the new logo",
-                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
                      *         "first_message_at": "2026-06-11T16:20:00.000Z",
                      *         "last_message_at": "2026-06-11T16:20:00.000Z",
-                     *         "mail_history_id": "987654",
                      *         "last_synced_at": "2026-06-11T16:21:00.000Z",
                      *         "created_at": "2026-06-11T16:21:00.120Z",
                      *         "updated_at": "2026-03-05T08:00:00.000Z",
-                     *         "deleted": true
+                     *         "deleted": true,
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
+                     *         "mail_history_id": "987654"
                      *       }
                      *     }
                      */

@@ -141,13 +141,13 @@ export type BatchOperation = { ifMatch?: number | string | undefined } & (
   | { method: 'PATCH'; path: `/orders/${number}`; body: Referring<OrderChanges> }
   | { method: 'PATCH'; path: `/orders/${number}/payments/${number}`; body: Referring<PaymentChanges> }
   | { method: 'PUT'; path: `/orders/${number}/invoice-items`; body: Referring<{ items: NewInvoiceItem[] }> }
-  /** External ids and thread ids are percent-encoded. */
+  /** External ids, emails and thread ids are percent-encoded. */
   | { method: 'PUT'; path: `/clients/by-external-id/${string}`; body: Referring<WholeClient> }
   | { method: 'PUT'; path: `/orders/by-external-id/${string}`; body: Referring<WholeOrder> }
   | { method: 'PUT'; path: `/mail/threads/${string}`; body: Referring<ThreadContextBody> }
   | { method: 'DELETE'; path: ClientPath | `/orders/${number}` | `/orders/${number}/payments/${number}` }
 )
-type ClientPath = `/clients/${number}` | `/clients/${string}@${string}`
+type ClientPath = `/clients/${string}`
 /** Stands for a value in the result of an earlier operation of the batch: `{ $ref: '0.client.id' }`. */
 export type Reference = { $ref: `${number}.${string}` }
 /** A body in which any value may be a reference. */

@@ -36,9 +36,7 @@ function keepVolatile(value: Json | undefined, recorded: Json | undefined, key =
   }
   if (isObject(value)) {
     const before = isObject(recorded) ? recorded : {}
-    // Fields stay in their recorded order.
-    const entries = Object.entries({ ...before, ...value }).filter(([key]) => key in value)
-    return Object.fromEntries(entries.map(([key, each]) => [key, keepVolatile(each, before[key], key)]))
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, keepVolatile(each, before[key], key)]))
   }
   // The sample company grows with the examples before.
   if (key === 'stored_bytes') return recorded ?? value

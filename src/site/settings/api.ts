@@ -40,13 +40,16 @@ type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown>
 export type ItemOf<Name extends Endpoint> = ResponseOf<Name> extends { data: (infer Item)[] } ? Item : never
 
 /** A refusal by the API, or a missing response. */
-class RequestError extends Error {
+export class RequestError extends Error {
   readonly requestId: string | null
+  /** Nothing was changed. */
+  readonly isRefusal: boolean
   readonly issues: readonly { path: string; message: string }[]
 
-  constructor(message: string, requestId: string | null = null, issues: RequestError['issues'] = []) {
+  constructor(message: string, response?: Response, issues: RequestError['issues'] = []) {
     super(message)
-    this.requestId = requestId
+    this.requestId = response?.headers.get('x-request-id') ?? null
+    this.isRefusal = response !== undefined && response.status < 500
     this.issues = issues
   }
 }
@@ -102,7 +105,7 @@ async function send(endpoint: string, { params = {}, query = {}, body }: Parts) 
   if (response.type === 'opaqueredirect' || response.status === 401) throw new SignedOutError()
   if (response.ok && json !== null) return json
   const message = json?.error?.message ?? `The service responded with status ${response.status}.`
-  throw new RequestError(message, response.headers.get('x-request-id'), json?.error?.details?.issues)
+  throw new RequestError(message, response, json?.error?.details?.issues)
 }
 
 function parse(text: string) {

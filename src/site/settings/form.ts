@@ -1,4 +1,4 @@
-import { showError } from './api.ts'
+import { RequestError, showError } from './api.ts'
 import { type Attributes, button, type Child, el, type Look, newId, replace } from './dom.ts'
 
 /** The values of a choice with their labels. Values that are numbers come first, in their order. */
@@ -31,7 +31,7 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   const buttons = el('div', { class: 'actions' }, sender, canceler)
   const paragraphs = content().map((part) => (typeof part === 'string' ? el('p', part) : part))
   const form = el('form', { autocomplete: 'off' }, paragraphs, errors, buttons)
-  /** Null after a submission that has not succeeded: it may have been carried out all the same. */
+  /** Null after a failure that may have been carried out all the same. */
   let outcome: string | null | undefined
   let isLocked = false
 
@@ -52,7 +52,6 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
     // Enter in a shown secret submits, too.
     if (isLocked) return
     lock(true)
-    outcome = null
     errors.replaceChildren()
     let isRevealing = false
     const reveal = (content: Child) => {
@@ -65,6 +64,7 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
       outcome = done
       if (!isRevealing) close()
     } catch (error) {
+      if (!(error instanceof RequestError && error.isRefusal)) outcome = null
       errors.append(showError(error))
       lock(false)
       sender.focus()

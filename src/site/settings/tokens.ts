@@ -30,7 +30,7 @@ export const tokens = listView({
   },
   head: (scope) => [create(scope)],
   label: 'Tokens',
-  empty: 'There is no token yet.',
+  empty: 'There is no active token.',
   folded: {
     includes: ({ state }) => state !== 'active',
     title: 'Expired and revoked',

@@ -93,7 +93,8 @@ const LISTS: Record<string, List> = {
   listAllEvents: { values: { company_id: 1, state: 'pending', id: 1_000_000 } },
   listEvents: { values: { state: 'pending' } },
   listAllWebhooks: { values: { company_id: 1, id: 'we_000000000000000002' } },
-  listAllTokens: { values: { company_id: 1, id: 1_000_000_000 } },
+  listAllTokens: { values: { company_id: 1, id: 1_000_000_000, state: 'expired' } },
+  listTokens: { values: { state: 'expired' } },
   listAudit: { values: { source: 'api' } },
   readUsage: { values: { hours: 1 } },
 }

@@ -75,7 +75,12 @@ export const recoverDeployment = define('recoverDeployment', 'POST /recovery', {
         accounting,
       }),
     ),
-    missing: z.nullable(component('MissingCompany', 'Its database has no rows of it.', { id, database: z.string() })),
+    missing: z.nullable(
+      component('MissingCompany', 'A company without rows in the database that the directory names.', {
+        id,
+        database: z.string(),
+      }),
+    ),
     next_cursor: z.nullable(z.string()).check(z.describe('Null when that was all.')),
   }),
 })
