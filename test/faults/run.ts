@@ -185,7 +185,7 @@ export async function drive<T>(work: Promise<T>, isBusy: () => boolean = () => f
     if (vi.getTimerCount() > 0) {
       idleTurns = 0
       vi.advanceTimersToNextTimer()
-    } else if (idleTurns > FOREVER_TURNS) throw new Error('It would wait for ever.')
+    } else if (idleTurns > FOREVER_TURNS) throw new Error('It would wait without an end.')
   }
   return done
 }

@@ -46,7 +46,7 @@ it('links a mail thread, uploads its attachments, reads all of it back and delet
   const api = createClient({ baseUrl: proxy.url, token: server.token, maxRetries: 12, pace: true })
 
   const cursor = await api.changes.latestCursor()
-  // A failed test must not follow for ever.
+  // A failed test must not follow without an end.
   const stop = new AbortController()
   onTestFinished(() => stop.abort())
   const followed = followUntil(api.changes.follow({ cursor, signal: stop.signal }), ({ type, operation }) => {

@@ -75,7 +75,7 @@ describe('the stored bytes of a company', () => {
     expect(await near()).toBe(before + 1)
   })
 
-  it('are counted anew where a row was written without them', async () => {
+  it('are counted again where a row was written without them', async () => {
     const { company } = await mintPair()
     await company.call('POST', '/clients', { company_name: 'New' })
     const before = await readStored(company.id)

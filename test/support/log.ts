@@ -3,7 +3,7 @@ export const logLines: Record<string, unknown>[] = []
 
 const ORIGINAL = Symbol.for('original')
 
-/** Takes the lines from now on; the list begins anew. */
+/** Takes the lines from now on; the list is emptied. */
 export function captureLog(): void {
   logLines.length = 0
   for (const method of ['log', 'error'] as const) {

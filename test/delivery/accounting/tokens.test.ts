@@ -167,7 +167,7 @@ describe('the refresh token', () => {
     expect(classify(error.failure)).toBe('grant_lost')
   })
 
-  it('is valid again once the company connects anew', async () => {
+  it('is valid again once the company connects again', async () => {
     const world = new World()
     const adapter = world.connect()
     await adapter.findInvoices('1')

@@ -72,7 +72,7 @@ async function readAll(key: string, id: number) {
 }
 
 describe('the rotation of the key', () => {
-  it('encrypts everything anew, in every company and database, and says when the old key may go', async () => {
+  it('encrypts everything again, in every company and database, and says when the old key may go', async () => {
     const ids = [await fill(OLD), await fill(OLD), await fill(OLD, 'DB_TWO')]
     expect((await rotate(OLD)).body).toMatchObject({ reencrypted: 0, remaining: 0 })
     expect((await rotate(`${NEW},${OLD}`)).body).toEqual({ reencrypted: 6, unreadable: 0, remaining: 3 })

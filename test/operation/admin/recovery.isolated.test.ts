@@ -52,7 +52,7 @@ const HOMES: Home[] = ['DB', 'DB_TWO']
 
 describe('a restore by the operator', () => {
   it.each(HOMES)(
-    'gives a company back, whose revoked tokens stay revoked and whose readers begin anew: in %s',
+    'gives a company back, whose revoked tokens stay revoked and whose readers start again: in %s',
     async (home) => {
       const company = await mintCompany({ home })
       const revoked = await mintToken(company.id)

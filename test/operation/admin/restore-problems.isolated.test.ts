@@ -31,7 +31,7 @@ it('a restore that cannot begin says why, each problem in its own words', async 
   await backUp(id)
   expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
 
-  // One that is complete is forgotten: the next begins anew.
+  // One that is complete is forgotten: the next starts from the beginning.
   await wipe(id)
   let result = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
   while (!result.body.done) result = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
@@ -125,7 +125,7 @@ it.each<Home>(['DB', 'DB_TWO'])(
   },
 )
 
-it('a restore begins anew, of any time, where Time Travel has removed its company', async () => {
+it('a restore starts from the beginning, of any time, where Time Travel has removed its company', async () => {
   const { id, kept, step } = await emptySinceBackup()
   let result = await step()
   while ('step' in result && ['check', 'take'].includes(result.step)) result = await step()

@@ -252,7 +252,7 @@ describe('a damaged backup', () => {
     expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
   })
 
-  /** Writes a manifest anew. */
+  /** Writes a manifest again. */
   async function spoil(companyId: number, change: (manifest: Manifest) => object): Promise<Manifest> {
     const [manifest] = await manifestsOf(companyId)
     if (!manifest) return expect.fail('no manifest')

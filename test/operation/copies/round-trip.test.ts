@@ -109,7 +109,7 @@ async function work({ call, id, ids }: FilledCompany, day: number): Promise<void
 /** Counts, of what a restore leaves out too: see `test/quota/copies`. */
 const COUNTED = ['stored_bytes', 'stored_bytes_checked', 'audit_expired', 'recounted_at']
 
-/** The same without what a restore makes anew. */
+/** The same without what a restore makes itself. */
 function comparable(rows: Rows): Rows {
   const omit = (table: string, ...names: string[]) =>
     (rows[table] ?? []).map((row) => Object.fromEntries(Object.entries(row).filter(([name]) => !names.includes(name))))

@@ -11,7 +11,7 @@ export function childrenNamed(name: string): number[] {
     })
 }
 
-/** Begins to look for the peak anew. */
+/** Starts to look for another peak. */
 export function forgetPeakMemory(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, '5')
 }

@@ -43,7 +43,7 @@ const SOURCES: Record<string, { columns: string; source: string; table: string; 
   },
 }
 
-/** Builds each full-text table anew from its rows and compares what the two hold, trigram by trigram. */
+/** Builds a copy of each full-text table from its rows and compares the two, trigram by trigram. */
 export function compareIndexes(db: DatabaseSync): string[] {
   return Object.entries(SOURCES).flatMap(([name, { columns, source, table, hasDeleted }]) => {
     const [made] = select<{ sql: string }>(db, `SELECT sql FROM sqlite_schema WHERE name = '${name}'`)

@@ -72,7 +72,7 @@ async function copyDatabase(state: string, path: string): Promise<string> {
   await rm(path, { force: true })
   const source = new DatabaseSync(join(folder, file), { readOnly: true })
   try {
-    // All pages in one step: what is written meanwhile does not make it begin anew.
+    // All pages in one step: what is written meanwhile does not make it start again.
     await backup(source, path, { rate: 1_000_000 })
     return path
   } finally {

@@ -12,7 +12,7 @@ const ROOT = join(import.meta.dirname, '../../..')
 export interface Build {
   name: string
   configuration: z.output<typeof configuration>
-  /** A module whose `create` evaluates the Worker's anew. */
+  /** A module whose `create` evaluates the Worker's again. */
   factory: string
   /** The names of what the Worker exports, but for its default. */
   exported: string[]

@@ -19,7 +19,7 @@ const integration = component('Integration', 'A connection of a company to anoth
   state: z
     .enum(['connected', 'disabled', 'paused', 'reconnect_needed', 'credentials_unreadable'])
     .check(z.describe('`reconnect_needed`: the other system no longer accepts the credentials. Put new ones.')),
-  reason: z.nullable(z.string()).check(z.describe('Why it is paused or must be connected anew.')),
+  reason: z.nullable(z.string()).check(z.describe('Why it is paused or must be connected again.')),
   paused_until: z.nullable(dateTime),
   updated_at: dateTime,
 })

@@ -58,7 +58,7 @@ export const recoverDeployment = define('recoverDeployment', 'POST /recovery', {
   body: component('RecoveryInput', 'Where to go on.', {
     cursor: z
       .optional(cursorText)
-      .check(z.describe('The `next_cursor` of the last response. Without one it begins anew.')),
+      .check(z.describe('The `next_cursor` of the last response. Without one it starts from the beginning.')),
   }),
   response: component('RecoveryProgress', 'What a step of a recovery did.', {
     companies_paused: count.check(z.describe('Companies whose deliveries were paused by this step.')),
@@ -100,7 +100,7 @@ export const published = {
       restoreCompany: {
         summary: 'Restore a company from its backups',
         description:
-          'Into a company that does not exist or is empty. Each request does some steps, for about 5 s: repeat it with the same body until `done`. Meanwhile the company is suspended. Its ids and invoice numbers are raised past those that were given out after the backup, its feed of changes begins anew, so that every reader copies the lists again, tokens that were revoked since stay revoked, and its deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
+          'Into a company that does not exist or is empty. Each request does some steps, for about 5 s: repeat it with the same body until `done`. Meanwhile the company is suspended. Its ids and invoice numbers are raised past those that were given out after the backup, its feed of changes starts again, so that every reader copies the lists again, tokens that were revoked since stay revoked, and its deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
         example: {
           params: { company_id: '1' },
           body: { from: '2026-11-22' },
@@ -110,7 +110,7 @@ export const published = {
       recoverDeployment: {
         summary: 'Recover from a restore of the whole database',
         description:
-          'After D1 Time Travel has set the database back: pauses the deliveries of all companies, revokes again what was revoked since, then raises the ids and invoice numbers of each company past what its backups, the marks that are kept every 5 minutes, its files and its accounting system have, and begins its feed of changes anew. Each request does one step: repeat it with `next_cursor` until that is null. A company that is `missing` moved between databases that were set back to different times: set all of them back to the same minute, and recover again. Deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
+          'After D1 Time Travel has set the database back: pauses the deliveries of all companies, revokes again what was revoked since, then raises the ids and invoice numbers of each company past what its backups, the marks that are kept every 5 minutes, its files and its accounting system have, and starts its feed of changes again. Each request does one step: repeat it with `next_cursor` until that is null. A company that is `missing` moved between databases that were set back to different times: set all of them back to the same minute, and recover again. Deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
         example: {
           body: {},
           response: { companies_paused: 3, tokens_revoked: 1, company: null, missing: null, next_cursor: 'Wy4uLl0' },

@@ -77,7 +77,7 @@ function dyingAt(failing: number, isCarriedOut: boolean): Env {
   })
 }
 
-/** What a company's own database has of it, but for what a move leaves out or numbers anew. */
+/** What a company's own database has of it, but for what a move leaves out or gives a new number. */
 async function contents(home: Home) {
   const left = new Set(
     [...DIRECTORY_TABLES, ...Object.keys(NOT_COPIED)].filter((name) => name !== 'thread_context_links'),
@@ -223,7 +223,7 @@ describe('a move', () => {
     expect(feed.length).toBe(row?.last_change)
   })
 
-  it('finds what differs, and copies the company anew', async () => {
+  it('finds what differs, and copies the company again', async () => {
     const before = await contents('DB')
     const middle = 'length(content) / 2'
     const planted = {
@@ -364,7 +364,7 @@ describe('a move', () => {
     expect(await moveFor(without as Env, operatorOf(company.id), 'DB', 0)).toMatchObject({ done: true })
     expect(await sql('SELECT 1 FROM company_guards WHERE company_id = ?', company.id)).toEqual([])
     expect((await company.call('POST', '/clients', newClient('kept'))).status).toBe(200)
-    // Another one begins anew.
+    // Another one starts from the beginning.
     await move('DB_TWO')
   })
 

@@ -30,7 +30,7 @@ interface Copies {
 
 const states = new Map<string, Copies>()
 
-/** The lag of the replicas is drawn anew each second: around the median, and in one second of thirty by far longer. */
+/** The lag of the replicas is drawn each second: around the median, and in one second of thirty by far longer. */
 const MEDIAN_LAG_MS = 100
 const LAG_SPREAD = 0.6
 const LONG_LAG_MS = 3_000

@@ -25,7 +25,7 @@ const ISOLATES_OF_A_SITE = 2
  * whether at an isolate that has never had one. `X-Edge-Ms` of the response says after how many milliseconds of hops and
  * databases it was complete, `X-Edge-Machine-Ms` what this machine took beside that.
  *
- * @param create evaluates the Worker's module anew
+ * @param create evaluates the Worker's module again
  */
 export function simulate(create: () => Exports, setup: Setup) {
   const home = create()
