@@ -59,7 +59,7 @@ describe('migrate', () => {
     expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
     // Wrangler sometimes ends before it prints its error, and with 0.
     expect(stderr).toMatch(
-      /^wrangler (d1 migrations apply: A request to the Cloudflare API .* failed|did not say that it has applied them)/,
+      /^wrangler (d1 migrations apply: A request to the Cloudflare API .* failed|did not confirm that the migrations are applied)/,
     )
   })
 

@@ -12,9 +12,13 @@ const USED_MS = 120_000
  *
  * @param sinceMs skips tokens last used earlier; 0 after a restore, whose rows have the last uses of that time
  */
-export async function invalidateCompany(context: AdminContext, sinceMs = context.now - USED_MS): Promise<void> {
-  await invalidateTokens(context, await listUsedTokens(context, sinceMs, ACTIVE_TOKENS_MAX))
+export async function invalidateCompany(context: AdminContext, sinceMs?: number): Promise<void> {
+  await invalidateTokens(context, await findUsed(context, sinceMs))
 }
+
+/** The hashes of the company's tokens whose objects may have cached them. */
+export const findUsed = (context: AdminContext, sinceMs = context.now - USED_MS) =>
+  listUsedTokens(context, sinceMs, ACTIVE_TOKENS_MAX)
 
 /**
  * Makes the objects of changed tokens reload them, for at most 2 seconds. An object that fails reloads by itself within

@@ -4,7 +4,7 @@ import { found, invalid, unavailable } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
 import { adminList, adminListOfEach, adminRoute, conflict, withTimes } from '../endpoint.ts'
-import { invalidateCompany } from '../invalidate-tokens.ts'
+import { findUsed, invalidateCompany, invalidateTokens } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
 import * as queries from './queries.ts'
 
@@ -21,10 +21,11 @@ export const routes = [
     const url = await readUrl(body.url, context)
     const secrets = rotateSecret(null, context.now)
     const secret = await sealSecrets(context.env.CREDENTIALS_KEY, context.companyId, id, secrets)
+    // Read before: a failure behind the creation would lose the secret.
+    const used = await findUsed(context)
     const row = await queries.createEndpoint(context, { id, url, secret, event_types: inOrder(event_types) })
     if (!row) throw conflict(`The company has ${queries.MAX_ENDPOINTS} endpoints: delete one first`)
-    // The secret is sent only once, and tokens are reloaded in 30 seconds anyway.
-    await invalidateCompany(context).catch(() => undefined)
+    await invalidateTokens(context, used)
     return { ...present(row), secret: secrets.secret }
   }),
 
