@@ -129,7 +129,8 @@ export default {
     if (kind === 'orders') {
       return page(
         await ask(
-          `SELECT ${PROJECT}, count(*) OVER () AS total FROM orders WHERE company_id = 1 AND client_id = ? AND deleted = 0
+          `SELECT ${PROJECT}, count(*) OVER () AS total FROM orders INDEXED BY orders_of_client
+           WHERE company_id = 1 AND client_id = ? AND deleted = 0
            ORDER BY created_date DESC, id DESC LIMIT 25`,
           key,
         ),
