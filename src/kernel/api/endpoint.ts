@@ -43,9 +43,8 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
   const readInput = inputReader(contract)
 
   async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
-    for (const name of ['If-Match', 'If-None-Match'] as const) {
-      if (c.req.header(name) !== undefined) refuseCondition(contract, name)
-    }
+    if (context.ifMatch !== null) refuseCondition(contract, 'If-Match')
+    if (context.ifNoneMatch !== null) refuseCondition(contract, 'If-None-Match')
     const { input, bodyHash } = await readInput(c, extras.lease)
     if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
     // Dated at its receipt, a change with a slow body would be older than what callers have read by then.
