@@ -182,8 +182,7 @@ async function runAll<T, C extends WriteContext>(
     }
     if (items.length === 1 && first.refused) return runAll(context, [{ ...first, refused: undefined }], nextTime)
     if (items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
-    const isGuard = FAILURES.some((reason) => databaseMessage(error).includes(reason))
-    const marked = isGuard ? await markRefused(context, items) : null
+    const marked = failureOf(error) ? await markRefused(context, items) : null
     return marked ? runAll(context, marked, nextTime) : runHalves(null)
   }
 }
@@ -229,12 +228,15 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
 
 const KEY_TAKEN = /UNIQUE constraint failed: idempotency_keys/
 
+/** The reason of the guard that failed a batch. */
+const failureOf = (error: unknown) => FAILURES.find((reason) => databaseMessage(error).includes(reason))
+
 /** Maps a failed batch to the caller's error; null for a failure that is no refusal. */
 function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
   const overQuota = quotaRefusal(error)
   if (overQuota) return overQuota
-  const failure = FAILURES.find((reason) => message.includes(reason))
+  const failure = failureOf(error)
   if (failure) return unusable(failure)
   if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
     return unusable('external_id_taken')
