@@ -30,7 +30,7 @@ export interface AdminContext extends CompanyContext {
   deliverWebhooks: () => void
 }
 
-/** What an audit entry has of the caller, for an object: a whole context cannot be sent. */
+/** Picks the caller's part of an audit entry to send to an object, which cannot get a whole context. */
 export function toAdministrator({ companyId, caller, address, requestId, now }: AdminContext): Administrator {
   return { companyId, caller: { actor: caller.actor }, address, requestId, now }
 }
