@@ -103,6 +103,7 @@ function hasLength(text: string, min: number, max: number): boolean {
 /** For published patterns: any character but control characters, and the same without white space. */
 const IN_LINE = '[^\\x00-\\x1f\\x7f-\\x9f]'
 const IN_WORD = '[^\\s\\x00-\\x1f\\x7f-\\x9f]'
+const TRIMMED = `\\s*${IN_WORD}(${IN_LINE}*${IN_WORD})?\\s*`
 
 /** Text of `min` to `max` characters, stored as sent; line breaks and tabs are allowed. */
 export function text(min: number, max: number) {
@@ -130,7 +131,7 @@ export function oneLine(min: number, max: number) {
 export function trimmed(max: number) {
   return z
     .pipe(z.string().check(z.trim()), oneLine(1, max))
-    .check(z.meta({ minLength: 1, maxLength: max, pattern: `^\\s*${IN_WORD}(${IN_LINE}*${IN_WORD})?\\s*$` }))
+    .check(z.meta({ minLength: 1, maxLength: max, pattern: `^${TRIMMED}$` }))
 }
 
 /** An id in a body: a positive integer up to 2^53 − 1. */
@@ -170,7 +171,10 @@ export function wholeNumber(min: number, max: number) {
 }
 
 /** The integrator's own id of a resource, unique in the company. Clients remove `.` and `..` from the path of a URL. */
-export const externalId = trimmed(255).check(z.refine((value) => !/^\.{1,2}$/.test(value), 'must not be . or ..'))
+export const externalId = trimmed(255).check(
+  z.refine((value) => !/^\.{1,2}$/.test(value), 'must not be . or ..'),
+  z.meta({ pattern: `^(?!\\s*\\.{1,2}\\s*$)${TRIMMED}$` }),
+)
 
 /** The id of a customer, an item or a tax code in the accounting system. */
 export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))

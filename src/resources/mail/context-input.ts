@@ -32,7 +32,8 @@ const linkedId = z.union([id, digits.check(z.refine(Number.isSafeInteger))], {
 const whole = <T extends z.ZodMiniType>(object: T) => {
   const isWhole = (value: unknown) => !Object.hasOwn(Object(value), '__proto__')
   const check = z.refine(isWhole, { path: ['__proto__'], message: 'must have another name' })
-  return z.pipe(z.transform((value: unknown) => value).check(check), object)
+  const published = z.meta({ propertyNames: { not: { const: '__proto__' } } })
+  return z.pipe(z.transform((value: unknown) => value).check(check), object).check(published)
 }
 const linkedClient = whole(z.looseObject({ id: z.nullish(linkedId) }))
 const linkedOrder = whole(z.looseObject({ id: linkedId }))

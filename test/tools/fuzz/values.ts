@@ -134,7 +134,7 @@ function ofType(type: string, schema: JsonObject): fc.Arbitrary<Json> {
         maxLength: 4,
       })
     case 'object':
-      return propertiesOf(schema).length > 0 ? validObject(schema) : objectOf(anyJson)
+      return validObject(schema)
     default:
       throw new Error(`The fuzzer does not know the type ${type}.`)
   }
@@ -199,8 +199,10 @@ const FORMATS: Readonly<Record<string, fc.Arbitrary<string>>> = {
 function validObject(schema: JsonObject): fc.Arbitrary<JsonObject> {
   const members = Object.fromEntries(propertiesOf(schema).map(([name, property]) => [name, validValue(property, name)]))
   const others: fc.Arbitrary<JsonObject> = isOpen(schema) ? objectOf(anyJson) : fc.constant({})
+  const forbidden = resolve(resolve(schema.propertyNames ?? {}).not ?? {}).const
   return fc
     .tuple(others, fc.record(members, { requiredKeys: requiredOf(schema) }))
     .map(([unknown, known]) => ({ ...unknown, ...known }))
     .filter((object) => Object.keys(object).length >= Number(schema.minProperties ?? 0))
+    .filter((object) => !Object.keys(object).some((name) => name === forbidden))
 }
