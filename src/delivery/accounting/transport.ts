@@ -161,7 +161,8 @@ export function redactSecrets(text: string, secrets: readonly string[]): string 
   })
   // Replace the longest first, so that a secret containing another one is replaced whole.
   forms.sort((a, b) => b.length - a.length)
-  const known = forms.reduce((rest, form) => rest.replaceAll(form, REDACTED), text)
+  const anyForm = new RegExp(forms.map(RegExp.escape).join('|') || '(?!)', 'g')
+  const known = text.replaceAll(anyForm, REDACTED)
   const redacted = known.replaceAll(LONG_WORD, (word) => (/\d/.test(word) ? REDACTED : word))
   return redacted.length <= MAX_MESSAGE ? redacted : redacted.slice(0, MAX_MESSAGE).replace(/\[\w*$/, '')
 }

@@ -10,6 +10,12 @@ describe('redactSecrets', () => {
     ['a secret as a URL encodes it', 'No a%2Fb%20c here', ['a/b c'], 'No [secret] here'],
     ['a secret as a form encodes it', 'No a%2Fb+%7Ec here', ['a/b ~c'], 'No [secret] here'],
     ['a secret that holds another', 'No abcdef here', ['abc', 'abcdef'], 'No [secret] here'],
+    [
+      'a secret within the mark of another',
+      'A system, a secret',
+      ['s', 'secret'],
+      'A [secret]y[secret]tem, a [secret]',
+    ],
     ['a long word with a digit', `No ${'x'.repeat(23)}1 here`, [], 'No [secret] here'],
     ['a long word of letters', `No ${'x'.repeat(24)} here`, [], `No ${'x'.repeat(24)} here`],
     ['a secret that is not well formed', 'No secret here', ['', '\ud800'], 'No secret here'],
