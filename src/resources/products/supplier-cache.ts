@@ -19,11 +19,16 @@ const TIMEOUT = 'no response in time'
 export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
 
 /** The items of a lookup, with their description in the response. */
-export type SupplierResult =
-  | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
-  | { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
+export type SupplierResult = { state: Exclude<SourceState, 'failed'>; items: unknown[] } | Failed
 
-type Failed = Extract<SupplierResult, { state: 'failed' }>
+interface Failed {
+  state: 'failed'
+  items: []
+  reason: SupplierError['reason'] | 'credentials_unreadable'
+  cause: string
+  /** Seconds until the supplier is called again. */
+  retryAfter?: number
+}
 
 /** Metadata of a cached result; only the integration with the `updated_at` of `account`, which fetched it, gets it. */
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
@@ -136,7 +141,11 @@ function fetchOnce(own: CompanyLookup, integration: Integration, account: string
 
   const now = Date.now()
   const health = healthOf(account)
-  if (!mayCall(health, now)) return Promise.resolve(failed(health.reason, 'no call was made after earlier failures'))
+  const waitMs = waitOf(health, now)
+  if (waitMs > 0) {
+    const failure = failed(health.reason, 'no call was made after earlier failures')
+    return Promise.resolve({ ...failure, retryAfter: Math.ceil(waitMs / 1000) })
+  }
   healths.set(account, startCall(health, now))
 
   const call = callSupplier(own, integration, account)
@@ -206,8 +215,9 @@ export const HEALTHY = {
 
 export type Health = Readonly<typeof HEALTHY>
 
-export function mayCall({ openUntil, throttledUntil }: Health, now: number): boolean {
-  return now >= openUntil && now >= throttledUntil
+/** The milliseconds until the next call. */
+export function waitOf({ openUntil, throttledUntil }: Health, now: number): number {
+  return Math.max(0, openUntil - now, throttledUntil - now)
 }
 
 export function hasFewCalls({ callsLeft, callsLeftUntil }: Health, now: number): boolean {
