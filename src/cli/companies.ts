@@ -13,17 +13,17 @@ import { formatTable, listing, operation, printTable, request, shortTime } from 
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
 const HELP = `'list' shows the companies, and what each database holds. 'create' makes a company without data. 'move' takes a company
-to another database while it is used, and goes on where it was interrupted; with the present database it takes a move
+to another database while it is used, and continues after an interruption; with the present database it takes a move
 back.
 'suspend' refuses every request of a company's tokens with 403 until 'resume'. 'usage' shows requests, refused ones and
 database time by hour, and what the company stores. 'members' are the people who may open the company's settings: a
 developer manages tokens, webhooks and events, an owner integrations and members too.
 
-'export' prints all data of a company as lines of JSON. 'import' loads them into an empty company, and goes on where it
-was interrupted. 'restore' loads the backup of a day into an empty company.
+'export' prints all data of a company as lines of JSON. 'import' loads them into an empty company, and continues
+after an interruption. 'restore' loads the backup of a day into an empty company.
 
 'recover' is for after a restore of the whole database with Time Travel: it raises the numbers of invoices and ids past
-those that were given out before, revokes again what was revoked since, and pauses all deliveries.
+those that were assigned before, revokes again what was revoked since, and pauses all deliveries.
 'resume-deliveries' lets those of one company, or of all, continue.
 
   --hours N        the last hours, 24 by default and at most
@@ -126,7 +126,7 @@ await runCommand('companies', HELP, {
       for (const id of paused) {
         const request = { params: { company_id: id }, body: { deliveries_paused: false } }
         const { name } = await service.call(api.updateCompany, request)
-        console.log(`Company ${id} (${name}): what waits is delivered ${service.deliveries}`)
+        console.log(`Company ${id} (${name}): waiting events are delivered ${service.deliveries}`)
       }
       if (paused.length === 0) console.log('No company is paused.')
     },

@@ -70,7 +70,7 @@ await runCommand('webhooks', HELP, {
     print: ({ id, removed_changes: removed, ...endpoint }, { enabled, url }, { deliveries }) => {
       const lost = enabled && removed > 0 ? ` ${removed} older changes are no longer kept: read the lists again.` : ''
       const isDue = endpoint.enabled && (enabled || url !== undefined)
-      return `Updated ${id}.${lost}${isDue ? ` What waits is delivered ${deliveries}` : ''}`
+      return `Updated ${id}.${lost}${isDue ? ` Waiting changes are delivered ${deliveries}` : ''}`
     },
   }),
   'rotate-secret': request({

@@ -29,7 +29,7 @@ describe('npm run companies', () => {
     expect(await run('show', '7')).toMatch(/^suspended +true$/m)
     expect(await run('resume', '7')).toContain('Company 7 (Shop 7) is active')
     expect(await run('resume-deliveries')).toBe(
-      'Company 7 (Shop 7): what waits is delivered at once if the company is active.\n',
+      'Company 7 (Shop 7): waiting events are delivered at once if the company is active.\n',
     )
     expect(await run('resume-deliveries')).toBe('No company is paused.\n')
     expect(runSql(state, 'SELECT suspended, deliveries_paused FROM companies WHERE id = 7')).toEqual([
@@ -45,7 +45,7 @@ describe('npm run companies', () => {
   it('leaves deliveries to the service where none runs', { timeout: 120_000 }, async () => {
     const state = await stateWithShop(await freshState())
     expect((await runCommand('companies', 'resume-deliveries', '7', '--state', state)).stdout).toBe(
-      "Company 7 (Shop 7): what waits is delivered when 'npm run dev' runs on this data.\n",
+      "Company 7 (Shop 7): waiting events are delivered when 'npm run dev' runs on this data.\n",
     )
   })
 
@@ -95,7 +95,7 @@ Recovered: 2. Tokens revoked again: 0. Companies whose deliveries are paused now
 When all is right: npm run companies -- resume-deliveries\n`,
     )
     expect(await run('resume-deliveries')).toMatch(
-      /^Company 7 \(Shop 7\): what waits is delivered at once .*\.\nCompany 9 .*: what waits is delivered at once .*\.\n$/,
+      /^Company 7 \(Shop 7\): waiting events are delivered at once .*\.\nCompany 9 .*: what waits is delivered at once .*\.\n$/,
     )
   })
 

@@ -64,7 +64,7 @@ export const recoverDeployment = define('recoverDeployment', 'POST /recovery', {
     companies_paused: count.check(z.describe('Companies whose deliveries were paused by this step.')),
     tokens_revoked: count.check(z.describe('Tokens that were revoked again by this step.')),
     company: z.nullable(
-      component('RecoveredCompany', 'A company that is done, and what it has given out by now.', {
+      component('RecoveredCompany', 'A company that is done, and the highest ids that it has assigned.', {
         id,
         last_client_id: count,
         last_order_id: count,
