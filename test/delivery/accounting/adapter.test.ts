@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { classify } from '../../../src/delivery/accounting/decisions.ts'
-import { buildRemoveCall, type InvoiceCall } from '../../../src/delivery/accounting/invoice-payload.ts'
+import { buildRemoveCall } from '../../../src/delivery/accounting/invoice-payload.ts'
 import { credentialsFor, SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { ACME, fail, makeUpdate, openAccount } from './adapter-support.ts'
 import { INVOICE_POST, makeLine, REALM, World } from './support.ts'
@@ -46,14 +46,6 @@ describe('an invoice', () => {
       DueDate: null,
       TotalAmt: 20.57,
     })
-  })
-
-  it('loses the other fields in the simulator when the update is not sparse', async () => {
-    const { adapter, references, create } = await openAccount()
-    const key = await adapter.sendInvoice(create, 'r1')
-    const { body, ...rest } = makeUpdate({}, references, key.Id)('0') as Extract<InvoiceCall, { operation: 'update' }>
-    await adapter.sendInvoice({ ...rest, body: { ...body, sparse: false as never } }, 'r2')
-    expect((await adapter.readInvoice(key.Id)).DocNumber).toBeUndefined()
   })
 
   it('is voided, and deleted where configured', async () => {

@@ -115,12 +115,4 @@ describe('a call that is refused', () => {
       expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'corrected' }])
     },
   )
-
-  it.each(['6190', '6210', '6540'])('is parked for code %s', async (code) => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.world.spoil({ match: INVOICE_POST, status: 400, body: makeFault(code, 'Closed') })
-    expect(await shop.deliver()).toBeNull()
-    expect(await shop.accounting(id)).toMatchObject({ status: 'parked', last_error: expect.stringContaining(code) })
-  })
 })
