@@ -315,6 +315,9 @@ describe('the import of a seed file', () => {
       { id: 1, title: 'New' },
       { id: 2, title: 'Printing now', is_default: true },
     ]
+    file.catalog_items = [{ id: 1, title: 'Dearer tee', price: 10 }]
+    const { supplier_b } = file.integrations ?? {}
+    if (supplier_b) supplier_b.credentials = { account_number: '7', api_key: 'new' }
     file.clients?.push({ id: 3, company_name: 'Third' })
     expect(await loadSeed(file)).toEqual([
       { type: 'client', id: 1, fields: ['company_name'] },
@@ -325,12 +328,18 @@ describe('the import of a seed file', () => {
     const after = await readRows(id)
     expect(after.clients.slice(0, 2)).toEqual(before.clients)
     expect(after.orders).toEqual(before.orders)
-    expect(after.integrations).toEqual(before.integrations)
+    const [accounting, supplier] = after.integrations
+    expect(accounting).toEqual(before.integrations[0])
+    const secret = await decryptCredentials(String(env.CREDENTIALS_KEY), id, 'supplier_b', supplier.credentials)
+    expect(secret).toEqual({ account_number: '7', api_key: 'new' })
     expect(after.company).toMatchObject({ suspended: 1, client_count: 2, order_count: 1 })
     expect(after.order_statuses).toMatchObject([
       { id: 1, is_default: 0 },
       { id: 2, title: 'Printing now', is_default: 1 },
     ])
+    await adminCall('PATCH', `/companies/${id}`, { suspended: false })
+    const { body } = await call(await mintToken(id), 'GET', '/products/search?q=dearer&include=local')
+    expect(body.local_items).toMatchObject([{ title: 'Dearer tee' }])
   })
 
   it.each([
