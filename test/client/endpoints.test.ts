@@ -3,6 +3,9 @@ import { type ApiClient, createClient, type ThreadContext, type ThreadContextBod
 import { TOKEN } from './support.ts'
 
 const account_email = 'sales@shop.example'
+const EMAIL = 'info+a/b@oak.example'
+const thread = { account_email, messages: [] }
+const file = { fileName: 'ä b.png', size: 3, legacyThreadId: 't' }
 const payment = { amount: 50, method: 'card' }
 const items = [{ title: 'Tee', quantity: 12, unit_price: 9.5 }]
 const operations = [{ method: 'POST', path: '/clients', body: { company_name: 'Elm' } } as const]
@@ -11,6 +14,45 @@ const filters = { sort: '-updated_at', updated_since: '2026-01-31T00:00:00Z', de
 
 /** What each method sends: method, path and query, body. */
 const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unknown>][] = [
+  ['GET /clients', null, (api) => api.clients.list()],
+  ['GET /clients?page=2&per_page=10&q=a%26b+c', null, (api) => api.clients.list({ page: 2, per_page: 10, q: 'a&b c' })],
+  ['GET /clients/1', null, (api) => api.clients.get(1)],
+  ['GET /clients/by-email?email=info%2Ba%2Fb%40oak.example', null, (api) => api.clients.getByEmail(EMAIL)],
+  ['POST /clients', { company_name: 'Elm' }, (api) => api.clients.create({ company_name: 'Elm' })],
+  ['PATCH /clients/1', { deleted: true }, (api) => api.clients.update(1, { deleted: true })],
+  ['PATCH /clients/info%2Ba%2Fb%40oak.example', { phone: null }, (api) => api.clients.update(EMAIL, { phone: null })],
+  [
+    'GET /orders?client_id=1&status=3&from=2026-01-01&to=2026-01-31',
+    null,
+    (api) => api.orders.list({ client_id: 1, status: 3, from: '2026-01-01', to: '2026-01-31' }),
+  ],
+  ['GET /orders/12', null, (api) => api.orders.get(12)],
+  ['POST /orders', { title: 'Caps', client_id: 1 }, (api) => api.orders.create({ title: 'Caps', client_id: 1 })],
+  ['PATCH /orders/12', { status_id: 2 }, (api) => api.orders.update(12, { status_id: 2 })],
+  ['DELETE /orders/12', null, (api) => api.orders.delete(12)],
+  ['GET /products/search', null, (api) => api.products.search()],
+  [
+    'GET /products/search?q=pc54&include=local%2Clines',
+    null,
+    (api) => api.products.search({ q: 'pc54', include: ['local', 'lines'] }),
+  ],
+  [
+    'GET /products/supplier_a?style=PC54&color=Red',
+    null,
+    (api) => api.products.info('supplier_a', { style: 'PC54', color: 'Red' }),
+  ],
+  ['GET /products/supplier_b?styleId=39', null, (api) => api.products.info('supplier_b', { styleId: '39' })],
+  ['GET /products/invoice_item?id=5', null, (api) => api.products.info('invoice_item', { id: 5 })],
+  ['GET /mail/threads/t', null, (api) => api.mail.getThreadContext('t')],
+  ['PUT /mail/email-threads/a%3Ab%2B', thread, (api) => api.mail.putEmailThread('a:b+', thread)],
+  [
+    'GET /mail/email-threads/t?account_email=sales%40shop.example',
+    null,
+    (api) => api.mail.getEmailThread('t', { account_email }),
+  ],
+  ['POST /orders/12/files/presign', file, (api) => api.files.presign(12, file)],
+  ['GET /orders/12/files?legacyThreadId=t', null, (api) => api.files.list(12, { legacyThreadId: 't' })],
+  ['GET /orders/12/files', null, (api) => api.files.list(12)],
   ['GET /me', null, (api) => api.me()],
   ['GET /order-statuses', null, (api) => api.orderStatuses()],
   ['GET /taxes', null, (api) => api.taxes()],
@@ -98,20 +140,28 @@ const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unk
 ]
 
 it.each(CALLS)('%s', async (line, body, call) => {
-  const sent: { line: string; body: unknown; key: string | null }[] = []
+  const sent: unknown[] = []
   const api = createClient({
     baseUrl: 'http://127.0.0.1',
     token: TOKEN,
     fetch: async (url, init) => {
-      const text = String(init.body ?? 'null')
-      const key = new Headers(init.headers).get('idempotency-key')
-      sent.push({ line: `${init.method} ${url.replace('http://127.0.0.1/api/v1', '')}`, body: JSON.parse(text), key })
+      const headers = new Headers(init.headers)
+      sent.push({
+        line: `${init.method} ${url.replace('http://127.0.0.1/api/v1', '')}`,
+        body: JSON.parse(String(init.body ?? 'null')),
+        authorization: headers.get('authorization'),
+        type: headers.get('content-type'),
+        key: headers.get('idempotency-key'),
+      })
       return Response.json({ data: [], pagination: { next_cursor: 'end', has_more: false } })
     },
   })
   await call(api)
-  const key = /^(POST|PATCH|DELETE)/.test(line) ? expect.stringMatching(/^[0-9a-f]{32}$/) : null
-  expect(sent).toEqual([{ line, body, key }])
+  // A read, which presigning is too, and a PUT have no key.
+  const hasKey = /^(POST|PATCH|DELETE)/.test(line) && !line.endsWith('/presign')
+  const key = hasKey ? expect.stringMatching(/^[0-9a-f]{32}$/) : null
+  const type = body === null ? null : 'application/json'
+  expect(sent).toEqual([{ line, body, authorization: `Bearer ${TOKEN}`, type, key }])
 })
 
 it('a context is put as it was read', () => {

@@ -66,36 +66,3 @@ describe('a pull', () => {
     }
   })
 })
-
-describe('a list', () => {
-  it('filters orders by several statuses, text and client, and expands them', async () => {
-    const api = await open()
-    const { id: client_id } = await api.clients.create({ company_name: 'Harbor Rowing Club', external_id: 'crm-1' })
-    const [first, second] = await api.orderStatuses()
-    const regatta = await api.orders.create({ title: 'Regatta shirts', client_id, status_id: first?.id ?? 0 })
-    const caps = await api.orders.create({ title: 'Caps', client_id, status_id: second?.id ?? 0 })
-    const status = [first?.id ?? 0, second?.id ?? 0]
-    expect(await idsOf(api.orders.all({ status, sort: 'id' }))).toEqual([regatta.project.id, caps.project.id])
-    expect(await idsOf(api.orders.all({ status: second?.id ?? 0 }))).toEqual([caps.project.id])
-    expect(await idsOf(api.orders.all({ q: 'regatta' }))).toEqual([regatta.project.id])
-    const { data } = await api.orders.list({ client_id, expand: ['totals', 'client'] })
-    expect(data).toHaveLength(2)
-    for (const order of data) {
-      expect(order).toMatchObject({ totals: { balance_due: 0 }, client: { company_name: 'Harbor Rowing Club' } })
-    }
-    expect(await idsOf(api.clients.all({ external_id: 'crm-1' }))).toEqual([client_id])
-  })
-
-  it('shows deleted clients and those changed since a time where it is asked to', async () => {
-    const api = await open()
-    const kept = await api.clients.create({ company_name: 'Kept' })
-    const gone = await api.clients.create({ company_name: 'Gone' })
-    await api.clients.update(gone.id, { deleted: true })
-    expect(await idsOf(api.clients.all())).toEqual([kept.id])
-    expect(await idsOf(api.clients.all({ deleted: 'only' }))).toEqual([gone.id])
-    expect(await idsOf(api.clients.all({ deleted: 'include', sort: 'id' }))).toEqual([kept.id, gone.id])
-    const later = new Date(Date.parse(gone.updated_at) + 60_000).toISOString()
-    expect(await idsOf(api.clients.all({ updated_since: kept.created_at, sort: 'id' }))).toEqual([kept.id])
-    expect(await idsOf(api.clients.all({ updated_since: later }))).toEqual([])
-  })
-})

@@ -120,6 +120,20 @@ describe('the client of the administration API', () => {
     expect(requests).toHaveLength(1)
   })
 
+  it.each([
+    ['nothing', ''],
+    ['a page', '<!doctype html><title>Welcome</title>'],
+    ['other JSON', '{"status":"ok"}'],
+    ['a list', '[]'],
+    ['null', 'null'],
+    ['a page of other things', '{"data":[{"name":"x"}],"pagination":{"next_cursor":null}}'],
+  ])('reports another service that responds 200 with %s', async (_, text) => {
+    const { api } = await serve((_request, response) => void response.end(text))
+    const message = 'did not respond as this service does (HTTP 200).'
+    await expect(api.call(read, { params })).rejects.toThrow(message)
+    await expect(Array.fromAsync(api.list(list))).rejects.toThrow(message)
+  })
+
   it('reports a service that is not there at once', async () => {
     const url = `http://127.0.0.1:${await findFreePort()}`
     await expect(openAdminApi({ url, token: 'x' }).call(read, { params })).rejects.toThrow(

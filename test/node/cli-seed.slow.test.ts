@@ -5,7 +5,15 @@ import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { decryptCredentials } from '../../src/kernel/gate/credentials.ts'
 import { describeDifferences } from '../../src/operation/copies/seed/load.ts'
 import { smallShop } from '../support/small-shop.ts'
-import { readAll, runCommand, runSql, servedState, startCommand, stateWithLookAlike, writeSeed } from './cli-support.ts'
+import {
+  expectRefused,
+  readAll,
+  runCommand,
+  runSql,
+  servedState,
+  stateWithLookAlike,
+  writeSeed,
+} from './cli-support.ts'
 
 const key = readDevVars().CREDENTIALS_KEY ?? ''
 
@@ -34,6 +42,10 @@ describe('npm run seed', () => {
 
     expect(await runCommand('seed', path, '--state', state)).toEqual(first)
     expect(readAll(state, 1)).toEqual(before)
+
+    runSql(state, "UPDATE clients SET company_name = 'Renamed' WHERE company_id = 1 AND id = 1")
+    const { code, stderr } = await runCommand('seed', path, '--state', state)
+    expect([code, stderr.split('\n')[0]]).toEqual([0, 'client 1 already exists and differs: company_name'])
   })
 
   it('stores customers, tax codes and the token address of the accounting system', async () => {
@@ -67,84 +79,20 @@ describe('npm run seed', () => {
     expect(readAll(state, 1).taxes?.[0]).toMatchObject({ id: 1, accounting_tax_code_id: null })
   })
 
-  it('keeps what the API has changed and replaces what only a file can change', async () => {
-    const state = await servedState()
-    await runCommand('seed', await writeSeed(smallShop()), '--state', state)
-    runSql(state, "UPDATE clients SET company_name = 'Renamed' WHERE id = 1")
-    runSql(state, 'UPDATE orders SET deleted = 1 WHERE id = 1')
-    runSql(state, "UPDATE invoices SET due_date = '2026-03-01', discount_hundredths = 1000")
-    runSql(state, 'UPDATE invoice_items SET unit_price_cents = 1000')
-    const before = readAll(state, 1)
-
-    const shop = smallShop()
-    shop.company.suspended = true
-    shop.company.mail_quota_bytes = 5_000_000
-    shop.order_statuses = [
-      { id: 1, title: 'New' },
-      { id: 2, title: 'Printing now', is_default: true },
-    ]
-    shop.catalog_items = [{ id: 1, title: 'Dearer tee', price: 10 }]
-    shop.clients?.push({ id: 3, company_name: 'Third' })
-    if (shop.integrations?.supplier_b)
-      shop.integrations.supplier_b.credentials = { account_number: '7', api_key: 'new' }
-    const { code, stderr } = await runCommand('seed', await writeSeed(shop), '--state', state)
-    expect(code).toBe(0)
-    expect(stderr.split('\n')).toEqual([
-      'client 1 already exists and differs: company_name',
-      'order 1 already exists and differs: deleted',
-      'invoice 1 already exists and differs: due_date, discount_amount',
-      'line 1 already exists and differs: unit_price',
-      'Clients and orders that exist are not changed by a file: change them through the API.',
-      '',
-    ])
-
-    const after = readAll(state, 1)
-    expect(after.clients?.slice(0, 2)).toEqual(before.clients)
-    expect(after.clients?.[2]).toMatchObject({ id: 3, company_name: 'Third' })
-    expect(after.orders).toEqual(before.orders)
-    expect(after.companies).toMatchObject([
-      { suspended: 1, mail_quota_bytes: 5_000_000, client_count: 2, order_count: 1 },
-    ])
-    expect(after.order_statuses).toMatchObject([
-      { id: 1, is_default: 0 },
-      { id: 2, title: 'Printing now', is_default: 1 },
-    ])
-    const found = "SELECT count(*) AS found FROM catalog_items_fts WHERE catalog_items_fts MATCH 'DEARER'"
-    expect(runSql(state, found)).toEqual([{ found: 1 }])
-    const [accounting, supplier] = after.integrations ?? []
-    expect(accounting).toEqual(before.integrations?.[0])
-    const secret = await decryptCredentials(key, 1, 'supplier_b', String(supplier?.credentials))
-    expect(secret).toEqual({ account_number: '7', api_key: 'new' })
-  })
-
   it('rejects an invalid command or file with a one-line error and changes nothing', { timeout: 180_000 }, async () => {
     const state = await servedState()
     const good = await writeSeed(smallShop())
     await runCommand('seed', good, '--state', state)
     const before = readAll(state)
 
-    const unknownClient = smallShop()
-    unknownClient.clients?.push({ id: 9, company_name: 'Never' })
-    unknownClient.orders?.push({ id: 9, title: 'x', client_id: 77 })
     const takenInvoice = smallShop()
     takenInvoice.orders = [{ id: 9, title: 'x', client_id: 1, invoice: { id: 1, number: '5' } }]
-    const takenNumber = smallShop()
-    takenNumber.orders = [{ id: 9, title: 'x', client_id: 1, invoice: { id: 9, number: '1001' } }]
-
-    const takenOwnId = smallShop()
-    takenOwnId.clients = [{ id: 9, company_name: 'x', external_id: 'cust 1' }]
-
-    const highId = smallShop()
-    highId.clients?.push({ id: 2 ** 48 + 1, company_name: 'Never' })
-
     const manyIssues = smallShop()
     manyIssues.company.name = ' '
     manyIssues.clients?.push({ id: 0, company_name: '' })
 
     const cases: [args: string[], message: string][] = [
-      [[await writeSeed(highId)], '`clients[2].id` must be at most 281474976710656'],
       [[], 'Usage: npm run seed -- FILE.json'],
-      [[good, '--stat', state], "Unknown option '--stat'. Usage:"],
       [['/nowhere/shop.json'], '/nowhere/shop.json: no such file.'],
       [
         [await writeSeed('{\n "company": "secret')],
@@ -153,28 +101,11 @@ describe('npm run seed', () => {
       [[await writeSeed(manyIssues)], ' (line 1, column 20); `clients[2].id` must be '],
       [[good, '--state', join(state, 'new', 'deeper')], `--state: there is no directory '${join(state, 'new')}'.`],
       [[good, '--state', join(import.meta.dirname)], "' has other files and no data of this service"],
-      [
-        [await writeSeed(unknownClient)],
-        '`client_id` of order 9: there is no client 77, in the file or in the database',
-      ],
       [[await writeSeed(takenInvoice)], 'shop.json: invoice 1 belongs to order 1 in the database'],
-      [[await writeSeed(takenNumber)], 'an invoice number is already that of another invoice in the database.'],
-      [[await writeSeed(takenOwnId)], 'an external_id is already that of another client in the database.'],
       [[good, '--remote', 'https://crm.example'], 'Set CRM_ADMIN_TOKEN to the ADMIN_TOKEN of https://crm.example'],
       [[good, '--state', good], 'it is not a writable directory'],
     ]
-    const outcomes = await Promise.all(
-      cases.map(([args]) => {
-        const where = args.includes('--state') || args.includes('--remote') ? [] : ['--state', state]
-        return startCommand('seed', [...args, ...where], { CRM_ADMIN_TOKEN: '' }).ended
-      }),
-    )
-    cases.forEach(([args, message], index) => {
-      const outcome = outcomes[index]
-      expect(outcome, args.join(' ')).toMatchObject({ code: 1, stdout: '' })
-      expect(outcome?.stderr).toContain(message)
-      expect(outcome?.stderr.trimEnd().split('\n')).toHaveLength(1)
-    })
+    await expectRefused('seed', state, cases, { CRM_ADMIN_TOKEN: '' })
     expect(readAll(state)).toEqual(before)
     expect(existsSync(join(state, 'new'))).toBe(false)
     expect(existsSync(join(import.meta.dirname, 'v3'))).toBe(false)
@@ -183,7 +114,8 @@ describe('npm run seed', () => {
   it('tells of at most 20 rows that differ, and counts the others', () => {
     const differences = Array.from({ length: 25 }, (_, id) => ({ type: 'client', id, fields: ['email', 'phone'] }))
     const line = 'client 19 already exists and differs: email, phone'
-    expect(describeDifferences(differences).slice(19)).toEqual([line, 'and 5 more', expect.any(String)])
+    const advice = 'Clients and orders that exist are not changed by a file: change them through the API.'
+    expect(describeDifferences(differences).slice(19)).toEqual([line, 'and 5 more', advice])
     expect(describeDifferences(differences.slice(0, 20))).toHaveLength(21)
     expect(describeDifferences([])).toEqual([])
   })

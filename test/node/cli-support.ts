@@ -5,7 +5,7 @@ import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
-import { inject, onTestFinished } from 'vitest'
+import { expect, inject, onTestFinished } from 'vitest'
 import { startRuntime } from '../../src/cli/local-runtime.ts'
 import { claimState } from '../../src/cli/target.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
@@ -55,9 +55,14 @@ export async function servedState(given?: string): Promise<string> {
 
 type Command = 'accounting' | 'companies' | 'demo' | 'migrate' | 'rotate-key' | 'seed' | 'setup' | 'tokens' | 'webhooks'
 
-/** Starts a command as its npm script does. */
-export function startCommand(name: Command | 'dev', args: string[], env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, [`src/cli/${name}.ts`, ...args], { env: { ...process.env, ...env } })
+/** Starts a command as its npm script does, with `env` beside the environment of the test. */
+export function startCommand(
+  name: Command | 'dev',
+  args: string[],
+  env: Record<string, string> = {},
+  inherited = process.env,
+) {
+  const child = spawn(process.execPath, [`src/cli/${name}.ts`, ...args], { env: { ...inherited, ...env } })
   const outcome: Outcome = { code: null, stdout: '', stderr: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     outcome.stdout += text
@@ -71,6 +76,26 @@ export function startCommand(name: Command | 'dev', args: string[], env: Record<
 
 export function runCommand(name: Command, ...args: string[]): Promise<Outcome> {
   return startCommand(name, args).ended
+}
+
+/** Expects that each command line fails with one line that has the message. Those without a place get `state`. */
+export async function expectRefused(
+  name: Command,
+  state: string,
+  cases: [args: string[], message: string][],
+  env: Record<string, string> = {},
+): Promise<void> {
+  const outcomes = await Promise.all(
+    cases.map(([args]) => {
+      const where = args.includes('--state') || args.includes('--remote') ? [] : ['--state', state]
+      return startCommand(name, [...args, ...where], env).ended
+    }),
+  )
+  for (const [index, [args, message]] of cases.entries()) {
+    const line = expect.stringMatching(/^[^\n]+\n$/)
+    expect(outcomes[index], args.join(' ')).toEqual({ code: 1, stdout: '', stderr: line })
+    expect(outcomes[index]?.stderr).toContain(message)
+  }
 }
 
 /** Writes a seed file for the test and returns its path. */

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { smallShop } from '../support/small-shop.ts'
-import { runCommand, runSql, servedState, startCommand, writeSeed } from './cli-support.ts'
+import { expectRefused, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
 
 async function stateWithShop(): Promise<string> {
   const state = await servedState()
@@ -56,6 +56,8 @@ describe('npm run tokens', () => {
     const [old, successor] = runSql(state, ends)
     expect(old?.ms).toBeLessThanOrEqual(15 * 60_000)
     expect(successor).toMatchObject({ id: 2, name: 'mail sync', permissions: '["mail:read","mail:write"]' })
+    await runCommand('tokens', 'rotate', '2', '--state', state)
+    expect(runSql(state, ends)[1]?.ms).toBeCloseTo(24 * 3_600_000, -5)
 
     expect(await runCommand('tokens', 'revoke', '1', '--state', state)).toEqual({
       code: 0,
@@ -63,20 +65,8 @@ describe('npm run tokens', () => {
       stdout: 'Revoked token 1 (mail sync).\n',
     })
     expect((await runCommand('tokens', 'revoke', '1', '--state', state)).stdout).toContain('was revoked at')
-    expect(runSql(state, 'SELECT revoked_at > 0 AS revoked FROM api_tokens ORDER BY id')).toEqual([
-      { revoked: 1 },
-      { revoked: null },
-    ])
+    expect(runSql(state, 'SELECT id FROM api_tokens WHERE revoked_at > 0')).toEqual([{ id: 1 }])
     expect((await runCommand('tokens', 'list', '--state', state)).stdout).toMatch(/revoked/)
-  })
-
-  it('rotates a token, which then stays valid for 24 hours', async () => {
-    const state = await stateWithShop()
-    await runCommand('tokens', 'create', '--company', '7', '--name', 'sync', '--state', state)
-    const rotated = await runCommand('tokens', 'rotate', '1', '--state', state)
-    expect(rotated).toEqual({ code: 0, stderr: '', stdout: expect.stringMatching(/^[0-9a-f]{64}\n$/) })
-    const [hours] = runSql(state, 'SELECT (expires_at - created_at) / 3600000.0 AS left FROM api_tokens WHERE id = 1')
-    expect(hours?.left).toBeCloseTo(24, 1)
   })
 
   it('rejects an invalid command with a one-line error and changes nothing', { timeout: 180_000 }, async () => {
@@ -84,8 +74,6 @@ describe('npm run tokens', () => {
     const absent = join(state, 'absent')
     const create = ['create', '--company', '7', '--name', 'x']
     const cases: [args: string[], message: string][] = [
-      [[], 'Usage: npm run tokens'],
-      [['make'], "Unknown action 'make'"],
       [['create', '--company', '7'], "Option '--name' is required"],
       [['create', '--company', '8', '--name', 'x'], 'There is no company 8.'],
       [[...create, '--permissions', 'clients:read,clients:burn'], "'clients:burn' is none of clients:read"],
@@ -104,14 +92,7 @@ describe('npm run tokens', () => {
       [[...create, '--state', absent], `--state: there is no directory '${absent}'.`],
       [['list', '--state', import.meta.dirname], 'has other files and no data of this service'],
     ]
-    const where = (args: string[]) => (args.includes('--state') ? [] : ['--state', state])
-    const outcomes = await Promise.all(cases.map(([args]) => startCommand('tokens', [...args, ...where(args)]).ended))
-    cases.forEach(([args, message], index) => {
-      const outcome = outcomes[index]
-      expect(outcome, args.join(' ')).toMatchObject({ code: 1, stdout: '' })
-      expect(outcome?.stderr).toContain(message)
-      expect(outcome?.stderr.trimEnd().split('\n')).toHaveLength(1)
-    })
+    await expectRefused('tokens', state, cases)
     expect(runSql(state, 'SELECT * FROM api_tokens')).toEqual([])
     expect(existsSync(absent)).toBe(false)
   })

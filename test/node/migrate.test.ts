@@ -6,49 +6,25 @@ import { addDatabase, freshAccount, runAt, setUpHere } from './setup-fixture.ts'
 const files = readdirSync('drizzle').filter((name) => name.endsWith('.sql'))
 
 describe('migrate', () => {
-  it('applies all migrations to the database that setup made, and then none', async () => {
-    const { api, config } = await freshAccount()
-    for (const env of ['staging', 'production']) {
-      await setUpHere(api, { config, env })
-    }
-    const first = await runAt(api, 'migrate', ['--env', 'production', '--config', config])
-    expect(first).toMatchObject({ code: 0, stderr: '' })
-    const names = (name: string) =>
-      api.databases
-        .find((database) => database.name === name)
-        ?.sqlite.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        .all()
-        .map((row) => row.name)
-    expect(names('crm-integration-api-production')).toEqual(expect.arrayContaining(['companies', 'd1_migrations']))
-    expect(names('crm-integration-api-staging')).toEqual([])
-    const production = api.databases.find(({ name }) => name.endsWith('production'))
-    const applied = production?.sqlite.prepare('SELECT name FROM d1_migrations ORDER BY id').all()
-    expect(applied?.map(({ name }) => name)).toEqual(files)
-
-    const second = await runAt(api, 'migrate', ['--env', 'production', '--config', config])
-    expect(second.stdout).toContain('No migrations to apply')
-  })
-
-  it('goes over every database of the environment, the directory last', async () => {
+  it('applies all migrations to every database of the environment, the directory last, and then none', async () => {
     const { api, config } = await freshAccount()
     const further = addDatabase(config)
-    await setUpHere(api, { config })
-    const { code, stderr } = await runAt(api, 'migrate', ['--env', 'production', '--config', config])
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    const applied = (name: string) => {
-      const found = api.databases.find((database) => database.name === name)
-      return found?.sqlite
-        .prepare('SELECT name FROM d1_migrations ORDER BY id')
-        .all()
-        .map((row) => row.name)
+    for (const env of ['staging', 'production']) await setUpHere(api, { config, env })
+    const names = [further.name, 'crm-integration-api-production']
+    const find = (name: string) => api.databases.find((each) => each.name === name) ?? expect.fail(name)
+    const migrate = () => runAt(api, 'migrate', ['--env', 'production', '--config', config])
+    expect(await migrate()).toMatchObject({ code: 0, stderr: '' })
+    for (const name of names) {
+      const applied = find(name).sqlite.prepare('SELECT name FROM d1_migrations ORDER BY id').all()
+      expect(applied.map((row) => row.name)).toEqual(files)
     }
-    expect(applied(further.name)).toEqual(files)
-    expect(applied('crm-integration-api-production')).toEqual(files)
-    const ids = [further.name, 'crm-integration-api-production'].map(
-      (name) => api.databases.find((database) => database.name === name)?.uuid ?? name,
-    )
+    const { sqlite } = find('crm-integration-api-staging')
+    expect(sqlite.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all()).toEqual([])
+    const ids = names.map((name) => find(name).uuid)
     const queried = api.calls.flatMap((each) => ids.filter((id) => JSON.stringify(each).includes(`${id}/query`)))
     expect([queried[0], queried.at(-1)]).toEqual(ids)
+
+    expect((await migrate()).stdout).toContain('No migrations to apply')
   })
 
   it('reports what the account responds in one line', async () => {

@@ -158,12 +158,6 @@ describe('npm run seed -- FILE --check', () => {
       expect(stdout).toMatch(/^storage: the file has none that is enabled\.\nLoaded company 1 /)
     }
   })
-
-  it('is explained by --help', async () => {
-    const { code, stdout } = await runCommand('seed', '--help')
-    expect(code).toBe(0)
-    expect(stdout).toMatch(/--check .*only after one signed listing of its storage/)
-  })
 })
 
 describe('virtual-host style', () => {

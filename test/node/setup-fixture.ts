@@ -1,5 +1,3 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +6,7 @@ import * as z from 'zod/mini'
 import { CommandError } from '../../src/cli/command.ts'
 import { openAccount, type SetupOptions, setUp } from '../../src/cli/setup-resources.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
+import { startCommand } from './cli-support.ts'
 
 /** An empty account, and a copy of wrangler.toml of its own. */
 export async function freshAccount(): Promise<{ api: AccountApi; config: string; readConfig: () => string }> {
@@ -148,21 +147,7 @@ export async function setUpHere(
 }
 
 /** Runs a command with an environment that has no other credentials. */
-export async function runAt(
-  api: AccountApi,
-  command: 'setup' | 'migrate',
-  args: string[],
-  env: NodeJS.ProcessEnv = {},
-) {
-  const { PATH, HOME } = process.env
-  const child = spawn(process.execPath, [`src/cli/${command}.ts`, ...args], { env: { PATH, HOME, ...api.env, ...env } })
-  const outcome = { code: null as number | null, stdout: '', stderr: '' }
-  child.stdout.setEncoding('utf8').on('data', (text) => {
-    outcome.stdout += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text) => {
-    outcome.stderr += text
-  })
-  const [code] = await once(child, 'close')
-  return { ...outcome, code }
+export function runAt(api: AccountApi, command: 'setup' | 'migrate', args: string[], env: Record<string, string> = {}) {
+  const { PATH = '', HOME = '' } = process.env
+  return startCommand(command, args, { PATH, HOME, ...api.env, ...env }, {}).ended
 }

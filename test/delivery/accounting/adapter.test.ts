@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { classify } from '../../../src/delivery/accounting/decisions.ts'
-import { buildRemoveCall, type InvoiceCall } from '../../../src/delivery/accounting/invoice-payload.ts'
+import { buildCreateCall, buildRemoveCall } from '../../../src/delivery/accounting/invoice-payload.ts'
 import { credentialsFor, SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { ACME, fail, makeUpdate, openAccount } from './adapter-support.ts'
-import { INVOICE_POST, makeLine, REALM, World } from './support.ts'
+import { INVOICE_POST, makeLine, makeOrder, REALM, World } from './support.ts'
 
 describe('an invoice', () => {
   it('is created, read and found', async () => {
@@ -48,14 +48,6 @@ describe('an invoice', () => {
     })
   })
 
-  it('loses the other fields in the simulator when the update is not sparse', async () => {
-    const { adapter, references, create } = await openAccount()
-    const key = await adapter.sendInvoice(create, 'r1')
-    const { body, ...rest } = makeUpdate({}, references, key.Id)('0') as Extract<InvoiceCall, { operation: 'update' }>
-    await adapter.sendInvoice({ ...rest, body: { ...body, sparse: false as never } }, 'r2')
-    expect((await adapter.readInvoice(key.Id)).DocNumber).toBeUndefined()
-  })
-
   it('is voided, and deleted where configured', async () => {
     const { world, adapter, create } = await openAccount()
     const key = await adapter.sendInvoice(create, 'r1')
@@ -89,6 +81,17 @@ describe('an invoice', () => {
     await world.spoil({ match: '^GET .*query', times: 2, ...empty })
     const other = await adapter.findOrCreateCustomer(...ACME, 'c3')
     expect((await world.account()).customers[other]).toMatchObject({ DisplayName: 'Acme (customer)' })
+  })
+
+  it('has the highest number up to a ceiling found, the ceiling itself too', async () => {
+    const { adapter, references } = await openAccount()
+    expect(await adapter.findLastNumber(5_000)).toBe(0)
+    for (const number of ['1500', '2000', '2001', 'A-1900']) {
+      await adapter.sendInvoice(buildCreateCall(makeOrder({ number }), references), number)
+    }
+    expect(await adapter.findLastNumber(1_999)).toBe(1_500)
+    expect(await adapter.findLastNumber(2_000)).toBe(2_000)
+    expect(await adapter.findLastNumber(5_000)).toBe(2_001)
   })
 
   it('sends the email of a new customer', async () => {

@@ -12,18 +12,6 @@ import { INVOICE_POST, REALM } from './support.ts'
 beforeAll(migrate)
 
 describe('the connection', () => {
-  it('repeats a call at once with a new token when the token has expired', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
-    await shop.world.steer({ action: 'expire_access' })
-    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
-    expect(await shop.deliver()).toBeNull()
-    expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
-    const refreshes = (await shop.world.lines()).filter((line) => line.startsWith('POST /oauth2'))
-    expect(refreshes).toHaveLength(2)
-  })
-
   it('is stopped when the consent is lost, and resumes when the company connects again', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
@@ -69,16 +57,6 @@ describe('the connection', () => {
     await shop.connect({}, true, { token_url: shop.world.tokenUrl })
     await shop.deliver()
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
-  })
-
-  it('retries while the token host fails', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.world.spoil({ match: '^POST /oauth2', ...SPOILT.unavailable })
-    expect(await shop.deliver()).toBeGreaterThan(Date.now())
-    await shop.passTime()
-    await shop.deliver()
-    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
   })
 
   it('does not use ids of another remote account', async () => {

@@ -101,26 +101,15 @@ describe('a call that is refused', () => {
     expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
   })
 
-  it.each(['2020', '2050', '2500', '6000', '6070', '6090', '6240'])(
-    'is dead for code %s, until the order is edited',
-    async (code) => {
-      const shop = await Shop.open()
-      const id = await shop.makeOrder()
-      await shop.world.spoil({ match: INVOICE_POST, status: 400, body: makeFault(code, 'Refused') })
-      expect(await shop.deliver()).toBeNull()
-      expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining(code) })
-      await shop.call('PATCH', `/orders/${id}`, { description: 'corrected' })
-      await shop.deliver()
-      expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
-      expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'corrected' }])
-    },
-  )
-
-  it.each(['6190', '6210', '6540'])('is parked for code %s', async (code) => {
+  it.each(['2500', '6000'])('is dead for code %s, until the order is edited', async (code) => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
-    await shop.world.spoil({ match: INVOICE_POST, status: 400, body: makeFault(code, 'Closed') })
+    await shop.world.spoil({ match: INVOICE_POST, status: 400, body: makeFault(code, 'Refused') })
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.accounting(id)).toMatchObject({ status: 'parked', last_error: expect.stringContaining(code) })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining(code) })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'corrected' })
+    await shop.deliver()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'corrected' }])
   })
 })

@@ -202,13 +202,9 @@ describe('the sweep', () => {
 })
 
 describe('a write', () => {
-  it.each([
-    ['up', []],
-    ['down', [{ times: -1, destroy: true }]],
-    ['silent', [{ delayMs: 3_000 }]],
-  ])('does not wait for the network while the accounting system is %s', async (_, faults) => {
+  it('does not wait for the network while the accounting system is silent', async () => {
     const shop = await Shop.open()
-    await shop.world.spoil(...faults)
+    await shop.world.spoil({ delayMs: 3_000 })
     const token = await mintToken(shop.company.id)
     // The objects run in this isolate, where their own calls would be counted too: they are started later.
     const started: number[] = []

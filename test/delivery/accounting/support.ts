@@ -107,6 +107,6 @@ export function makeOrder(fields: Partial<Fields> = {}): InvoiceSource {
   return { project: rest, invoice: rest, client, tax, items }
 }
 
-export function makeClient(company_name = 'Acme'): InvoiceSource['client'] {
+function makeClient(company_name = 'Acme'): InvoiceSource['client'] {
   return { id: 1, company_name, email: 'ann@acme.test', accounting_customer_id: null }
 }

@@ -159,25 +159,6 @@ describe('the refresh token', () => {
     expect(stored[0]?.refresh_token).toBe((await world.look()).state.grants[REALM])
   })
 
-  it('rotates: the old one is refused', async () => {
-    const world = new World()
-    await world.connect().findInvoices('1')
-    const error = await fail(world.connect().findInvoices('1'))
-    expect(error.failure).toMatchObject({ kind: 'response', endpoint: 'token', oauthError: 'invalid_grant' })
-    expect(classify(error.failure)).toBe('grant_lost')
-  })
-
-  it('is valid again once the company connects again', async () => {
-    const world = new World()
-    const adapter = world.connect()
-    await adapter.findInvoices('1')
-    await world.steer({ action: 'revoke_grant', realm_id: REALM })
-    expect(classify((await fail(adapter.findInvoices('1'))).failure)).toBe('grant_lost')
-    const refresh_token = `refresh-${REALM}-second`
-    await world.steer({ action: 'grant', realm_id: REALM, refresh_token: refresh_token })
-    await world.connect({ tokens: { refresh_token, access_token: null, access_good_until: 0 } }).findInvoices('1')
-  })
-
   it.each([
     ['a wrong secret', 'grant_lost', {}, 'wrong'],
     ['a failing token endpoint', 'transient', SPOILT.unavailable, null],

@@ -113,6 +113,7 @@ describe('deliveries to one host', () => {
     const subscriber = await Subscriber.open()
     const receivers = [await subscriber.subscribe(), await subscriber.subscribe(), await subscriber.subscribe()]
     await createClients(subscriber, 7)
+    subscriber.isPaced = true
     const start = Date.now()
     await subscriber.deliver()
     // 21 deliveries: the last one begins 2 s after the first.

@@ -433,6 +433,7 @@ describe('deliveries', () => {
     const { subscriber, receiver } = await open()
     const failing = await subscriber.createClient()
     const other = await subscriber.createClient()
+    subscriber.isPaced = true
     const begin = vi.spyOn(HostPace.prototype, 'begin').mockImplementationOnce(() => {
       throw new TypeError('unexpected')
     })

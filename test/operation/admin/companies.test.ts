@@ -23,12 +23,11 @@ describe('a company', () => {
     const first = (await adminCall('GET', '/companies?per_page=1')).body
     const second = (await adminCall('GET', `/companies?per_page=1&cursor=${first.pagination.next_cursor}`)).body
     expect(first.data[0].id).toBeLessThan(second.data[0].id)
-    expect((await access.callAs('dev@example.com', 'GET', '/companies')).status).toBe(403)
     const { body } = await access.callAs('dev@example.com', 'GET', `/companies/${company.id}`)
     expect(body).toMatchObject({ id: company.id, name: `Company ${company.id}`, suspended: false, client_count: 0 })
   })
 
-  it('is suspended, which refuses its tokens at once, and resumed by operators alone', async () => {
+  it('is suspended, which refuses its tokens at once, and resumed', async () => {
     const one = await mintCompany()
     const path = `/companies/${one.id}`
     expect((await one.call('GET', '/clients')).status).toBe(200)
@@ -44,9 +43,6 @@ describe('a company', () => {
       { action: 'companies.update:suspended' },
       { action: 'companies.update:mail_quota_bytes,suspended' },
     ])
-    expect((await access.callAs('dev@example.com', 'PATCH', `/companies/${company.id}`, { name: 'Mine' })).status).toBe(
-      403,
-    )
   })
 
   it.each([

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
 import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
-import { adminCall } from '../../support/admin.ts'
 import { call, freshId, migrate, mintToken, sql } from '../../support/app.ts'
+import { loadSeed } from './import-support.ts'
 
 beforeAll(migrate)
 
@@ -18,19 +18,6 @@ function shopWith(id: number, order: Partial<Order> = {}): SeedInput {
   }
 }
 
-/** Loads all parts of a file. @returns the differences that were found */
-async function load(file: SeedInput) {
-  const { hash, parts } = splitSeedFile(file)
-  const differences: object[] = []
-  for (const [index, part] of parts.entries()) {
-    const body = { hash, part: index + 1, parts: parts.length, ...part }
-    const response = await adminCall('POST', `/companies/${file.company.id}/imports`, body)
-    expect([response.status, response.body.error]).toEqual([200, undefined])
-    differences.push(...response.body.differences)
-  }
-  return differences
-}
-
 /** What integrators see of the order, and what a copy of the company has. */
 async function readAll(companyId: number, token: string) {
   const [order, feed] = [await call(token, 'GET', '/orders/1'), await call(token, 'GET', '/changes')]
@@ -43,12 +30,12 @@ describe('an order that exists', () => {
   it('does not get a deleted payment back when its file is loaded again', async () => {
     const id = 1_000 + freshId()
     const file = shopWith(id)
-    await load(file)
+    await loadSeed(file)
     const token = await mintToken(id)
     expect((await call(token, 'DELETE', '/orders/1/payments/1')).status).toBe(200)
     const before = await readAll(id, token)
     expect(before.order).toMatchObject({ project: { version: 2 }, invoice: { amount_paid: 0 } })
-    const differences = await load(file)
+    const differences = await loadSeed(file)
     expect(await readAll(id, token)).toEqual(before)
     expect(differences).toEqual([{ type: 'order', id: 1, fields: ['payments'] }])
   })
@@ -56,11 +43,11 @@ describe('an order that exists', () => {
   it('gets nothing of a later file, which names what it lacks', async () => {
     const id = 1_000 + freshId()
     const [items, payments] = [[{ id: 1, title: 'Tee', quantity: 1, unit_price: 9.5 }], [{ id: 1, amount: 3 }]]
-    await load(shopWith(id, { invoice: null }))
+    await loadSeed(shopWith(id, { invoice: null }))
     const token = await mintToken(id)
     const bare = await readAll(id, token)
     const artworks = [{ id: 1, name: 'Crest' }]
-    expect(await load(shopWith(id, { artworks }))).toEqual([
+    expect(await loadSeed(shopWith(id, { artworks }))).toEqual([
       { type: 'order', id: 1, fields: ['invoice', 'items', 'payments', 'artworks'] },
     ])
     expect(await readAll(id, token)).toEqual(bare)
@@ -68,7 +55,7 @@ describe('an order that exists', () => {
       { id: 1, title: 'Blouses', client_id: 1, artworks },
       { id: 2, title: 'Caps', client_id: 1, invoice: { id: 2, items, payments }, artworks: [] },
     ]
-    expect(await load({ ...shopWith(id), orders })).toEqual([
+    expect(await loadSeed({ ...shopWith(id), orders })).toEqual([
       { type: 'order', id: 1, fields: ['title'] },
       { type: 'order', id: 1, fields: ['artworks'] },
     ])
@@ -82,7 +69,7 @@ it('a line is found behind many deleted ones', async () => {
     return { id: index + 1, title: 'x'.repeat(200), quantity: 1, unit_price: 1, deleted: true }
   })
   const items = [...deleted, { id: 999, title: 'Quarter zip', quantity: 1, unit_price: 1 }]
-  await load(shopWith(id, { invoice: { id: 1, items } }))
+  await loadSeed(shopWith(id, { invoice: { id: 1, items } }))
   const { body } = await call(await mintToken(id), 'GET', '/products/search?q=quarter&include=lines')
   expect(body.invoice_lines.map((line: { id: number }) => line.id)).toEqual([999])
 })
@@ -96,7 +83,7 @@ it('an order with more rows than a part is loaded whole, as one change', async (
   file.orders?.push({ id: 2, title: 'Caps', client_id: 1 })
   const parts = splitSeedFile(file).parts.map(({ file }) => file.orders?.map((order) => order.id))
   expect(parts).toEqual([[2], [1]])
-  expect(await load(file)).toEqual([])
+  expect(await loadSeed(file)).toEqual([])
   const token = await mintToken(id)
   const loaded = await readAll(id, token)
   expect(loaded.order.invoice).toMatchObject({ subtotal: 1_400, amount_paid: 700 })
@@ -104,6 +91,6 @@ it('an order with more rows than a part is loaded whole, as one change', async (
     { id: 2, operation: 'create', version: 1 },
     { id: 1, operation: 'create', version: 1 },
   ])
-  expect(await load(file)).toEqual([])
+  expect(await loadSeed(file)).toEqual([])
   expect(await readAll(id, token)).toEqual(loaded)
 })

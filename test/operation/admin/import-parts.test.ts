@@ -5,28 +5,6 @@ import { moveTime, stopTime } from '../../support/time.ts'
 
 beforeAll(migrate)
 
-it('an import says after each part which one is next, and refuses one that is sent too early', async () => {
-  const id = 1_000 + freshId()
-  const hash = 'a'.repeat(64)
-  const send = async (part: number, parts = 4) => {
-    const file = { company: { id, name: 'Parts' }, clients: [{ id: part, company_name: `Client ${part}` }] }
-    const { status, body } = await adminCall('POST', `/companies/${id}/imports`, { hash, part, parts, file })
-    return status === 200 ? body.next_part : [status, body.error.message]
-  }
-  const read = async () => (await adminCall('GET', `/companies/${id}/imports/${hash}`)).body.next_part
-  expect(await send(1)).toBe(2)
-  expect(await read()).toBe(2)
-  expect(await send(3)).toEqual([409, 'Part 2 is not loaded yet: send it first'])
-  expect(await send(2, 5)).toEqual([409, 'This import has 4 parts: send it again from part 1'])
-  expect(await send(2)).toBe(3)
-  // Its response may have been lost.
-  expect(await send(2)).toBe(3)
-  expect(await send(3)).toBe(4)
-  expect(await read()).toBe(4)
-  expect(await send(4)).toBe(null)
-  expect(await read()).toBe(null)
-})
-
 it('an import is dated when its body has arrived, behind changes made meanwhile', async () => {
   await mintCompany()
   const { id, call } = await mintCompany()

@@ -116,6 +116,18 @@ describe('the rotation of the key', () => {
     expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [3], remaining: 0 })
   })
 
+  it('finds values behind a whole page of unreadable ones', async () => {
+    await mintCompany()
+    const id = await fill(OLD)
+    await sql(
+      `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
+       WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 250)
+       SELECT ?, 'kind ' || i, 0, 'https://a.example', 'unreadable', 0 FROM n`,
+      id,
+    )
+    expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ unreadable: 250, remaining: 250 })
+  })
+
   it('is refused while a move is not finished', async () => {
     await mintCompany()
     const id = await fill(OLD)

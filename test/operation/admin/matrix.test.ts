@@ -71,6 +71,24 @@ describe.each(ofCompany)('%s', (_, contract) => {
   })
 })
 
+/** What a developer of a company may not do. A contract without a role needs an operator. */
+const DECIDED = {
+  operator: [
+    ...['createCompany', 'listCompanies', 'moveCompany', 'updateCompany', 'listDatabases', 'rotateKey'],
+    ...['createImport', 'importEmailThread', 'readImport', 'listBackups', 'recoverDeployment', 'restoreCompany'],
+    ...['listAllEvents', 'listAllTokens', 'listAllWebhooks'],
+  ],
+  owner: [
+    ...['deleteMember', 'listMembers', 'putMember', 'exportCompany', 'putCurrency'],
+    ...['putIntegration', 'testIntegration'],
+  ],
+}
+
+it.each(Object.entries(DECIDED))('the role %s is needed where that was decided, and nowhere else', (role, names) => {
+  const found = adminContracts.filter((contract) => (contract.role ?? 'operator') === role)
+  expect(found.map(({ operationId }) => operationId).sort()).toEqual(names.sort())
+})
+
 it('every contract has one route', () => {
   expect(adminRoutes.map(({ contract }) => nameOf(contract)).sort()).toEqual(adminContracts.map(nameOf).sort())
 })

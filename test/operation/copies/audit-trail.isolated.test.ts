@@ -4,6 +4,7 @@ import { beforeAll, expect, it } from 'vitest'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
 import { adminCall, operatorOf } from '../../support/admin.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, restore, wipe } from './support.ts'
 
 beforeAll(migrate)
@@ -55,15 +56,12 @@ it('a restore continues the audit trail behind the entries that expire while it 
   await wipe(id)
   let sweeps = 0
   // The files are listed when all rows are restored.
-  const FILES = new Proxy(env.FILES, {
-    get: (target, name) => {
-      if (name !== 'list') return Reflect.get(target, name).bind(target)
-      return async (options: R2ListOptions) => {
-        sweeps += 1
-        await sweep()
-        return target.list(options)
-      }
-    },
+  const { FILES } = wrapBindings(env, async (name, work) => {
+    if (name === 'FILES.list') {
+      sweeps += 1
+      await sweep()
+    }
+    return work()
   })
   const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
   const result = await runInDurableObject(object, (instance) => {

@@ -9,7 +9,6 @@ import { PartWriter } from '../../../src/operation/copies/store.ts'
 import { NOT_COPIED, ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
 import { adminCall } from '../../support/admin.ts'
 import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
-import { logLines } from '../../support/log.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
 beforeAll(migrate)
@@ -47,35 +46,6 @@ describe('the plan of tables', () => {
 
 describe.each(HOMES)('a backup of a company in %s', (home) => {
   const mint = () => mintCompany({ home })
-
-  it('goes on where it was after a failure, and has nothing twice', async () => {
-    const company = await mint()
-    await pay(company, (await makeOrder(company)).orderId, 5)
-    let puts = 0
-    const failing = new Proxy(env.BACKUPS, {
-      get: (target, name) => {
-        if (name !== 'put') return Reflect.get(target, name).bind(target)
-        return async (...input: Parameters<R2Bucket['put']>) => {
-          puts += 1
-          if (puts === 2) throw new Error('internal')
-          return target.put(...input)
-        }
-      },
-    })
-    await backUp(company.id, { BACKUPS: failing })
-    expect(await manifestsOf(company.id)).toEqual([])
-    expect(logLines).toContainEqual(expect.objectContaining({ event: 'backup_failed', company_id: company.id }))
-    await backUp(company.id)
-    const [manifest] = await manifestsOf(company.id)
-    const written: Record<string, number> = {}
-    for (const { rows } of manifest?.parts ?? []) {
-      for (const [name, count] of Object.entries(rows)) written[name] = (written[name] ?? 0) + count
-    }
-    expect(written).toMatchObject({ clients: 1, orders: 1, invoices: 1, payments: 1, order_statuses: 2, api_tokens: 1 })
-    expect((await sql('SELECT backed_up_at FROM companies WHERE id = ?', company.id))[0]).toEqual({
-      backed_up_at: Date.parse(manifest?.at ?? ''),
-    })
-  })
 
   it('has an order as a whole, though it changes while it is read', async () => {
     const company = await mint()

@@ -6,6 +6,7 @@ import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { operatorOf } from '../../support/admin.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, manifestsOf } from './support.ts'
 
 beforeAll(migrate)
@@ -47,17 +48,17 @@ it('a backup that is interrupted continues behind its last written part, and has
   const { id } = await mintCompany({ home: 'DB' })
   await addLargeTaxes(id)
   let puts = 0
-  const failing = new Proxy(env.BACKUPS, {
-    get: (bucket, name) => {
-      if (name === 'put' && ++puts === 2) throw new Error('R2 fails.')
-      const value = Reflect.get(bucket, name)
-      return typeof value === 'function' ? value.bind(bucket) : value
-    },
+  const { BACKUPS } = wrapBindings(env, (name, work) => {
+    if (name === 'BACKUPS.put' && ++puts === 2) throw new Error('R2 fails.')
+    return work()
   })
-  await backUp(id, { BACKUPS: failing })
+  await backUp(id, { BACKUPS })
   expect([puts, await manifestsOf(id)]).toEqual([2, []])
+  expect(logLines).toContainEqual(expect.objectContaining({ event: 'backup_failed', company_id: id }))
   await backUp(id)
   const [manifest] = await manifestsOf(id)
+  const [company] = await sql('SELECT backed_up_at FROM companies WHERE id = ?', id)
+  expect(company?.backed_up_at).toBe(Date.parse(manifest?.at ?? ''))
   expect(rowsOf(manifest, 'taxes')).toBe(5_001)
   expect(manifest?.parts.length).toBe(3)
   const { objects } = await env.BACKUPS.list({ prefix: `backups/${id}/parts/` })
@@ -69,17 +70,14 @@ it('a backup ends each run after 5 s, since calls for its company wait for that,
   const { id } = await mintCompany({ home: 'DB' })
   await addLargeTaxes(id)
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() })
-  const slow = new Proxy(env.BACKUPS, {
-    get: (bucket, name) => {
-      if (name === 'put') vi.setSystemTime(Date.now() + 5_000)
-      const value = Reflect.get(bucket, name)
-      return typeof value === 'function' ? value.bind(bucket) : value
-    },
+  const { BACKUPS } = wrapBindings(env, (name, work) => {
+    if (name === 'BACKUPS.put') vi.setSystemTime(Date.now() + 5_000)
+    return work()
   })
   const stub = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
   const runs = await runInDurableObject(stub, async (instance, { storage }) => {
     storage.kv.put('company', id)
-    Reflect.set(instance, 'env', Object.assign({}, env, { BACKUPS: slow }))
+    Reflect.set(instance, 'env', Object.assign({}, env, { BACKUPS }))
     for (let count = 1; ; count++) {
       await instance.alarm()
       const isDone = storage.kv.get('backup') === undefined
@@ -125,22 +123,17 @@ it('a move waits for a backup under way, which then has every part', async () =>
   const events: string[] = []
   let puts = 0
   let move: Promise<unknown> = Promise.resolve()
-  const watched = new Proxy(env.BACKUPS, {
-    get: (bucket, name) => {
-      const value = Reflect.get(bucket, name)
-      if (name !== 'put') return typeof value === 'function' ? value.bind(bucket) : value
-      return async (...input: Parameters<R2Bucket['put']>) => {
-        if (++puts === 3) {
-          move = object.move(operatorOf(id), 'DB_NONE').then((result) => events.push(JSON.stringify(result)))
-          await sql('SELECT 1')
-        }
-        const result = await bucket.put(...input)
-        if (input[0].includes('/manifests/')) events.push('manifest')
-        return result
-      }
-    },
+  const { BACKUPS } = wrapBindings(env, async (name, work) => {
+    if (name === 'BACKUPS.put' && ++puts === 3) {
+      move = object.move(operatorOf(id), 'DB_NONE').then((result) => events.push(JSON.stringify(result)))
+      await sql('SELECT 1')
+    }
+    const result = await work()
+    // The manifest comes behind the three parts.
+    if (name === 'BACKUPS.put' && puts === 4) events.push('manifest')
+    return result
   })
-  await backUp(id, { BACKUPS: watched })
+  await backUp(id, { BACKUPS })
   await move
   const [manifest] = await manifestsOf(id)
   expect(rowsOf(manifest, 'taxes')).toBe(5_001)
