@@ -227,19 +227,6 @@ describe('POST /batch', () => {
       { operation: 'create' },
     ])
   })
-
-  it('changes nothing of another company', async () => {
-    const other = await mintCompany()
-    const theirs = (await other.call('POST', '/clients', { company_name: 'Theirs', email: 'theirs@x.example' })).body
-      .client
-    const response = await run([
-      { method: 'PATCH', path: `/clients/${theirs.id}`, body: { phone: '1' } },
-      { method: 'PATCH', path: '/clients/theirs%40x.example', body: { phone: '1' } },
-      { method: 'POST', path: '/orders', body: { title: 'A', client_id: theirs.id } },
-    ])
-    expect(response.body.results.map(({ status }: { status: number }) => status)).toEqual([404, 404, 400])
-    expect((await other.call('GET', `/clients/${theirs.id}`)).body.client).toEqual(theirs)
-  })
 })
 
 describe('the limits of a batch', () => {
