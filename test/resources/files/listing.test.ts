@@ -133,5 +133,6 @@ describe('the error code of a storage', () => {
     const { status, body } = await list(own)
     expect(status).toBe(502)
     expect(body.error.details.storage_code).toBe(code)
+    expect(JSON.stringify(body)).not.toContain('wrong')
   })
 })
