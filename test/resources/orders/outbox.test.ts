@@ -80,7 +80,8 @@ describe('an accounting event', () => {
   it('is not written by a second deletion', async () => {
     const shop = await mintSynced(true, 'enabled')
     const { project } = await createOrder(shop)
-    await Promise.all(Array.from({ length: 5 }, () => shop.call('DELETE', `/orders/${project.id}`)))
+    const deletions = await Promise.all(Array.from({ length: 5 }, () => shop.call('DELETE', `/orders/${project.id}`)))
+    expect(deletions.map(({ status }) => status).sort()).toEqual([200, 404, 404, 404, 404])
     expect(await eventsOf(shop, project.id)).toEqual(['create', 'delete'])
   })
 
@@ -103,21 +104,5 @@ describe('an accounting event', () => {
     } finally {
       await sqlIn(shop.home, 'DROP TRIGGER refuse')
     }
-  })
-})
-
-describe('the audit log', () => {
-  it('has a row for each write of an order', async () => {
-    const shop = await mintShop()
-    const { project } = await createOrder(shop)
-    await shop.call('PATCH', `/orders/${project.id}`, { title: 'b' })
-    await shop.call('DELETE', `/orders/${project.id}`)
-    const rows = await sql(
-      `SELECT action, entity_id FROM audit_log WHERE company_id = ? AND action LIKE 'order.%' ORDER BY id`,
-      shop.id,
-    )
-    expect(rows).toEqual(
-      ['create', 'update', 'delete'].map((what) => ({ action: `order.${what}`, entity_id: String(project.id) })),
-    )
   })
 })
