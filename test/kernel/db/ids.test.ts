@@ -37,6 +37,8 @@ async function seed(company: TestCompany, id: number): Promise<void> {
   await seedClient(company, id)
   await insert('orders', { company_id, id, title: 'Seeded', client_id: id, created_date: '2026-01-01', ...times })
   await insert('invoices', { company_id, id, project_id: id, number: '1500', ...times })
+  // No number that others follow.
+  await insert('invoices', { company_id, id: id - 1, project_id: id, number: 'INV-9999', ...times })
 }
 
 describe('ids', () => {

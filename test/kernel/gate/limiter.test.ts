@@ -6,6 +6,7 @@ import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS, type Window } from '../../../src/kernel/gate/window.ts'
 import { migrate, mintCompany, randomToken, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 /** One row counts so many requests ahead. */
 const BLOCK = 20
@@ -254,11 +255,8 @@ describe('the identity', () => {
     const gate = await Gate.open()
     await gate.admit()
     await runInDurableObject(gate.stub, async (object) => {
-      const broken = new Proxy(env.DB, {
-        get: (target, name) =>
-          name === 'batch' ? () => Promise.reject(new Error('down')) : Reflect.get(target, name).bind(target),
-      })
-      Object.assign(object, { env: { ...env, DB: broken } })
+      const down = () => Promise.reject(new Error('down'))
+      Object.assign(object, { env: wrapBindings(env, (name, work) => (name === 'DB.batch' ? down() : work())) })
     })
     moveTime(29_900)
     expect(await permissionsOf(gate)).toBe(9)

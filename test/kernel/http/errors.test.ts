@@ -1,9 +1,9 @@
 import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { Env } from '../../../src/env.ts'
 import { type ApiResponse, call, migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
 import { contracts } from '../../support/endpoints.ts'
 import { linesOf, logLines } from '../../support/log.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 let company: TestCompany
 
@@ -208,19 +208,8 @@ describe('the request id', () => {
 
 describe('a failure', () => {
   /** Bindings whose database fails every query of a slice with what is given. */
-  function broken(thrown: unknown): Env {
-    const DB = new Proxy(env.DB, {
-      get: (target, name) =>
-        name === 'withSession'
-          ? (mark: string) => ({ ...proxied(target.withSession(mark)), batch: () => Promise.reject(thrown) })
-          : Reflect.get(target, name).bind?.(target),
-    })
-    return { ...env, DB }
-  }
-  const proxied = (session: D1DatabaseSession) => ({
-    prepare: (text: string) => session.prepare(text),
-    getBookmark: () => session.getBookmark(),
-  })
+  const broken = (thrown: unknown) =>
+    wrapBindings(env, (name, work) => (name === 'DB.batch' ? Promise.reject(thrown) : work()))
 
   const words = 'SELECT hunter2 FROM api_tokens\n    at secret (place.ts:1:2)'
   it.each([

@@ -183,11 +183,6 @@ describe.each(['POST', 'GET'])('%s files', (method) => {
     },
   )
 
-  it('returns 404 for an order of another company', async () => {
-    const other = await mintCompanyWithOrder()
-    expect((await company.call(method, target(other.orderId), body)).status).toBe(404)
-  })
-
   it('returns 404 for a deleted order', async () => {
     const id = await mintOrder(company)
     await company.call('DELETE', `/orders/${id}`)

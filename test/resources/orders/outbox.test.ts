@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
-import { createOrder, dump, mintShop, type Shop } from './support.ts'
+import { createOrder, dump, enableAccounting, mintShop, type Shop } from './support.ts'
 
 beforeAll(migrate)
 
@@ -9,18 +9,11 @@ type Integration = 'enabled' | 'disabled' | 'missing'
 
 async function mintSynced(companyWants: boolean, integration: Integration): Promise<Shop> {
   const shop = await mintShop()
-  await sql('UPDATE companies SET accounting_sync_enabled = ? WHERE id = ?', Number(companyWants), shop.id)
-  for (const kind of ['storage', ...(integration === 'missing' ? [] : ['accounting_sync'])]) {
-    const enabled = Number(kind === 'storage' || integration === 'enabled')
-    await insert('integrations', {
-      company_id: shop.id,
-      kind,
-      enabled,
-      base_url: 'https://x.example',
-      credentials: 'x',
-      updated_at: 0,
-    })
-  }
+  if (integration === 'missing')
+    await sql('UPDATE companies SET accounting_sync_enabled = ? WHERE id = ?', Number(companyWants), shop.id)
+  else await enableAccounting(shop, companyWants, integration === 'enabled')
+  const storage = { company_id: shop.id, kind: 'storage', enabled: 1, base_url: 'https://x.example' }
+  await insert('integrations', { ...storage, credentials: 'x', updated_at: 0 })
   return shop
 }
 

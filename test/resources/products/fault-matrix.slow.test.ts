@@ -1,9 +1,11 @@
+import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { SupplierName } from '../../../src/resources/products/contract.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { migrate, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
-import { addItem, get, MINUTE_MS, mintShop, resetIntegration, type Shop, search, travel, withBatch } from './support.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { addItem, get, MINUTE_MS, mintShop, resetIntegration, type Shop, search, travel } from './support.ts'
 
 beforeAll(migrate)
 
@@ -171,6 +173,8 @@ describe.each(names)('%s', (name) => {
 })
 
 describe('the database', () => {
+  const withBatch = (batch: () => Promise<never>) =>
+    wrapBindings(env, (name, work) => (name === 'DB.batch' ? batch() : work()))
   const failures: [string, () => Promise<never>][] = [
     ['fails', () => Promise.reject(new Error('D1_ERROR: out of order'))],
     // The batch is waited for behind the response, so it must end some time.
