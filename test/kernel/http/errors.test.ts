@@ -68,10 +68,6 @@ describe('validation', () => {
       path === '/orders' ? 'must be at least 0' : 'must be greater than 0',
     ])
   })
-
-  it('refuses a parameter that is sent twice', async () => {
-    expectIssues(await company.call('GET', '/clients?page=1&page=2'), ['page'])
-  })
 })
 
 describe('many issues', () => {
