@@ -273,6 +273,15 @@ describe('supplier_a', () => {
     expect(() => rowsOf(10_001)).toThrow('too many rows')
   })
 
+  it('times out', async () => {
+    const { scope, supplier } = connect({ timeoutMs: 150 })
+    await scope.setFaults({ delayMs: 3000 })
+    expect(await errorOf(supplier.fetchStyle('K500'))).toMatchObject({
+      ...UNAVAILABLE,
+      message: expect.stringMatching(/timeout/),
+    })
+  })
+
   it('reports an invalid address', async () => {
     const supplier = connectTo('not an address with secret-word', CREDENTIALS)
     const error = await errorOf(supplier.fetchStyle('K500'))
