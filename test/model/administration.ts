@@ -145,6 +145,28 @@ function open<R>(choice: Choice, list: List & Pick<ListSpec<R>, 'rows' | 'compar
   return new Walk<R>({ ...list, send: (address) => send('GET', address), limit: choice.pick(LIMITS) })
 }
 
+function walkAudit(shop: Shop, source: string | undefined, limit: number) {
+  const { apiLog, adminLog } = shop.model
+  return new Walk<{ action: string; entity_id: string; at: number }>({
+    path: `/companies/${shop.id}/audit`,
+    query: { source },
+    send: (address) => send('GET', address),
+    limit,
+    rows: () =>
+      source === 'api'
+        ? apiLog.map(({ action, entity_id, token_id }, at) => ({ action, entity_id, token_id, at }))
+        : adminLog.map((entry, at) => ({ ...entry, at })),
+    compare: compareBy(({ at }) => [at], -1),
+    show: ({ at: _, ...entry }) => entry,
+  })
+}
+
+/** The audit has an entry of each change, and no other. */
+export async function checkAudit(shop: Shop): Promise<void> {
+  const walk = walkAudit(shop, 'api', 100)
+  while (await walk.next());
+}
+
 const LISTS: ((shop: Shop, choice: Choice) => { next(): Promise<boolean> })[] = [
   function listTokens(shop, choice) {
     const isOfAll = choice.oneIn(2)
@@ -167,18 +189,7 @@ const LISTS: ((shop: Shop, choice: Choice) => { next(): Promise<boolean> })[] = 
     })
   },
   function listAudit(shop, choice) {
-    const source = choice.maybe(['administration', 'api', 'api'], 1)
-    const { apiLog, adminLog } = shop.model
-    return open<{ action: string; entity_id: string; at: number }>(choice, {
-      path: `/companies/${shop.id}/audit`,
-      query: { source },
-      rows: () =>
-        source === 'api'
-          ? apiLog.map(({ action, entity_id, token_id }, at) => ({ action, entity_id, token_id, at }))
-          : adminLog.map((entry, at) => ({ ...entry, at })),
-      compare: compareBy(({ at }) => [at], -1),
-      show: ({ at: _, ...entry }) => entry,
-    })
+    return walkAudit(shop, choice.maybe(['administration', 'api', 'api'], 1), choice.pick(LIMITS))
   },
   function listWebhooks(shop, choice) {
     const isOfAll = choice.oneIn(2)

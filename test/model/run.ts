@@ -1,6 +1,12 @@
 import { expect } from 'vitest'
 import { migrate, sql, sqlIn } from '../support/app.ts'
-import { changeAdministration, checkCompanies, fillAdministration, listAdministration } from './administration.ts'
+import {
+  changeAdministration,
+  checkAudit,
+  checkCompanies,
+  fillAdministration,
+  listAdministration,
+} from './administration.ts'
 import { Choice, type Step, stepsOf } from './choice.ts'
 import { checkCommon, READS, SORTS, WALKS } from './lists.ts'
 import { Shop, type Sizes } from './shop.ts'
@@ -53,6 +59,7 @@ export async function runModel({ seed, steps, sizes: [first, second, third], loo
   }
   await runner.finish()
   for (const shop of shops) await checkCommon(shop, [undefined, ...new Set(SORTS)])
+  for (const shop of shops) await checkAudit(shop)
   await checkCompanies(shops)
   expect(
     await sql('SELECT count(*) AS count FROM companies WHERE deliveries_paused = 0 AND id = ?', shops[0]?.id),

@@ -41,7 +41,6 @@ const UNCHANGED_TESTS = [
   'test/node/cli-seed-file.test.ts',
   'test/resources/clients/clients.test.ts',
   'test/resources/clients/external-id.test.ts',
-  'test/resources/clients/many-hits.isolated.test.ts',
 ]
 
 const TEST = `

@@ -7,6 +7,7 @@ import { moveFor } from '../../src/operation/copies/move.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { splitSeedFile } from '../../src/operation/copies/seed/split.ts'
 import { unpackPart } from '../../src/operation/copies/store.ts'
+import { EXPANSIONS } from '../../src/resources/orders/shapes.ts'
 import { backUp, manifestsOf, restore, wipe } from '../operation/copies/support.ts'
 import { adminCall, operatorOf } from '../support/admin.ts'
 import { sql, sqlIn } from '../support/app.ts'
@@ -22,6 +23,7 @@ const READS = [
   '/taxes',
   '/changes',
   '/changes?start=latest',
+  '/changes?expand=object',
   '/clients',
   '/clients?q=tee',
   '/clients?q=te',
@@ -60,10 +62,14 @@ const READS = [
   '/orders?sort=-updated_at&deleted=include&updated_since=1970-01-01T00:00:00Z&expand=totals,client',
   '/orders?sort=id&deleted=include&external_id=web-2',
   '/orders?expand=totals,client',
+  `/orders?deleted=include&expand=${EXPANSIONS}`,
   '/orders/1',
   '/orders/2',
   '/orders/3',
   '/orders/11',
+  '/orders/3?deleted=include',
+  '/orders/1/payments',
+  '/orders/11/payments',
   '/orders/1/files',
   '/orders/11/files',
   '/products/search',
@@ -177,6 +183,8 @@ async function writesOfClients({ send }: Actor) {
   const stored = await send('GET', '/clients/1')
   await send('PATCH', '/clients/1', { last_name: 'B' }, { 'if-match': stored.headers.get('etag') ?? '' })
   await send('PATCH', '/clients/1', { last_name: 'C' }, { 'if-match': '"1"' })
+  await send('DELETE', '/clients/c2%40x.example')
+  await send('DELETE', '/clients/11')
 }
 
 async function writesOfOrders({ send }: Actor) {
@@ -198,9 +206,13 @@ async function writesOfOrders({ send }: Actor) {
   await send('PATCH', '/orders/11', { title: 'A' })
   await send('DELETE', '/orders/2')
   await send('DELETE', '/orders/11')
+  await send('PATCH', '/orders/3', { deleted: false, invoice_items: [{ id: 3, title: 'Kept' }, { title: 'Added' }] })
+  const lists = { invoice_items: [{ title: 'Put' }], payments: [{ amount: 1 }] }
+  for (const id of ['web-1', 'web-4', 'web-13'])
+    await send('PUT', `/orders/by-external-id/${id}`, { title: 'Put', client_id: 1, ...lists })
 }
 
-async function writesOfInvoices({ send, id, word }: Actor) {
+async function writesOfInvoices({ call, send, note, id, word }: Actor) {
   await send('PUT', '/orders/1/invoice-items', {
     items: [
       { id: 1, title: 'Kept' },
@@ -215,6 +227,8 @@ async function writesOfInvoices({ send, id, word }: Actor) {
   await send('POST', '/orders/11/payments', { amount: 1 })
   await send('POST', '/orders/3/payments', { amount: 1 })
   await send('PUT', '/orders/3/invoice-items', { items: [] })
+  await send('PATCH', '/orders/1/payments/1', { note: 'Changed' })
+  await send('PATCH', '/orders/1/payments/11', { note: 'Changed' })
   await send('DELETE', '/orders/3/payments/3')
   await send('DELETE', '/orders/1/payments/1')
   await send('DELETE', '/orders/2/payments/11')
@@ -224,9 +238,18 @@ async function writesOfInvoices({ send, id, word }: Actor) {
     { method: 'PATCH', path: '/clients/11', body: { last_name: 'D' } },
     { method: 'POST', path: '/clients', body: { company_name: 'Batch' } },
     { method: 'PATCH', path: '/orders/1', body: { description: 'D' } },
+    { method: 'POST', path: '/orders', body: { title: 'Batch', client_id: { $ref: '2.client.id' } } },
   ]
   await send('POST', '/batch', { operations }, { 'idempotency-key': 'batch-key' })
   await send('POST', '/batch', { operations }, { 'idempotency-key': 'batch-key' })
+  for (const order of [1, 11]) {
+    const upload = { fileName: 'a.txt', size: 1, legacyThreadId: 'mail-1' }
+    const presigned = await call('POST', `/orders/${order}/files/presign`, upload)
+    const path = `orders/${id}/${order}/${word}.txt`
+    const download = await call('GET', `/orders/${order}/files/download?path=${path}`)
+    // Their signatures differ in every run.
+    note('presigned', [presigned.status, presigned.body.key, download.status, download.body.path])
+  }
   await send('DELETE', `/orders/1/files?path=orders/${id}/1/${word}.txt`)
   await send('DELETE', `/orders/11/files?path=orders/${id}/11/${word}.txt`)
 }

@@ -1,10 +1,34 @@
-import { describe, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
+import { contracts, nameOf } from '../support/endpoints.ts'
 import { SCENARIOS } from './scenarios.ts'
-import { expectSeparate } from './twins.ts'
+import { expectSeparate, type Scenario } from './twins.ts'
 
 describe('a company between two others with the same ids', () => {
+  const requested: string[] = []
+  let scenarios = 0
+
+  /** The scenario, whose requests are remembered. */
+  const watched =
+    (scenario: Scenario): Scenario =>
+    async (actor) => {
+      const { call } = actor
+      actor.call = (method, path, ...rest) => {
+        requested.push(`${method} ${path.replace(/\?.*/, '')}`)
+        return call(method, path, ...rest)
+      }
+      await scenario(actor)
+    }
+
+  afterAll(() => {
+    if (scenarios < Object.keys(SCENARIOS).length) return
+    const patterns = contracts.map((each) => [nameOf(each), nameOf(each).replaceAll(/\{\w+\}/g, '[^/]+')] as const)
+    const missing = patterns.filter(([, pattern]) => !requested.some((one) => new RegExp(`^${pattern}$`).test(one)))
+    expect(missing, 'endpoints that no scenario requests').toEqual([])
+  })
+
   it.each(Object.entries(SCENARIOS))('sees and stores the same as alone: %s', async (_, scenario) => {
-    await expectSeparate(scenario, 'DB')
+    await expectSeparate(watched(scenario), 'DB')
+    scenarios++
   })
 
   it('moves to a database with others as to an empty one', async () => {

@@ -286,7 +286,7 @@ async function mintTwin(kind: Kind, home: Home): Promise<Actor> {
     tokenId: token?.id ?? 0,
     note: (name: string, value: unknown) => void notes.push([name, value]),
     send: async (...input: Parameters<TestCompany['call']>) => {
-      const response = await company.call(...input)
+      const response = await actor.call(...input)
       actor.note(`${input[0]} ${input[1].replace(/cursor=.*/, 'cursor')}`, [
         response.status,
         response.headers.get('etag'),

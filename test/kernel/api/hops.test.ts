@@ -121,7 +121,8 @@ describe('serial waits for the network', () => {
     expect(Object.keys(budget).filter((name) => !names.includes(name))).toEqual([])
   })
 
-  it.each(endpoints)('of the published example of %s stay within its default budget', async (_, contract) => {
+  const others = endpoints.filter(([name]) => !(name in budget))
+  it.each(others)('of the published example of %s stay within its default budget', async (_, contract) => {
     const { path, body } = exampleOf(contract)
     const { depth } = await measureHops(request(token, contract.method, path, body))
     expect(depth).toBeLessThanOrEqual(defaultDepth(contract))

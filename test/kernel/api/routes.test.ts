@@ -6,10 +6,12 @@ import { contracts, endpoints, exampleOf, methodsByPath, nameOf } from '../../su
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
 
 let company: TestCompany
+let suspended: TestCompany
 
 beforeAll(async () => {
   await migrate()
   company = await mintCompany()
+  suspended = await mintCompany({ suspended: true })
 })
 
 /** So many requests are more than one token may send in a minute. */
@@ -77,21 +79,15 @@ describe('the route table', () => {
 describe.each([...methodsByPath()])('%s', (path, methods) => {
   const url = exampleOf(contracts.find((contract) => contract.path === path) ?? unreachable()).path.split('?')[0] ?? ''
 
-  it.each(METHODS.filter((method) => !methods.includes(method)))('returns 405 for %s', async (method) => {
-    for (const address of [url, `${url}/`]) {
-      const response = await call(
-        company.token,
-        method,
-        address,
-        method === 'GET' || method === 'HEAD' ? undefined : {},
-      )
-      expect(response.status).toBe(405)
-      expect(response.headers.get('allow')?.split(', ').sort()).toEqual([...methods].sort())
-      if (method !== 'HEAD')
-        expect(response.body.error).toMatchObject({
-          code: 'invalid_request',
-          details: { documentation_url: expect.any(String) },
-        })
+  it('returns 405 for every other method', async () => {
+    for (const method of METHODS.filter((each) => !methods.includes(each))) {
+      for (const address of [url, `${url}/`]) {
+        const body = method === 'GET' || method === 'HEAD' ? undefined : {}
+        const response = await call(company.token, method, address, body)
+        expect(response.status, method).toBe(405)
+        expect(response.headers.get('allow')?.split(', ').sort()).toEqual([...methods].sort())
+        if (method !== 'HEAD') expect(response.body.error.code).toBe('invalid_request')
+      }
     }
   })
 
@@ -99,7 +95,7 @@ describe.each([...methodsByPath()])('%s', (path, methods) => {
     const other = METHODS.find((method) => !methods.includes(method)) ?? unreachable()
     expect((await call(await mintToken(company.id, []), other, url)).status).toBe(405)
     expect((await call(null, other, url)).status).toBe(401)
-    expect((await call((await mintCompany({ suspended: true })).token, other, url)).status).toBe(403)
+    expect((await call(suspended.token, other, url)).status).toBe(403)
   })
 })
 

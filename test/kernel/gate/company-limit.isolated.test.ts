@@ -62,32 +62,6 @@ beforeAll(async () => {
 beforeEach(stopTime)
 
 describe('the database time of a company', () => {
-  it('is shared by its tokens: all are refused when it is used up, and no token of another company is', async () => {
-    const company = await open(3)
-    const other = await open(1)
-    await useUp(company)
-    for (const token of company.tokens) {
-      const { status, headers, body } = await get(token)
-      const wait = Number(headers.get('retry-after'))
-      expect({ status, body }).toMatchObject({
-        status: 429,
-        body: { error: { code: 'rate_limited', details: { retry_after: wait } } },
-      })
-      expect(body.error.message).toBe(
-        `All tokens of the company may use 40 seconds of database time a minute: retry after ${wait} seconds`,
-      )
-      expect(wait).toBeGreaterThan(50)
-      expect(wait).toBeLessThanOrEqual(60)
-      expect(companyPart(headers)).toEqual({ left: 0, seconds: wait })
-      // The token's own time is not used up.
-      expect(headers.get('ratelimit')).toMatch(/"database";r=1\d{3};/)
-    }
-    const [token = ''] = other.tokens
-    const { status, headers } = await get(token)
-    expect(status).toBe(200)
-    expect(companyPart(headers).left).toBeGreaterThan(COMPANY_LIMIT_MS - 1_000)
-  })
-
   it('is there again when the Retry-After has passed, for tokens that sent nothing meanwhile', async () => {
     const company = await open(3)
     await useUp(company)
@@ -117,40 +91,6 @@ describe('the database time of a company', () => {
     expect((await get(first)).status).toBe(200)
   })
 
-  it('refuses without a call, and counts no refused request against the token', async () => {
-    const company = await open(3)
-    await useUp(company)
-    const [first = ''] = company.tokens
-    const calls: string[] = []
-    const bindings = wrapBindings(env, (name, work) => {
-      calls.push(name)
-      return work()
-    })
-    expect((await get(first, bindings)).status).toBe(429)
-    calls.length = 0
-    const { status, headers } = await get(first, bindings)
-    expect([status, calls]).toEqual([429, []])
-    expect(headers.get('ratelimit')).toContain(`"default";r=${LIMIT - 1};`)
-  })
-
-  it('is known to a token that is new, as soon as it has used some', async () => {
-    const company = await open(3)
-    await useUp(company)
-    const token = await mintToken(company.id)
-    expect((await get(token)).status).toBe(200)
-    await vi.waitUntil(async () => !(await use(token, 1)).allowed, { timeout: 20_000, interval: 200 })
-    expect((await get(token)).status).toBe(429)
-  })
-
-  it('refuses a batch, whose first request is not counted either', async () => {
-    const company = await open(3)
-    await useUp(company)
-    const [first = ''] = company.tokens
-    const { resetAt, remaining } = await tokenObject(first).take({ requests: 0, databaseMs: 0 })
-    const cost = { requests: 5, databaseMs: 0, counted: { requests: 1, resetAt } }
-    expect(await tokenObject(first).take(cost)).toMatchObject({ allowed: false, remaining: remaining + 1 })
-  })
-
   it('is not used by the administration', async () => {
     const { id } = await mintCompany()
     for (const path of [`/companies/${id}`, `/companies/${id}/usage`, `/companies/${id}/tokens`]) {
@@ -168,6 +108,75 @@ describe('the database time of a company', () => {
     expect(left).toBeGreaterThanOrEqual(9_500)
     expect(left).toBeLessThanOrEqual(10_000)
     expect(await leftOf(other.id)).toBe(COMPANY_LIMIT_MS)
+  })
+})
+
+describe('a company whose database time is used up', () => {
+  let company: Awaited<ReturnType<typeof open>>
+
+  let usedUpAt: number
+
+  beforeAll(async () => {
+    stopTime()
+    usedUpAt = Date.now()
+    company = await open(3)
+    await useUp(company)
+  })
+  // However slow the machine: its window does not end meanwhile.
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['Date'], now: usedUpAt })
+  })
+
+  it('is shared by its tokens: all are refused when it is used up, and no token of another company is', async () => {
+    const other = await open(1)
+    for (const token of company.tokens) {
+      const { status, headers, body } = await get(token)
+      const wait = Number(headers.get('retry-after'))
+      expect({ status, body }).toMatchObject({
+        status: 429,
+        body: { error: { code: 'rate_limited', details: { retry_after: wait } } },
+      })
+      expect(body.error.message).toBe(
+        `All tokens of the company may use 40 seconds of database time a minute: retry after ${wait} seconds`,
+      )
+      expect(wait).toBeGreaterThan(50)
+      expect(wait).toBeLessThanOrEqual(60)
+      expect(companyPart(headers)).toEqual({ left: 0, seconds: wait })
+      // The token's own time is not used up.
+      expect(headers.get('ratelimit')).toMatch(/"database";r=1\d{3};/)
+    }
+    const [token = ''] = other.tokens
+    const { status, headers } = await get(token)
+    expect(status).toBe(200)
+    expect(companyPart(headers).left).toBeGreaterThan(COMPANY_LIMIT_MS - 1_000)
+  })
+
+  it('refuses without a call, and counts no refused request against the token', async () => {
+    const [first = ''] = company.tokens
+    const calls: string[] = []
+    const bindings = wrapBindings(env, (name, work) => {
+      calls.push(name)
+      return work()
+    })
+    expect((await get(first, bindings)).status).toBe(429)
+    calls.length = 0
+    const { status, headers } = await get(first, bindings)
+    expect([status, calls]).toEqual([429, []])
+    expect(headers.get('ratelimit')).toContain(`"default";r=${LIMIT - 1};`)
+  })
+
+  it('is known to a token that is new, as soon as it has used some', async () => {
+    const token = await mintToken(company.id)
+    expect((await get(token)).status).toBe(200)
+    await vi.waitUntil(async () => !(await use(token, 1)).allowed, { timeout: 20_000, interval: 200 })
+    expect((await get(token)).status).toBe(429)
+  })
+
+  it('refuses a batch, whose first request is not counted either', async () => {
+    const [first = ''] = company.tokens
+    const { resetAt, remaining } = await tokenObject(first).take({ requests: 0, databaseMs: 0 })
+    const cost = { requests: 5, databaseMs: 0, counted: { requests: 1, resetAt } }
+    expect(await tokenObject(first).take(cost)).toMatchObject({ allowed: false, remaining: remaining + 1 })
   })
 })
 

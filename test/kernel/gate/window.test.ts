@@ -78,18 +78,6 @@ describe('the window of requests', () => {
     expect(of(900)).toMatchObject({ allowed: true, remaining: 0 })
   })
 
-  it('restores the whole allowance at its end, not before', () => {
-    const full = { startedAt: START, count: LIMIT, databaseMs: 0 }
-    const one = { requests: 1, databaseMs: 0 }
-    expect(count(full, START + WINDOW_MS - 1, one).decision.allowed).toBe(false)
-    expect(count(full, START + WINDOW_MS, one).decision).toEqual({
-      allowed: true,
-      remaining: LIMIT - 1,
-      resetAt: START + 2 * WINDOW_MS,
-      databaseMs: DATABASE_LIMIT_MS,
-    })
-  })
-
   it('never allows more than the limit in a window, and refuses only what does not fit', () => {
     fc.assert(
       fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), crowds, (pauses, requests) => {

@@ -204,15 +204,6 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
       expect.stringMatching(/^The resource does not exist, or has another version than `If-Match` names/),
     ])
   })
-
-  it('separates companies', async () => {
-    const other = await mintCompany()
-    const own = (await put('shared', { company_name: 'Own' })).body.client
-    const theirs = (await put('shared', { company_name: 'Theirs' }, {}, other)).body.client
-    expect(theirs.id).not.toBe(own.id)
-    expect((await get('shared')).body.client).toEqual(own)
-    expect((await other.call('GET', pathOf('a'))).status).toBe(404)
-  })
 })
 
 describe('GET /clients/by-external-id/{external_id}', () => {

@@ -167,17 +167,6 @@ describe('a deletion', () => {
     expect((await ask('delete', own, key)).status).toBe(404)
   })
 
-  it('is recorded in the audit, and one that finds no file is not', async () => {
-    const [key, absent] = [`${folderOf(own)}audited`, `${folderOf(own)}absent`]
-    await fill(key)
-    await ask('delete', own, key)
-    await ask('delete', own, absent)
-    const rows = await sql("SELECT entity_id FROM audit_log WHERE company_id = ? AND action = 'file.delete'", own.id)
-    const recorded = rows.map(({ entity_id }) => entity_id)
-    expect(recorded).toContain(key)
-    expect(recorded).not.toContain(absent)
-  })
-
   it('with an Idempotency-Key gives its first response again, whatever has become of the file', async () => {
     const order = { ...company, orderId: await mintOrder(company) }
     const key = `${folderOf(order)}keyed`

@@ -102,14 +102,8 @@ describe('POST /orders/{orderId}/files/presign', () => {
     ['fileName', null],
     ['fileName', 7],
     ['fileName', ''],
-    ['fileName', ' '],
-    ['fileName', '.'],
-    ['fileName', 'a/..'],
     ['fileName', 'folder/'],
-    ['fileName', '\u0000'],
     ['fileName', '\ud800.png'],
-    ['fileName', 'x'.repeat(256)],
-    ['fileName', '\u00df'.repeat(128)],
     ['fileName', `${'x/'.repeat(3000)}a`],
     ['size', undefined],
     ['size', null],
@@ -188,11 +182,6 @@ describe.each(['POST', 'GET'])('%s files', (method) => {
       expect((await company.call(method, target(order), body)).status).toBe(404)
     },
   )
-
-  it('returns 404 for an order of another company', async () => {
-    const other = await mintCompanyWithOrder()
-    expect((await company.call(method, target(other.orderId), body)).status).toBe(404)
-  })
 
   it('returns 404 for a deleted order', async () => {
     const id = await mintOrder(company)

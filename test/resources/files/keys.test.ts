@@ -120,17 +120,6 @@ describe('keys', () => {
   })
 })
 
-it.each(['a', '18c2f0a9b7d3e411', '_:.=+-', '..a', 'x'.repeat(255)])('%s is a thread id', (id) => {
-  expect(LEGACY_THREAD_ID.test(id)).toBe(true)
-})
-
-it.each(['', '.', '..', '...', 'a/b', 'a\\b', 'a b', 'a%2Fb', 'é', 'a\n', '\na', 'x'.repeat(256)])(
-  '%j is not a thread id',
-  (id) => {
-    expect(LEGACY_THREAD_ID.test(id)).toBe(false)
-  },
-)
-
 it('distinguishes mail from other files by the key', () => {
   expect(sourceOf('orders/1/2/email/t/x')).toBe('email')
   expect(sourceOf('orders/1/2/manual/x')).toBe('manual')

@@ -28,17 +28,6 @@ describe('presignPut', () => {
     expect(sorted(await presignPut(bucket, key, contentType, size))).toBe(sorted(url))
   })
 
-  it('has at least 20 vectors', () => {
-    expect(made.vectors.length).toBeGreaterThanOrEqual(20)
-  })
-
-  it('signs host, type and length for 600 seconds', async () => {
-    const { searchParams } = new URL(await presignPut(bucket, 'a', 'image/png', 1))
-    expect(searchParams.get('X-Amz-SignedHeaders')).toBe('content-length;content-type;host')
-    expect(searchParams.get('X-Amz-Expires')).toBe('600')
-    expect(searchParams.get('X-Amz-Date')).toBe('20260302T093015Z')
-  })
-
   it('accepts an endpoint with a port, a path and a trailing slash', async () => {
     const local = { ...bucket, endpoint: 'http://127.0.0.1:9000/s3/' }
     expect(await presignPut(local, 'a b', 'image/png', 1)).toMatch(

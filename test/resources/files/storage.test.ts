@@ -108,18 +108,6 @@ describe('a company’s own storage', () => {
     expect((await list()).status).toBe(502)
   })
 
-  it('returns 502 with the storage’s error code when its keys are rejected', async () => {
-    const own = await mintCompanyWithOrder()
-    await giveStorage(own, { credentials: { secret_access_key: 'wrong' } })
-    const { status, body } = await list(own)
-    expect(status).toBe(502)
-    expect(body.error.details).toMatchObject({
-      reason: 'supplier_rejected_credentials',
-      storage_code: 'SignatureDoesNotMatch',
-    })
-    expect(JSON.stringify(body)).not.toContain('wrong')
-  })
-
   it('returns 409 with its own reason, and no part of the keys, when they cannot be decrypted or are not complete', async () => {
     const own = await mintCompanyWithOrder()
     await giveStorage(own)

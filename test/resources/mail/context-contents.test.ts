@@ -1,9 +1,11 @@
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate } from '../../support/app.ts'
 import { clients, JSON_COLUMNS, makeCompanies, me, orders, other, seen, store, tied } from './context-support.ts'
 
-beforeAll(migrate)
-beforeEach(makeCompanies)
+beforeAll(async () => {
+  await migrate()
+  await makeCompanies()
+})
 
 describe('data of another company in a thread context', () => {
   it.each(['orders_data', 'clients_data'] as const)('is removed from %s', async (column) => {
@@ -39,25 +41,6 @@ describe('data of another company in a thread context', () => {
       true,
       {},
     ])
-  })
-
-  it('makes the client, its data and the selected order null', async () => {
-    const parts = async (client: number, order: number) => {
-      const { client_id, client_data, selected_order_id } = await seen({
-        ...tied(),
-        client_id: String(client),
-        client_data: { id: client },
-        selected_order_id: String(order),
-      })
-      return [client_id, client_data, selected_order_id]
-    }
-    const whole = (client: number, order: number) => [String(client), { id: client }, String(order)]
-    const none = [null, null, null]
-    expect(await parts(clients.mine, orders.mine)).toEqual(whole(clients.mine, orders.mine))
-    expect(await parts(clients.both, orders.both)).toEqual(whole(clients.both, orders.both))
-    expect(await parts(clients.deleted, orders.deleted)).toEqual(whole(clients.deleted, orders.deleted))
-    expect(await parts(clients.nobody, orders.nobody)).toEqual(none)
-    expect(await parts(clients.theirs, orders.theirs)).toEqual(none)
   })
 
   it('makes client data null that names another company or an unknown client', async () => {

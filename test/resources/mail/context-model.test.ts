@@ -1,11 +1,13 @@
 import fc from 'fast-check'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate } from '../../support/app.ts'
 import { clients, makeCompanies, me, orders, other, read, store } from './context-support.ts'
 import { freshThreadId } from './support.ts'
 
-beforeAll(migrate)
-beforeEach(makeCompanies)
+beforeAll(async () => {
+  await migrate()
+  await makeCompanies()
+})
 
 /** A context as it is generated: JSON columns are values, ids texts. */
 interface Generated {

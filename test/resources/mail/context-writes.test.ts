@@ -302,14 +302,6 @@ describe('PUT of a thread context', () => {
     expect(await read(me, legacyId)).toEqual(stored)
   })
 
-  it('is recorded in the audit', async () => {
-    const legacyId = freshThreadId()
-    await put(legacyId, { client_id: clients.mine })
-    await remove(legacyId)
-    const rows = await sql('SELECT action FROM audit_log WHERE entity_id = ? ORDER BY id', legacyId)
-    expect(rows.map(({ action }) => action)).toEqual(['thread_context.write', 'thread_context.delete'])
-  })
-
   it('requires the permission to write mail, as DELETE does', async () => {
     const reader = await mintToken(me.id, ['mail:read'])
     for (const [method, body] of [['PUT', { client_id: clients.mine }], ['DELETE']] as const) {

@@ -77,12 +77,6 @@ describe('behind the call of the token’s object', () => {
     expect((await put(id, [...IN_R2, {}])).depth).toBe(2)
   })
 
-  it('GET of a thread context waits for one batch', async () => {
-    const { hops, depth } = await measureHops(request(token, 'GET', '/mail/threads/abc'))
-    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch'])
-    expect(depth).toBe(2)
-  })
-
   it('PUT waits for one batch, whether it creates, changes or repeats a thread', async () => {
     const id = freshThreadId()
     for (const messages of [SMALL, [{ a: 2 }], [{ a: 2 }]]) {

@@ -273,16 +273,11 @@ describe('the removal of objects that nothing names', () => {
     await put(id, thread)
     await put(id, { messages: [] })
     // The sweep has marked the old object, and is about to remove it, when the same content is written again.
-    const bucket = new Proxy(env.FILES, {
-      get: (target, name) => {
-        if (name !== 'delete') return Reflect.get(target, name).bind(target)
-        return async (keys: string[]) => {
-          expect((await put(id, thread)).status).toBe(200)
-          return target.delete(keys)
-        }
-      },
+    const { FILES } = wrapBindings(env, async (name, work) => {
+      if (name === 'FILES.delete') expect((await put(id, thread)).status).toBe(200)
+      return work()
     })
-    await sweep(60 * DAY_MS, bucket)
+    await sweep(60 * DAY_MS, FILES)
     expect(await storedObjects(company.id)).toHaveLength(1)
     expect((await read(id)).body.email_thread).toMatchObject(thread)
   })
@@ -291,11 +286,7 @@ describe('the removal of objects that nothing names', () => {
     const id = freshThreadId()
     await put(id, large('a'))
     await put(id, { messages: [] })
-    const bucket = new Proxy(env.FILES, {
-      get: (target, name) =>
-        name === 'delete' ? () => Promise.reject(new Error('internal')) : Reflect.get(target, name).bind(target),
-    })
-    await sweep(60 * DAY_MS, bucket)
+    await sweep(60 * DAY_MS, wrapBindings(env, failing).FILES)
     expect(await storedObjects(company.id)).toHaveLength(1)
     await sweep(60 * DAY_MS)
     expect(await storedObjects(company.id)).toEqual([])

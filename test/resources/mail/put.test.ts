@@ -196,35 +196,6 @@ describe('PUT and GET of an email thread', () => {
     expect(await read(id)).toMatchObject({ messages: [{ a: 1 }, {}], message_count: 2 })
   })
 
-  it('write one audit entry for each content that is written', async () => {
-    const id = freshThreadId()
-    const made = await put(id, { messages: [{ a: 1 }] })
-    // The same change is recorded once a minute.
-    const passMinute = () => sql('UPDATE audit_log SET at = at - 60000 WHERE entity_id = ?', made.id)
-    await passMinute()
-    await put(id, { messages: [{ a: 1 }], subject: 'same content' })
-    await passMinute()
-    await put(id, { messages: [{ a: 2 }] })
-    const entries = await sql('SELECT action, company_id FROM audit_log WHERE entity_id = ?', made.id)
-    expect(entries).toEqual(Array(2).fill({ action: 'email_thread.write', company_id: company.id }))
-  })
-
-  it('write an audit entry for each deleted thread that they restore, with the same content too', async () => {
-    const id = freshThreadId()
-    const made = await put(id, { messages: [{ a: 1 }] })
-    for (const subject of ['restored', 'unchanged']) {
-      await sql('UPDATE audit_log SET at = at - 60000 WHERE entity_id = ?', made.id)
-      if (subject === 'restored') await company.call('DELETE', threadPath(id, MAILBOX))
-      expect(await put(id, { messages: [{ a: 1 }], subject })).toMatchObject({ deleted: false, subject })
-    }
-    const entries = await sql<{ action: string }>(
-      'SELECT action FROM audit_log WHERE entity_id = ? ORDER BY id',
-      made.id,
-    )
-    const [write, deletion] = ['email_thread.write', 'email_thread.delete']
-    expect(entries.map(({ action }) => action)).toEqual([write, deletion, write])
-  })
-
   it.each([
     ['100,000 bytes', 'x'.repeat(100_000), 200],
     ['one more', 'x'.repeat(100_001), 400],

@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
-import { contentLengthOf, freshThreadId, MAILBOX, threadPath } from './support.ts'
+import { contentLengthOf, freshThreadId, MAILBOX, noise, threadPath } from './support.ts'
 
 let company: TestCompany
 
@@ -8,13 +8,6 @@ beforeAll(migrate)
 beforeEach(async () => {
   company = await mintCompany()
 })
-
-/** Text of so many characters that hardly compresses. */
-function noise(length: number): string {
-  const bytes = new Uint8Array(Math.ceil(length / 2))
-  for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536))
-  return bytes.toHex().slice(0, length)
-}
 
 const put = (legacyId: string, fields: object, by = company) =>
   by.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })

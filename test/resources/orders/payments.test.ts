@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql } from '../../support/app.ts'
-import { addItem, insert } from '../../support/rows.ts'
-import { addPayment, createOrder, dump, mintShop, rowsOf, type Shop } from './support.ts'
+import { addItem } from '../../support/rows.ts'
+import { addPayment, createOrder, dump, enableAccounting, mintShop, rowsOf, type Shop } from './support.ts'
 
 let shop: Shop
 
@@ -198,9 +198,7 @@ describe('payments', () => {
 
   it('are in the feed, the audit and the accounting events', async () => {
     const own = await mintShop()
-    await sql('UPDATE companies SET accounting_sync_enabled = 1 WHERE id = ?', own.id)
-    const integration = { company_id: own.id, kind: 'accounting_sync', enabled: 1, base_url: 'https://x.example' }
-    await insert('integrations', { ...integration, credentials: 'x', updated_at: 0 })
+    await enableAccounting(own)
     const { project } = await createOrder(own, { accounting_sync_enabled: false })
     const { payment } = (await own.call('POST', `/orders/${project.id}/payments`, { amount: 1 })).body
     await own.call('DELETE', `/orders/${project.id}/payments/${payment.id}`)

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { mintCompany, sqlIn, type TestCompany } from '../../support/app.ts'
+import { mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { freshRowId, insert } from '../../support/rows.ts'
 
 export interface Shop extends TestCompany {
@@ -42,6 +42,13 @@ export async function addPayment(company: TestCompany, invoiceId: number, fields
 
 export async function addArtwork(company: TestCompany, orderId: number, fields: Record<string, unknown> = {}) {
   return insert('artworks', { company_id: company.id, id: freshRowId(), project_id: orderId, name: 'Crest', ...fields })
+}
+
+/** Has the company's orders synced, with an integration that is never called. */
+export async function enableAccounting({ id }: TestCompany, isWanted = true, isEnabled = true): Promise<void> {
+  await sql('UPDATE companies SET accounting_sync_enabled = ? WHERE id = ?', Number(isWanted), id)
+  const integration = { company_id: id, kind: 'accounting_sync', enabled: Number(isEnabled) }
+  await insert('integrations', { ...integration, base_url: 'https://x.example', credentials: 'x', updated_at: 0 })
 }
 
 const TABLES = ['companies', 'clients', 'orders', 'invoices', 'audit_log']

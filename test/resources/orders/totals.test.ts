@@ -17,78 +17,16 @@ const line = (quantity: number, unit_price_cents: number, taxable = true): Line 
 const MIXED = [line(10, 999), line(3, 500, false)]
 
 describe('the totals of an invoice', () => {
-  /** Worked out by hand, in cents: subtotal, discount, tax, total. */
+  /** Worked out by hand, in cents: subtotal, discount, tax, total. All else is compared with exact fractions below. */
   const cases: [string, Line[], Partial<Terms>, number[]][] = [
     ['no lines', [], {}, [0, 0, 0, 0]],
-    [
-      'no lines, with a fixed discount',
-      [],
-      { discount_hundredths: 500, discount_amount_type: 'fixed_amount' },
-      [0, 0, 0, 0],
-    ],
     ['no discount', MIXED, {}, [11490, 0, 824, 12314]],
-    ['no tax', MIXED, { taxRate: null }, [11490, 0, 0, 11490]],
-    ['exempt', MIXED, { tax_exempt: true }, [11490, 0, 0, 11490]],
-    ['nothing taxable', [line(3, 500, false)], {}, [1500, 0, 0, 1500]],
     ['10 % before tax', MIXED, { discount_hundredths: 1000 }, [11490, 1149, 742, 11083]],
-    ['10 % after tax', MIXED, { discount_hundredths: 1000, discount_type: 'after_tax' }, [11490, 1231, 824, 11083]],
-    ['10 % before tax, exempt', MIXED, { discount_hundredths: 1000, tax_exempt: true }, [11490, 1149, 0, 10341]],
-    [
-      '10 % after tax, exempt',
-      MIXED,
-      { discount_hundredths: 1000, discount_type: 'after_tax', tax_exempt: true },
-      [11490, 1149, 0, 10341],
-    ],
-    [
-      '20.00 before tax',
-      MIXED,
-      { discount_hundredths: 2000, discount_amount_type: 'fixed_amount' },
-      [11490, 2000, 681, 10171],
-    ],
     [
       '20.00 after tax',
       MIXED,
       { discount_hundredths: 2000, discount_amount_type: 'fixed_amount', discount_type: 'after_tax' },
       [11490, 2000, 824, 10314],
-    ],
-    [
-      'more than everything, before tax',
-      MIXED,
-      { discount_hundredths: 50000, discount_amount_type: 'fixed_amount' },
-      [11490, 11490, 0, 0],
-    ],
-    [
-      'more than everything, after tax',
-      MIXED,
-      { discount_hundredths: 50000, discount_amount_type: 'fixed_amount', discount_type: 'after_tax' },
-      [11490, 12314, 824, 0],
-    ],
-    ['100 % before tax', MIXED, { discount_hundredths: 10000 }, [11490, 11490, 0, 0]],
-    ['100 % after tax', MIXED, { discount_hundredths: 10000, discount_type: 'after_tax' }, [11490, 12314, 824, 0]],
-    ['a credit', [...MIXED, line(1, -2000)], {}, [9490, 0, 659, 10149]],
-    [
-      'credits only: no discount, a negative tax',
-      [line(1, -2000)],
-      { discount_hundredths: 1000 },
-      [-2000, 0, -165, -2165],
-    ],
-    [
-      'an untaxed credit as large as the lines, which are still taxed',
-      [line(1, 10000), line(1, -10000, false)],
-      {},
-      [0, 0, 825, 825],
-    ],
-    [
-      'the same with a discount',
-      [line(1, 10000), line(1, -10000, false)],
-      { discount_hundredths: 1000 },
-      [0, 0, 825, 825],
-    ],
-    [
-      'an untaxed credit larger than the lines',
-      [line(1, 10000), line(1, -11000, false)],
-      { discount_hundredths: 1000 },
-      [-1000, 0, 825, -175],
     ],
     ['a half cent of tax', [line(1, 1000)], { taxRate: 0.05 }, [1000, 0, 1, 1001]],
     ['a half cent of discount', [line(1, 50)], { discount_hundredths: 100, taxRate: null }, [50, 1, 0, 49]],
@@ -112,10 +50,6 @@ describe('the totals of an invoice', () => {
   })
 
   it.each([
-    [1.1, 115, 127],
-    [0.1, 15, 2],
-    [3, 33, 99],
-    [0.3333, 100, 33],
     [1.005, 100, 101],
     [0.0001, 5000, 1],
     [0.0001, 4999, 0],

@@ -152,19 +152,3 @@ export function withBinding<K extends 'CACHE' | 'DB'>(name: K, methods: Partial<
 }
 
 export const never = () => new Promise<never>(() => {})
-
-/** A database that authenticates, and then does this to every batch. */
-export function withBatch(batch: () => Promise<never>): Env {
-  return withBinding('DB', {
-    withSession: (start) => {
-      const session = env.DB.withSession(start)
-      return new Proxy(session, {
-        get: (_, key) => {
-          if (key === 'batch') return batch
-          const value: unknown = Reflect.get(session, key, session)
-          return typeof value === 'function' ? value.bind(session) : value
-        },
-      })
-    },
-  })
-}

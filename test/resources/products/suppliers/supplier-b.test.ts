@@ -263,12 +263,6 @@ describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
     expect(data).toHaveLength(1)
     expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(null)
   })
-
-  it('times out', async () => {
-    const { scope, supplier } = connect({ timeoutMs: 150 })
-    await scope.setFaults({ delayMs: 3000 })
-    expect(await errorOf(look(supplier))).toMatchObject({ ...UNAVAILABLE, message: expect.stringMatching(/timeout/) })
-  })
 })
 
 describe('supplier_b rate limit and unusual values', () => {
