@@ -426,7 +426,7 @@ export interface paths {
         get: operations["readThreadContext"];
         /**
          * Link a mail thread to clients and orders
-         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. A `company_id` or `companyId` of an element or of `client_data` must be the token’s company. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own, nested at most 32 levels deep. Its numbers are doubles: send longer ones as strings. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it. The body may have up to 262144 bytes.
+         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must have a `client_id` or an element of `orders_data`; to remove it, use DELETE. A `company_id` or `companyId` of an element or of `client_data` must be the token’s company. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own, nested at most 32 levels deep. Its numbers are doubles: send longer ones as strings. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it. The body may have up to 262144 bytes.
          *
          *     Permission: `mail:write`.
          */
@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Change many clients, orders and thread contexts
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. What was refused for what the database had, such as an unknown status, is refused again: correct it and send it with a new key.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409 or 412 is tried again. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
          *
          *     Any token.
          */
@@ -1250,7 +1250,7 @@ export interface components {
             external_id?: string | null;
             /** @description All lines of the invoice, as `putInvoiceItems` takes them. */
             invoice_items?: components["schemas"]["NewInvoiceItem"][];
-            /** @description `true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored. */
+            /** @description `true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored. `true` cannot be sent with `invoice_items`. */
             deleted?: boolean;
         };
         /** @description A stored file of an order. */
@@ -2294,7 +2294,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2462,7 +2462,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2539,7 +2539,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2901,7 +2901,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3212,7 +3212,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3305,7 +3305,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3741,7 +3741,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3840,7 +3840,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3930,7 +3930,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -4889,7 +4889,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5340,7 +5340,7 @@ export interface operations {
                 account_email: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5617,7 +5617,7 @@ export interface operations {
                 path: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5678,7 +5678,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];

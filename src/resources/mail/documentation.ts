@@ -73,7 +73,7 @@ export const published = {
     putThreadContext: {
       summary: 'Link a mail thread to clients and orders',
       description:
-        'Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. A `company_id` or `companyId` of an element or of `client_data` must be the token’s company. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own, nested at most 32 levels deep. Its numbers are doubles: send longer ones as strings. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it.',
+        'Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must have a `client_id` or an element of `orders_data`; to remove it, use DELETE. A `company_id` or `companyId` of an element or of `client_data` must be the token’s company. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own, nested at most 32 levels deep. Its numbers are doubles: send longer ones as strings. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it.',
       example: { params: examplePath, body: { thread_id: mail_thread_id, ...links } },
     },
     deleteThreadContext: {

@@ -110,7 +110,7 @@ const orderChanges = z
       .optional(z.boolean())
       .check(
         z.describe(
-          '`true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored.',
+          '`true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored. `true` cannot be sent with `invoice_items`.',
         ),
       ),
   })
