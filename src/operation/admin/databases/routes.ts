@@ -6,7 +6,7 @@ import {
   encryptCredentials,
   firstKeyPrefix,
 } from '../../../kernel/gate/credentials.ts'
-import { type ApiError, invalid } from '../../../kernel/http/errors.ts'
+import { invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import type { MoveProblem } from '../../copies/move.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
@@ -28,7 +28,7 @@ const SIZE_MAX_BYTES = 10_000_000_000
 
 const FULL = 'The database is full: it takes 1,024 companies'
 
-const PROBLEMS: Record<Exclude<MoveProblem, 'unknown_database'>, string> = {
+const PROBLEMS: Record<MoveProblem, string> = {
   outdated: 'The database has an older schema: run npm run migrate first',
   full: `${FULL}. Take the move back`,
   restoring: 'The company is being restored: repeat that until it is done',
@@ -71,10 +71,7 @@ export const routes = [
     const { companyId, database: before } = context
     const objects = context.env.COMPANY_BACKUP
     const result = await objects.get(objects.idFromName(String(companyId))).move(toAdministrator(context), database)
-    if ('problem' in result) {
-      if (result.problem === 'unknown_database') throw unknown(context)
-      throw conflict(result.message ?? PROBLEMS[result.problem])
-    }
+    if ('problem' in result) throw conflict(result.message ?? PROBLEMS[result.problem])
     if (before !== database && result.step === 'remove') await invalidateCompany(context)
     return result
   }),
@@ -115,12 +112,8 @@ export const routes = [
 ]
 
 /** @throws ApiError 400 for a database that the deployment does not have */
-function checkDatabase(context: AdminContext, database: string): void {
-  if (!databaseNames(context.env).includes(database)) throw unknown(context)
-}
-
-function unknown({ env }: AdminContext): ApiError {
-  return invalid([
-    { path: 'database', message: `must be ${joinOr(databaseNames(env))}: the databases of this deployment` },
-  ])
+function checkDatabase({ env }: AdminContext, database: string): void {
+  const names = databaseNames(env)
+  if (names.includes(database)) return
+  throw invalid([{ path: 'database', message: `must be ${joinOr(names)}: the databases of this deployment` }])
 }
