@@ -16,7 +16,6 @@ import * as contract from './contract.ts'
 import {
   createCompany,
   type EncryptedValue,
-  findMoving,
   listDatabases,
   listMoves,
   listOldValues,
@@ -81,10 +80,11 @@ export const routes = [
     const prefix = await firstKeyPrefix(keys).catch((error: unknown) => {
       throw error instanceof CredentialsError ? conflict(error.message) : error
     })
-    const moving = await findMoving(context)
-    if (moving !== null) {
+    const [move] = await listMoves(context)
+    // It is undecided which of the company's two copies stays.
+    if (move) {
       const remedy = 'finish it or take it back, and repeat this. Keep the old key'
-      throw conflict(`The move of company ${moving} is not finished: ${remedy}`)
+      throw conflict(`The move of company ${move.company_id} is not finished: ${remedy}`)
     }
     const encrypt = async (value: EncryptedValue) => {
       const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
