@@ -6,10 +6,11 @@ import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../s
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { PartWriter } from '../../../src/operation/copies/store.ts'
-import { NOT_COPIED, ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
+import { ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
 import { adminCall } from '../../support/admin.ts'
 import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
+import { NOT_COPIED } from './not-copied.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
 beforeAll(migrate)

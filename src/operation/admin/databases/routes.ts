@@ -13,14 +13,7 @@ import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute, conflict, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
-import {
-  createCompany,
-  type EncryptedValue,
-  listDatabases,
-  listMoves,
-  listOldValues,
-  saveValues,
-} from './queries.ts'
+import { createCompany, type EncryptedValue, listDatabases, listMoves, listOldValues, saveValues } from './queries.ts'
 
 /** D1's limit for one database. */
 const SIZE_MAX_BYTES = 10_000_000_000
