@@ -43,24 +43,17 @@ export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key 
   return { count, next }
 }
 
-/** The differences of one page: keys of rows to copy, and of rows that the source no longer has. */
-interface Differences {
-  copied: Key[]
-  removed: Key[]
-  next: Key | null
-  /** The last change of the feed that was read. */
-  sequence?: number
-}
-
 /**
- * Finds the changed rows of one page.
+ * Finds the changed rows of one page: the keys of rows to copy, and of rows that the source no longer has.
  *
  * @param since reads the feed after this change, if the table's changes are there; else all stamps are compared
+ * @returns with `sequence`, the last change of the feed that was read
  */
-export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number): Promise<Differences> {
-  if (since === undefined || !isByFeed(plan)) return compareStamps(ends, plan, after)
+export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number) {
+  if (since === undefined || !isByFeed(plan))
+    return { ...(await compareStamps(ends, plan, after)), sequence: undefined }
   const { ids, last, next } = await readChanged(ends.from, plan, after ?? [since])
-  return { copied: ids.map((id) => [id]), removed: [], next, sequence: last ?? since }
+  return { copied: ids.map((id): Key => [id]), removed: [], next, sequence: last ?? since }
 }
 
 /** Finds rows of one page with different stamps, and those with the same. @param until the last key, if not the table's */
