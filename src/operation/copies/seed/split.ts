@@ -108,32 +108,24 @@ export function threadOf(line: string): string | null {
 }
 
 /**
- * Reads the lines of an export: its responses one after the other.
+ * Reads the lines of an export, its responses one after the other, apart from email threads.
  *
- * @param takeThread gets the JSON of each email thread
  * @returns a seed file without the integrations, whose credentials an export does not have, and the kinds of these
  * @throws RangeError for lines that are no complete export
  */
-export async function readExport(
-  lines: AsyncIterable<string> | Iterable<string>,
-  takeThread: (json: string) => void = () => undefined,
-) {
+export async function readExport(lines: AsyncIterable<string> | Iterable<string>) {
   const file: Record<string, unknown[]> = Object.fromEntries(LISTS.map((name) => [name, []]))
   const integrations: string[] = []
   let company: SeedInput['company'] | undefined
   let last = ''
   for await (const text of lines) {
-    if (text.trim() === '') continue
-    const thread = threadOf(text)
-    if (thread !== null) takeThread(thread)
-    else {
-      const { type, data } = JSON.parse(text)
-      last = type
-      if (type === 'company') company = data
-      else if (type === 'integrations') integrations.push(...Object.keys(data))
-      else if (type !== 'end' && !file[type]) throw new RangeError('a line has a type that no export has')
-      else file[type]?.push(data)
-    }
+    if (text.trim() === '' || threadOf(text) !== null) continue
+    const { type, data } = JSON.parse(text)
+    last = type
+    if (type === 'company') company = data
+    else if (type === 'integrations') integrations.push(...Object.keys(data))
+    else if (type !== 'end' && !file[type]) throw new RangeError('a line has a type that no export has')
+    else file[type]?.push(data)
   }
   if (!company || last !== 'end')
     throw new RangeError('the export is incomplete: its first line must be of the type `company`, its last of `end`')
