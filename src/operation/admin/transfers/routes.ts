@@ -111,7 +111,7 @@ async function send(
     let [section, after, bytes]: [number, CursorPosition, number] = [Number(first), rest, 0]
     for (let page = 0; page < MAX_PAGES && bytes < MAX_BYTES && section < SECTIONS.length; page++) {
       const { next, pieces } = await exportPage(context, context.env.FILES, SECTIONS[section] ?? 'company', after)
-      for await (const piece of joined(pieces)) bytes += await write(piece)
+      for await (const piece of pieces) bytes += await write(piece)
       if (next === null) section += 1
       after = next ?? []
     }
@@ -125,21 +125,4 @@ async function send(
     void writer.abort(error).catch(() => undefined)
     log('export_failed', { request_id: context.requestId, reason: nameOf(error) })
   }
-}
-
-/** Joins pieces, since each write waits for the caller. */
-async function* joined(pieces: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>) {
-  let text = ''
-  for await (const piece of pieces) {
-    if (typeof piece === 'string') text += piece
-    else {
-      if (text !== '') yield text
-      text = ''
-      yield piece
-    }
-    if (text.length < 65_536) continue
-    yield text
-    text = ''
-  }
-  if (text !== '') yield text
 }
