@@ -43,23 +43,8 @@ export function optional<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T
   return { usage: `[${usage}]`, read: (given) => (given.length === 0 ? undefined : readValue(schema, given.at(-1))) }
 }
 
-export function repeated<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T[]> {
-  return { usage: `[${usage}]`, read: (given) => given.map((each) => readValue(schema, each)) }
-}
-
 export function flag(name: string): Argument<boolean> {
   return { usage: `[${name}]`, read: (given) => given.length > 0 }
-}
-
-/** Two flags of which at most one is given: true for the first. */
-export function either(on: string, off: string): Argument<boolean | undefined> {
-  return {
-    usage: `[${on} | ${off}]`,
-    read: (given) => {
-      const chosen = onlyOne(given)
-      return chosen && chosen.name === on
-    },
-  }
 }
 
 /** The last word of an argument that several options can give. @throws CommandError when more than one did */
