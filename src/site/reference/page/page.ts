@@ -52,7 +52,12 @@ ${renderHead(`${title}: reference`, `Reference of the ${title}, with examples in
 <p id="found" role="status"></p>
 <div id="links">
 ${renderLinks('Getting started', [{ id: 'overview', title: 'Overview' }, ...first])}
-${tags.map(({ name, operations }) => renderLinks(name, operations.map(toLink)))}
+${tags.map(({ name, operations }) =>
+  renderLinks(
+    name,
+    operations.map(({ id, summary, method }) => ({ id, title: summary, method })),
+  ),
+)}
 ${renderLinks('Conventions', conventions)}
 ${renderLinks(
   'Objects',
@@ -90,10 +95,6 @@ function listObjects({ schemas, operations }: Reference) {
 function resolve({ schemas }: Reference, schema: JsonObject): JsonObject {
   const name = componentOf(schema)
   return name === null ? schema : asObject(schemas[name])
-}
-
-function toLink({ id, summary, method }: Operation) {
-  return { id, title: summary, method }
 }
 
 function renderLinks(title: string, links: { id: string; title: string; method?: string }[]): Html {
