@@ -19,15 +19,13 @@ import {
 } from './html.ts'
 import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
 
-/** Sections of the introduction before the operations; the others follow as conventions. */
-const FIRST_SECTIONS = ['Authentication']
-
 /** Renders a reference as complete HTML, to which `page.js` adds search, tabs and requests, with links to the guides. */
 export function renderPage(reference: Reference, guides: readonly Guide[] = []): string {
   const { api, introduction, tags, operations } = reference
   const { title } = api
   const [summary, ...sections] = splitSections(introduction)
-  const first = sections.filter(({ title }) => FIRST_SECTIONS.includes(title))
+  // This section comes before the operations, the others follow as conventions.
+  const first = sections.filter(({ title }) => title === 'Authentication')
   const conventions = sections.filter((section) => !first.includes(section))
   const objects = listObjects(reference)
   const me = operations.find(({ method, path }) => method === 'GET' && path === '/me')
