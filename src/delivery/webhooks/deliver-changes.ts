@@ -111,8 +111,8 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
     const result = await attempt(delivery, endpoint, item).catch((error: unknown): Result => {
       const { companyId: company_id, endpointId: endpoint_id } = delivery
       log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
-      if (error instanceof OutboundError) return { status: 'postponed', error: NO_RESOLVER }
-      if (error instanceof CredentialsError) return { status: 'postponed', error: NO_SECRET }
+      if (error instanceof OutboundError) return { status: 'postponed', error: 'the resolver does not respond' }
+      if (error instanceof CredentialsError) return { status: 'postponed', error: 'the signing secret cannot be read' }
       return { status: 'failed', error: 'an internal error' }
     })
     if (result.status === 'delivered') {
@@ -171,8 +171,6 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   return { outcome, isPostponed, stoppedAt }
 }
 
-const NO_RESOLVER = 'the resolver does not respond'
-const NO_SECRET = 'the signing secret cannot be read'
 const REASONS: Record<Exclude<OutboundFailure, 'address' | 'resolver'>, string> = {
   timeout: `no response within ${TIMEOUT_MS / 1_000} s`,
   network: 'no connection',

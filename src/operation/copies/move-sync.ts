@@ -88,12 +88,11 @@ export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readon
 /** Copies rows after the last copied one of an append-only table. @returns how many */
 export async function copyTail(ends: Ends, plan: TablePlan): Promise<number> {
   let copied = 0
-  const copyNext = async (after: Key | null) => {
+  for (let after: Key | null = [await findLastCopied(ends.to, plan)]; after; ) {
     const { count, next } = await copyTable(ends, plan, after)
     copied += count
-    return next
+    after = next
   }
-  await eachPage(copyNext, [await findLastCopied(ends.to, plan)])
   return copied
 }
 
