@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { databaseMessage } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { eachPage } from './chunks.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
 import { copyPage, copyRows, isAmong, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'
 import { type Key, type Line, MOVED, type Row, type TablePlan } from './tables.ts'
@@ -62,14 +61,15 @@ async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | n
   const different = new Set(stamps.keys())
   const removed: Key[] = []
   // The destination needs several pages if it has rows removed from the source since.
-  await eachPage(async (first) => {
+  let first = after
+  do {
     const copy = await readStamps(to, atDestination(plan), first, next ?? until)
     for (const [key, stamp] of copy.stamps) {
       if (!stamps.has(key)) removed.push(JSON.parse(key))
       else if (stamps.get(key) === stamp) different.delete(key)
     }
-    return JSON.stringify(copy.next) === JSON.stringify(next) ? null : copy.next
-  }, after)
+    first = JSON.stringify(copy.next) === JSON.stringify(next) ? null : copy.next
+  } while (first)
   const copied = [...different].map((key): Key => JSON.parse(key))
   const same = [...stamps.keys()].filter((key) => !different.has(key))
   // A row that an update no longer sets is still there.
@@ -114,12 +114,13 @@ export async function catchUp(ends: Ends, since: Since, tables: readonly TablePl
 async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
   const all = { plan, copied: [] as Key[], removed: [] as Key[] }
   if (plan.rows === 'appended') return all
-  await eachPage(async (after) => {
+  let after: Key | null = null
+  do {
     const page = await findPage(ends, plan, after, since)
     all.copied.push(...page.copied)
     all.removed.push(...page.removed)
-    return page.next
-  })
+    after = page.next
+  } while (after)
   return all
 }
 
