@@ -51,8 +51,7 @@ export const routes = [
     checkDatabase(context, database)
     const company = { id, name, database }
     const created = await createCompany(context, company).catch((error: unknown) => {
-      if (!isFull(error)) throw error
-      throw conflict(FULL)
+      throw isFull(error) ? conflict(FULL) : error
     })
     if (!created) throw conflict(`There is a company ${id} already`)
     return company
