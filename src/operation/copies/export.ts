@@ -11,6 +11,8 @@ import { CONTENT, type Key, type Line, type Row, TABLES, type TablePlan, type Va
 
 export const SECTIONS = ['company', 'integrations', ...CONTENT] as const
 
+type Section = (typeof SECTIONS)[number]
+
 /** Limits the orders of a page, which is in memory with their parts. */
 const PAGE_ORDERS = 200
 const ITEM_BYTES = `coalesce((SELECT sum(300 + octet_length(coalesce(i.description, ''))) FROM invoices AS v
@@ -78,12 +80,7 @@ type PartsOf = (table: string, owner: Row) => Row[]
  * @returns its lines in few pieces, since each is written by itself, and the key after which the next page begins; null at
  *   the end
  */
-export async function exportPage(
-  context: CompanyContext,
-  files: R2Bucket,
-  section: (typeof SECTIONS)[number],
-  after: Key,
-) {
+export async function exportPage(context: CompanyContext, files: R2Bucket, section: Section, after: Key) {
   const plan = plans[section]
   if (!plan) {
     const { company } = (await readCompany(context)) ?? {}

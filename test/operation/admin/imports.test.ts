@@ -4,10 +4,12 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { decryptCredentials } from '../../../src/kernel/gate/credentials.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { countFile, describeCounts, planLoad } from '../../../src/operation/copies/seed/load.ts'
-import { type SeedPart, splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
+import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
 import { call, freshId, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'
+
+type SeedPart = ReturnType<typeof splitSeedFile>['parts'][number]
 
 beforeAll(migrate)
 
