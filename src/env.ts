@@ -1,8 +1,8 @@
 declare global {
   namespace Cloudflare {
     /**
-     * The bindings of `wrangler.toml`. `app.ts` hands them on to the resources, which do not read `env`. Those of Durable
-     * Objects are declared beside the interfaces of the objects.
+     * The bindings of `wrangler.toml`. `app.ts` hands them on to the resources, which do not read `env`. Those of the
+     * Durable Objects are in `index.ts`, which may import their classes.
      */
     interface Env {
       DB: D1Database

@@ -1,20 +1,30 @@
 import { app } from './app.ts'
-import { sweep } from './delivery/accounting/delivery.ts'
-import { sweepWebhooks } from './delivery/webhooks/delivery.ts'
+import { AccountingDelivery, sweep } from './delivery/accounting/delivery.ts'
+import { sweepWebhooks, WebhookDelivery } from './delivery/webhooks/delivery.ts'
 import type { Env } from './env.ts'
 import { collectAdminEntries } from './kernel/db/audit.ts'
 import { requireSchema } from './kernel/db/migrations.ts'
 import { forEachDatabase } from './kernel/db/placement.ts'
-import { sweepBackups } from './operation/copies/company-backup.ts'
+import { CompanyLimiter } from './kernel/gate/company-limiter.ts'
+import { RateLimiter } from './kernel/gate/limiter.ts'
+import { CompanyBackup, sweepBackups } from './operation/copies/company-backup.ts'
+import { FailureCounter } from './operation/health/failures.ts'
 import { logGauges } from './operation/health/gauges.ts'
 import { sweepMailContents } from './resources/mail/sweep.ts'
 
-export { AccountingDelivery } from './delivery/accounting/delivery.ts'
-export { WebhookDelivery } from './delivery/webhooks/delivery.ts'
-export { CompanyLimiter } from './kernel/gate/company-limiter.ts'
-export { RateLimiter } from './kernel/gate/limiter.ts'
-export { CompanyBackup } from './operation/copies/company-backup.ts'
-export { FailureCounter } from './operation/health/failures.ts'
+export { AccountingDelivery, CompanyBackup, CompanyLimiter, FailureCounter, RateLimiter, WebhookDelivery }
+
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      RATE_LIMITER: DurableObjectNamespace<RateLimiter>
+      COMPANY_LIMITER: DurableObjectNamespace<CompanyLimiter>
+      ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingDelivery>
+      WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookDelivery>
+      COMPANY_BACKUP: DurableObjectNamespace<CompanyBackup>
+    }
+  }
+}
 
 const outcomeOf = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
 

@@ -22,7 +22,7 @@ export interface Given {
 }
 
 export interface Argument<T> {
-  /** `ID`, `--name NAME`, `--check` or `ID | --all`, in brackets where it may be left out; '' where it is constant. */
+  /** `ID`, `--name NAME`, `--check` or `ID | --all`, in brackets where it may be left out. */
   usage: string
   /** Whether only the help names it. */
   isUnlisted?: true
@@ -43,23 +43,8 @@ export function optional<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T
   return { usage: `[${usage}]`, read: (given) => (given.length === 0 ? undefined : readValue(schema, given.at(-1))) }
 }
 
-export function repeated<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T[]> {
-  return { usage: `[${usage}]`, read: (given) => given.map((each) => readValue(schema, each)) }
-}
-
 export function flag(name: string): Argument<boolean> {
   return { usage: `[${name}]`, read: (given) => given.length > 0 }
-}
-
-/** Two flags of which at most one is given: true for the first. */
-export function either(on: string, off: string): Argument<boolean | undefined> {
-  return {
-    usage: `[${on} | ${off}]`,
-    read: (given) => {
-      const chosen = onlyOne(given)
-      return chosen && chosen.name === on
-    },
-  }
 }
 
 /** The last word of an argument that several options can give. @throws CommandError when more than one did */
@@ -67,11 +52,6 @@ export function onlyOne(given: Given[]): Given | undefined {
   const [one, other] = new Set(given.map(({ name }) => name))
   if (other) throw new CommandError(`Options '${one}' and '${other}' cannot be used together.`)
   return given.at(-1)
-}
-
-/** A value that the command itself gives to its request. */
-export function always<T>(value: T): Argument<T> {
-  return { usage: '', read: () => value }
 }
 
 /** @throws CommandError for a text that the schema refuses */
@@ -83,7 +63,7 @@ export function readValue<T>(schema: z.ZodMiniType<T>, { name, text }: Given = {
 
 function usageOf(prefix: string, described: Arguments): string {
   const listed = Object.values(described).filter(({ isUnlisted }) => !isUnlisted)
-  return [prefix, ...listed.map(({ usage }) => usage)].filter(Boolean).join(' ')
+  return [prefix, ...listed.map(({ usage }) => usage)].join(' ')
 }
 
 /** Reads a command line strictly. `prefix` begins the usage in errors. @throws CommandError */
@@ -118,7 +98,7 @@ function splitWords(args: string[], described: Arguments) {
     if (blank) throw new Error(`Option '${blank.name}' requires a value`)
     const all: Given[] = [...place, ...given]
     const problem = isPositional ? 'Missing argument' : `Option '${names.join("' or '")}' is required`
-    if (all.length === 0 && !/^(\[|$)/.test(usage)) throw new Error(problem)
+    if (all.length === 0 && !usage.startsWith('[')) throw new Error(problem)
     return [key, argument, all] as const
   })
   if (positionals[0] !== undefined) throw new Error(`Unexpected argument '${positionals[0]}'`)

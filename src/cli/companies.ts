@@ -7,7 +7,7 @@ import * as databases from '../operation/admin/databases/contract.ts'
 import * as membership from '../operation/admin/people/contract.ts'
 import { recoverDeployment, restoreCompany } from '../operation/admin/recovery/contract.ts'
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
-import { always, CommandError, optional, parseJson, required, resolvePath, runCommand, TEXT } from './command.ts'
+import { CommandError, optional, parseJson, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { importCompany } from './import-company.ts'
 import { formatTable, listing, operation, printTable, request, shortTime } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
@@ -135,12 +135,14 @@ await runCommand('companies', HELP, {
 })
 
 function suspension(suspended: boolean, outcome: string) {
-  return request({
-    contract: api.updateCompany,
-    arguments: { company_id: ID, suspended: always(suspended) },
-    missing,
-    print: ({ id, name }) => `Company ${id} (${name}) ${outcome} within 30 seconds.`,
-  })
+  return operation(
+    { company_id: ID },
+    async (service, { company_id }) => {
+      const { id, name } = await service.call(api.updateCompany, { params: { company_id }, body: { suspended } })
+      console.log(`Company ${id} (${name}) ${outcome} within 30 seconds.`)
+    },
+    { missing },
+  )
 }
 
 async function printDatabases(service: Connection): Promise<void> {

@@ -34,20 +34,14 @@ const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
   try {
     const stop = listenForStop()
     const simulators = await startSimulators()
-    const served = migrate(state).then(() => serve(port, state, simulators.integrations, claim, stop))
-    await served.finally(simulators.close)
+    await serve(port, state, simulators.integrations, claim, stop).finally(simulators.close)
   } finally {
     claim.release()
   }
   process.exit()
 })
 
-async function migrate(state: string): Promise<void> {
-  const runtime = await startRuntime(state, false)
-  await runtime.close()
-}
-
-/** Runs `wrangler dev` until a stop is requested. If it ends before, the command fails. */
+/** Migrates, and runs `wrangler dev` until a stop is requested. If it ends before, the command fails. */
 async function serve(
   port: number,
   state: string,
@@ -55,6 +49,7 @@ async function serve(
   claim: Claim,
   stop: AbortSignal,
 ): Promise<void> {
+  await (await startRuntime(state, false)).close()
   if (stop.aborted) return
   const url = `http://127.0.0.1:${port}`
   const address = ['--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0']

@@ -80,7 +80,7 @@ export function operation<A extends Arguments>(
   })
 }
 
-const ofCompany = z.looseObject({ company_id: z.number() })
+const ofCompanies = z.object({ data: z.array(z.object({ company_id: z.number() })) })
 
 function toCommand<C extends Contract, A extends Arguments>(
   { contract, arguments: described, find, check, missing = '' }: Row<C, A>,
@@ -89,20 +89,14 @@ function toCommand<C extends Contract, A extends Arguments>(
   const send = async (service: Connection, values: Values<A>) => {
     if (!find) return run(service, toRequest(contract, values), values)
     const [id] = Object.values(values)
-    const found = await findFirst(service.list(find, { query: { id: String(id) } }), fillIn(missing, values))
-    const { company_id } = ofCompany.parse(found)
-    await run(service, toRequest(contract, { ...values, company_id }), values)
+    const { data } = ofCompanies.parse(await service.call(find, { query: { id: String(id) } }))
+    if (!data[0]) throw new CommandError(fillIn(missing, values))
+    await run(service, toRequest(contract, { ...values, ...data[0] }), values)
   }
   const isEmpty = (values: Values<A>) =>
     contract.method === 'PATCH' && Object.keys(toRequest(contract, values).body ?? {}).length === 0
   const refuse = (values: Values<A>) => check?.(values) || (isEmpty(values) && 'Nothing to change: give an option.')
   return operation(described, send, { check: refuse, missing: find ? undefined : missing })
-}
-
-/** @throws CommandError when there is none */
-export async function findFirst<T>(elements: AsyncIterable<T>, missing: string): Promise<T> {
-  for await (const element of elements) return element
-  throw new CommandError(missing)
 }
 
 /** The request of a contract, of the values that have the names of its parameters and fields. */

@@ -9,7 +9,6 @@ import {
   type Given,
   onlyOne,
   readValue,
-  repeated,
   required,
   resolvePath,
   runCommand,
@@ -88,7 +87,7 @@ function readLines(file: string): NodeJS.Dict<string> {
 export const ARGUMENTS = {
   env: required('--env NAME', TEXT),
   at: LOCATION,
-  domains: repeated('--domain HOST', host),
+  domains: { usage: '[--domain HOST]', read: (given: Given[]) => given.map((each) => readValue(host, each)) },
   secrets: {
     usage: '[--secrets FILE]',
     read: (given: Given[]) => readSecrets(given.map(({ text }) => resolvePath(text)).at(-1)),

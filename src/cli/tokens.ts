@@ -2,8 +2,8 @@ import * as z from 'zod/mini'
 import { idText } from '../kernel/api/contract.ts'
 import { PERMISSIONS } from '../kernel/gate/permissions.ts'
 import * as api from '../operation/admin/tokens/contract.ts'
-import { optional, required, runCommand } from './command.ts'
-import { findFirst, listing, operation, request, someOf, time } from './operator.ts'
+import { CommandError, optional, required, runCommand } from './command.ts'
+import { listing, operation, request, someOf, time } from './operator.ts'
 import { TARGET_HELP } from './target.ts'
 
 const HELP = `'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times. 'rotate' prints
@@ -75,8 +75,9 @@ await runCommand('tokens', HELP, {
     print: ({ token }) => token,
   }),
   revoke: operation({ token_id: ID }, async (service, { token_id }) => {
-    const found = service.list(api.listAllTokens, { query: { id: token_id } })
-    const { company_id, name, revoked_at } = await findFirst(found, `There is no token ${token_id}.`)
+    const { data } = await service.call(api.listAllTokens, { query: { id: token_id } })
+    if (!data[0]) throw new CommandError(`There is no token ${token_id}.`)
+    const { company_id, name, revoked_at } = data[0]
     if (revoked_at !== null) return console.log(`Token ${token_id} (${name}) was revoked at ${revoked_at} already.`)
     await service.call(api.revokeToken, { params: { company_id, token_id } })
     console.log(`Revoked token ${token_id} (${name}).`)

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { EVENT_TYPES } from '../delivery/webhooks/message.ts'
 import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/webhooks/contract.ts'
-import { either, optional, required, runCommand, TEXT } from './command.ts'
+import { type Argument, onlyOne, optional, required, runCommand, TEXT } from './command.ts'
 import { listing, request, shortTime, someOf, time } from './operator.ts'
 import { TARGET_HELP } from './target.ts'
 
@@ -32,6 +32,10 @@ is deployed; from then on with each change.`
 const DAY_MS = 86_400_000
 const EXAMPLE = '2026-01-31'
 const ID = required('ID', z.string().check(z.regex(/^we_[0-9a-f]{18}$/, 'must be the id of an endpoint')))
+const ENABLED: Argument<boolean | undefined> = {
+  usage: '[--enable | --disable]',
+  read: (given) => onlyOne(given) && given[0]?.name === '--enable',
+}
 const EVENTS = someOf('--events', EVENT_TYPES)
 /** Finds the company of an endpoint by its id. */
 const ofEndpoint = { find: api.listAllWebhooks, missing: "There is no endpoint '{endpoint_id}'." }
@@ -65,7 +69,7 @@ await runCommand('webhooks', HELP, {
       endpoint_id: ID,
       url: optional('--url URL', TEXT),
       event_types: EVENTS,
-      enabled: either('--enable', '--disable'),
+      enabled: ENABLED,
     },
     print: ({ id, removed_changes: removed, ...endpoint }, { enabled, url }, { deliveries }) => {
       const lost = enabled && removed > 0 ? ` ${removed} older changes are no longer kept: read the lists again.` : ''

@@ -7,9 +7,7 @@ const MAX_NAME_BYTES = 255
 const MAX_EXTENSION_LENGTH = 20
 
 /** `order_not_found` is that of a deleted order. */
-export type SkipReason =
-  | ('no_context' | 'no_orders' | 'several_orders')
-  | ('order_not_found' | 'storage_not_configured')
+export type SkipReason = 'no_context' | 'no_orders' | 'several_orders' | 'order_not_found' | 'storage_not_configured'
 
 /** An attachment's position in the thread and its identity. */
 type Place = ReturnType<typeof findPlaces>[number]

@@ -14,14 +14,6 @@ import { type Connection, deliverNext } from './deliver-order.ts'
 import * as queries from './queries.ts'
 import { AccountingError } from './transport.ts'
 
-declare global {
-  namespace Cloudflare {
-    interface Env {
-      ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingDelivery>
-    }
-  }
-}
-
 /** Limits the orders and the time of one run; the next run continues. */
 const ORDERS_PER_RUN = 20
 const RUN_MS = 60_000

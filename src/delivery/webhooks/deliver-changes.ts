@@ -66,11 +66,9 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
   const loaded = await loadRound(delivery, delivery.endpointId, Date.now())
   if (!loaded) return null
   const { endpoint, failing, due, feed } = loaded
-  const round = new Round(delivery, endpoint, failing)
-  const stoppedAt = await round.deliver([...due, ...feed], endMs)
+  const { outcome, isPostponed, stoppedAt } = await deliverItems(delivery, endpoint, failing, [...due, ...feed], endMs)
   const isRead = stoppedAt === null && feed.length < ROUND_CHANGES
   const last = stoppedAt === null ? feed.at(-1)?.sequence : stoppedAt.isStored ? undefined : stoppedAt.sequence - 1
-  const { outcome } = round
   if (endpoint.replay_end === null) outcome.progress = { position: last ?? endpoint.position }
   else if (isRead) outcome.progress = { replay_position: null, replay_end: null }
   else outcome.progress = { replay_position: last ?? endpoint.replay_position }
@@ -81,111 +79,98 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
     // Unless the endpoint changed meanwhile, the next round finds it disabled.
     return Date.now()
   }
-  if (round.isPostponed) return Date.now() + POSTPONE_MS
+  if (isPostponed) return Date.now() + POSTPONE_MS
   const hasMore = !isRead || endpoint.replay_end !== null
   return hasMore && queue.failing < MAX_FAILING ? Date.now() : queue.nextAt
 }
 
 const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
 
-class Round {
-  readonly outcome: Outcome
-  isPostponed = false
-  private readonly delivery: Delivery
-  private readonly endpoint: EndpointRow
-  private failing: number
+/** @returns the outcome to store, and the first change that was not considered; null if all were */
+async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: number, items: Item[], endMs: number) {
+  const { initial_failures } = endpoint
+  const outcome: Outcome = { done: [], kept: [], released: [], progress: {}, initial_failures, disabledReason: null }
+  let failing = failed
+  let isPostponed = false
   /** Objects with an undelivered change, and those with a change in flight. */
-  private readonly blocked = new Set<string>()
-  private readonly flights = new Map<string, Promise<void>>()
+  const blocked = new Set<string>()
+  const flights = new Map<string, Promise<void>>()
 
-  constructor(delivery: Delivery, endpoint: EndpointRow, failing: number) {
-    this.delivery = delivery
-    this.endpoint = endpoint
-    this.failing = failing
-    const { initial_failures } = endpoint
-    this.outcome = { done: [], kept: [], released: [], progress: {}, initial_failures, disabledReason: null }
+  function mustStop({ isStored }: Item): boolean {
+    const isDown = !isStored && failing >= MAX_FAILING
+    return isDown || isPostponed || outcome.disabledReason !== null || Date.now() >= endMs
   }
 
-  /** @returns the first change that was not considered; null if all were */
-  async deliver(items: Item[], endMs: number): Promise<Item | null> {
-    let stoppedAt: Item | null = null
-    for (const item of items) {
-      const object = objectOf(item)
-      await this.flights.get(object)
-      if (this.flights.size >= CONCURRENCY) await Promise.race(this.flights.values())
-      if (this.mustStop(item, endMs)) {
-        stoppedAt = item
-        break
-      }
-      const { operation } = item
-      if (operation === null || !this.endpoint.event_types.includes(message.eventTypeOf(item.type, operation))) {
-        if (item.isStored) this.outcome.done.push(item)
-      } else if (item.isBehind || this.blocked.has(object)) {
-        if (!item.isStored) this.keep(item, null)
-      } else {
-        const flight = this.send({ ...item, operation })
-        this.flights.set(
-          object,
-          flight.finally(() => this.flights.delete(object)),
-        )
-      }
-    }
-    await Promise.all(this.flights.values())
-    this.outcome.released = this.outcome.done.filter((item) => !this.blocked.has(objectOf(item)))
-    return stoppedAt
-  }
-
-  private mustStop(item: Item, endMs: number): boolean {
-    const isDown = !item.isStored && this.failing >= MAX_FAILING
-    return isDown || this.isPostponed || this.outcome.disabledReason !== null || Date.now() >= endMs
+  function keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
+    const { type, entity_id, sequence, attempts, first_attempt_at } = item
+    outcome.kept.push({ type, entity_id, sequence, attempts, first_attempt_at, next_attempt_at, last_error })
   }
 
   /** Makes one attempt and records its result. Never throws. */
-  private async send(item: Item & message.FeedChange): Promise<void> {
-    const result = await attempt(this.delivery, this.endpoint, item).catch((error: unknown): Result => {
-      const { companyId: company_id, endpointId: endpoint_id } = this.delivery
+  async function send(item: Item & message.FeedChange): Promise<void> {
+    const result = await attempt(delivery, endpoint, item).catch((error: unknown): Result => {
+      const { companyId: company_id, endpointId: endpoint_id } = delivery
       log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
-      if (error instanceof OutboundError) return { status: 'postponed', error: NO_RESOLVER }
-      if (error instanceof CredentialsError) return { status: 'postponed', error: NO_SECRET }
+      if (error instanceof OutboundError) return { status: 'postponed', error: 'the resolver does not respond' }
+      if (error instanceof CredentialsError) return { status: 'postponed', error: 'the signing secret cannot be read' }
       return { status: 'failed', error: 'an internal error' }
     })
     if (result.status === 'delivered') {
-      if (item.isStored) this.outcome.done.push(item)
-      if (item.attempts > 0) this.failing -= 1
-      this.outcome.initial_failures = null
+      if (item.isStored) outcome.done.push(item)
+      if (item.attempts > 0) failing -= 1
+      outcome.initial_failures = null
       return
     }
-    this.blocked.add(objectOf(item))
+    blocked.add(objectOf(item))
     const nowMs = Date.now()
     if (result.status === 'postponed') {
-      this.isPostponed = true
-      return this.keep(item, nowMs + POSTPONE_MS, result.error)
+      isPostponed = true
+      return keep(item, nowMs + POSTPONE_MS, result.error)
     }
-    if (item.attempts === 0) this.failing += 1
+    if (item.attempts === 0) failing += 1
     const attempts = item.attempts + 1
     const first_attempt_at = item.first_attempt_at ?? nowMs
     const { error } = result
     const nextAt = result.status === 'gone' ? null : message.nextAttemptAt(attempts, nowMs, Math.random())
-    this.keep({ ...item, attempts, first_attempt_at }, nextAt ?? nowMs, error)
-    if (result.status === 'gone') this.outcome.disabledReason = `The endpoint responded with ${error}.`
+    keep({ ...item, attempts, first_attempt_at }, nextAt ?? nowMs, error)
+    if (result.status === 'gone') outcome.disabledReason = `The endpoint responded with ${error}.`
     else if (nextAt === null) {
       const change = `${message.eventTypeOf(item.type, item.operation)} of ${item.entity_id}`
-      this.outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
-    } else if (this.outcome.initial_failures !== null) {
-      this.outcome.initial_failures += 1
-      if (this.outcome.initial_failures < MAX_INITIAL_FAILURES) return
-      this.outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
+      outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
+    } else if (outcome.initial_failures !== null) {
+      outcome.initial_failures += 1
+      if (outcome.initial_failures < MAX_INITIAL_FAILURES) return
+      outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
     }
   }
 
-  private keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
-    const { type, entity_id, sequence, attempts, first_attempt_at } = item
-    this.outcome.kept.push({ type, entity_id, sequence, attempts, first_attempt_at, next_attempt_at, last_error })
+  let stoppedAt: Item | null = null
+  for (const item of items) {
+    const object = objectOf(item)
+    await flights.get(object)
+    if (flights.size >= CONCURRENCY) await Promise.race(flights.values())
+    if (mustStop(item)) {
+      stoppedAt = item
+      break
+    }
+    const { operation } = item
+    if (operation === null || !endpoint.event_types.includes(message.eventTypeOf(item.type, operation))) {
+      if (item.isStored) outcome.done.push(item)
+    } else if (item.isBehind || blocked.has(object)) {
+      if (!item.isStored) keep(item, null)
+    } else {
+      const flight = send({ ...item, operation })
+      flights.set(
+        object,
+        flight.finally(() => flights.delete(object)),
+      )
+    }
   }
+  await Promise.all(flights.values())
+  outcome.released = outcome.done.filter((item) => !blocked.has(objectOf(item)))
+  return { outcome, isPostponed, stoppedAt }
 }
 
-const NO_RESOLVER = 'the resolver does not respond'
-const NO_SECRET = 'the signing secret cannot be read'
 const REASONS: Record<Exclude<OutboundFailure, 'address' | 'resolver'>, string> = {
   timeout: `no response within ${TIMEOUT_MS / 1_000} s`,
   network: 'no connection',

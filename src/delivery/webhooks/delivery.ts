@@ -8,14 +8,6 @@ import { addressPolicy } from '../../kernel/http/outbound.ts'
 import { deliverChanges, HostPace } from './deliver-changes.ts'
 import { listEnabledEndpoints } from './queries.ts'
 
-declare global {
-  namespace Cloudflare {
-    interface Env {
-      WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookDelivery>
-    }
-  }
-}
-
 /** A run starts no delivery after this time; the next run continues, with what other endpoints have got meanwhile. */
 const RUN_MS = 5_000
 

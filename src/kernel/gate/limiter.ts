@@ -2,7 +2,7 @@ import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { acceptsSchema } from '../db/migrations.ts'
 import { log, nameOf } from '../http/errors.ts'
-import { type CompanyLimiter, CompanyShare } from './company-limiter.ts'
+import { CompanyShare } from './company-limiter.ts'
 import { ReadAfterWrite, type ReadConstraint, type Receipt, type Seen, type StoredWrites } from './read-after-write.ts'
 import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, touchToken, usable } from './tokens.ts'
 import { addUsage, type Cost, count, type Decision, type HourOfUsage, type Usage, type Window } from './window.ts'
@@ -201,14 +201,5 @@ export class RateLimiter extends DurableObject<Env> {
     this.ctx.storage.kv.put('window', this.stored)
     // A row that counts ahead is replaced by an exact one later.
     this.hasChanged = block > 1
-  }
-}
-
-declare global {
-  namespace Cloudflare {
-    interface Env {
-      RATE_LIMITER: DurableObjectNamespace<RateLimiter>
-      COMPANY_LIMITER: DurableObjectNamespace<CompanyLimiter>
-    }
   }
 }

@@ -44,8 +44,9 @@ export async function identify(request: Request, env: Env, requestId: string): P
     identity = { actor: OPERATOR, isPerson: false, isOperator: true }
   } else if (assertion !== null) {
     const email = await verifyAssertion(assertion, env)
+    const operators = (env.OPERATORS ?? '').toLowerCase().split(/[\s,]+/)
     if (typeof email !== 'string') throw await refuse(request, env, requestId, email.problem)
-    identity = { actor: email, isPerson: true, isOperator: operatorsOf(env).includes(email) }
+    identity = { actor: email, isPerson: true, isOperator: operators.includes(email) }
   } else if (isDevelopment) {
     identity = { actor: DEVELOPER, isPerson: true, isOperator: false }
   } else throw await refuse(request, env, requestId, 'none')
@@ -115,12 +116,6 @@ function isSecret(authorization: string, { ADMIN_TOKEN }: Env): boolean {
   if (sent === undefined || !ADMIN_TOKEN || !/^[0-9a-f]{64}$/i.test(ADMIN_TOKEN)) return false
   const digest = (text: string) => createHash('sha256').update(text.toLowerCase()).digest()
   return timingSafeEqual(digest(sent), digest(ADMIN_TOKEN))
-}
-
-function operatorsOf({ OPERATORS = '' }: Env): string[] {
-  return OPERATORS.toLowerCase()
-    .split(/[\s,]+/)
-    .filter(Boolean)
 }
 
 const KEYS_MS = 5_000

@@ -30,6 +30,7 @@ export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>):
   const readInput = inputReader(contract)
   const respond = async (c: Context<AppEnv>) => {
     const context = await openContext(contract, c)
+    const { env, database } = context
     const lease = isolateMemory.open()
     try {
       const { input } = await readInput(c, lease)
@@ -39,7 +40,12 @@ export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>):
       return result instanceof Response ? result : Response.json(result, { headers: HEADERS })
     } finally {
       lease.release()
-      if (contract.method !== 'GET') await collectEntries(context)
+      if (contract.method !== 'GET') {
+        // The change is already committed. If collecting fails, the sweep does it.
+        await collectAdminEntries(env, database).catch((error: unknown) => {
+          log('admin_log_late', { database, error: nameOf(error) }, 'error')
+        })
+      }
     }
   }
   return { contract, handlers: [respond] }
@@ -75,13 +81,6 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
     deliverAccounting: () => waitUntil(startDelivery(env, { companyId, db })),
     deliverWebhooks: () => waitUntil(startWebhooks(env, { companyId, db })),
   }
-}
-
-/** The change is already committed. If collecting fails, the sweep does it. */
-async function collectEntries({ env, database }: AdminContext): Promise<void> {
-  await collectAdminEntries(env, database).catch((error: unknown) => {
-    log('admin_log_late', { database, error: nameOf(error) }, 'error')
-  })
 }
 
 /** The error 409 for a request that contradicts the present state. */

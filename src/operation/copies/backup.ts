@@ -17,8 +17,9 @@ import {
   isFullDue,
   listBackups,
   type Manifest,
+  openParts,
   type Part,
-  PartWriter,
+  type Parts,
   readManifest,
   removeOldBackups,
   type Store,
@@ -63,11 +64,11 @@ export async function backUpFor(context: BackupContext, kv: SyncKvStorage, ms: n
   if (!isFresh) forgetBackup(kv)
   const begun = isFresh ? stored : await beginBackup(context, Date.now())
   if (!begun) return true
-  const writer = new PartWriter(context, begun)
+  const writer = openParts(context, begun)
   for (let state = begun; ; ) {
     const after = await stepBackup(context, state, writer)
     const isOver = Date.now() >= endMs
-    if (!after || isOver || writer.isFull) {
+    if (!after || isOver || writer.isFull()) {
       const parts = await writer.take()
       for (const part of parts) kv.put(`${PART}${part.key}`, part)
       state = { ...(after ?? state), parts: state.parts + parts.length }
@@ -141,7 +142,7 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
 export async function stepBackup(
   context: BackupContext,
   state: BackupState,
-  writer: PartWriter,
+  writer: Parts,
 ): Promise<BackupState | null> {
   const plan = TABLES[state.table]
   if (!plan) return null

@@ -1,5 +1,3 @@
-import type { Key } from './tables.ts'
-
 /**
  * Splits a list into groups that each stay within limits; an item over a limit is a group by itself.
  *
@@ -20,9 +18,4 @@ export function splitBySize<T>(items: Iterable<T>, sizesOf: (item: T) => number[
     }
   }
   return groups
-}
-
-/** Reads pages one after the other. @param read gets the key before a page, and returns that of the next; null at the end */
-export async function eachPage(read: (after: Key | null) => Promise<Key | null>, first: Key | null = null) {
-  for (let after = await read(first); after; ) after = await read(after)
 }

@@ -25,14 +25,6 @@ const MOVE_LEFT_MS = 600_000
 /** Companies started by one sweep: 1,440 a day, with at most 1,024 in each database. */
 const STARTED_AT_ONCE = 5
 
-declare global {
-  namespace Cloudflare {
-    interface Env {
-      COMPANY_BACKUP: DurableObjectNamespace<CompanyBackup>
-    }
-  }
-}
-
 /** Backs up, restores and moves one company. A single object does one of these at a time. */
 export class CompanyBackup extends CompanyObject {
   protected override readonly name = 'backup'

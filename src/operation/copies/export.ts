@@ -41,9 +41,6 @@ const THREAD_FIELDS = [
   ...['created_at', 'updated_at', 'deleted', 'revision', 'content_revision'],
 ]
 
-/** A piece of a line; only the last piece ends with a line feed. */
-type Piece = string | Uint8Array
-
 type Fields = Record<string, unknown>
 
 /** Shows the rows of a table: nothing but the fields of a seed file. */
@@ -80,7 +77,8 @@ type PartsOf = (table: string, owner: Row) => Row[]
  *
  * @param files holds content of threads that is not in their rows
  * @param after the key of the last row before the page; empty at the beginning
- * @returns its lines in pieces, and the key after which the next page begins; null at the end
+ * @returns its lines in few pieces, since each is written by itself, and the key after which the next page begins; null at
+ *   the end
  */
 export async function exportPage(context: CompanyContext, files: R2Bucket, section: Section, after: Key) {
   const plan = plans[section]
@@ -100,7 +98,7 @@ export async function exportPage(context: CompanyContext, files: R2Bucket, secti
     if (section === 'integrations') return presentIntegration(row)
     return section === 'orders' ? presentOrder(row, partsOf) : present(section, row)
   }
-  return { next, pieces: rows.map((row) => line(section, show(row))) }
+  return { next, pieces: [rows.map((row) => line(section, show(row))).join('')] }
 }
 
 /** Exports omit credentials, so the result cannot be seeded as it is. */
@@ -126,22 +124,25 @@ async function* threadLines(
   files: R2Bucket,
   rows: readonly Row[],
   partsOf: PartsOf,
-): AsyncGenerator<Piece> {
+): AsyncGenerator<string | Uint8Array> {
+  let text = ''
   for (const row of rows) {
     const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] ?? 'null'}`)
-    yield `{"type":"email_threads","data":${JSON.stringify(present('email_threads', row)).slice(0, -1)}${texts.join('')}`
+    text += `{"type":"email_threads","data":${JSON.stringify(present('email_threads', row)).slice(0, -1)}${texts.join('')}`
     // An object with another hash is of content that was replaced, or this one was since the row was read: it stays in R2.
     const content_hash = String(row.content_hash)
     const object = partsOf('email_thread_objects', row).find((each) => each.content_hash === content_hash)
     const stored = typeof row.content === 'string' ? [Uint8Array.fromBase64(row.content)] : null
     const find = async () => String(object?.id ?? (await findObjectOf(files, { company_id, content_hash })))
     const content = stored ?? (await openObject(files, { id: await find(), company_id, content_hash }))
-    if (!content) yield ',"messages":[]'
+    if (!content) text += ',"messages":[]'
     else {
-      yield ','
+      yield `${text},`
+      text = ''
       // JSON has bytes below a space only between its tokens, as white space: a line feed would end the line.
       for await (const chunk of decompress(content)) yield chunk.map((byte) => Math.max(byte, 0x20))
     }
-    yield '}}\n'
+    text += '}}\n'
   }
+  yield text
 }

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { databaseMessage } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { eachPage } from './chunks.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
 import { copyPage, copyRows, isAmong, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'
 import { type Key, type Line, MOVED, type Row, type TablePlan } from './tables.ts'
@@ -43,24 +42,17 @@ export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key 
   return { count, next }
 }
 
-/** The differences of one page: keys of rows to copy, and of rows that the source no longer has. */
-interface Differences {
-  copied: Key[]
-  removed: Key[]
-  next: Key | null
-  /** The last change of the feed that was read. */
-  sequence?: number
-}
-
 /**
- * Finds the changed rows of one page.
+ * Finds the changed rows of one page: the keys of rows to copy, and of rows that the source no longer has.
  *
  * @param since reads the feed after this change, if the table's changes are there; else all stamps are compared
+ * @returns with `sequence`, the last change of the feed that was read
  */
-export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number): Promise<Differences> {
-  if (since === undefined || !isByFeed(plan)) return compareStamps(ends, plan, after)
+export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number) {
+  if (since === undefined || !isByFeed(plan))
+    return { ...(await compareStamps(ends, plan, after)), sequence: undefined }
   const { ids, last, next } = await readChanged(ends.from, plan, after ?? [since])
-  return { copied: ids.map((id) => [id]), removed: [], next, sequence: last ?? since }
+  return { copied: ids.map((id): Key => [id]), removed: [], next, sequence: last ?? since }
 }
 
 /** Finds rows of one page with different stamps, and those with the same. @param until the last key, if not the table's */
@@ -69,14 +61,15 @@ async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | n
   const different = new Set(stamps.keys())
   const removed: Key[] = []
   // The destination needs several pages if it has rows removed from the source since.
-  await eachPage(async (first) => {
+  let first = after
+  do {
     const copy = await readStamps(to, atDestination(plan), first, next ?? until)
     for (const [key, stamp] of copy.stamps) {
       if (!stamps.has(key)) removed.push(JSON.parse(key))
       else if (stamps.get(key) === stamp) different.delete(key)
     }
-    return JSON.stringify(copy.next) === JSON.stringify(next) ? null : copy.next
-  }, after)
+    first = JSON.stringify(copy.next) === JSON.stringify(next) ? null : copy.next
+  } while (first)
   const copied = [...different].map((key): Key => JSON.parse(key))
   const same = [...stamps.keys()].filter((key) => !different.has(key))
   // A row that an update no longer sets is still there.
@@ -95,12 +88,11 @@ export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readon
 /** Copies rows after the last copied one of an append-only table. @returns how many */
 export async function copyTail(ends: Ends, plan: TablePlan): Promise<number> {
   let copied = 0
-  const copyNext = async (after: Key | null) => {
+  for (let after: Key | null = [await findLastCopied(ends.to, plan)]; after; ) {
     const { count, next } = await copyTable(ends, plan, after)
     copied += count
-    return next
+    after = next
   }
-  await eachPage(copyNext, [await findLastCopied(ends.to, plan)])
   return copied
 }
 
@@ -122,12 +114,13 @@ export async function catchUp(ends: Ends, since: Since, tables: readonly TablePl
 async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
   const all = { plan, copied: [] as Key[], removed: [] as Key[] }
   if (plan.rows === 'appended') return all
-  await eachPage(async (after) => {
+  let after: Key | null = null
+  do {
     const page = await findPage(ends, plan, after, since)
     all.copied.push(...page.copied)
     all.removed.push(...page.removed)
-    return page.next
-  })
+    after = page.next
+  } while (after)
   return all
 }
 

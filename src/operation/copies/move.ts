@@ -63,14 +63,7 @@ class MoveError extends Error {
 const START = { table: 0, after: null, changed: 0 } as const
 const BEGINNING: MoveState = { ...START, step: 'clear', rows: 0, refusedMs: 0, failures: 0, since: {}, round: 0 }
 
-export type MoveProblem =
-  | 'unknown_database'
-  | 'outdated'
-  | 'full'
-  | 'restoring'
-  | 'moving_elsewhere'
-  | 'has_moved'
-  | 'stuck'
+export type MoveProblem = 'outdated' | 'full' | 'restoring' | 'moving_elsewhere' | 'has_moved' | 'stuck'
 
 export type MoveResult = ResponseBody<typeof moveCompany> | { problem: MoveProblem; message?: string }
 
@@ -112,8 +105,6 @@ type Found = { move: Move; state: MoveState | null; startedAt: number } | { prob
 
 async function open(env: Env, by: Administrator, destination: string): Promise<Found> {
   const { companyId } = by
-  const isBound = (name: string) => databaseNames(env).includes(name)
-  if (!isBound(destination)) return { problem: 'unknown_database' }
   const { directory: db, database } = await openCompany(env, companyId)
   const directory = { companyId, db }
   const row = await guard.findMove(directory)
@@ -129,7 +120,7 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
   }
   const { source, started_at: startedAt } = row
   const isBack = destination === source
-  if (isBack && !isBound(row.destination)) {
+  if (isBack && !databaseNames(env).includes(row.destination)) {
     // The copied rows stay in a database that is no longer bound.
     const move = ends(source, source)
     if (await guard.hasMoved(move.from)) return { problem: 'has_moved' }

@@ -3,7 +3,6 @@ import { type Database, orm, statement } from '../../kernel/db/client.ts'
 import { columnsOf, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes } from '../../kernel/db/schema.ts'
-import { eachPage } from './chunks.ts'
 import {
   CONTENT,
   DIRECTORY_TABLES,
@@ -135,7 +134,9 @@ export async function copyPage(context: CompanyContext, plan: TablePlan, after: 
 
 /** Copies all rows that a condition selects, page by page, each page with its parts. */
 export async function copyRows(context: CompanyContext, plan: TablePlan, where: SQL, sink: Sink): Promise<void> {
-  await eachPage(async (after) => (await copyPage(context, plan, after, sink, where)).next)
+  let after: Key | null = null
+  do after = (await copyPage(context, plan, after, sink, where)).next
+  while (after)
 }
 
 /** Lists the ids of rows that changed after a sequence, the last change's, and the next page's key; null at the end. */

@@ -126,7 +126,7 @@ export function packPart(key: string, lines: readonly Line[]) {
   return { part: { key, bytes: bytes.length, sha256: hash('sha256', bytes), rows }, bytes }
 }
 
-/** Bounds the text of a part. A written one has at most about 8,000,000 characters: see `PartWriter`. */
+/** Bounds the text of a part. A written one has at most about 8,000,000 characters: see `openParts`. */
 const MAX_TEXT_BYTES = 32_000_000
 
 /** Unpacks the rows of a part. @throws BackupError when it does not match its manifest */
@@ -142,50 +142,46 @@ export function unpackPart({ key, sha256 }: Part, bytes: Uint8Array): Line[] {
 /** A part is written after the page with which its text has this many characters, or earlier at twice as many. */
 const PART_CHARACTERS = 3_000_000
 
-/** Gathers lines of several pages, and writes them as the next parts of a backup. */
-export class PartWriter {
-  private readonly bucket: R2Bucket
-  private readonly folder: string
-  private number: number
-  private lines: Line[] = []
-  private characters = 0
-  private written: Part[] = []
+/**
+ * Gathers lines of several pages, and writes them as the next parts of a backup.
+ *
+ * @param backup its start, and the number of parts that are written
+ */
+export function openParts({ bucket, companyId }: Store, backup: { at: string; parts: number }) {
+  const folder = `${prefixOf(companyId, 'parts')}${backup.at}/`
+  const written: Part[] = []
+  let number = backup.parts
+  let waiting: Line[] = []
+  let characters = 0
 
-  /** @param backup its start, and the number of parts that are written */
-  constructor({ bucket, companyId }: Store, { at, parts }: { at: string; parts: number }) {
-    this.bucket = bucket
-    this.folder = `${prefixOf(companyId, 'parts')}${at}/`
-    this.number = parts
+  async function flush(): Promise<void> {
+    if (waiting.length === 0) return
+    const name = String(++number).padStart(5, '0')
+    const { part, bytes } = packPart(`${folder}${name}.ndjson.gz`, waiting)
+    await inTime(bucket.put(part.key, bytes))
+    written.push(part)
+    waiting = []
+    characters = 0
   }
 
-  async add(lines: readonly Line[]): Promise<void> {
-    for (const line of lines) {
-      this.lines.push(line)
-      this.characters += Object.values(line.row).reduce((sum: number, value) => sum + String(value).length + 20, 0)
-      if (this.characters >= 2 * PART_CHARACTERS) await this.flush()
-    }
-  }
-
-  private async flush(): Promise<void> {
-    if (this.lines.length === 0) return
-    const name = String(++this.number).padStart(5, '0')
-    const { part, bytes } = packPart(`${this.folder}${name}.ndjson.gz`, this.lines)
-    await inTime(this.bucket.put(part.key, bytes))
-    this.written.push(part)
-    this.lines = []
-    this.characters = 0
-  }
-
-  get isFull(): boolean {
-    return this.characters >= PART_CHARACTERS
-  }
-
-  /** Writes the waiting lines, and takes all parts written since the last call. */
-  async take(): Promise<Part[]> {
-    await this.flush()
-    return this.written.splice(0)
+  return {
+    async add(lines: readonly Line[]): Promise<void> {
+      for (const line of lines) {
+        waiting.push(line)
+        characters += Object.values(line.row).reduce((sum: number, value) => sum + String(value).length + 20, 0)
+        if (characters >= 2 * PART_CHARACTERS) await flush()
+      }
+    },
+    isFull: () => characters >= PART_CHARACTERS,
+    /** Writes the waiting lines, and takes all parts written since the last call. */
+    async take(): Promise<Part[]> {
+      await flush()
+      return written.splice(0)
+    },
   }
 }
+
+export type Parts = ReturnType<typeof openParts>
 
 const DAY_MS = 86_400_000
 const KEPT_MS = 35 * DAY_MS
@@ -211,9 +207,8 @@ export function planRestore(backups: readonly BackupName[], untilMs: number): Ba
   return first === -1 ? [] : before.slice(first)
 }
 
-/** Limits the backups that one call removes, and the objects of one deletion. */
+/** Limits the backups that one call removes. */
 const REMOVED_AT_ONCE = 10
-const KEYS_AT_ONCE = 1_000
 
 /** Removes expired backups, and parts without a manifest. */
 export async function removeOldBackups({ bucket, companyId }: Store, nowMs: number): Promise<void> {
@@ -227,7 +222,7 @@ export async function removeOldBackups({ bucket, companyId }: Store, nowMs: numb
   const orphans = folders.delimitedPrefixes.filter((folder) => !kept.has(folder.slice(prefix.length, -1)))
   for (const folder of orphans.slice(0, REMOVED_AT_ONCE)) {
     for (let hasMore = true; hasMore; ) {
-      const page = await inTime(bucket.list({ prefix: folder, limit: KEYS_AT_ONCE }))
+      const page = await inTime(bucket.list({ prefix: folder }))
       hasMore = page.truncated && page.objects.length > 0
       if (page.objects.length > 0) await inTime(bucket.delete(page.objects.map(({ key }) => key)))
     }

@@ -144,14 +144,6 @@ export const UNITS: readonly TablePlan[] = TABLES.flatMap((plan) => [plan, ...pl
 /** Tables that are always in the directory. */
 export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'admin_log']
 
-/** Tables that neither a backup nor a move copies like others, with the reason. */
-export const NOT_COPIED = {
-  companies: 'A manifest has the row, and the end of a move copies it. Triggers count, last ids are raised.',
-  thread_context_links: 'Written by triggers.',
-  company_guards: 'Of a move under way.',
-  moves: 'Of a move under way.',
-} as const
-
 /** Tables that a move copies and a backup does not, or not all rows of them. */
 export const ONLY_MOVED: readonly TablePlan[] = [
   { ...whole('email_thread_objects', 'id'), unique: 'thread_id' },

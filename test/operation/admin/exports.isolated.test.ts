@@ -1,7 +1,7 @@
 import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
-import { readExport } from '../../../src/operation/copies/seed/split.ts'
+import { readExport, threadOf } from '../../../src/operation/copies/seed/split.ts'
 import { mintCompanyWithOrder } from '../../resources/files/support.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest } from '../../support/admin.ts'
@@ -34,6 +34,9 @@ async function readPart(companyId: number, query = '') {
 }
 
 /** All responses, without the lines that continue one. */
+/** The JSON of the email threads among the lines of an export. */
+const threadsOf = (lines: string[]) => lines.flatMap((line) => threadOf(line) ?? [])
+
 async function readAll(companyId: number): Promise<string[]> {
   const lines: string[] = []
   for (let query = ''; ; ) {
@@ -146,8 +149,8 @@ describe('the export of a company', () => {
       'end',
     ])
     expect(lines.join()).not.toContain('very-secret-key')
-    const threads: string[] = []
-    const { file } = await readExport(lines, (json) => threads.push(json))
+    const threads = threadsOf(lines)
+    const { file } = await readExport(lines)
     expect(seedFile.safeParse(file).error?.issues).toBe(undefined)
     // Their ids are unique in the database.
     await sql('DELETE FROM email_thread_objects')
@@ -182,8 +185,9 @@ describe('the export of a company', () => {
     const put = (text: string) =>
       send(request(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages: [{ text }] }))
     await put('exported')
-    const threads: string[] = []
-    const { file } = await readExport(await readAll(id), (json) => threads.push(json))
+    const lines = await readAll(id)
+    const threads = threadsOf(lines)
+    const { file } = await readExport(lines)
     await sql('DELETE FROM email_threads WHERE company_id = ?', id)
     await put('written')
     expect(await load(file, id, threads)).toEqual([false])
@@ -197,8 +201,9 @@ describe('the export of a company', () => {
     const body = { account_email: 'a@b.example', messages: [{ text: noise(2_000_000) }], snippet: 's'.repeat(100_000) }
     await send(request(await mintToken(id), 'PUT', '/mail/email-threads/aa', body))
     expect(await storedObjects(id)).toHaveLength(1)
-    const threads: string[] = []
-    const { file } = await readExport(await readAll(id), (json) => threads.push(json))
+    const lines = await readAll(id)
+    const threads = threadsOf(lines)
+    const { file } = await readExport(lines)
     expect(JSON.parse(threads[0] ?? '').messages).toEqual(body.messages)
     await sql('DELETE FROM email_thread_objects')
     await sql('DELETE FROM email_threads')
@@ -245,8 +250,8 @@ describe('the export of a company', () => {
     expect([JSON.parse(line).data, others]).toMatchObject([thread, []])
     expect(line).not.toContain('\r')
 
-    const threads: string[] = []
-    const { file } = await readExport(lines, (json) => threads.push(json))
+    const threads = threadsOf(lines)
+    const { file } = await readExport(lines)
     await sql('DELETE FROM email_threads WHERE company_id = ?', id)
     expect(await load(file, copy, threads)).toEqual([true])
     expect(await readAll(copy)).toContain(line)
@@ -265,8 +270,9 @@ describe('the export of a company', () => {
       await company.call('PUT', `/mail/email-threads/${id}`, { account_email: 'a@b.example', messages: each })
     }
     await lose(company.id)
-    const threads: string[] = []
-    const { file } = await readExport(await readAll(company.id), (json) => threads.push(json))
+    const lines = await readAll(company.id)
+    const threads = threadsOf(lines)
+    const { file } = await readExport(lines)
     expect(threads.map((text) => JSON.parse(text).messages)).toEqual([[], messages.bb])
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'mail_content_missing', company_id: company.id }))
     await sql('DELETE FROM email_thread_objects WHERE company_id = ?', company.id)
@@ -280,8 +286,7 @@ describe('the export of a company', () => {
     await company.call('PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages })
     // What the replacement leaves, between the reading of the row and of its parts.
     await sql("UPDATE email_thread_objects SET state = 'replaced', thread_id = NULL WHERE company_id = ?", company.id)
-    const threads: string[] = []
-    await readExport(await readAll(company.id), (json) => threads.push(json))
+    const threads = threadsOf(await readAll(company.id))
     expect(threads.map((text) => JSON.parse(text).messages)).toEqual([messages])
   })
 
@@ -292,7 +297,7 @@ describe('the export of a company', () => {
       const items = [{ title, quantity: 1, unit_price: 1 }]
       expect((await call('PUT', `/orders/${orderId}/invoice-items`, { items })).status).toBe(200)
     }
-    const { file } = await readExport(await readAll(company.id), () => undefined)
+    const { file } = await readExport(await readAll(company.id))
     expect(file.orders?.map(({ invoice }) => invoice?.items?.map((item) => item.title))).toEqual([['new']])
   })
 

@@ -5,10 +5,11 @@ import { TABLE_NAMES } from '../../../src/kernel/db/columns.ts'
 import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
-import { PartWriter } from '../../../src/operation/copies/store.ts'
-import { NOT_COPIED, ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
+import { openParts } from '../../../src/operation/copies/store.ts'
+import { ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
 import { adminCall } from '../../support/admin.ts'
 import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { NOT_COPIED } from './not-copied.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
 beforeAll(migrate)
@@ -66,7 +67,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     const context = { companyId: company.id, db, directory: openDatabase(env.DB), database: home, bucket: env.BACKUPS }
     const begun = await beginBackup(context, Date.now())
     if (!begun) throw new Error('There is no company.')
-    const writer = new PartWriter(context, begun)
+    const writer = openParts(context, begun)
     for (let state: BackupState | null = begun; state; ) {
       isOrders = TABLES[state.table]?.name === 'orders'
       state = await stepBackup(context, state, writer)

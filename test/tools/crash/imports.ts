@@ -4,11 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseEnv } from 'node:util'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { countFile } from '../../../src/operation/copies/seed/load.ts'
-import { type SeedPart, splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
+import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
 import { createRandom } from '../../support/random.ts'
 import { select } from './read-state.ts'
 import { type Service, startService } from './service.ts'
 import { openShop, type Shop } from './shop.ts'
+
+type SeedPart = ReturnType<typeof splitSeedFile>['parts'][number]
 
 const COMPANY = 9
 const KILL_AFTER_MS = [50, 700] as const

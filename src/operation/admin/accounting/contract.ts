@@ -2,10 +2,8 @@ import * as z from 'zod/mini'
 import { accountingId, component, type Documentation, dateTime, id, idText } from '../../../kernel/api/contract.ts'
 import { adminContracts, anyCompany, company_id, count, listExample, listOf } from '../fields.ts'
 
-const STATES = ['pending', 'parked', 'dead'] as const
-
 const state = z
-  .enum(STATES)
+  .enum(['pending', 'parked', 'dead'])
   .check(z.describe('`pending`: retried automatically; `parked`: waits for a person; `dead`: rejected or given up.'))
 
 const event = component('AccountingEvent', 'A change that is not delivered to the accounting system yet.', {

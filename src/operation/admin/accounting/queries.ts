@@ -14,12 +14,10 @@ const columns = {
 
 export type EventRow = Awaited<ReturnType<typeof listEvents>>[number]
 
-interface EventFilters extends ListQuery<number> {
-  state?: 'pending' | 'parked' | 'dead' | undefined
-}
+type Filters = ListQuery<number> & { state?: string | undefined }
 
 /** An event in flight counts as pending. */
-export async function listEvents(context: AdminContext, { query, after, limit }: Page<EventFilters>) {
+export async function listEvents(context: AdminContext, { query, after, limit }: Page<Filters>) {
   const { state, ...filters } = query
   const isIn = state === 'pending' ? sql`state IN ('pending', 'sent')` : state ? sql`state = ${state}` : sql`1`
   const isMeant = sql`state <> 'done' AND id > ${after[0] ?? 0} AND ${isPresent(sql`company_id`)}

@@ -46,23 +46,17 @@ export const listDatabases = define('listDatabases', 'GET /databases', {
 })
 
 export const createCompany = define('createCompany', 'POST /companies', {
-  body: z
-    .strictObject({
-      id: id.check(z.maximum(MAX_ID), z.meta({ maximum: MAX_ID })),
-      name: z.optional(trimmed(255)),
-      database: z._default(database, 'DB'),
-    })
-    .check(z.meta({ id: 'NewCompany', description: 'A company without data, and where it is to be.' })),
+  body: component('NewCompany', 'A company without data, and where it is to be.', {
+    id: id.check(z.maximum(MAX_ID), z.meta({ maximum: MAX_ID })),
+    name: z.optional(trimmed(255)),
+    database: z._default(database, 'DB'),
+  }),
   response: component('CreatedCompany', 'The company.', { id, name: z.string(), database }),
   errors: ['conflict'],
 })
 
 export const moveCompany = define('moveCompany', 'POST /companies/{company_id}/move', {
-  body: z
-    .strictObject({ database })
-    .check(
-      z.meta({ id: 'MoveInput', description: 'Where the company is to be: the present database takes a move back.' }),
-    ),
+  body: component('MoveInput', 'Where the company is to be: the present database takes a move back.', { database }),
   response: component('MoveProgress', 'How far a move has come.', {
     done: z.boolean().check(z.describe('Whether that was all. Repeat the request until it was.')),
     ...move,

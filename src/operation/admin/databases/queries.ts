@@ -92,12 +92,6 @@ export interface EncryptedValue {
   stored: string
 }
 
-/** Finds a company with an unfinished move: it is undecided which of its two copies stays. */
-export async function findMoving({ directory }: AdminContext): Promise<number | null> {
-  const [[row]] = await directory.read([orm.select({ id: moves.company_id }).from(moves).limit(1)])
-  return row?.id ?? null
-}
-
 /**
  * Counts the values not encrypted with a key, and lists some that may be changed.
  *

@@ -6,29 +6,21 @@ import {
   encryptCredentials,
   firstKeyPrefix,
 } from '../../../kernel/gate/credentials.ts'
-import { type ApiError, invalid } from '../../../kernel/http/errors.ts'
+import { invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import type { MoveProblem } from '../../copies/move.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute, conflict, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
-import {
-  createCompany,
-  type EncryptedValue,
-  findMoving,
-  listDatabases,
-  listMoves,
-  listOldValues,
-  saveValues,
-} from './queries.ts'
+import { createCompany, type EncryptedValue, listDatabases, listMoves, listOldValues, saveValues } from './queries.ts'
 
 /** D1's limit for one database. */
 const SIZE_MAX_BYTES = 10_000_000_000
 
 const FULL = 'The database is full: it takes 1,024 companies'
 
-const PROBLEMS: Record<Exclude<MoveProblem, 'unknown_database'>, string> = {
+const PROBLEMS: Record<MoveProblem, string> = {
   outdated: 'The database has an older schema: run npm run migrate first',
   full: `${FULL}. Take the move back`,
   restoring: 'The company is being restored: repeat that until it is done',
@@ -59,8 +51,7 @@ export const routes = [
     checkDatabase(context, database)
     const company = { id, name, database }
     const created = await createCompany(context, company).catch((error: unknown) => {
-      if (!isFull(error)) throw error
-      throw conflict(FULL)
+      throw isFull(error) ? conflict(FULL) : error
     })
     if (!created) throw conflict(`There is a company ${id} already`)
     return company
@@ -71,10 +62,7 @@ export const routes = [
     const { companyId, database: before } = context
     const objects = context.env.COMPANY_BACKUP
     const result = await objects.get(objects.idFromName(String(companyId))).move(toAdministrator(context), database)
-    if ('problem' in result) {
-      if (result.problem === 'unknown_database') throw unknown(context)
-      throw conflict(result.message ?? PROBLEMS[result.problem])
-    }
+    if ('problem' in result) throw conflict(result.message ?? PROBLEMS[result.problem])
     if (before !== database && result.step === 'remove') await invalidateCompany(context)
     return result
   }),
@@ -84,10 +72,11 @@ export const routes = [
     const prefix = await firstKeyPrefix(keys).catch((error: unknown) => {
       throw error instanceof CredentialsError ? conflict(error.message) : error
     })
-    const moving = await findMoving(context)
-    if (moving !== null) {
+    const [move] = await listMoves(context)
+    // It is undecided which of the company's two copies stays.
+    if (move) {
       const remedy = 'finish it or take it back, and repeat this. Keep the old key'
-      throw conflict(`The move of company ${moving} is not finished: ${remedy}`)
+      throw conflict(`The move of company ${move.company_id} is not finished: ${remedy}`)
     }
     const encrypt = async (value: EncryptedValue) => {
       const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
@@ -115,12 +104,8 @@ export const routes = [
 ]
 
 /** @throws ApiError 400 for a database that the deployment does not have */
-function checkDatabase(context: AdminContext, database: string): void {
-  if (!databaseNames(context.env).includes(database)) throw unknown(context)
-}
-
-function unknown({ env }: AdminContext): ApiError {
-  return invalid([
-    { path: 'database', message: `must be ${joinOr(databaseNames(env))}: the databases of this deployment` },
-  ])
+function checkDatabase({ env }: AdminContext, database: string): void {
+  const names = databaseNames(env)
+  if (names.includes(database)) return
+  throw invalid([{ path: 'database', message: `must be ${joinOr(names)}: the databases of this deployment` }])
 }

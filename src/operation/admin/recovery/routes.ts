@@ -1,4 +1,5 @@
 import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
+import type { CursorPosition } from '../../../kernel/db/lists.ts'
 import { ApiError, type ErrorKind } from '../../../kernel/http/errors.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'
 import type { RestoreProblem } from '../../copies/restore.ts'
@@ -43,49 +44,41 @@ export const routes = [
   }),
 
   adminRoute(contract.recoverDeployment, async ({ body: { cursor } }, context) => {
-    const step = await recover(context, cursor === undefined ? null : placeOf(context, cursor))
-    const { next, ...done } = step
+    const scope = cursorScope(contract.recoverDeployment, context)
+    const { next, ...done } = await recover(context, cursor === undefined ? [] : readCursor(scope, cursor))
     return {
       companies_paused: 0,
       tokens_revoked: 0,
       company: null,
       missing: null,
       ...done,
-      next_cursor: next && writeCursor(cursorScope(contract.recoverDeployment, context), next),
+      next_cursor: next && writeCursor(scope, next),
     }
   }),
 ]
 
-/** The next step of a recovery: the run's name, then a cursor of the revoked tokens in the cache, or a company. */
-type Place =
-  | readonly [run: string, step: 'tokens', cursor: string | null]
-  | readonly [run: string, step: 'company', id: number]
-
-function placeOf(context: AdminContext, cursor: string): Place {
-  const [run, step, place] = readCursor(cursorScope(contract.recoverDeployment, context), cursor)
-  if (step === 'company') return [String(run), step, Number(place)]
-  return [String(run), 'tokens', place === null || place === undefined ? null : String(place)]
-}
-
-async function recover(context: AdminContext, place: Place | null) {
+/**
+ * Does one step. A place is the run's name, the step, and a cursor of the revoked tokens in the cache or a company's id.
+ *
+ * @returns what it did, and the place of the next step; null when that was all
+ */
+async function recover(context: AdminContext, [run = crypto.randomUUID(), step, at = null]: CursorPosition) {
   const { env, now } = context
-  if (!place) {
-    const run = crypto.randomUUID()
-    const next: Place = [run, 'tokens', null]
-    return { companies_paused: await beginRecovery(context, run), next }
-  }
-  const [run, step, at] = place
+  const name = String(run)
+  if (step === undefined) return { companies_paused: await beginRecovery(context, name), next: [run, 'tokens', null] }
   if (step === 'tokens') {
-    const { revoked, cursor } = await revokeAgain({ ...context, db: context.directory, cache: env.CACHE }, at, now)
-    if (cursor !== null) return { tokens_revoked: revoked, next: [run, step, cursor] as const }
-    return { tokens_revoked: revoked, next: await companyBehind(context, run, 0) }
+    const recovery = { ...context, db: context.directory, cache: env.CACHE }
+    const { revoked, cursor } = await revokeAgain(recovery, at === null ? null : String(at), now)
+    const next = cursor === null ? await companyBehind(context, name, 0) : [run, step, cursor]
+    return { tokens_revoked: revoked, next }
   }
+  const id = Number(at)
   const objects = env.COMPANY_BACKUP
-  const { done, ...result } = await objects.get(objects.idFromName(String(at))).recover(at, run)
-  return done ? { ...result, next: await companyBehind(context, run, at) } : { next: place }
+  const { done, ...result } = await objects.get(objects.idFromName(String(id))).recover(id, name)
+  return done ? { ...result, next: await companyBehind(context, name, id) } : { next: [run, step, id] }
 }
 
-async function companyBehind(context: AdminContext, run: string, id: number): Promise<Place | null> {
+async function companyBehind(context: AdminContext, run: string, id: number) {
   const next = await findNextCompany(context, id)
   return next === null ? null : [run, 'company', next]
 }

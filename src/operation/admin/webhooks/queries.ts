@@ -193,5 +193,3 @@ const changeType = sql<typeof changes.$inferSelect.type>`type`.as('change_type')
 /** The operation is null once the change has left the feed. */
 const operation = sql<typeof changes.$inferSelect.operation | null>`(SELECT c.operation FROM changes AS c
   WHERE c.company_id = webhook_deliveries.company_id AND c.sequence = webhook_deliveries.sequence)`.as('operation')
-
-export type DeliveryRow = NonNullable<Awaited<ReturnType<typeof listDeliveries>>>[number]

@@ -81,7 +81,7 @@ export const routes = [
     contract.listWebhookDeliveries,
     async (context, { params: { endpoint_id }, ...page }) =>
       found(await queries.listDeliveries(context, endpoint_id, page), 'Endpoint'),
-    presentDelivery,
+    ({ type, operation, ...row }) => ({ ...withTimes(row), event_type: operation && eventTypeOf(type, operation) }),
     ({ sequence }) => [sequence],
   ),
 ]
@@ -112,8 +112,4 @@ function inOrder(eventTypes: readonly string[]) {
 
 function present({ event_types, ...row }: queries.EndpointRow) {
   return { ...withTimes(row), event_types: inOrder(event_types) }
-}
-
-function presentDelivery({ type, operation, ...row }: queries.DeliveryRow) {
-  return { ...withTimes(row), event_type: operation && eventTypeOf(type, operation) }
 }

@@ -40,6 +40,7 @@ export const COLUMN_OF: Record<string, string> = {
 export const CENTS: ReadonlySet<string> = new Set(['unit_price', 'amount', 'price', 'discount_amount'])
 /** Fields of a thread context stored as JSON text, and all such fields. */
 const CONTEXT_JSON = ['client_data', 'clients_data', 'orders_data', 'participant_emails', 'participants_data'] as const
+type ContextJson = Record<(typeof CONTEXT_JSON)[number], string | null>
 export const JSON_FIELDS: ReadonlySet<string> = new Set([...CONTEXT_JSON, 'placements', 'colors'])
 
 /** Columns that refer to rows of another table. */
@@ -113,7 +114,8 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
       return { ...item, price_cents: orNull(toHundredths, item.price), search_text: searchText([item.title]) }
     }),
     thread_contexts: file.thread_contexts.map(({ fetched_at = now, updated_at = now, ...context }) => {
-      return { ...context, ...jsonTexts(context), fetched_at, updated_at }
+      const texts = CONTEXT_JSON.map((name) => [name, orNull(JSON.stringify, context[name] ?? null)])
+      return { ...context, ...(Object.fromEntries(texts) as ContextJson), fetched_at, updated_at }
     }),
     integrations: [],
   }
@@ -126,11 +128,6 @@ export function numbered<T extends { position?: number | undefined }>(elements: 
 
 function orNull<T, U>(convert: (value: T) => U, value: T | null): U | null {
   return value === null ? null : convert(value)
-}
-
-function jsonTexts(context: SeedFile['thread_contexts'][number]) {
-  const texts = CONTEXT_JSON.map((name) => [name, orNull(JSON.stringify, context[name] ?? null)])
-  return Object.fromEntries(texts) as Record<(typeof CONTEXT_JSON)[number], string | null>
 }
 
 /** Unique columns besides the ids. */

@@ -11,13 +11,6 @@ const PART_BYTES = 400_000
 /** Limits an element: a row to what D1 stores, an order with all that belongs to it to the body of a request. */
 const ELEMENT_MAX_KB = { rows: 900, orders: 5_000 }
 
-/** A part of a seed file, which is a valid seed file too. */
-export interface SeedPart {
-  file: SeedInput
-  /** The ids in other parts that this one refers to. */
-  known: KnownIds
-}
-
 type Order = NonNullable<SeedInput['orders']>[number]
 
 /** An element of a list, which stays in one part. */
@@ -32,10 +25,11 @@ interface Element {
  * Splits a valid file into parts that load one after the other: referenced rows first, and orders with invoice numbers
  * before those that get one.
  *
- * @returns the parts, at least one, and a hash of all of them
+ * @returns the parts, at least one, and a hash of all of them. A part is a valid seed file, with the ids in other parts that
+ *   it refers to
  * @throws RangeError for an element that is too large for a part
  */
-export function splitSeedFile(file: SeedInput): { hash: string; parts: SeedPart[] } {
+export function splitSeedFile(file: SeedInput) {
   const elements = listElements(file)
   for (const { list, bytes } of elements) {
     const maxKb = ELEMENT_MAX_KB[list === 'orders' ? 'orders' : 'rows']
@@ -45,10 +39,7 @@ export function splitSeedFile(file: SeedInput): { hash: string; parts: SeedPart[
   // A company alone is one part.
   if (groups.length === 0) groups.push([])
   const knownTo = findKnown(file)
-  const parts = groups.map((group): SeedPart => {
-    const part = joinElements(file, group)
-    return { file: part, known: knownTo(part) }
-  })
+  const parts = groups.map((group) => joinElements(file, group)).map((part) => ({ file: part, known: knownTo(part) }))
   return { hash: hash('sha256', JSON.stringify(parts)), parts }
 }
 
@@ -108,32 +99,24 @@ export function threadOf(line: string): string | null {
 }
 
 /**
- * Reads the lines of an export: its responses one after the other.
+ * Reads the lines of an export, its responses one after the other, apart from email threads.
  *
- * @param takeThread gets the JSON of each email thread
  * @returns a seed file without the integrations, whose credentials an export does not have, and the kinds of these
  * @throws RangeError for lines that are no complete export
  */
-export async function readExport(
-  lines: AsyncIterable<string> | Iterable<string>,
-  takeThread: (json: string) => void = () => undefined,
-) {
+export async function readExport(lines: AsyncIterable<string> | Iterable<string>) {
   const file: Record<string, unknown[]> = Object.fromEntries(LISTS.map((name) => [name, []]))
   const integrations: string[] = []
   let company: SeedInput['company'] | undefined
   let last = ''
   for await (const text of lines) {
-    if (text.trim() === '') continue
-    const thread = threadOf(text)
-    if (thread !== null) takeThread(thread)
-    else {
-      const { type, data } = JSON.parse(text)
-      last = type
-      if (type === 'company') company = data
-      else if (type === 'integrations') integrations.push(...Object.keys(data))
-      else if (type !== 'end' && !file[type]) throw new RangeError('a line has a type that no export has')
-      else file[type]?.push(data)
-    }
+    if (text.trim() === '' || threadOf(text) !== null) continue
+    const { type, data } = JSON.parse(text)
+    last = type
+    if (type === 'company') company = data
+    else if (type === 'integrations') integrations.push(...Object.keys(data))
+    else if (type !== 'end' && !file[type]) throw new RangeError('a line has a type that no export has')
+    else file[type]?.push(data)
   }
   if (!company || last !== 'end')
     throw new RangeError('the export is incomplete: its first line must be of the type `company`, its last of `end`')

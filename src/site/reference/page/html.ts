@@ -76,7 +76,11 @@ function renderBlock(block: string): Html {
   const lines = block.split('\n')
   if (block.startsWith('```')) return renderCode(lines.slice(1, -1).join('\n'))
   const heading = /^(#{1,3}) (.+)$/.exec(block)
-  if (heading) return renderHeading(heading[1]?.length ?? 3, heading[2] ?? '')
+  if (heading) {
+    const [, { length: level } = '', title = ''] = heading
+    // Headings below the title have an id, by which other pages link to them.
+    return html`<h${level}${level > 1 && html` id="${slugOf(title)}"`}>${renderInline(title)}</h${level}>`
+  }
   if (block.startsWith('|')) return renderTable(lines)
   if (/^(?:- |\d+\. )/.test(block)) {
     const items = block.split(/^(?:- |\d+\. )/m).slice(1)
@@ -84,14 +88,6 @@ function renderBlock(block: string): Html {
     return block.startsWith('- ') ? html`<ul>${list}</ul>` : html`<ol>${list}</ol>`
   }
   return html`<p>${renderInline(block)}</p>`
-}
-
-/** Headings below the title have an id, by which other pages link to them. */
-function renderHeading(level: number, title: string): Html {
-  const content = renderInline(title)
-  if (level === 1) return html`<h1>${content}</h1>`
-  const id = slugOf(title)
-  return level === 2 ? html`<h2 id="${id}">${content}</h2>` : html`<h3 id="${id}">${content}</h3>`
 }
 
 function renderTable([head = '', , ...rows]: string[]): Html {

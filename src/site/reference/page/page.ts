@@ -19,15 +19,13 @@ import {
 } from './html.ts'
 import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
 
-/** Sections of the introduction before the operations; the others follow as conventions. */
-const FIRST_SECTIONS = ['Authentication']
-
 /** Renders a reference as complete HTML, to which `page.js` adds search, tabs and requests, with links to the guides. */
 export function renderPage(reference: Reference, guides: readonly Guide[] = []): string {
   const { api, introduction, tags, operations } = reference
   const { title } = api
   const [summary, ...sections] = splitSections(introduction)
-  const first = sections.filter(({ title }) => FIRST_SECTIONS.includes(title))
+  // This section comes before the operations, the others follow as conventions.
+  const first = sections.filter(({ title }) => title === 'Authentication')
   const conventions = sections.filter((section) => !first.includes(section))
   const objects = listObjects(reference)
   const me = operations.find(({ method, path }) => method === 'GET' && path === '/me')
@@ -52,7 +50,12 @@ ${renderHead(`${title}: reference`, `Reference of the ${title}, with examples in
 <p id="found" role="status"></p>
 <div id="links">
 ${renderLinks('Getting started', [{ id: 'overview', title: 'Overview' }, ...first])}
-${tags.map(({ name, operations }) => renderLinks(name, operations.map(toLink)))}
+${tags.map(({ name, operations }) =>
+  renderLinks(
+    name,
+    operations.map(({ id, summary, method }) => ({ id, title: summary, method })),
+  ),
+)}
 ${renderLinks('Conventions', conventions)}
 ${renderLinks(
   'Objects',
@@ -90,10 +93,6 @@ function listObjects({ schemas, operations }: Reference) {
 function resolve({ schemas }: Reference, schema: JsonObject): JsonObject {
   const name = componentOf(schema)
   return name === null ? schema : asObject(schemas[name])
-}
-
-function toLink({ id, summary, method }: Operation) {
-  return { id, title: summary, method }
 }
 
 function renderLinks(title: string, links: { id: string; title: string; method?: string }[]): Html {

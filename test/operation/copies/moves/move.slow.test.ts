@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../../src/env.ts'
 import { moveFor } from '../../../../src/operation/copies/move.ts'
-import { DIRECTORY_TABLES, FULL_TEXT, NOT_COPIED } from '../../../../src/operation/copies/tables.ts'
+import { DIRECTORY_TABLES, FULL_TEXT } from '../../../../src/operation/copies/tables.ts'
 import { adminCall, operatorOf } from '../../../support/admin.ts'
 import { freshId, type Home, migrate, mintToken, request, send, sql, sqlIn } from '../../../support/app.ts'
 import { logLines } from '../../../support/log.ts'
@@ -15,6 +15,7 @@ import {
   rowsOf,
 } from '../../../support/two-companies.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
+import { NOT_COPIED } from '../not-copied.ts'
 
 beforeAll(migrate)
 
