@@ -47,6 +47,15 @@ async function moveSilently(id: number, database: Home): Promise<void> {
 
 const client = (text: string) => ({ company_name: text })
 
+it('a move leaves the companies in the slots beside it as they are found', async () => {
+  const companies: TestCompany[] = []
+  for (let slot = 0; slot < 4; slot++) companies.push(await mintCompany({ home: 'DB' }))
+  for (const each of companies) await each.call('POST', '/clients', client('Beside another'))
+  await move(companies[2]?.id ?? 0, 'DB_TWO')
+  const totals = companies.map(async (each) => (await each.call('GET', '/clients?q=beside')).body.pagination.total)
+  expect(await Promise.all(totals)).toEqual([1, 1, 1, 1])
+})
+
 describe('a token whose company has moved', () => {
   it('is sent to the new database by its object at once, and back', async () => {
     for (const home of ['DB_TWO', 'DB'] as const) {
