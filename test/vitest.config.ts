@@ -5,6 +5,7 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
 type Project = TestProjectInlineConfiguration
 
 const NODE = 'test/{journeys,node,slow}/**'
+const FAR = 'test/resources/{changes,clients,orders}/**'
 const SLOW = '*.slow.test.ts'
 const ISOLATED = '*.isolated.test.ts'
 
@@ -82,8 +83,8 @@ function project(name: string, base: Project, include: string, exclude: string[]
 /**
  * `npm test` runs `worker`, `worker-far`, `worker-isolated` and `node`. Most files share a worker and its database, where each has
  * companies of its own: starting a worker takes longer than most of them. Those named `*.isolated.test.ts` look at the
- * whole database or change its schema, and have one of their own. `worker-far` repeats the tests of clients, orders and
- * changes with companies in other places.
+ * whole database or change its schema, and have one of their own. `worker-far` runs the tests of clients, orders and
+ * changes with companies in other places; the other tests use clients and orders of companies near the first one.
  *
  * `npm run test:slow` runs the files named `*.slow.test.ts`: long random runs, whole matrices of faults, waits in real
  * time, browsers and installed packages.
@@ -97,14 +98,8 @@ export default defineConfig({
     // No test may need those before it. `--sequence.seed=N` repeats the order of a run, which prints its seed.
     sequence: { shuffle: { files: true, tests: true } },
     projects: [
-      project('worker', worker, 'test/**/*.test.ts', [NODE, `**/${SLOW}`, `**/${ISOLATED}`], false),
-      project(
-        'worker-far',
-        workerFar,
-        'test/resources/{changes,clients,orders}/**/*.test.ts',
-        [`**/${SLOW}`, `**/${ISOLATED}`],
-        false,
-      ),
+      project('worker', worker, 'test/**/*.test.ts', [NODE, FAR, `**/${SLOW}`, `**/${ISOLATED}`], false),
+      project('worker-far', workerFar, `${FAR}/*.test.ts`, [`**/${SLOW}`, `**/${ISOLATED}`], false),
       project('worker-isolated', worker, `test/**/${ISOLATED}`),
       project('worker-slow', worker, `test/**/${SLOW}`, [NODE]),
       project('node', node, `${NODE}/*.test.ts`, [`**/${SLOW}`]),
