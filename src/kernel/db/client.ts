@@ -75,13 +75,10 @@ export function prepareNamed<P extends Placeholders<never>, const T extends Reco
   const texts = new LruCache<string, [name: string, Prepared][]>({ maxWeight: MAX_TEXTS })
   return (values: Record<string, Value | undefined>) => {
     const names = Object.keys(values).filter((name) => values[name] !== undefined)
-    const shape = names.join()
-    let named = texts.get(shape)
-    if (!named) {
+    const named = texts.getOrMake(names.join(), () => {
       const placeholders = Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as P
-      named = Object.entries(build(placeholders)).map(([name, query]) => [name, query.prepare()])
-      texts.set(shape, named)
-    }
+      return Object.entries(build(placeholders)).map(([name, query]) => [name, query.prepare()])
+    })
     return Object.fromEntries(named.map(([name, prepared]) => [name, { prepared, values }])) as AllFilled<T>
   }
 }

@@ -81,12 +81,7 @@ export function sortOf(sort: string): Sort {
 /** Caches the statements of each variant, whose texts differ. */
 export function perVariant<V, T extends object>(build: (variant: V) => T): (variant: V) => T {
   const built = new LruCache<string, T>({ maxWeight: 200 })
-  return (variant) => {
-    const key = JSON.stringify(variant)
-    const value = built.get(key) ?? build(variant)
-    built.set(key, value)
-    return value
-  }
+  return (variant) => built.getOrMake(JSON.stringify(variant), () => build(variant))
 }
 
 /** Values of {@link ListValues} for one page. `limit` is one row more, which tells whether a page follows. */
