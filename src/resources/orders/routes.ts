@@ -4,11 +4,10 @@ import { openPage } from '../../kernel/api/paging.ts'
 import { found, invalid, unusable } from '../../kernel/http/errors.ts'
 import type { Changed } from './change-sql.ts'
 import * as contract from './contract.ts'
-import { listOrders } from './list-queries.ts'
 import { ELEMENTS_MAX, type OrderRow } from './parts-sql.ts'
 import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './payment-queries.ts'
 import { presentListed, presentOrder, presentParts, presentPayment } from './present.ts'
-import { findOrder, findPayments, findStatuses, findTaxes } from './queries.ts'
+import { findOrder, findPayments, findStatuses, findTaxes, listOrders } from './queries.ts'
 import { changeOf, creationOf, deletionOf, orderReplacementOf, replacementOf } from './write-queries.ts'
 
 /** The changes of orders, for routes of their own and for batches. */
