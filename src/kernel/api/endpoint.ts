@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Context, Hono, MiddlewareHandler, NotFoundHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import { runWrite, type Write } from '../db/idempotency.ts'
-import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../db/versions.ts'
+import { taggedResponse, UNCOMPRESSED, weakenEtag } from '../db/versions.ts'
 import type { Permission } from '../gate/permissions.ts'
 import { refuseToken } from '../gate/refusals.ts'
 import { isolateMemory, type Lease } from '../http/body.ts'
@@ -81,7 +81,7 @@ function toJson(c: Context<AppEnv>, contract: Contract, body: unknown, { version
   const headers = {
     ...commonHeaders(c),
     'Cache-Control': 'private, no-store',
-    ...(isVersioned && { ...UNCOMPRESSED, ETag: versionTag(version) }),
+    ...(isVersioned && { ...UNCOMPRESSED, ETag: `"${version}"` }),
   }
   const { ifNoneMatch } = c.get('context')
   if (contract.hasEtag && version !== undefined) return taggedResponse(body, version, { headers, ifNoneMatch })
