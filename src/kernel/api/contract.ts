@@ -85,13 +85,11 @@ export interface Input<C extends Contract> {
 /** The JSON that an endpoint sends with 200. */
 export type ResponseBody<C extends Contract> = z.output<C['response']>
 
-/** A rule about a whole body, checked only without other issues, since it could mislead beside them. */
-function wholeBody<T extends object>(holds: (body: T) => boolean, message: string) {
-  return z.refine<T>(holds, { error: message, when: ({ issues }) => issues.length === 0 })
-}
-
-/** Requires that a body changes something, since `{}` would not. */
-export const namesAField = wholeBody((body) => Object.keys(body).length > 0, 'must name at least one field to change')
+/** Requires that a body changes something. Checked only without other issues, since it could mislead beside them. */
+export const namesAField = z.refine<object>((body) => Object.keys(body).length > 0, {
+  error: 'must name at least one field to change',
+  when: ({ issues }) => issues.length === 0,
+})
 
 /** Counts Unicode code points, as JSON Schema does. */
 function hasLength(text: string, min: number, max: number): boolean {
