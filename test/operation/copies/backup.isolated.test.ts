@@ -1,7 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
-import { TABLE_NAMES } from '../../../src/kernel/db/columns.ts'
 import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
@@ -10,6 +9,7 @@ import { NOT_COPIED, ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/co
 import { adminCall } from '../../support/admin.ts'
 import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
+import { TABLE_NAMES } from '../../support/tables.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
 beforeAll(migrate)
