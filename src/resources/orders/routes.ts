@@ -31,16 +31,8 @@ export const operations = [
     },
   ),
   operation(contract.createPayment, ({ params, body }, context) => paymentOf(context, params.id, body), replyPaid),
-  operation(
-    contract.updatePayment,
-    ({ params, body }, context) => paymentChangeOf(context, params.id, params.payment_id, body),
-    replyPaid,
-  ),
-  operation(
-    contract.deletePayment,
-    ({ params }, context) => paymentRemovalOf(context, params.id, params.payment_id),
-    replyPaid,
-  ),
+  operation(contract.updatePayment, ({ params, body }, context) => paymentChangeOf(context, params, body), replyPaid),
+  operation(contract.deletePayment, ({ params }, context) => paymentRemovalOf(context, params), replyPaid),
 ]
 
 /** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */
