@@ -69,9 +69,11 @@ export function defineContract<const C extends Contract>(contract: C): C {
   return contract
 }
 
-/** A strict object, published as a schema named `id`. */
-export function component<T extends z.core.$ZodShape>(id: string, description: string, fields: T) {
-  return z.strictObject(fields).check(z.meta({ id, description }))
+type Rule<T extends z.core.$ZodShape> = z.core.$ZodCheck<z.output<z.ZodMiniObject<T, z.core.$strict>>>
+
+/** A strict object with rules of its own, published as a schema named `id`. */
+export function component<T extends z.core.$ZodShape>(id: string, description: string, fields: T, ...rules: Rule<T>[]) {
+  return z.strictObject(fields).check(...rules, z.meta({ id, description }))
 }
 
 type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined

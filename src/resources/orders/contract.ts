@@ -77,26 +77,19 @@ function isPossibleDiscount({ discount_amount }: { discount_amount?: unknown }, 
   return type !== 'percentage' || typeof discount_amount !== 'number' || discount_amount <= 100
 }
 
-const isPossibleOrder = (body: { discount_amount?: unknown; discount_amount_type?: string | undefined }) =>
-  isPossibleDiscount(body, body.discount_amount_type ?? 'percentage')
+const hasPossibleDiscount = z.refine<{ discount_amount?: unknown; discount_amount_type?: string | undefined }>(
+  (body) => isPossibleDiscount(body, body.discount_amount_type ?? 'percentage'),
+  PERCENT_ISSUE,
+)
 
 const required = { title: trimmed(255), client_id: id }
 
-const newOrder = z
-  .strictObject({ ...required, ...writable, external_id, ...ordersLists })
-  .check(
-    z.refine(isPossibleOrder, PERCENT_ISSUE),
-    z.meta({ id: 'NewOrder', description: 'The fields of an order to create.' }),
-  )
+const created = { ...required, ...writable, external_id, ...ordersLists }
+const newOrder = component('NewOrder', 'The fields of an order to create.', created, hasPossibleDiscount)
 
-const wholeOrder = z.strictObject({ ...required, ...writable, ...ordersLists }).check(
-  z.refine(isPossibleOrder, PERCENT_ISSUE),
-  z.meta({
-    id: 'WholeOrder',
-    description:
-      'All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are.',
-  }),
-)
+const REPLACED =
+  'All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are.'
+const wholeOrder = component('WholeOrder', REPLACED, { ...required, ...writable, ...ordersLists }, hasPossibleDiscount)
 
 const NOT_DELETED = { path: ['invoice_items'], error: 'must not be sent with `deleted` true' }
 const orderChanges = z

@@ -34,32 +34,19 @@ const itemFields = {
   sku: shortText,
 }
 
-const ITEM_TOTAL = {
-  path: ['unit_price'],
-  when: ({ issues }: z.core.ParsePayload) => issues.length === 0,
-  error: `times \`quantity\` must be between -${AMOUNT_MAX} and ${AMOUNT_MAX}`,
-}
-const isPossibleTotal = (item: { quantity: number; unit_price: number }) =>
-  Math.abs(item.quantity * item.unit_price) <= AMOUNT_MAX
+const hasPossibleTotal = z.refine<Record<'quantity' | 'unit_price', number>>(
+  ({ quantity, unit_price }) => Math.abs(quantity * unit_price) <= AMOUNT_MAX,
+  {
+    path: ['unit_price'],
+    when: ({ issues }) => issues.length === 0,
+    error: `times \`quantity\` must be between -${AMOUNT_MAX} and ${AMOUNT_MAX}`,
+  },
+)
 
-const item = z
-  .strictObject({
-    id: z
-      .optional(id)
-      .check(z.describe('Of a line of this invoice, which keeps it. Without it the line is a new one.')),
-    ...itemFields,
-  })
-  .check(
-    z.refine(isPossibleTotal, ITEM_TOTAL),
-    z.meta({ id: 'NewInvoiceItem', description: 'A line of an invoice, as it is to be.' }),
-  )
-
-const itemOfOrder = z
-  .strictObject(itemFields)
-  .check(
-    z.refine(isPossibleTotal, ITEM_TOTAL),
-    z.meta({ id: 'NewOrderItem', description: 'A line of an order that is sent with it.' }),
-  )
+const ofLine = 'Of a line of this invoice, which keeps it. Without it the line is a new one.'
+const newItem = { id: z.optional(id).check(z.describe(ofLine)), ...itemFields }
+const item = component('NewInvoiceItem', 'A line of an invoice, as it is to be.', newItem, hasPossibleTotal)
+const itemOfOrder = component('NewOrderItem', 'A line of an order that is sent with it.', itemFields, hasPossibleTotal)
 
 /** Two lines must not have one id. */
 const hasDistinctIds = (items: { id?: number | undefined }[]) => {
