@@ -76,6 +76,11 @@ export function component<T extends z.core.$ZodShape>(id: string, description: s
   return z.strictObject(fields).check(...rules, z.meta({ id, description }))
 }
 
+/** A {@link component} of fields to change, of which a body must name one: `{}` would change nothing. */
+export function changesOf<T extends z.core.$ZodShape>(id: string, description: string, fields: T, ...rules: Rule<T>[]) {
+  return z.strictObject(fields).check(namesAField, ...rules, z.meta({ id, description, minProperties: 1 }))
+}
+
 type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
 
 export interface Input<C extends Contract> {

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import {
+  changesOf,
   commaList,
   component,
   date,
@@ -8,7 +9,6 @@ import {
   id,
   idList,
   idText,
-  namesAField,
   oneLine,
   pageOf,
   text,
@@ -92,27 +92,22 @@ const REPLACED =
 const wholeOrder = component('WholeOrder', REPLACED, { ...required, ...writable, ...ordersLists }, hasPossibleDiscount)
 
 const NOT_DELETED = { path: ['invoice_items'], error: 'must not be sent with `deleted` true' }
-const orderChanges = z
-  .strictObject({
+const DELETED =
+  '`true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored.'
+const orderChanges = changesOf(
+  'OrderChanges',
+  'The fields of an order to change.',
+  {
     title: z.optional(trimmed(255)),
     client_id: z.optional(id),
     ...writable,
     external_id,
     invoice_items: z.optional(items).check(z.describe('All lines of the invoice, as `putInvoiceItems` takes them.')),
-    deleted: z
-      .optional(z.boolean())
-      .check(
-        z.describe(
-          '`true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored.',
-        ),
-      ),
-  })
-  .check(
-    namesAField,
-    z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
-    z.refine(({ deleted, invoice_items }) => !deleted || !invoice_items, NOT_DELETED),
-    z.meta({ id: 'OrderChanges', description: 'The fields of an order to change.', minProperties: 1 }),
-  )
+    deleted: z.optional(z.boolean()).check(z.describe(DELETED)),
+  },
+  z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
+  z.refine(({ deleted, invoice_items }) => !deleted || !invoice_items, NOT_DELETED),
+)
 export type NewOrder = z.output<typeof newOrder>
 export type OrderFields = z.output<typeof orderChanges>
 export type WholeOrder = z.output<typeof wholeOrder>

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, id, instant, isoTime, namesAField, text, trimmed } from '../../kernel/api/contract.ts'
+import { changesOf, component, id, instant, isoTime, text, trimmed } from '../../kernel/api/contract.ts'
 
 /** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
 export function decimals(places: number, min: number, max: number) {
@@ -70,12 +70,8 @@ const paymentFields = {
 
 export const newPayment = component('NewPayment', 'A payment on the invoice of an order.', paymentFields)
 
-export const paymentChanges = z
-  .strictObject({ ...paymentFields, amount: z.optional(paymentFields.amount) })
-  .check(
-    namesAField,
-    z.meta({ id: 'PaymentChanges', description: 'The fields of a payment to change.', minProperties: 1 }),
-  )
+const changed = { ...paymentFields, amount: z.optional(paymentFields.amount) }
+export const paymentChanges = changesOf('PaymentChanges', 'The fields of a payment to change.', changed)
 
 export type NewItem = z.output<typeof item>
 export type NewPayment = z.output<typeof newPayment>
