@@ -1,4 +1,4 @@
-import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { mapRows, OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
@@ -15,7 +15,7 @@ import {
   perVariant,
   readPage,
   sortOf,
-  totalOf,
+  wholeOf,
 } from '../../kernel/db/lists.ts'
 import { clients, companies } from '../../kernel/db/schema.ts'
 import { clientSearch, digitsOf, fold, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
@@ -71,10 +71,7 @@ const statements = perVariant((variant: Variant) => ({
     const selected = { ...CLIENT.selected, sort_value: sql`page.sort_value`.as('sort_value') }
     return orm.select(selected).from(from).orderBy(order)
   }),
-  whole: prepare((p: ListedValues) => {
-    const total = totalOf(listOf(variant, p), sql`companies.client_count`).as('total')
-    return orm.select({ total, sequence: companies.last_change }).from(companies).where(eq(companies.id, p.companyId))
-  }),
+  whole: prepare((p: ListedValues) => wholeOf(listOf(variant, p), sql`companies.client_count`)),
 }))
 
 function listOf({ sort, deleted }: Variant, p: ListedValues): List {

@@ -1,4 +1,4 @@
-import { eq, type SQL, sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import { statusColumns, taxColumns } from '../../kernel/db/columns.ts'
@@ -14,9 +14,9 @@ import {
   readPage,
   type Sort,
   sortOf,
-  totalOf,
+  wholeOf,
 } from '../../kernel/db/lists.ts'
-import { companies, orderStatuses, taxes } from '../../kernel/db/schema.ts'
+import { orderStatuses, taxes } from '../../kernel/db/schema.ts'
 import { fold, idOf, inSlot, substringMatch } from '../../kernel/db/search.ts'
 import type { OrderList } from './contract.ts'
 import { orderStatements, type Part } from './parts-sql.ts'
@@ -82,14 +82,14 @@ export async function listOrders(context: RequestContext, query: OrderList, star
   const search = text === '' ? {} : { text, match: substringMatch(text), slot: OWN_SLOT }
   const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...search }
-  const { page, total } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
+  const { page, whole } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
   const read = (form: keyof typeof page, pageStart: PageStart) =>
     readPage(
       db,
       orderOf(sort),
       pageStart,
       (start) => page[form]({ ...values, ...start }),
-      () => total({ ...values, limit: 0 }),
+      () => whole({ ...values, limit: 0 }),
     )
   for (const form of ['small', 'listed'] as const) {
     const found = await read(form, start)
@@ -108,10 +108,7 @@ const orderOf = (sort: OrderList['sort']): Sort => (sort ? sortOf(sort) : { colu
 
 const statements = perVariant((variant: Variant) => ({
   page: orderStatements(variant.expand, (p: Values) => idsOfPage(listOf(variant, p))),
-  total: prepare((p: Values) => {
-    const total = totalOf(listOf(variant, p, true), sql`companies.order_count`).as('total')
-    return orm.select({ total, sequence: companies.last_change }).from(companies).where(eq(companies.id, p.companyId))
-  }),
+  whole: prepare((p: Values) => wholeOf(listOf(variant, p, true), sql`companies.order_count`)),
 }))
 
 /** The name of the primary key. */
