@@ -84,7 +84,7 @@ function toJson(c: Context<AppEnv>, contract: Contract, body: unknown, { version
     ...(isVersioned && { ...UNCOMPRESSED, ETag: `"${version}"` }),
   }
   const { ifNoneMatch } = c.get('context')
-  if (contract.hasEtag && version !== undefined) return taggedResponse(body, version, { headers, ifNoneMatch })
+  if (contract.hasEtag && version !== undefined) return taggedResponse(body, version, headers, ifNoneMatch)
   // Hono's own `json()` sets headers one by one, each by a call out of the isolate's memory.
   return Response.json(body, { headers })
 }
