@@ -212,8 +212,8 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     },
   ],
   [
-    '3: only kernel/db/client.ts opens the database, the sweep and the tokens apart',
-    occurrences(/\bdrizzle\(|\.withSession\(|\.prepare\((?!\))/g, /^kernel\/(db\/(client|sweep)|gate\/tokens)\.ts$/),
+    '3: only kernel/db/client.ts opens the database, the sweep apart',
+    occurrences(/\bdrizzle\(|\.withSession\(|\.prepare\((?!\))/g, /^kernel\/db\/(client|sweep)\.ts$/),
     { 'resources/clients/queries.ts': 'const db = drizzle(env.DB)' },
   ],
   [

@@ -205,7 +205,7 @@ export class Work {
           break
         case 9: {
           const [of, id] = random.pick<[number, number]>([[0, 0], ...this.payments])
-          await run(paymentRemovalOf(context, of, id))
+          await run(paymentRemovalOf(context, { id: of, payment_id: id }))
           break
         }
         case 10: {

@@ -69,9 +69,16 @@ export function defineContract<const C extends Contract>(contract: C): C {
   return contract
 }
 
-/** A strict object, published as a schema named `id`. */
-export function component<T extends z.core.$ZodShape>(id: string, description: string, fields: T) {
-  return z.strictObject(fields).check(z.meta({ id, description }))
+type Rule<T extends z.core.$ZodShape> = z.core.$ZodCheck<z.output<z.ZodMiniObject<T, z.core.$strict>>>
+
+/** A strict object with rules of its own, published as a schema named `id`. */
+export function component<T extends z.core.$ZodShape>(id: string, description: string, fields: T, ...rules: Rule<T>[]) {
+  return z.strictObject(fields).check(...rules, z.meta({ id, description }))
+}
+
+/** A {@link component} of fields to change, of which a body must name one: `{}` would change nothing. */
+export function changesOf<T extends z.core.$ZodShape>(id: string, description: string, fields: T, ...rules: Rule<T>[]) {
+  return z.strictObject(fields).check(namesAField, ...rules, z.meta({ id, description, minProperties: 1 }))
 }
 
 type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
@@ -85,13 +92,11 @@ export interface Input<C extends Contract> {
 /** The JSON that an endpoint sends with 200. */
 export type ResponseBody<C extends Contract> = z.output<C['response']>
 
-/** A rule about a whole body, checked only without other issues, since it could mislead beside them. */
-function wholeBody<T extends object>(holds: (body: T) => boolean, message: string) {
-  return z.refine<T>(holds, { error: message, when: ({ issues }) => issues.length === 0 })
-}
-
-/** Requires that a body changes something, since `{}` would not. */
-export const namesAField = wholeBody((body) => Object.keys(body).length > 0, 'must name at least one field to change')
+/** Requires that a body changes something. Checked only without other issues, since it could mislead beside them. */
+export const namesAField = z.refine<object>((body) => Object.keys(body).length > 0, {
+  error: 'must name at least one field to change',
+  when: ({ issues }) => issues.length === 0,
+})
 
 /** Counts Unicode code points, as JSON Schema does. */
 function hasLength(text: string, min: number, max: number): boolean {

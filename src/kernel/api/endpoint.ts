@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Context, Hono, MiddlewareHandler, NotFoundHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import { runWrite, type Write } from '../db/idempotency.ts'
-import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from '../db/versions.ts'
+import { taggedResponse, UNCOMPRESSED, weakenEtag } from '../db/versions.ts'
 import type { Permission } from '../gate/permissions.ts'
 import { refuseToken } from '../gate/refusals.ts'
 import { isolateMemory, type Lease } from '../http/body.ts'
@@ -12,7 +12,7 @@ import { ApiError, errorResponse, invalid, unusable } from '../http/errors.ts'
 import { joinOr } from '../http/messages.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
-import { inputReader, refuseQuery } from './input.ts'
+import { inputReader, readQuery } from './input.ts'
 
 export interface Route {
   contract: Contract
@@ -81,10 +81,10 @@ function toJson(c: Context<AppEnv>, contract: Contract, body: unknown, { version
   const headers = {
     ...commonHeaders(c),
     'Cache-Control': 'private, no-store',
-    ...(isVersioned && { ...UNCOMPRESSED, ETag: versionTag(version) }),
+    ...(isVersioned && { ...UNCOMPRESSED, ETag: `"${version}"` }),
   }
   const { ifNoneMatch } = c.get('context')
-  if (contract.hasEtag && version !== undefined) return taggedResponse(body, version, { headers, ifNoneMatch })
+  if (contract.hasEtag && version !== undefined) return taggedResponse(body, version, headers, ifNoneMatch)
   // Hono's own `json()` sets headers one by one, each by a call out of the isolate's memory.
   return Response.json(body, { headers })
 }
@@ -242,7 +242,7 @@ export function refuseMethod(allowed: readonly string[]): MiddlewareHandler<AppE
 /** The published description is a static asset; it needs no token. */
 export function serveDescription(api: Hono<AppEnv>, asset: string): void {
   api.get('/openapi.json', async (c) => {
-    await refuseQuery(c)
+    readQuery(c)
     c.set('operation', 'openapi')
     return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
   })

@@ -122,8 +122,7 @@ function refusal(message: string): ApiError {
 const keys = new LruCache<string, Buffer>({ maxWeight: 10 })
 
 function sign({ companyId, query }: CursorScope, credentialsKey: string, payload: Buffer): Buffer {
-  const key = keys.get(credentialsKey) ?? Buffer.from(hkdfSync('sha256', credentialsKey, '', 'cursor', 32))
-  keys.set(credentialsKey, key)
+  const key = keys.getOrMake(credentialsKey, () => Buffer.from(hkdfSync('sha256', credentialsKey, '', 'cursor', 32)))
   const mac = createHmac('sha256', key)
     .update(`${JSON.stringify([companyId, query])}\0`)
     .update(payload)

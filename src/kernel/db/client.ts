@@ -75,13 +75,10 @@ export function prepareNamed<P extends Placeholders<never>, const T extends Reco
   const texts = new LruCache<string, [name: string, Prepared][]>({ maxWeight: MAX_TEXTS })
   return (values: Record<string, Value | undefined>) => {
     const names = Object.keys(values).filter((name) => values[name] !== undefined)
-    const shape = names.join()
-    let named = texts.get(shape)
-    if (!named) {
+    const named = texts.getOrMake(names.join(), () => {
       const placeholders = Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as P
-      named = Object.entries(build(placeholders)).map(([name, query]) => [name, query.prepare()])
-      texts.set(shape, named)
-    }
+      return Object.entries(build(placeholders)).map(([name, query]) => [name, query.prepare()])
+    })
     return Object.fromEntries(named.map(([name, prepared]) => [name, { prepared, values }])) as AllFilled<T>
   }
 }
@@ -173,11 +170,34 @@ export interface DatabaseOptions {
 /** Opens a database, whatever company's data it has: see `placement.ts` for the one of a company. */
 export function openDatabase(
   binding: D1Database,
-  { bookmark, slot, meter, use = startUse(), name }: DatabaseOptions = {},
+  { bookmark, slot = OWN_SLOT, meter, use = startUse(), name = 'DB' }: DatabaseOptions = {},
 ): Database {
   const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
   let waited = 0
   let region: string | undefined
+
+  /** The results of a batch, and the database time it took. */
+  async function runBatch<T extends Statements>(statements: T) {
+    const queries = statements.map((statement) => {
+      const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
+      const { sql, params } = prepared.getQuery()
+      return { prepared, bound: session.prepare(sql).bind(...fillPlaceholders(params, { ...values, slot })) }
+    })
+    const results = await session.batch(queries.map(({ bound }) => bound))
+    let durationMs = 0
+    for (const { meta } of results) {
+      use.rowsRead += meta.rows_read
+      use.rowsWritten += meta.rows_written
+      durationMs += meta.duration
+      if (meta.duration >= SLOW_MS) use.slow++
+      use.sizeBytes = meta.size_after
+      use.region = meta.served_by_region
+      use.isPrimary = meta.served_by_primary
+    }
+    use.durationMs += durationMs
+    const values = queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)) as Results<T>
+    return { values, durationMs, location: { region: use.region, isPrimary: use.isPrimary } }
+  }
 
   async function run<T extends Statements>(queries: T, isIdempotent: boolean, isWrite: boolean): Promise<Results<T>> {
     const start = Date.now()
@@ -186,7 +206,7 @@ export function openDatabase(
       // Its meter may start it after the deadline, when the caller has got its 503 with Retry-After.
       if (hasEnded) throw new DeadlineError(BUDGET_MS.database)
       if (isWrite) use.openWrites++
-      const result = await runBatch(session, queries, use, slot).catch((error: unknown) => {
+      const result = await runBatch(queries).catch((error: unknown) => {
         if (isWrite && NOT_COMMITTED.test(databaseMessage(error))) use.openWrites--
         throw error
       })
@@ -215,40 +235,12 @@ export function openDatabase(
   }
 }
 
-/** The results of a batch, and the database time it took. Without a session it runs at the primary. */
-export async function runBatch<T extends Statements>(
-  session: Pick<D1Database, 'prepare' | 'batch'>,
-  statements: T,
-  use: DatabaseUse,
-  slot: number = OWN_SLOT,
-) {
-  const queries = statements.map((statement) => {
-    const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
-    const { sql, params } = prepared.getQuery()
-    return { prepared, bound: session.prepare(sql).bind(...fillPlaceholders(params, { ...values, slot })) }
-  })
-  const results = await session.batch(queries.map(({ bound }) => bound))
-  let durationMs = 0
-  for (const { meta } of results) {
-    use.rowsRead += meta.rows_read
-    use.rowsWritten += meta.rows_written
-    durationMs += meta.duration
-    if (meta.duration >= SLOW_MS) use.slow++
-    use.sizeBytes = meta.size_after
-    use.region = meta.served_by_region
-    use.isPrimary = meta.served_by_primary
-  }
-  use.durationMs += durationMs
-  const values = queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)) as Results<T>
-  return { values, durationMs, location: { region: use.region, isPrimary: use.isPrimary } }
-}
-
 /**
  * Runs one call within its deadline. An idempotent one is retried once after a transient failure, not an overload.
  *
  * @throws DeadlineError when it takes too long: a write may still happen then
  */
-export function runQuery<T>(work: () => Promise<T>, isIdempotent: boolean): Promise<T> {
+function runQuery<T>(work: () => Promise<T>, isIdempotent: boolean): Promise<T> {
   const retry = async (error: unknown) => {
     if (!isIdempotent || !TRANSIENT.test(databaseMessage(error))) throw error
     await pause(RETRY_AFTER_MS + Math.random() * RETRY_JITTER_MS)
@@ -283,7 +275,7 @@ export function databaseText(error: unknown): string | null {
 }
 
 /** A 503 for the failure of a database; another error as it is. @param name a binding */
-export function describeOutage(error: unknown, name = 'DB'): unknown {
+function describeOutage(error: unknown, name: string): unknown {
   const text = error instanceof DeadlineError ? error.message : databaseText(error)
   if (!(error instanceof DeadlineError || OUTAGE.test(text ?? '') || TRANSIENT.test(text ?? ''))) return error
   const message = 'The database does not respond. Retry after the seconds in Retry-After'

@@ -153,9 +153,6 @@ export function tableOf(name: string): SQLiteTable {
   return table
 }
 
-/** The names of all tables but those that Drizzle cannot express. */
-export const TABLE_NAMES = Object.keys(byName)
-
 export const named = (name: string): SQL => sql.raw(`"${name}"`)
 
 interface CopiedColumns {

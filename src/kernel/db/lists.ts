@@ -1,6 +1,7 @@
-import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { LruCache } from '../http/cache.ts'
-import type { Database, Filled, Placeholders } from './client.ts'
+import { type Database, type Filled, orm, type Placeholders } from './client.ts'
+import { companies } from './schema.ts'
 
 /** The position in a list. Keep it short, since it is part of URLs. */
 export type CursorPosition = readonly (string | number | null)[]
@@ -81,12 +82,7 @@ export function sortOf(sort: string): Sort {
 /** Caches the statements of each variant, whose texts differ. */
 export function perVariant<V, T extends object>(build: (variant: V) => T): (variant: V) => T {
   const built = new LruCache<string, T>({ maxWeight: 200 })
-  return (variant) => {
-    const key = JSON.stringify(variant)
-    const value = built.get(key) ?? build(variant)
-    built.set(key, value)
-    return value
-  }
+  return (variant) => built.getOrMake(JSON.stringify(variant), () => build(variant))
 }
 
 /** Values of {@link ListValues} for one page. `limit` is one row more, which tells whether a page follows. */
@@ -196,8 +192,8 @@ export function pageRows(list: List) {
   return { from: sql`(${pageIds(list)}) AS page CROSS JOIN ${table} ON ${ofCompany} AND ${id} = page_id`, order }
 }
 
-/** The length of the list. @param counter of the rows that are not deleted, where there is one */
-export function totalOf(list: List, counter: SQL): SQL<number> {
+/** Selects the list's length and the company's newest change. @param counter of the rows that are not deleted */
+export function wholeOf(list: List, counter: SQL) {
   const { table, id } = namesOf(list)
   const isFiltered = list.search || list.filters.some(Boolean)
   const counts = list.flags.map((flag) => {
@@ -213,7 +209,9 @@ export function totalOf(list: List, counter: SQL): SQL<number> {
     return sql`(SELECT count(*) FROM (SELECT ${once} id AS hit FROM (${hits})) CROSS JOIN ${table}
       INDEXED BY ${sql.raw(list.idIndex)} WHERE ${id} = hit AND ${isListed(list, flag, source)})`
   })
-  return sql<number>`${sql.join(counts, sql` + `)}`
+  const total = sql<number>`${sql.join(counts, sql` + `)}`.as('total')
+  const isCompany = eq(companies.id, list.p.companyId)
+  return orm.select({ total, sequence: companies.last_change }).from(companies).where(isCompany)
 }
 
 function namesOf({ table, sort, p }: List) {

@@ -30,16 +30,8 @@ export function versionsOf(ifMatch: string | null): string | null {
 
 const VERSION = /(?<=^|[\s,])"(\d{1,15})(?:-[0-9a-f]*)?"/g
 
-export function versionTag(version: number): string {
-  return `"${version}"`
-}
-
 /** Returns 200 with an `ETag` of the version and the bytes, or 304 if `If-None-Match` has it. */
-export function taggedResponse(
-  body: unknown,
-  version: number,
-  { headers, ifNoneMatch }: { headers: Record<string, string>; ifNoneMatch: string | null },
-): Response {
+export function taggedResponse(body: unknown, version: number, headers: object, ifNoneMatch: string | null): Response {
   const text = JSON.stringify(body)
   const etag = `"${version}-${hash64(text)}"`
   const known = etagsOf(ifNoneMatch)

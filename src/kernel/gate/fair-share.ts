@@ -157,7 +157,5 @@ const semaphores = new LruCache<number, BatchSemaphore>({ maxWeight: 1_000 })
 
 /** The semaphore that all tokens of a company share in this isolate. */
 export function semaphoreOf(companyId: number): BatchSemaphore {
-  const semaphore = semaphores.get(companyId) ?? new BatchSemaphore()
-  semaphores.set(companyId, semaphore)
-  return semaphore
+  return semaphores.getOrMake(companyId, () => new BatchSemaphore())
 }

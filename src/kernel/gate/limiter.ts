@@ -161,11 +161,10 @@ export class RateLimiter extends DurableObject<Env> {
     if (mayCommit) this.writes.beginUnknown(now)
     // While the company has no database time, requests are refused and not counted.
     const isClosed = this.company.isClosed(now)
-    const { window, decision } = count(this.window, now, isClosed ? { ...cost, requests: 0 } : cost)
-    if (isClosed) decision.allowed = false
-    decision.company = this.company.remaining
+    const { window, decision: own } = count(this.window, now, isClosed ? { ...cost, requests: 0 } : cost)
+    const allowed = own.allowed && !isClosed
+    const decision = { ...own, allowed, company: this.company.remaining }
     this.company.add(this.identity?.token?.companyId, cost.databaseMs, now)
-    const { allowed } = decision
     const used = {
       requests: (allowed ? cost.requests - (cost.counted?.requests ?? 0) : 0) + (cost.uncounted ?? 0),
       refused: (allowed ? 0 : cost.requests) + (cost.refused ?? 0),

@@ -1,5 +1,4 @@
 import { ApiError } from '../http/errors.ts'
-import { describeSeconds } from '../http/messages.ts'
 import type { Permission } from './permissions.ts'
 import type { Token } from './tokens.ts'
 import {
@@ -62,7 +61,7 @@ export function refusalOf(limits: Remaining, now: number): ApiError {
 /** @param seconds after which the same request succeeds */
 export function rateLimited(seconds: number, problem = `The token may send ${LIMIT} requests a minute`): ApiError {
   return new ApiError('rate_limited', {
-    message: `${problem}: retry after ${describeSeconds(seconds)}`,
+    message: `${problem}: retry after ${seconds} second${seconds === 1 ? '' : 's'}`,
     details: { retry_after: seconds },
     headers: { 'Retry-After': String(seconds) },
   })

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
-import { drizzle } from 'drizzle-orm/d1'
-import { type DatabaseUse, describeOutage, orm, runBatch, runQuery, startUse } from '../db/client.ts'
+import { type DatabaseUse, openDatabase, orm, startUse } from '../db/client.ts'
 import { appliedMigrations, isMissing, readApplied } from '../db/migrations.ts'
 import { placementColumns } from '../db/placement.ts'
 import { apiTokens, companies } from '../db/schema.ts'
@@ -45,7 +44,7 @@ export function hashToken(token: string): string {
 }
 
 /** Looks a token up in the primary of the directory database, whose schema the caller compares with the code. */
-export async function findToken(binding: D1Database, hash: string, use: DatabaseUse = startUse()): Promise<Found> {
+export async function findToken(binding: D1Database, hash: string, use?: DatabaseUse): Promise<Found> {
   const query = orm
     .select({
       appliedMigrations,
@@ -67,11 +66,9 @@ export async function findToken(binding: D1Database, hash: string, use: Database
     .from(apiTokens)
     .innerJoin(companies, eq(companies.id, apiTokens.company_id))
     .where(eq(apiTokens.token_hash, hash))
-  const { values } = await runQuery(() => runBatch(binding, [query], use), true).catch((error: unknown) => {
-    if (isMissing(error)) return { values: [[]] as const }
-    throw describeOutage(error)
-  })
-  const [[row]] = values
+  const [[row]] = await openDatabase(binding, { use })
+    .read([query])
+    .catch((error: unknown) => (isMissing(error) ? ([[]] as const) : Promise.reject(error)))
   if (!row) return { token: undefined, lastUsedAt: 0, applied: await readApplied(binding) }
   const { appliedMigrations: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
   const token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) }
@@ -81,8 +78,9 @@ export async function findToken(binding: D1Database, hash: string, use: Database
 /** Writes the last use, unless it was written within a minute. Returns the database time in milliseconds. */
 export async function touchToken(binding: D1Database, { id }: Token, now: number): Promise<number> {
   const isDue = sql`id = ${id} AND (last_used_at IS NULL OR last_used_at <= ${now - LAST_USED_EVERY_MS})`
-  const query = drizzle(binding).update(apiTokens).set({ last_used_at: now }).where(isDue)
-  return (await runQuery(async () => query, true)).meta.duration
+  const use = startUse()
+  await openDatabase(binding, { use }).writeIdempotent([orm.update(apiTokens).set({ last_used_at: now }).where(isDue)])
+  return use.durationMs
 }
 
 /** The token, or null when it has expired or was revoked. */

@@ -42,12 +42,7 @@ export interface Decision extends Remaining {
 }
 
 /** Counts the reported usage, and the requests if the window has room for all of them. */
-export function count(
-  window: Window | undefined,
-  now: number,
-  cost: Cost,
-  limitMs = DATABASE_LIMIT_MS,
-): { window: Window; decision: Decision } {
+export function count(window: Window | undefined, now: number, cost: Cost, limitMs = DATABASE_LIMIT_MS) {
   const current = advance(window, now, limitMs)
   const resetAt = current.startedAt + WINDOW_MS
   const { counted } = cost

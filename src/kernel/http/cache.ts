@@ -51,6 +51,15 @@ export class LruCache<K, V> {
     }
   }
 
+  /** The value of a key, made where there is none. */
+  getOrMake(key: K, make: () => V): V {
+    const known = this.get(key)
+    if (known !== undefined) return known
+    const value = make()
+    this.set(key, value)
+    return value
+  }
+
   delete(key: K): void {
     this.totalWeight -= this.entries.get(key)?.weight ?? 0
     this.entries.delete(key)

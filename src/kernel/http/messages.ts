@@ -167,11 +167,6 @@ export function describeBytes(bytes: number): string {
   return bytes < 1_048_576 ? `${bytes} bytes` : `${Number((bytes / 1_048_576).toFixed(2))} MiB`
 }
 
-/** Formats "1 second", "12 seconds". */
-export function describeSeconds(seconds: number): string {
-  return `${seconds} second${seconds === 1 ? '' : 's'}`
-}
-
 export function joinOr(names: readonly string[]): string {
   return names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names.join()
 }

@@ -22,7 +22,7 @@ export const CHANGE_TYPES = {
 
 export type ChangeType = keyof typeof CHANGE_TYPES
 
-const NAMES = ['clients', 'orders', 'email_threads'] as const satisfies readonly ChangeType[]
+export const NAMES = ['clients', 'orders', 'email_threads'] as const satisfies readonly ChangeType[]
 
 const fields = {
   operation: z

@@ -1,11 +1,11 @@
 import * as z from 'zod/mini'
 import {
+  changesOf,
   component,
   dateTime,
   defineContract,
   externalId,
   id,
-  namesAField,
   oneLine,
   pageOf,
   queryEmail,
@@ -89,12 +89,8 @@ const wholeClient = component('WholeClient', 'All fields of a client: one that i
   ...writable,
 })
 
-const clientChanges = z
-  .strictObject({ company_name: z.optional(trimmed(255)), ...writable, external_id })
-  .check(
-    namesAField,
-    z.meta({ id: 'ClientChanges', description: 'The fields of a client to change.', minProperties: 1 }),
-  )
+const changed = { company_name: z.optional(trimmed(255)), ...writable, external_id }
+const clientChanges = changesOf('ClientChanges', 'The fields of a client to change.', changed)
 
 export type NewClient = z.output<typeof newClient>
 export type ClientFields = z.output<typeof clientChanges>

@@ -1,14 +1,26 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
-import { orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
-import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
+import { mapRows, OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
+import { assignments, clientColumns, insertRow, jsonRow, type RowOf, storedRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import {
+  DELETED,
+  type Flag,
+  type List,
+  type ListValues,
+  type PageStart,
+  pageRows,
+  perVariant,
+  readPage,
+  sortOf,
+  wholeOf,
+} from '../../kernel/db/lists.ts'
 import { clients, companies } from '../../kernel/db/schema.ts'
-import { digitsOf, fold } from '../../kernel/db/search.ts'
+import { clientSearch, digitsOf, fold, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
 import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
-import { type ClientFields, initial, type NewClient, type WholeClient } from './contract.ts'
+import { type ClientFields, type ClientList, initial, type NewClient, type WholeClient } from './contract.ts'
 
 export type ClientRow = RowOf<typeof clientColumns>
 
@@ -22,6 +34,88 @@ const clientByKey = prepare((p: Key) => orm.select(clientColumns).from(clients).
 export async function findClient({ db, companyId }: CompanyContext, key: ClientKey) {
   const [[row]] = await db.read([clientByKey({ companyId, ...keyValues(key) })])
   return row
+}
+
+export async function listClients(context: RequestContext, query: ClientList, start: PageStart) {
+  const { page: _page, per_page: _perPage, cursor: _cursor, ...listed } = query
+  const { sort, deleted, q = '', updated_since, external_id, ...unused } = listed
+  unused satisfies Record<string, never>
+  const { db, companyId } = context
+  const text = fold(q).trim()
+  const search = text === '' ? {} : { slot: OWN_SLOT, ...clientSearch(text) }
+  const values = { companyId, updated_since, external_id, ...search }
+  const { page, whole } = statements({ sort, deleted })
+  const found = await readPage(
+    db,
+    sortOf(sort),
+    start,
+    (start) => mapRows(page({ ...values, ...start }), (rows: Parameters<typeof readRow>[0][]) => rows.map(readRow)),
+    () => whole({ ...values, limit: 0 }),
+  )
+  return { ...found, rows: found.rows.map(({ row }) => row) }
+}
+
+type Variant = Pick<ClientList, 'sort' | 'deleted'>
+type ListedValues = ListValues &
+  Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'match' | 'folded' | 'digits'>
+
+const CLIENT = storedRow(clientColumns)
+
+const readRow = ({ sort_value, ...client }: { sort_value: string | number }) => {
+  return { row: CLIENT.decode(client), sortValue: sort_value }
+}
+
+const statements = perVariant((variant: Variant) => ({
+  page: prepare((p: ListedValues) => {
+    const { from, order } = pageRows(listOf(variant, p))
+    const selected = { ...CLIENT.selected, sort_value: sql`page.sort_value`.as('sort_value') }
+    return orm.select(selected).from(from).orderBy(order)
+  }),
+  whole: prepare((p: ListedValues) => wholeOf(listOf(variant, p), sql`companies.client_count`)),
+}))
+
+function listOf({ sort, deleted }: Variant, p: ListedValues): List {
+  const order = sortOf(sort)
+  const hasChangedSince = p.updated_since && sql`clients.updated_at >= ${p.updated_since}`
+  const hasExternalId = p.external_id && sql`clients.external_id = ${p.external_id}`
+  const index = (flag: Flag, column: string) =>
+    `clients_${flag ? 'deleted' : 'live'}${column === 'id' ? '' : `_${column.replace('_at', '')}`}`
+  // The full-text table has only clients that are not deleted.
+  const search = p.match && {
+    hits: hitsOf(p, order.direction, order.column === 'id'),
+    condition: hasText(p),
+    isExact: true,
+  }
+  return {
+    table: 'clients',
+    sort: order,
+    flags: DELETED[deleted],
+    filters: [hasChangedSince, hasExternalId],
+    search,
+    index: (flag) => index(flag, order.column),
+    idIndex: 'clients_live',
+    source: (flag) => {
+      if (hasExternalId) return { index: 'clients_external_id', condition: hasExternalId }
+      if (search && flag === 0) return search
+      if (!hasChangedSince || order.column === 'updated_at') return undefined
+      return { index: index(flag, 'updated_at'), condition: hasChangedSince }
+    },
+    p,
+  }
+}
+
+function hasText({ folded, digits }: ListedValues): SQL {
+  const inDigits = digits ? sql`OR instr(clients.phone_digits, ${digits}) > 0` : sql``
+  return sql`(instr(clients.search_text, ${folded}) > 0 ${inDigits})`
+}
+
+/** The hits in the order of their ids; in an order by id, those behind the cursor. */
+function hitsOf({ slot, match, id }: ListedValues, direction: 'ASC' | 'DESC', isById: boolean) {
+  const [low, high] = direction === 'ASC' ? [sql`${id} + 1`, sql`9007199254740991`] : [sql`0`, sql`${id} - 1`]
+  const isBehind = isById && id && slot
+  const inRange = isBehind ? sql`BETWEEN ${rowidOf(slot, low)} AND ${rowidOf(slot, high)}` : slot && inSlot(slot)
+  return (limit: SQL) => sql`SELECT ${idOf(sql`rowid`)} AS id FROM clients_fts
+    WHERE clients_fts MATCH ${match} AND rowid ${inRange} ORDER BY rowid ${sql.raw(direction)} ${limit}`
 }
 
 type Column = keyof ReturnType<typeof columnValues>

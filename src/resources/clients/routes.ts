@@ -3,8 +3,15 @@ import { type Extras, operation, route, routeOf } from '../../kernel/api/endpoin
 import { openPage } from '../../kernel/api/paging.ts'
 import { found, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
-import { listClients } from './list-queries.ts'
-import { type ClientKey, type ClientRow, changeOf, creationOf, findClient, replacementOf } from './queries.ts'
+import {
+  type ClientKey,
+  type ClientRow,
+  changeOf,
+  creationOf,
+  findClient,
+  listClients,
+  replacementOf,
+} from './queries.ts'
 
 /** The changes of clients, for routes of their own and for batches. */
 export const operations = [

@@ -59,9 +59,7 @@ export class StorageError extends Error {
 
 /** The URL of a bucket or of an object in it, in path style or in virtual-host style (the bucket as a host label). */
 export function addressOf({ endpoint, name, addressing }: Bucket, key?: string): string {
-  let end = endpoint.length
-  while (endpoint[end - 1] === '/') end--
-  const base = endpoint.slice(0, end)
+  const base = endpoint.replace(/(?<!\/)\/+$/, '')
   if (addressing === 'virtual') return `${base.replace('://', () => `://${name}.`)}/${encodeKey(key ?? '')}`
   const address = `${base}/${encodeStrictly(name)}`
   return key === undefined ? address : `${address}/${encodeKey(key)}`

@@ -1,7 +1,6 @@
-import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
-import { createGunzip, createGzip, gunzipSync } from 'node:zlib'
+import { createGunzip, createGzip } from 'node:zlib'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf, unavailable } from '../../kernel/http/errors.ts'
 
@@ -28,13 +27,10 @@ export async function compress(pieces: Iterable<Uint8Array>): Promise<Uint8Array
   return Array.fromAsync(pipeline(Readable.from(pieces), createGzip({ level: 1, chunkSize: CHUNK_BYTES }), ignore))
 }
 
-/** Decompresses on demand: no more than two chunks wait for the reader. */
+/** Decompresses on demand: no more than two chunks wait for the reader. For small content `gunzipSync` is faster. */
 export function decompress(content: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   return pipeline(content, createGunzip({ chunkSize: CHUNK_BYTES }), ignore)
 }
-
-/** Decompresses small content at once, which is faster. */
-export const decompressSmall = (content: Uint8Array): Uint8Array => gunzipSync(content)
 
 /** A reader of the stream gets its errors. */
 function ignore(): void {}
@@ -48,10 +44,6 @@ export function hashOf(pieces: readonly Uint8Array[]): string {
 
 export function lengthOf(pieces: readonly Uint8Array[]): number {
   return pieces.reduce((bytes, { length }) => bytes + length, 0)
-}
-
-export function toBase64(pieces: readonly Uint8Array[]): string {
-  return Buffer.concat(pieces).toString('base64')
 }
 
 /** Objects stay this long after the last thread named them: backups name them for 42 days, Time Travel for 30. */

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { id, oneLine, text, trimmed } from '../../kernel/api/contract.ts'
+import { component, id, oneLine, text, trimmed } from '../../kernel/api/contract.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 
 /** Limits the JSON of a context as it is stored, so that a seed takes it: numbers may be written out five times as long. */
@@ -43,8 +43,10 @@ const listOf = <T extends z.ZodMiniType>(element: T) =>
 /** A field of a response, which may be sent back. */
 const ignored = z.optional(z.unknown()).check(z.describe('Ignored.'))
 
-export const newThreadContext = z
-  .strictObject({
+export const newThreadContext = component(
+  'ThreadContextBody',
+  'A whole context: what is left out becomes null. Ids may be numbers or strings of digits.',
+  {
     thread_id: z.nullish(oneLine(1, 255)).check(z.describe('Left out: the stored one, else the legacy id.')),
     sender_email: z.nullish(trimmed(320)),
     client_id: z.nullish(linkedId).check(z.describe('A client of the company.')),
@@ -59,22 +61,16 @@ export const newThreadContext = z
     legacy_thread_id: ignored,
     fetched_at: ignored,
     updated_at: ignored,
-  })
-  .check(
-    z.refine(({ client_id, orders_data }) => !!client_id || !!orders_data?.length, {
-      message:
-        'must link to something, by `client_id` or an element of `orders_data`: to remove the context, DELETE it',
-    }),
-    z.refine(
-      ({ selected_order_id, orders_data }) =>
-        !selected_order_id || !!orders_data?.some((order) => order.id === selected_order_id),
-      { message: 'must be the id of an element of `orders_data`', path: ['selected_order_id'] },
-    ),
-    z.meta({
-      id: 'ThreadContextBody',
-      description: 'A whole context: what is left out becomes null. Ids may be numbers or strings of digits.',
-    }),
-  )
+  },
+  z.refine(({ client_id, orders_data }) => !!client_id || !!orders_data?.length, {
+    message: 'must link to something, by `client_id` or an element of `orders_data`: to remove the context, DELETE it',
+  }),
+  z.refine(
+    ({ selected_order_id, orders_data }) =>
+      !selected_order_id || !!orders_data?.some((order) => order.id === selected_order_id),
+    { message: 'must be the id of an element of `orders_data`', path: ['selected_order_id'] },
+  ),
+)
 
 export type NewThreadContext = z.output<typeof newThreadContext>
 

@@ -71,10 +71,7 @@ const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.d
 const DAY_MS = 86_400_000
 
 /** Records the use of content in a row after the response, at most once a day, so the record may be a day early. */
-export function markUsed(
-  { companyId, db, now, waitUntil }: RequestContext,
-  row: ThreadRow & { isInRow: number },
-): void {
+export function markUsed({ companyId, db, now, waitUntil }: RequestContext, row: ThreadRow & { isInRow: number }) {
   if (!row.isInRow || row.content_used_at >= now - DAY_MS) return
   const isOlder = sql`id = ${row.id} AND company_id = ${companyId} AND content_used_at < ${now}`
   const use = db.writeIdempotent([orm.update(emailThreads).set({ content_used_at: now }).where(isOlder)])
@@ -144,10 +141,7 @@ type ListOptions = Record<'updatedSince' | 'limit', number> & {
  * @param options.after the `next` of the previous page
  * @returns `next` is null when no thread follows
  */
-export async function listThreads(
-  { companyId, db }: CompanyContext,
-  options: ListOptions,
-): Promise<{ rows: ThreadSummaryRow[]; next: CursorPosition | null }> {
+export async function listThreads({ companyId, db }: CompanyContext, options: ListOptions) {
   const { accountEmail, deleted, updatedSince, limit } = options
   const [createdAt = null, id = null] = options.after ?? [Number.MAX_SAFE_INTEGER, '']
   const values = { companyId, accountEmail, listed: LISTED[deleted], updatedSince, createdAt, id, limit: limit + 1 }

@@ -1,9 +1,10 @@
 import { Buffer } from 'node:buffer'
+import { gunzipSync } from 'node:zlib'
 import * as z from 'zod/mini'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import type { Input } from '../../kernel/api/contract.ts'
 import type { Extras } from '../../kernel/api/endpoint.ts'
-import { invalidInput } from '../../kernel/api/input.ts'
+import { validate } from '../../kernel/api/input.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { etagsOf } from '../../kernel/db/versions.ts'
@@ -14,13 +15,11 @@ import {
   CHUNK_BYTES,
   compress,
   decompress,
-  decompressSmall,
   lengthOf,
   MAX_DATABASE_BYTES,
   openObject,
   putObject,
   readObject,
-  toBase64,
 } from './content.ts'
 import { exportedFields, type putEmailThread, type readEmailThread } from './contract.ts'
 import { scanObject } from './json-scan.ts'
@@ -79,7 +78,7 @@ export async function putThread(
     await lease.resize(Math.min(lease.bytes, isInRow ? 4 * bytes : bytes))
   }
   const row = isInRow
-    ? await writeThread(context, values, toBase64(compressed))
+    ? await writeThread(context, values, Buffer.concat(compressed).toString('base64'))
     : await writeWithObject(context, values, compressed)
   return threadResponse(context, row, isLarge ? decompress(takeFrom(compressed, lease)) : content, { lease })
 }
@@ -140,13 +139,13 @@ async function readMembers(context: RequestContext, row: FoundThread, lease: Lea
     const object = { id: row.objectId ?? '', company_id: row.company_id, content_hash: row.content_hash }
     const stored = await (isSmall ? readObject : openObject)(context.mailContents, object)
     if (!stored) throw unavailable(10, { cause: 'R2 does not have mail content that a thread names' })
-    return stored instanceof Uint8Array ? [decompressSmall(stored)] : decompress(stored)
+    return stored instanceof Uint8Array ? [gunzipSync(stored)] : decompress(stored)
   }
   if (row.content === null) await lease.resize(READING_BYTES)
   const base64 = row.content ?? (await readContent(context, row))
   if (base64 === null) return null
   const content = Uint8Array.fromBase64(base64)
-  if (isSmall) return [decompressSmall(content)]
+  if (isSmall) return [gunzipSync(content)]
   await lease.resize(SENDING_BYTES)
   return decompress([content])
 }
@@ -228,7 +227,8 @@ export async function importThread(context: CompanyContext & Administrator, buck
     await announceObject(context, object, length)
     await putObject(bucket, object, compressed)
   }
-  const own = { account_email: accountEmail, content: isInRow ? toBase64(compressed) : null, content_used_at: now }
+  const base64 = isInRow ? Buffer.concat(compressed).toString('base64') : null
+  const own = { account_email: accountEmail, content: base64, content_used_at: now }
   return { id: exported.id, is_new: await insertThread(context, { ...columns, ...exported, ...own }, object?.id) }
 }
 
@@ -237,7 +237,5 @@ function parseExported(bytes: Uint8Array) {
   const members = Array.from(scanObject(bytes, NAMES) ?? [], ([name, { text }]) => {
     return [name, text.length > MAX_VALUE_BYTES ? undefined : JSON.parse(new TextDecoder().decode(text))]
   })
-  const parsed = z.object(exportedFields).safeParse(Object.fromEntries(members))
-  if (!parsed.success) throw invalidInput('body', parsed.error.issues)
-  return parsed.data
+  return validate('body', z.object(exportedFields), Object.fromEntries(members))
 }

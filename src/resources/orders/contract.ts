@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import {
+  changesOf,
   commaList,
   component,
   date,
@@ -8,7 +9,6 @@ import {
   id,
   idList,
   idText,
-  namesAField,
   oneLine,
   pageOf,
   text,
@@ -77,49 +77,37 @@ function isPossibleDiscount({ discount_amount }: { discount_amount?: unknown }, 
   return type !== 'percentage' || typeof discount_amount !== 'number' || discount_amount <= 100
 }
 
-const isPossibleOrder = (body: { discount_amount?: unknown; discount_amount_type?: string | undefined }) =>
-  isPossibleDiscount(body, body.discount_amount_type ?? 'percentage')
+const hasPossibleDiscount = z.refine<{ discount_amount?: unknown; discount_amount_type?: string | undefined }>(
+  (body) => isPossibleDiscount(body, body.discount_amount_type ?? 'percentage'),
+  PERCENT_ISSUE,
+)
 
 const required = { title: trimmed(255), client_id: id }
 
-const newOrder = z
-  .strictObject({ ...required, ...writable, external_id, ...ordersLists })
-  .check(
-    z.refine(isPossibleOrder, PERCENT_ISSUE),
-    z.meta({ id: 'NewOrder', description: 'The fields of an order to create.' }),
-  )
+const created = { ...required, ...writable, external_id, ...ordersLists }
+const newOrder = component('NewOrder', 'The fields of an order to create.', created, hasPossibleDiscount)
 
-const wholeOrder = z.strictObject({ ...required, ...writable, ...ordersLists }).check(
-  z.refine(isPossibleOrder, PERCENT_ISSUE),
-  z.meta({
-    id: 'WholeOrder',
-    description:
-      'All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are.',
-  }),
-)
+const REPLACED =
+  'All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are.'
+const wholeOrder = component('WholeOrder', REPLACED, { ...required, ...writable, ...ordersLists }, hasPossibleDiscount)
 
 const NOT_DELETED = { path: ['invoice_items'], error: 'must not be sent with `deleted` true' }
-const orderChanges = z
-  .strictObject({
+const DELETED =
+  '`true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored. `true` cannot be sent with `invoice_items`.'
+const orderChanges = changesOf(
+  'OrderChanges',
+  'The fields of an order to change.',
+  {
     title: z.optional(trimmed(255)),
     client_id: z.optional(id),
     ...writable,
     external_id,
     invoice_items: z.optional(items).check(z.describe('All lines of the invoice, as `putInvoiceItems` takes them.')),
-    deleted: z
-      .optional(z.boolean())
-      .check(
-        z.describe(
-          '`true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored. `true` cannot be sent with `invoice_items`.',
-        ),
-      ),
-  })
-  .check(
-    namesAField,
-    z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
-    z.refine(({ deleted, invoice_items }) => !deleted || !invoice_items, NOT_DELETED),
-    z.meta({ id: 'OrderChanges', description: 'The fields of an order to change.', minProperties: 1 }),
-  )
+    deleted: z.optional(z.boolean()).check(z.describe(DELETED)),
+  },
+  z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
+  z.refine(({ deleted, invoice_items }) => !deleted || !invoice_items, NOT_DELETED),
+)
 export type NewOrder = z.output<typeof newOrder>
 export type OrderFields = z.output<typeof orderChanges>
 export type WholeOrder = z.output<typeof wholeOrder>

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, id, instant, isoTime, namesAField, text, trimmed } from '../../kernel/api/contract.ts'
+import { changesOf, component, id, instant, isoTime, text, trimmed } from '../../kernel/api/contract.ts'
 
 /** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
 export function decimals(places: number, min: number, max: number) {
@@ -34,32 +34,19 @@ const itemFields = {
   sku: shortText,
 }
 
-const ITEM_TOTAL = {
-  path: ['unit_price'],
-  when: ({ issues }: z.core.ParsePayload) => issues.length === 0,
-  error: `times \`quantity\` must be between -${AMOUNT_MAX} and ${AMOUNT_MAX}`,
-}
-const isPossibleTotal = (item: { quantity: number; unit_price: number }) =>
-  Math.abs(item.quantity * item.unit_price) <= AMOUNT_MAX
+const hasPossibleTotal = z.refine<Record<'quantity' | 'unit_price', number>>(
+  ({ quantity, unit_price }) => Math.abs(quantity * unit_price) <= AMOUNT_MAX,
+  {
+    path: ['unit_price'],
+    when: ({ issues }) => issues.length === 0,
+    error: `times \`quantity\` must be between -${AMOUNT_MAX} and ${AMOUNT_MAX}`,
+  },
+)
 
-const item = z
-  .strictObject({
-    id: z
-      .optional(id)
-      .check(z.describe('Of a line of this invoice, which keeps it. Without it the line is a new one.')),
-    ...itemFields,
-  })
-  .check(
-    z.refine(isPossibleTotal, ITEM_TOTAL),
-    z.meta({ id: 'NewInvoiceItem', description: 'A line of an invoice, as it is to be.' }),
-  )
-
-const itemOfOrder = z
-  .strictObject(itemFields)
-  .check(
-    z.refine(isPossibleTotal, ITEM_TOTAL),
-    z.meta({ id: 'NewOrderItem', description: 'A line of an order that is sent with it.' }),
-  )
+const ofLine = 'Of a line of this invoice, which keeps it. Without it the line is a new one.'
+const newItem = { id: z.optional(id).check(z.describe(ofLine)), ...itemFields }
+const item = component('NewInvoiceItem', 'A line of an invoice, as it is to be.', newItem, hasPossibleTotal)
+const itemOfOrder = component('NewOrderItem', 'A line of an order that is sent with it.', itemFields, hasPossibleTotal)
 
 /** Two lines must not have one id. */
 const hasDistinctIds = (items: { id?: number | undefined }[]) => {
@@ -83,12 +70,8 @@ const paymentFields = {
 
 export const newPayment = component('NewPayment', 'A payment on the invoice of an order.', paymentFields)
 
-export const paymentChanges = z
-  .strictObject({ ...paymentFields, amount: z.optional(paymentFields.amount) })
-  .check(
-    namesAField,
-    z.meta({ id: 'PaymentChanges', description: 'The fields of a payment to change.', minProperties: 1 }),
-  )
+const changed = { ...paymentFields, amount: z.optional(paymentFields.amount) }
+export const paymentChanges = changesOf('PaymentChanges', 'The fields of a payment to change.', changed)
 
 export type NewItem = z.output<typeof item>
 export type NewPayment = z.output<typeof newPayment>

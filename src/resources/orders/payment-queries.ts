@@ -73,13 +73,13 @@ export function paymentOf(context: RequestContext, orderId: number, body: NewPay
   })
 }
 
+/** The path of a payment: the ids of its order and its own. */
+type Path = { id: number; payment_id: number }
+
 /** The correction of a payment. Reading its result throws an ApiError 404. */
-export function paymentChangeOf(
-  context: RequestContext,
-  orderId: number,
-  paymentId: number,
-  { amount, ...fields }: PaymentFields,
-): Write<Paid> {
+export function paymentChangeOf(context: RequestContext, path: Path, body: PaymentFields): Write<Paid> {
+  const { id: orderId, payment_id: paymentId } = path
+  const { amount, ...fields } = body
   const amount_cents = amount === undefined ? undefined : toHundredths(amount)
   return guarded(context, orderId, {
     statements: change({ ...writerOf(context), ...fields, amount_cents, orderId, paymentId }),
@@ -89,7 +89,7 @@ export function paymentChangeOf(
 }
 
 /** The removal of a payment from an order's invoice. Reading its result throws an ApiError 404. */
-export function paymentRemovalOf(context: RequestContext, orderId: number, paymentId: number): Write<Paid> {
+export function paymentRemovalOf(context: RequestContext, { id: orderId, payment_id: paymentId }: Path): Write<Paid> {
   return guarded(context, orderId, {
     statements: deletion({ ...writerOf(context), orderId, paymentId }),
     isDeletion: true,

@@ -1,10 +1,26 @@
-import { sql } from 'drizzle-orm'
-import { orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
+import { type SQL, sql } from 'drizzle-orm'
+import type { RequestContext } from '../../kernel/api/context.ts'
+import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import { statusColumns, taxColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
+import {
+  DELETED,
+  type Flag,
+  idsOfPage,
+  type List,
+  type ListValues,
+  type PageStart,
+  perVariant,
+  readPage,
+  type Sort,
+  sortOf,
+  wholeOf,
+} from '../../kernel/db/lists.ts'
 import { orderStatuses, taxes } from '../../kernel/db/schema.ts'
-import { type ListedRow, orderStatements, type Part } from './parts-sql.ts'
-import { EXPANSIONS } from './shapes.ts'
+import { fold, idOf, inSlot, substringMatch } from '../../kernel/db/search.ts'
+import type { OrderList } from './contract.ts'
+import { orderStatements, type Part } from './parts-sql.ts'
+import { EXPANSIONS, type Expansion } from './shapes.ts'
 import { isAnyOrder } from './write-sql.ts'
 
 /** The parts of the full order, which has no `totals`. */
@@ -19,11 +35,7 @@ const orderWith = (parts: readonly Part[]) =>
 const fullOrder = orderWith(FULL)
 const paidOrder = orderWith(['payments'])
 
-export async function findOrder(
-  { db, companyId }: CompanyContext,
-  orderId: number,
-  isDeletedToo: boolean,
-): Promise<ListedRow | undefined> {
+export async function findOrder({ db, companyId }: CompanyContext, orderId: number, isDeletedToo: boolean) {
   return (await db.read([fullOrder.whole({ companyId, orderId, isDeletedToo })]))[0][0]
 }
 
@@ -54,4 +66,141 @@ const allTaxes = prepare((p: Placeholders<'companyId'>) =>
 
 export async function findTaxes({ db, companyId }: CompanyContext) {
   return (await db.read([allTaxes({ companyId })]))[0]
+}
+
+/** Up to so many orders of each status are gathered for a page of several. */
+const NEAR = 1_000
+
+export async function listOrders(context: RequestContext, query: OrderList, start: PageStart) {
+  const { page: _page, per_page: _perPage, cursor: _cursor, ...listed } = query
+  const { sort, deleted, expand = [], status, q = '', ...filters } = listed
+  const { client_id, from, to, updated_since, external_id, ...unused } = filters
+  unused satisfies Record<string, never>
+  const { db, companyId } = context
+  const [one, ...others] = status ?? []
+  const text = fold(q).trim()
+  const search = text === '' ? {} : { text, match: substringMatch(text), slot: OWN_SLOT }
+  const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
+  const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...search }
+  const { page, whole } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
+  const read = (form: keyof typeof page, pageStart: PageStart) =>
+    readPage(
+      db,
+      orderOf(sort),
+      pageStart,
+      (start) => page[form]({ ...values, ...start }),
+      () => whole({ ...values, limit: 0 }),
+    )
+  for (const form of ['small', 'listed'] as const) {
+    const found = await read(form, start)
+    if (found.rows.length > 0 || !found.isCut) return found
+  }
+  // The first order alone is over the limits: nothing shorter than it can be sent.
+  const alone = await read('whole', { ...start, limit: 1 })
+  return { ...alone, isCut: start.limit > 1 && alone.next !== null }
+}
+
+type Variant = Pick<OrderList, 'sort' | 'deleted'> & { expand: readonly Expansion[]; isFar: boolean }
+type Filter = 'client_id' | 'status' | 'statuses' | 'from' | 'to' | 'updated_since' | 'external_id'
+type Values = ListValues & Placeholders<never, Filter | 'text' | 'match' | 'slot'>
+
+const orderOf = (sort: OrderList['sort']): Sort => (sort ? sortOf(sort) : { column: 'created_date', direction: 'DESC' })
+
+const statements = perVariant((variant: Variant) => ({
+  page: orderStatements(variant.expand, (p: Values) => idsOfPage(listOf(variant, p))),
+  whole: prepare((p: Values) => wholeOf(listOf(variant, p, true), sql`companies.order_count`)),
+}))
+
+/** The name of the primary key. */
+const BY_ID = 'sqlite_autoindex_orders_1'
+
+function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): List {
+  const order = orderOf(sort)
+  const isNewestFirst = order.column === 'created_date'
+  const hasChangedSince = p.updated_since && sql`orders.updated_at >= ${p.updated_since}`
+  const hasExternalId = p.external_id && sql`orders.external_id = ${p.external_id}`
+  const days = inDays(p)
+  const hasStatus = statusCondition(p, isTotal)
+  const search = p.text && { hits: (limit: SQL) => hitsOf(p, limit), condition: hasText(p.text) }
+  const isOfClient = (flag: Flag) => flag === 0 && p.client_id
+  const indexOf = (flag: Flag, column: Sort['column']) => {
+    if (column === 'id' && flag === 0) return BY_ID
+    return `orders_${flag ? 'deleted' : 'live'}${column === 'created_date' ? '' : `_${column.replace('_at', '')}`}`
+  }
+  return {
+    table: 'orders',
+    sort: order,
+    flags: DELETED[deleted],
+    filters: [
+      p.client_id && sql`orders.client_id = ${p.client_id}`,
+      hasStatus,
+      ...days,
+      hasChangedSince,
+      hasExternalId,
+    ],
+    search,
+    index: (flag) => {
+      if (isOfClient(flag)) return 'orders_of_client'
+      return flag === 0 && hasStatus && isNewestFirst ? 'orders_of_status' : indexOf(flag, order.column)
+    },
+    idIndex: BY_ID,
+    source: (flag) => {
+      if (hasExternalId) return { index: 'orders_external_id', condition: hasExternalId }
+      // A client's orders are few, and no index has deleted ones by client, status or text.
+      if (isOfClient(flag)) return undefined
+      if (search && flag === 0) return search
+      if (hasChangedSince && order.column !== 'updated_at') {
+        return { index: indexOf(flag, 'updated_at'), condition: hasChangedSince }
+      }
+      if (isNewestFirst) return undefined
+      if (hasStatus && flag === 0) return { index: 'orders_of_status', condition: hasStatus }
+      return days.length > 0
+        ? { index: indexOf(flag, 'created_date'), condition: sql.join(days, sql` AND `) }
+        : undefined
+    },
+    walk:
+      p.statuses && !p.client_id && isNewestFirst && !isFar
+        ? (flag, ...walked) => (flag === 0 ? walkStatuses(p, ...walked) : undefined)
+        : undefined,
+    p,
+  }
+}
+
+/** One status is compared, so that an index has its rows in order. */
+function statusCondition(p: Values, isTotal: boolean): SQL | undefined {
+  if (p.status) return sql`orders.order_status_id = ${p.status}`
+  // Several are in the list's order in no index: only their number is read from it.
+  const id = sql.raw(isTotal ? 'orders.order_status_id' : '+orders.order_status_id')
+  return p.statuses && sql`${id} IN (SELECT value FROM json_each(${p.statuses}))`
+}
+
+function inDays({ from, to }: Values): SQL[] {
+  const day = sql`orders.created_date`
+  return [...(from ? [sql`${day} >= ${from}`] : []), ...(to ? [sql`${day} <= ${to}`] : [])]
+}
+
+/** The newest orders of several statuses: of each status the newest, merged. */
+function walkStatuses(p: Values, conditions: SQL, end: SQL, limit: SQL): SQL {
+  return sql`SELECT orders.id AS page_id, orders.created_date AS sort_value
+    FROM json_each(${p.statuses}) AS wanted CROSS JOIN orders
+    WHERE orders.company_id = ${p.companyId} AND orders.id IN (SELECT orders.id FROM orders INDEXED BY orders_of_status
+      WHERE ${conditions} AND orders.order_status_id = wanted.value
+      ORDER BY orders.created_date DESC, orders.id DESC LIMIT ${end})
+    ORDER BY sort_value DESC, page_id DESC ${limit}`
+}
+
+function hasText(text: SQL | Values['text']): SQL {
+  return sql`(instr(orders.title_key, ${text}) > 0 OR instr(orders.number_key, ${text}) > 0
+    OR EXISTS (SELECT 1 FROM clients WHERE clients.company_id = orders.company_id AND clients.id = orders.client_id
+      AND instr(clients.company_name_key, ${text}) > 0))`
+}
+
+/** The orders whose title or number has the text, and those of the clients whose name has it. */
+function hitsOf({ companyId, slot, match }: Values, limit: SQL): SQL {
+  const hits = (table: string) => sql`SELECT ${idOf(sql`rowid`)} AS id FROM ${sql.raw(table)}
+    WHERE ${sql.raw(table)} MATCH ${match} AND rowid ${slot && inSlot(slot)}`
+  return sql`SELECT id FROM (${hits('orders_fts')} ${limit})
+    UNION ALL SELECT id FROM (SELECT orders.id FROM (${hits('client_names_fts')}) AS named
+      CROSS JOIN orders INDEXED BY orders_of_client
+      WHERE orders.company_id = ${companyId} AND orders.client_id = named.id AND orders.deleted = 0 ${limit})`
 }

@@ -4,11 +4,10 @@ import { openPage } from '../../kernel/api/paging.ts'
 import { found, invalid, unusable } from '../../kernel/http/errors.ts'
 import type { Changed } from './change-sql.ts'
 import * as contract from './contract.ts'
-import { listOrders } from './list-queries.ts'
 import { ELEMENTS_MAX, type OrderRow } from './parts-sql.ts'
 import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './payment-queries.ts'
 import { presentListed, presentOrder, presentParts, presentPayment } from './present.ts'
-import { findOrder, findPayments, findStatuses, findTaxes } from './queries.ts'
+import { findOrder, findPayments, findStatuses, findTaxes, listOrders } from './queries.ts'
 import { changeOf, creationOf, deletionOf, orderReplacementOf, replacementOf } from './write-queries.ts'
 
 /** The changes of orders, for routes of their own and for batches. */
@@ -32,16 +31,8 @@ export const operations = [
     },
   ),
   operation(contract.createPayment, ({ params, body }, context) => paymentOf(context, params.id, body), replyPaid),
-  operation(
-    contract.updatePayment,
-    ({ params, body }, context) => paymentChangeOf(context, params.id, params.payment_id, body),
-    replyPaid,
-  ),
-  operation(
-    contract.deletePayment,
-    ({ params }, context) => paymentRemovalOf(context, params.id, params.payment_id),
-    replyPaid,
-  ),
+  operation(contract.updatePayment, ({ params, body }, context) => paymentChangeOf(context, params, body), replyPaid),
+  operation(contract.deletePayment, ({ params }, context) => paymentRemovalOf(context, params), replyPaid),
 ]
 
 /** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */

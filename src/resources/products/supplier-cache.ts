@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import * as z from 'zod/mini'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { decryptCredentials } from '../../kernel/gate/credentials.ts'
@@ -129,8 +129,7 @@ async function writeCache(own: CompanyLookup, items: unknown[], account: number)
 
 /** The key in KV is hashed, so that it has an accepted length and reveals nothing of the lookup. */
 function keyOf({ context, supplier, lookup }: CompanyLookup): string {
-  const hash = createHash('sha256').update(lookup.name).digest('hex')
-  return `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hash}`
+  return `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hash('sha256', lookup.name)}`
 }
 
 /** Calls the supplier, or joins the same call of the same account. Never rejects. */

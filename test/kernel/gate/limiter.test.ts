@@ -6,7 +6,6 @@ import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS, type Window } from '../../../src/kernel/gate/window.ts'
 import { migrate, mintCompany, randomToken, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 /** One row counts so many requests ahead. */
 const BLOCK = 20
@@ -43,6 +42,15 @@ class Gate {
   }
 
   write = () => this.admit({ isWrite: true })
+
+  /** Replaces calls of the directory's sessions in the object. */
+  async replaceDirectory(calls: Partial<Pick<D1DatabaseSession, 'prepare' | 'batch'>>): Promise<void> {
+    const batch = (queries: D1PreparedStatement[]) => env.DB.batch(queries)
+    const session = { prepare: (text: string) => env.DB.prepare(text), batch, ...calls }
+    await runInDurableObject(this.stub, (object) => {
+      Object.assign(object, { env: { ...env, DB: { withSession: () => session } } })
+    })
+  }
 
   async constraint(): Promise<string | null> {
     return (await this.admit()).constraint
@@ -247,10 +255,7 @@ describe('the identity', () => {
   it('goes on for up to 30 s while the directory fails, and then rejects the request', async () => {
     const gate = await Gate.open()
     await gate.admit()
-    await runInDurableObject(gate.stub, async (object) => {
-      const down = () => Promise.reject(new Error('down'))
-      Object.assign(object, { env: wrapBindings(env, (name, work) => (name === 'DB.batch' ? down() : work())) })
-    })
+    await gate.replaceDirectory({ batch: () => Promise.reject(new Error('down')) })
     moveTime(29_900)
     expect(await permissionsOf(gate)).toBe(9)
     moveTime(200)
@@ -260,17 +265,11 @@ describe('the identity', () => {
   it('has its last use written once a minute, however many requests come', async () => {
     const gate = await Gate.open()
     const statements: string[] = []
-    await runInDurableObject(gate.stub, async (object) => {
-      const DB = new Proxy(env.DB, {
-        get: (target, name) =>
-          name === 'prepare'
-            ? (text: string) => {
-                if (/update.*api_tokens/is.test(text)) statements.push(text)
-                return target.prepare(text)
-              }
-            : Reflect.get(target, name).bind(target),
-      })
-      Object.assign(object, { env: { ...env, DB } })
+    await gate.replaceDirectory({
+      prepare: (text) => {
+        if (/update.*api_tokens/is.test(text)) statements.push(text)
+        return env.DB.prepare(text)
+      },
     })
     await Promise.all(Array.from({ length: 20 }, () => gate.admit()))
     expect(statements).toHaveLength(1)
@@ -281,17 +280,11 @@ describe('the identity', () => {
 
   it('is found although its last use cannot be written', async () => {
     const gate = await Gate.open()
-    await runInDurableObject(gate.stub, async (object) => {
-      const DB = new Proxy(env.DB, {
-        get: (target, name) =>
-          name === 'prepare'
-            ? (text: string) => {
-                if (/update.*api_tokens/is.test(text)) throw new Error('no')
-                return target.prepare(text)
-              }
-            : Reflect.get(target, name).bind(target),
-      })
-      Object.assign(object, { env: { ...env, DB } })
+    await gate.replaceDirectory({
+      prepare: (text) => {
+        if (/update.*api_tokens/is.test(text)) throw new Error('no')
+        return env.DB.prepare(text)
+      },
     })
     expect((await gate.admit()).decision.allowed).toBe(true)
   })

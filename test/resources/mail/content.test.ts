@@ -1,7 +1,8 @@
 import { Buffer } from 'node:buffer'
+import { gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { compress, decompress, decompressSmall, hashOf } from '../../../src/resources/mail/content.ts'
+import { compress, decompress, hashOf } from '../../../src/resources/mail/content.ts'
 
 /** Incompressible bytes. */
 function noise(length: number): Uint8Array {
@@ -18,7 +19,7 @@ describe('compressed content', () => {
       fc.asyncProperty(fc.array(fc.uint8Array({ maxLength: 300 })), async (pieces) => {
         const content = await compress(pieces)
         expect([...(await decompressed(content))]).toEqual([...Buffer.concat(pieces)])
-        expect([...decompressSmall(Buffer.concat(content))]).toEqual([...Buffer.concat(pieces)])
+        expect([...gunzipSync(Buffer.concat(content))]).toEqual([...Buffer.concat(pieces)])
       }),
     )
   })
@@ -40,7 +41,7 @@ describe('compressed content', () => {
   ])('that is %s is an error', async (_, damage) => {
     const bytes = damage(Buffer.concat(await compress([noise(400_000)])))
     await expect(decompressed([bytes])).rejects.toThrow()
-    expect(() => decompressSmall(bytes)).toThrow()
+    expect(() => gunzipSync(bytes)).toThrow()
   })
 })
 

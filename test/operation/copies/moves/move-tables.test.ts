@@ -1,7 +1,7 @@
 import { beforeAll, expect, it } from 'vitest'
-import { TABLE_NAMES } from '../../../../src/kernel/db/columns.ts'
 import { DIRECTORY_TABLES, FULL_TEXT, MOVED, REMOVED } from '../../../../src/operation/copies/tables.ts'
 import { migrate, sql } from '../../../support/app.ts'
+import { TABLE_NAMES } from '../../../support/tables.ts'
 import { NOT_COPIED } from '../not-copied.ts'
 
 beforeAll(migrate)
