@@ -13,7 +13,7 @@ import {
   serveAsset,
   serveDescription,
 } from './kernel/api/endpoint.ts'
-import { readQuery } from './kernel/api/input.ts'
+import { refuseQuery } from './kernel/api/input.ts'
 import { databaseText, startUse } from './kernel/db/client.ts'
 import { directoryFor } from './kernel/db/placement.ts'
 import { admit } from './kernel/gate/admit.ts'
@@ -62,7 +62,7 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
 
   for (const { path, operationId, respond } of health) {
     app.get(path, async (c) => {
-      readQuery(c)
+      await refuseQuery(c)
       c.set('operation', operationId)
       return respond(c.env)
     })

@@ -12,6 +12,7 @@ const ISOLATED = '*.isolated.test.ts'
 /** Packages that tests in workerd load. */
 const BUNDLED = [
   '@cfworker/json-schema',
+  '@hono/zod-validator',
   'aws4fetch',
   'drizzle-orm',
   'drizzle-orm/d1',

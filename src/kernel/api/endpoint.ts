@@ -12,7 +12,7 @@ import { ApiError, errorResponse, invalid, unusable } from '../http/errors.ts'
 import { joinOr } from '../http/messages.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
-import { inputReader, readQuery } from './input.ts'
+import { inputReader, refuseQuery } from './input.ts'
 
 export interface Route {
   contract: Contract
@@ -242,7 +242,7 @@ export function refuseMethod(allowed: readonly string[]): MiddlewareHandler<AppE
 /** The published description is a static asset; it needs no token. */
 export function serveDescription(api: Hono<AppEnv>, asset: string): void {
   api.get('/openapi.json', async (c) => {
-    readQuery(c)
+    await refuseQuery(c)
     c.set('operation', 'openapi')
     return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
   })

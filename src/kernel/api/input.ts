@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
-import type { Context } from 'hono'
+import { zValidator } from '@hono/zod-validator'
+import type { Context, MiddlewareHandler } from 'hono'
 import * as z from 'zod/mini'
 import type { Lease } from '../http/body.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from '../http/body.ts'
@@ -8,6 +9,8 @@ import { describeSyntax, isFartherBound } from '../http/messages.ts'
 import type { AppEnv } from './context.ts'
 import { type Contract, type Input, takesKey } from './contract.ts'
 
+type ReadPart = (c: Context<AppEnv>) => Promise<unknown>
+
 /**
  * Makes the reader of a contract's requests, which validates the path, the query and the body in this order.
  *
@@ -15,9 +18,11 @@ import { type Contract, type Input, takesKey } from './contract.ts'
  */
 export function inputReader<C extends Contract>(contract: C) {
   const { invalidParams, bodyLimitBytes = BODY_LIMIT_BYTES } = contract
+  const readParams = contract.params && partReader('param', contract.params, invalidParams)
+  const readQuery = contract.query ? partReader('query', contract.query) : refuseQuery
   return async (c: Context<AppEnv>, lease: Lease) => {
-    const params = contract.params && validate('param', contract.params, c.req.param(), invalidParams)
-    const query = readQuery(c, contract.query)
+    const params = (await readParams?.(c)) as Input<C>['params']
+    const query = await readQuery(c)
     let [body, bodyHash]: [unknown, string] = [undefined, '']
     if (contract.body) {
       refuseCoding(c.req.header('content-encoding'))
@@ -31,26 +36,26 @@ export function inputReader<C extends Contract>(contract: C) {
   }
 }
 
-const NO_PARAMETERS = z.strictObject({})
+/** A query without parameters. @throws ApiError 400 that names each that is sent */
+export const refuseQuery = partReader('query', z.strictObject({}))
 
-/** Reads the query: without a schema it must have no parameters. @throws ApiError 400 that names each issue */
-export function readQuery(c: Context<AppEnv>, schema: z.ZodMiniType = NO_PARAMETERS): unknown {
-  const sent = Object.entries(c.req.queries()).map(([name, values]) => [name, values.length === 1 ? values[0] : values])
-  return validate('query', schema, Object.fromEntries(sent))
+/** Hono's own validator, called without a middleware of its own: each would cost every request a step. */
+function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: Contract['invalidParams']): ReadPart {
+  const validate: MiddlewareHandler<AppEnv> = zValidator(target, schema, (result) => {
+    if (result.success) return
+    const { issues } = result.error
+    throw target === 'param' ? invalidPath(refusal, issues) : invalidInput(target, issues)
+  })
+  return async (c) => {
+    await validate(c, async () => undefined)
+    return c.req.valid(target as never)
+  }
 }
 
-/** @throws ApiError 400 with every issue; 404 for a path, unless its contract says otherwise */
-export function validate<S extends z.ZodMiniType>(
-  target: 'param' | 'query' | 'body',
-  schema: S,
-  value: unknown,
-  invalidParams?: Contract['invalidParams'],
-): z.output<S> {
-  const { success, data, error } = schema.safeParse(value)
-  if (success) return data
-  if (target !== 'param' || invalidParams) throw invalidInput(target, error.issues)
-  const reasons = error.issues.map(({ path, message }) => `${path.join('.')} ${message}`)
-  throw new ApiError('not_found', { message: `Resource not found: ${reasons.join('; ')}` })
+export function invalidPath(refusal: Contract['invalidParams'], issues: readonly z.core.$ZodIssue[]): ApiError {
+  if (refusal === 'invalid_request') return invalidInput('param', issues)
+  const reasons = issues.map(({ path, message }) => `${path.join('.')} ${message}`)
+  return new ApiError('not_found', { message: `Resource not found: ${reasons.join('; ')}` })
 }
 
 /** RFC 9110, 15.5.16: refuses a request in an unsupported coding. */
@@ -71,7 +76,9 @@ function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): unknown {
   } catch (error) {
     throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '', text) }])
   }
-  return validate('body', schema, value)
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  throw invalidInput('body', result.error.issues)
 }
 
 /**

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Operation, refuseCondition, requirePermission, route } from '../../kernel/api/endpoint.ts'
-import { validate } from '../../kernel/api/input.ts'
+import { invalidInput, invalidPath } from '../../kernel/api/input.ts'
 import { type Outcome, type Planned, runWrites } from '../../kernel/db/idempotency.ts'
 import { tooLarge } from '../../kernel/http/body.ts'
 import { ERRORS, errorBody, invalid } from '../../kernel/http/errors.ts'
@@ -94,10 +94,15 @@ function find(sent: contract.BatchOperation) {
 function inputOf(operation: Operation, params: unknown, body: unknown, context: RequestContext) {
   const { permission, invalidParams, bodyLimitBytes, ...schemas } = operation.contract
   if (permission !== null) requirePermission(context, permission)
-  const validParams = schemas.params && validate('param', schemas.params, params, invalidParams)
+  const parsedParams = schemas.params?.safeParse(params)
+  if (parsedParams?.success === false) {
+    throw invalidPath(invalidParams, parsedParams.error.issues)
+  }
   const bytes = bodyLimitBytes === undefined ? 0 : Buffer.byteLength(JSON.stringify(body ?? null))
   if (bodyLimitBytes !== undefined && bytes > bodyLimitBytes) throw tooLarge(bodyLimitBytes)
-  return { params: validParams, query: {}, body: schemas.body && validate('body', schemas.body, body) }
+  const parsedBody = schemas.body?.safeParse(body)
+  if (parsedBody?.success === false) throw invalidInput('body', parsedBody.error.issues)
+  return { params: parsedParams?.data, query: {}, body: parsedBody?.data }
 }
 
 /** Decodes a segment; invalid percent-encoding stays unchanged, as in a URL. */

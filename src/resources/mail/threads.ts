@@ -4,7 +4,7 @@ import * as z from 'zod/mini'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import type { Input } from '../../kernel/api/contract.ts'
 import type { Extras } from '../../kernel/api/endpoint.ts'
-import { validate } from '../../kernel/api/input.ts'
+import { invalidInput } from '../../kernel/api/input.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { etagsOf } from '../../kernel/db/versions.ts'
@@ -237,5 +237,7 @@ function parseExported(bytes: Uint8Array) {
   const members = Array.from(scanObject(bytes, NAMES) ?? [], ([name, { text }]) => {
     return [name, text.length > MAX_VALUE_BYTES ? undefined : JSON.parse(new TextDecoder().decode(text))]
   })
-  return validate('body', z.object(exportedFields), Object.fromEntries(members))
+  const parsed = z.object(exportedFields).safeParse(Object.fromEntries(members))
+  if (!parsed.success) throw invalidInput('body', parsed.error.issues)
+  return parsed.data
 }
