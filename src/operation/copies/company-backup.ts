@@ -8,6 +8,7 @@ import {
   openCompany,
   openEach,
   type PlacedContext,
+  syncDirectory,
 } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
 import { backUpFor, forgetBackup } from './backup.ts'
@@ -50,6 +51,7 @@ export class CompanyBackup extends CompanyObject {
       log('backup_skipped', { company_id: context.companyId, reason: isMoving ? 'move' : 'restore' })
       return null
     }
+    await syncDirectory(context)
     const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, kv, CALL_MS)
     return isDone ? null : Date.now()
   }
