@@ -15,10 +15,11 @@ import { COPY_CHANGES, insertLines } from '../../../src/operation/copies/write-q
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
-import { addMember, adminCall, startAccess } from '../../support/admin.ts'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert, insertion } from '../../support/rows.ts'
+import { loseResponses } from '../../support/wrap-bindings.ts'
 import { backUp, manifestsOf, rowsOf, wipe } from '../copies/support.ts'
 
 beforeAll(migrate)
@@ -290,6 +291,27 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     })
     const { body } = await lost.call('POST', '/orders', { title: 'Next', client_id: lost.clientId })
     expect(body.invoice.number).toBe('1004')
+  })
+})
+
+describe('a database whose responses are lost', () => {
+  it('leaves the numbers of a recovery right', async () => {
+    const { token } = await mintCompany({ home: 'DB_TWO' })
+    await env.CACHE.put(`revoked/${hashToken(token)}`, '1')
+    await recover()
+    const [one, two] = [await mintCompany({ home: 'DB' }), await mintCompany({ home: 'DB_TWO' })]
+    const ended = await mintToken(one.id)
+    await env.CACHE.put(`revoked/${hashToken(ended)}`, '1')
+    const steps = []
+    for (let body = {}; steps.length < 2; body = { cursor: steps.at(-1).next_cursor }) {
+      const sent = adminRequest('POST', '/recovery', body, { authorization: `Bearer ${ADMIN_TOKEN}` })
+      steps.push((await adminSend(sent, loseResponses(env))).body)
+    }
+    expect(steps).toMatchObject([{ companies_paused: 2 }, { tokens_revoked: 1 }])
+    for (const { id } of [one, two]) {
+      expect((await adminCall('GET', `/companies/${id}`)).body.deliveries_paused).toBe(true)
+    }
+    expect((await call(ended, 'GET', '/me')).status).toBe(401)
   })
 })
 
