@@ -17,9 +17,9 @@ import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
-import { logLines } from '../../support/log.ts'
+import { linesOf, logLines } from '../../support/log.ts'
 import { insert, insertion } from '../../support/rows.ts'
-import { loseResponses } from '../../support/wrap-bindings.ts'
+import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, manifestsOf, rowsOf, wipe } from '../copies/support.ts'
 
 beforeAll(migrate)
@@ -312,6 +312,36 @@ describe('a database whose responses are lost', () => {
       expect((await adminCall('GET', `/companies/${id}`)).body.deliveries_paused).toBe(true)
     }
     expect((await call(ended, 'GET', '/me')).status).toBe(401)
+  })
+})
+
+describe('a database that fails for the object of a company', () => {
+  /** Repeats the first calls of a recovery until it reaches a company, whose object fails then. */
+  const recoverFirst = async () => {
+    const first = (await adminCall('POST', '/recovery', {})).body
+    const { next_cursor: cursor } = (await adminCall('POST', '/recovery', { cursor: first.next_cursor })).body
+    return adminCall('POST', '/recovery', { cursor })
+  }
+
+  it.each<[string, (id: number) => ReturnType<typeof adminCall>]>([
+    ['move', (id) => adminCall('POST', `/companies/${id}/move`, { database: 'DB_TWO' })],
+    ['restore', (id) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })],
+    ['recovery', recoverFirst],
+  ])('makes a %s 503 with Retry-After, and the log names it', async (name, send) => {
+    await mintCompany({ home: 'DB' })
+    const { id } = await mintCompany({ home: 'DB' })
+    const [lowest] = await sql<{ id: number }>('SELECT min(id) AS id FROM companies')
+    const companyId = name === 'recovery' ? (lowest?.id ?? 0) : id
+    const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(companyId)))
+    const bind = (bindings: typeof env) =>
+      runInDurableObject(object, (instance) => void Reflect.set(instance, 'env', bindings))
+    const down = new Error('D1_ERROR: D1 DB is overloaded. Too many requests queued.')
+    await bind(wrapBindings(env, (call, work) => (/^DB\w*\.batch$/.test(call) ? Promise.reject(down) : work())))
+    onTestFinished(() => bind(env))
+    const { status, headers, body } = await send(id)
+    expect([status, headers.get('retry-after'), body.error.code]).toEqual([503, '2', 'internal_error'])
+    const line = { event: 'unavailable', error: expect.stringContaining('DB: D1_ERROR') }
+    expect(linesOf(headers.get('x-request-id'))).toContainEqual(expect.objectContaining(line))
   })
 })
 

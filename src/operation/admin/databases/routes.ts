@@ -6,7 +6,7 @@ import {
   encryptCredentials,
   firstKeyPrefix,
 } from '../../../kernel/gate/credentials.ts'
-import { type ApiError, invalid } from '../../../kernel/http/errors.ts'
+import { type ApiError, available, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import type { MoveProblem } from '../../copies/move.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
@@ -70,7 +70,8 @@ export const routes = [
     checkDatabase(context, database)
     const { companyId, database: before } = context
     const objects = context.env.COMPANY_BACKUP
-    const result = await objects.get(objects.idFromName(String(companyId))).move(toAdministrator(context), database)
+    const object = objects.get(objects.idFromName(String(companyId)))
+    const result = available(await object.move(toAdministrator(context), database))
     if ('problem' in result) {
       if (result.problem === 'unknown_database') throw unknown(context)
       throw conflict(result.message ?? PROBLEMS[result.problem])

@@ -1,5 +1,5 @@
 import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
-import { ApiError, type ErrorKind } from '../../../kernel/http/errors.ts'
+import { ApiError, available, type ErrorKind } from '../../../kernel/http/errors.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'
 import type { RestoreProblem } from '../../copies/restore.ts'
 import { listBackups } from '../../copies/store.ts'
@@ -30,7 +30,8 @@ export const routes = [
     const { companyId, env } = context
     const untilMs = from.includes('T') ? Date.parse(from) : Date.parse(from) + DAY_MS - 1
     const objects = env.COMPANY_BACKUP
-    const result = await objects.get(objects.idFromName(String(companyId))).restore(toAdministrator(context), untilMs)
+    const object = objects.get(objects.idFromName(String(companyId)))
+    const result = available(await object.restore(toAdministrator(context), untilMs))
     if ('problem' in result) {
       const { kind, message } = PROBLEMS[result.problem]
       throw new ApiError(kind, { message: result.message ?? message })
@@ -81,7 +82,7 @@ async function recover(context: AdminContext, place: Place | null) {
     return { tokens_revoked: revoked, next: await companyBehind(context, run, 0) }
   }
   const objects = env.COMPANY_BACKUP
-  const { done, ...result } = await objects.get(objects.idFromName(String(at))).recover(at, run)
+  const { done, ...result } = available(await objects.get(objects.idFromName(String(at))).recover(at, run))
   return done ? { ...result, next: await companyBehind(context, run, at) } : { next: place }
 }
 
