@@ -24,6 +24,18 @@ export function wrapBindings(bindings: Env, around: Around): Env {
   return Object.fromEntries(wrapped)
 }
 
+/** The same bindings, whose databases lose the response to every other batch, which then has run. */
+export function loseResponses(bindings: Env): Env {
+  let isLost = false
+  return wrapBindings(bindings, async (name, work) => {
+    const result = await work()
+    if (!/^DB\w*\.batch$/.test(name)) return result
+    isLost = !isLost
+    if (isLost) throw new Error('D1_ERROR: Network connection lost.')
+    return result
+  })
+}
+
 class Wrapper {
   private readonly around: Around
   private readonly targets = new WeakMap<object, object>()

@@ -85,9 +85,7 @@ export async function collectAdminEntries(env: Env, database: string): Promise<v
   if (database === DIRECTORY) return
   const db = openDatabase(bindingOf(env, database))
   const columns = 'company_id, actor, action, entity_id, address, request_id, at'
-  const [rows] = await db.read([
-    statement(`SELECT id, ${columns} FROM admin_log ORDER BY id LIMIT ${COLLECTED_AT_ONCE}`),
-  ])
+  const [rows] = await db.read([statement(`SELECT ${columns} FROM admin_log ORDER BY id LIMIT ${COLLECTED_AT_ONCE}`)])
   if (rows.length === 0) return
   const json = JSON.stringify(rows)
   const values = columns
@@ -97,14 +95,16 @@ export async function collectAdminEntries(env: Env, database: string): Promise<v
   const isSame = ['company_id', 'actor', 'action', 'entity_id', 'request_id']
     .map((name) => `o.${name} IS e.value ->> '$.${name}'`)
     .join(' AND ')
+  const same = `admin_log AS o WHERE o.at = CAST(e.value ->> '$.at' AS INTEGER) AND ${isSame}`
   await directoryFor(env).writeIdempotent([
     statement(
-      `INSERT INTO admin_log (${columns}) SELECT ${values} FROM json_each(?) AS e WHERE NOT EXISTS (
-        SELECT 1 FROM admin_log AS o WHERE o.at = CAST(e.value ->> '$.at' AS INTEGER) AND ${isSame})`,
+      `INSERT INTO admin_log (${columns}) SELECT ${values} FROM json_each(?) AS e
+        WHERE NOT EXISTS (SELECT 1 FROM ${same})`,
       json,
     ),
   ])
+  // Once the table is empty, new entries get the same ids again.
   await db.writeIdempotent([
-    statement("DELETE FROM admin_log WHERE id IN (SELECT e.value ->> '$.id' FROM json_each(?) AS e)", json),
+    statement(`DELETE FROM admin_log WHERE id IN (SELECT o.id FROM json_each(?) AS e, ${same})`, json),
   ])
 }

@@ -162,7 +162,7 @@ async function runAll<T, C extends WriteContext>(
   const isHeavy = items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX
   if (items.length > 1 && isHeavy) return runHalves(key)
   try {
-    return await runTogether(context, items, nextTime())
+    return await runTogether(context, items, nextTime(), key !== null)
   } catch (error) {
     const refusal = refusalOf(error)
     if (!refusal) throw error
@@ -200,13 +200,14 @@ async function markRefused<T, C extends WriteContext>(context: C, items: Item<T,
   return rows.some(({ length }) => length > 0) ? marked : null
 }
 
-async function runTogether<T, C extends WriteContext>(context: C, items: Item<T, C>[], at: number): Promise<Done<T>[]> {
+async function runTogether<T, C extends WriteContext>(context: C, items: Item<T, C>[], at: number, isFirst: boolean) {
   const { db, idempotency } = context
   const writes = items.map(
     ({ position, build, refused }) =>
       refused ?? build({ ...context, now: at, idempotency: idempotency && { ...idempotency, position } }),
   )
-  const canRunTwice = idempotency !== null || writes.every((write) => write.isIdempotent)
+  // After the look-up, a second run would take the results of its first for another request's.
+  const canRunTwice = idempotency ? isFirst : writes.every((write) => write.isIdempotent)
   const run = canRunTwice ? db.writeIdempotent : db.write
   const named = writes.flatMap(({ statements }, index) =>
     Object.entries(statements).flatMap(([name, statement]) => (statement ? [{ index, name, statement }] : [])),

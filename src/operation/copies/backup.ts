@@ -1,5 +1,5 @@
 import type { PlacedContext } from '../../kernel/db/placement.ts'
-import { log } from '../../kernel/http/errors.ts'
+import { log, nameOf } from '../../kernel/http/errors.ts'
 import {
   copyPage,
   copyRows,
@@ -89,8 +89,9 @@ async function complete(context: BackupContext, state: BackupState, kv: SyncKvSt
   await recordBackup(context, Date.parse(at))
   forgetBackup(kv)
   const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-  log('backup', { company_id: context.companyId, kind, parts: parts.length, bytes, began_at: at })
-  await removeOldBackups(context, Date.now())
+  // The next backup removes them otherwise: a run that fails here would make another one.
+  const error = await removeOldBackups(context, Date.now()).catch(nameOf)
+  log('backup', { company_id: context.companyId, kind, parts: parts.length, bytes, began_at: at, error })
 }
 
 export function forgetBackup(kv: SyncKvStorage): void {

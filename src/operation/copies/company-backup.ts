@@ -8,13 +8,14 @@ import {
   openCompany,
   openEach,
   type PlacedContext,
+  syncDirectory,
 } from '../../kernel/db/placement.ts'
-import { log } from '../../kernel/http/errors.ts'
+import { ApiError, log } from '../../kernel/http/errors.ts'
 import { backUpFor, forgetBackup } from './backup.ts'
 import { closeCopies, findMove } from './guard-queries.ts'
 import { type MoveResult, moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
-import { RESTORE, type RestoreResult, repeatRestore, restoreFor } from './restore.ts'
+import { RESTORE, repeatRestore, restoreFor } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
@@ -30,8 +31,8 @@ export class CompanyBackup extends CompanyObject {
   protected override readonly name = 'backup'
   private last: Promise<unknown> = Promise.resolve()
 
-  override alarm(): Promise<void> {
-    return this.inTurn(() => super.alarm())
+  override async alarm(): Promise<void> {
+    await this.inTurn(() => super.alarm())
   }
 
   protected override async run(context: PlacedContext): Promise<number | null> {
@@ -42,11 +43,12 @@ export class CompanyBackup extends CompanyObject {
       log('backup_skipped', { company_id: context.companyId, reason: isMoving ? 'move' : 'restore' })
       return null
     }
+    await syncDirectory(context)
     const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, kv, CALL_MS)
     return isDone ? null : Date.now()
   }
 
-  restore(by: Administrator, untilMs: number): Promise<RestoreResult> {
+  restore(by: Administrator, untilMs: number) {
     const { kv } = this.ctx.storage
     return this.inTurn(async () => restoreFor(await this.open(by.companyId), kv, by, untilMs, CALL_MS))
   }
@@ -65,8 +67,8 @@ export class CompanyBackup extends CompanyObject {
   }
 
   /** Moves the company to another database, step by step like {@link restore}. */
-  move(by: Administrator, destination: string): Promise<MoveResult> {
-    return this.inTurn(async () => {
+  move(by: Administrator, destination: string) {
+    return this.inTurn<MoveResult>(async () => {
       const { kv } = this.ctx.storage
       if (kv.get(RESTORE) !== undefined) return { problem: 'restoring' }
       // The backup's state belongs to the old database.
@@ -75,9 +77,15 @@ export class CompanyBackup extends CompanyObject {
     })
   }
 
-  /** Runs work after all earlier work: other calls arrive while it waits for D1 or R2. */
-  private inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.last.then(work)
+  /**
+   * Runs work after all earlier work: other calls arrive while it waits for D1 or R2. Over RPC an error would lose its
+   * class: that of a database is a result.
+   */
+  private inTurn<T>(work: () => Promise<T>) {
+    const result = this.last.then(work).catch((error: unknown) => {
+      if (!(error instanceof ApiError && error.kind === 'unavailable')) throw error
+      return { outage: `${error.message} | ${error.cause}` }
+    })
     this.last = result.catch(() => undefined)
     return result
   }

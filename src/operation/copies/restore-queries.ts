@@ -61,18 +61,15 @@ export async function endTokens(
   const from = sql`json_each(${JSON.stringify(ends)}) AS e`
   const isToken = sql`${apiTokens.token_hash} = e.value ->> 0 AND ${apiTokens.revoked_at} IS NULL`
   const endedAt = sql`CAST(e.value ->> 1 AS INTEGER)`
-  const [, rows] = await directory.writeIdempotent([
+  const revoked = sql`${isToken} AND ${endedAt} <= ${nowMs}`
+  const [rows] = await directory.read([orm.select({ id: apiTokens.id }).from(apiTokens).innerJoin(from, revoked)])
+  await directory.writeIdempotent([
     orm
       .update(apiTokens)
       .set({ expires_at: endedAt })
       .from(from)
       .where(sql`${isToken} AND ${endedAt} > ${nowMs} AND coalesce(${apiTokens.expires_at}, 9e15) > ${endedAt}`),
-    orm
-      .update(apiTokens)
-      .set({ revoked_at: endedAt })
-      .from(from)
-      .where(sql`${isToken} AND ${endedAt} <= ${nowMs}`)
-      .returning({ id: apiTokens.id }),
+    orm.update(apiTokens).set({ revoked_at: endedAt }).from(from).where(revoked),
   ])
   return rows.length
 }

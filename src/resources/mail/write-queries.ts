@@ -199,9 +199,11 @@ export async function insertThread(
   const { companyId, db } = context
   const identity = [company_id, legacy_thread_id, account_email]
   const insert = orm.insert(emailThreads).values({ ...row, company_id: companyId })
-  const [rows] = await db.writeIdempotent([
-    insert.onConflictDoNothing({ target: identity }).returning({ id: emailThreads.id }),
+  const isInserted = sql`company_id = ${companyId} AND id = ${row.id} AND content_used_at = ${row.content_used_at}`
+  const [, , rows] = await db.writeIdempotent([
+    insert.onConflictDoNothing({ target: identity }),
     adminEntry(context, 'companies.import', `email-threads/${row.id}`, sql`changes() > 0`),
+    orm.select({ id: emailThreads.id }).from(emailThreads).where(isInserted),
     ...(objectId ? nameImported({ companyId, newId: objectId, id: row.id }) : []),
   ])
   return rows.length > 0

@@ -4,6 +4,7 @@ import type { Env } from '../../../src/env.ts'
 import { statement } from '../../../src/kernel/db/client.ts'
 import { databaseFor } from '../../../src/kernel/db/placement.ts'
 import { sessionsOf } from '../../operation/copies/moves/support.ts'
+import { backUp } from '../../operation/copies/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
 import {
   call,
@@ -225,6 +226,33 @@ describe('the administration API', () => {
     expect((await one.call('GET', '/clients')).status).toBe(403)
     await adminCall('PATCH', `/companies/${one.id}`, { suspended: false })
     expect((await call(await mintToken(one.id), 'GET', '/clients')).status).toBe(200)
+  })
+
+  it('tells whether tokens are refused where a suspension in another database was interrupted, and the next backup completes it', async () => {
+    const one = await mintCompany({ home: 'DB_TWO' })
+    let isStored = false
+    const failing = wrapBindings(env, async (name, work) => {
+      if (isStored && name === 'DB.batch') throw new Error('D1_ERROR: D1 DB is overloaded. Too many requests queued.')
+      const result = await work()
+      if (name === 'DB_TWO.batch') isStored = true
+      return result
+    })
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+    const change = { suspended: true, name: 'Renamed' }
+    expect((await adminSend(adminRequest('PATCH', `/companies/${one.id}`, change, headers), failing)).status).toBe(503)
+    const findListed = async (query = ''): Promise<{ suspended: boolean }> => {
+      const { data, pagination } = (await adminCall('GET', `/companies?per_page=100${query}`)).body
+      const listed = data.find(({ id }: { id: number }) => id === one.id)
+      return listed ?? findListed(`&cursor=${pagination.next_cursor}`)
+    }
+    const isSuspended = async () => {
+      const { status } = await call(await mintToken(one.id), 'GET', '/clients')
+      const read = (await adminCall('GET', `/companies/${one.id}`)).body
+      return [read.suspended, (await findListed()).suspended, status]
+    }
+    expect(await isSuspended()).toEqual([false, false, 200])
+    await backUp(one.id)
+    expect(await isSuspended()).toEqual([true, true, 403])
   })
 
   it('lists the databases', async () => {

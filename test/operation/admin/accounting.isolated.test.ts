@@ -6,7 +6,7 @@ import { INVOICE_POST } from '../../delivery/accounting/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { migrate, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
 let shop: Shop
@@ -91,6 +91,27 @@ describe('accounting events', () => {
     expect((await as('POST', '/accounting-events/retry', { states: ['dead'] })).body).toEqual({ retried: 0 })
     expect((await as('POST', '/accounting-events/retry', { states: [] })).status).toBe(400)
     expect((await as('POST', '/accounting-events/retry', { states: ['done'] })).status).toBe(400)
+  })
+})
+
+describe('a retry whose response is lost by the database', () => {
+  it.each<[string, () => string, object]>([
+    ['POST', () => '/accounting-events/retry', { states: ['dead', 'parked'] }],
+    ['PUT', () => `/clients/${shop.clientId}/accounting-customer`, { customer_id: '58' }],
+  ])('returns how many events it made due, and delivers them: %s', async (method, path, body) => {
+    const [dead, parked] = [await shop.makeOrder(), await shop.makeOrder()]
+    await shop.makeOrder()
+    await giveUp(shop, dead, 'dead')
+    await giveUp(shop, parked, 'parked')
+    const started: string[] = []
+    const bindings = wrapBindings(loseResponses(env), async (name, work) => {
+      return name.startsWith('ACCOUNTING_DELIVERY.') ? void started.push(name) : work()
+    })
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+    const sent = adminRequest(method, `/companies/${shop.company.id}${path()}`, body, headers)
+    const response = await adminSend(sent, bindings)
+    expect([response.status, response.body.retried]).toEqual([200, 2])
+    expect(started).toEqual(['ACCOUNTING_DELIVERY.start'])
   })
 })
 

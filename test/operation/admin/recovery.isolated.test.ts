@@ -15,10 +15,11 @@ import { COPY_CHANGES, insertLines } from '../../../src/operation/copies/write-q
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
-import { addMember, adminCall } from '../../support/admin.ts'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
 import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
-import { logLines } from '../../support/log.ts'
+import { linesOf, logLines } from '../../support/log.ts'
 import { insert, insertion } from '../../support/rows.ts'
+import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, manifestsOf, rowsOf, wipe } from '../copies/support.ts'
 
 beforeAll(migrate)
@@ -286,6 +287,57 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     })
     const { body } = await lost.call('POST', '/orders', { title: 'Next', client_id: lost.clientId })
     expect(body.invoice.number).toBe('1004')
+  })
+})
+
+describe('a database whose responses are lost', () => {
+  it('leaves the numbers of a recovery right', async () => {
+    const { token } = await mintCompany({ home: 'DB_TWO' })
+    await env.CACHE.put(`revoked/${hashToken(token)}`, '1')
+    await recover()
+    const [one, two] = [await mintCompany({ home: 'DB' }), await mintCompany({ home: 'DB_TWO' })]
+    const ended = await mintToken(one.id)
+    await env.CACHE.put(`revoked/${hashToken(ended)}`, '1')
+    const steps = []
+    for (let body = {}; steps.length < 2; body = { cursor: steps.at(-1).next_cursor }) {
+      const sent = adminRequest('POST', '/recovery', body, { authorization: `Bearer ${ADMIN_TOKEN}` })
+      steps.push((await adminSend(sent, loseResponses(env))).body)
+    }
+    expect(steps).toMatchObject([{ companies_paused: 2 }, { tokens_revoked: 1 }])
+    for (const { id } of [one, two]) {
+      expect((await adminCall('GET', `/companies/${id}`)).body.deliveries_paused).toBe(true)
+    }
+    expect((await call(ended, 'GET', '/me')).status).toBe(401)
+  })
+})
+
+describe('a database that fails for the object of a company', () => {
+  /** Repeats the first calls of a recovery until it reaches a company, whose object fails then. */
+  const recoverFirst = async () => {
+    const first = (await adminCall('POST', '/recovery', {})).body
+    const { next_cursor: cursor } = (await adminCall('POST', '/recovery', { cursor: first.next_cursor })).body
+    return adminCall('POST', '/recovery', { cursor })
+  }
+
+  it.each<[string, (id: number) => ReturnType<typeof adminCall>]>([
+    ['move', (id) => adminCall('POST', `/companies/${id}/move`, { database: 'DB_TWO' })],
+    ['restore', (id) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })],
+    ['recovery', recoverFirst],
+  ])('makes a %s 503 with Retry-After, and the log names it', async (name, send) => {
+    await mintCompany({ home: 'DB' })
+    const { id } = await mintCompany({ home: 'DB' })
+    const [lowest] = await sql<{ id: number }>('SELECT min(id) AS id FROM companies')
+    const companyId = name === 'recovery' ? (lowest?.id ?? 0) : id
+    const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(companyId)))
+    const bind = (bindings: typeof env) =>
+      runInDurableObject(object, (instance) => void Reflect.set(instance, 'env', bindings))
+    const down = new Error('D1_ERROR: D1 DB is overloaded. Too many requests queued.')
+    await bind(wrapBindings(env, (call, work) => (/^DB\w*\.batch$/.test(call) ? Promise.reject(down) : work())))
+    onTestFinished(() => bind(env))
+    const { status, headers, body } = await send(id)
+    expect([status, headers.get('retry-after'), body.error.code]).toEqual([503, '2', 'internal_error'])
+    const line = { event: 'unavailable', error: expect.stringContaining('DB: D1_ERROR') }
+    expect(linesOf(headers.get('x-request-id'))).toContainEqual(expect.objectContaining(line))
   })
 })
 

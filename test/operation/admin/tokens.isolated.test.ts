@@ -183,6 +183,29 @@ describe('a token', () => {
     expect([next.expires_at, await statusOf(next.token), await statusOf(lost.token)]).toEqual([null, 200, 401])
   })
 
+  it.each([
+    ['for another hour', { overlap_seconds: 3_600 }, {}],
+    ['no longer', { overlap_seconds: 0 }, { expires_at: '2090-01-01T00:00:00.000Z' }],
+  ])(
+    'has its end kept by the repetition of an interrupted request where it is valid %s',
+    async (_, overlap, expiry) => {
+      const { body } = await as('POST', path(), { name: 'Old' })
+      const CACHE = { put: () => Promise.reject(new Error('down')) } as unknown as KVNamespace
+      const rotate = (bindings: typeof env) => {
+        const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+        return adminSend(
+          adminRequest('POST', `${path()}/${body.id}/rotate`, { ...overlap, ...expiry }, headers),
+          bindings,
+        )
+      }
+      expect((await rotate({ ...env, CACHE })).status).toBe(200)
+      expect(await env.CACHE.get(`revoked/${hashToken(body.token)}`)).toBeNull()
+      expect((await rotate(env)).status).toBe(409)
+      const [old] = await sql<{ expires_at: number }>('SELECT expires_at FROM api_tokens WHERE id = ?', body.id)
+      expect(await env.CACHE.get(`revoked/${hashToken(body.token)}`)).toBe(String(old?.expires_at))
+    },
+  )
+
   it('is replaced although another company rotated its own', async () => {
     const { body } = await as('POST', path(), { name: 'Mine' })
     await sql(

@@ -8,6 +8,7 @@ import { openParts } from '../../../src/operation/copies/store.ts'
 import { ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
 import { adminCall } from '../../support/admin.ts'
 import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
 import { TABLE_NAMES } from '../../support/tables.ts'
 import { NOT_COPIED } from './not-copied.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
@@ -170,6 +171,28 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     expect(manifests.map(({ at }) => at)).toEqual([new Date(start).toISOString()])
     const { objects } = await env.BACKUPS.list({ prefix: `backups/${company.id}/parts/` })
     expect(objects.map(({ key }) => key)).toEqual(manifests[0]?.parts.map(({ key }) => key))
+  })
+
+  it('is complete though old ones are not removed, which the next one does', async () => {
+    const company = await mint()
+    const start = Date.now()
+    const failing = new Proxy(env.BACKUPS, {
+      get: (target, name) => {
+        const list = (options: R2ListOptions) =>
+          options.delimiter ? Promise.reject(new Error('internal')) : target.list(options)
+        return name === 'list' ? list : Reflect.get(target, name).bind(target)
+      },
+    })
+    const orphan = `backups/${company.id}/parts/2020-01-01T00:00:00.000Z/00001.ndjson.gz`
+    await env.BACKUPS.put(orphan, 'of no manifest')
+    vi.setSystemTime(start)
+    await backUp(company.id, { BACKUPS: failing })
+    const lines = logLines.filter(({ company_id }) => company_id === company.id)
+    expect(lines).toMatchObject([{ event: 'backup', error: 'Error' }])
+    vi.setSystemTime(start + DAY_MS)
+    await backUp(company.id)
+    expect(await manifestsOf(company.id)).toHaveLength(2)
+    expect(await env.BACKUPS.head(orphan)).toBeNull()
   })
 
   /** Sweeps, and returns the companies whose backups are started. */

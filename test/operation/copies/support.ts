@@ -1,6 +1,7 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import type { Env } from '../../../src/env.ts'
+import { available } from '../../../src/kernel/http/errors.ts'
 import type { RestoreResult } from '../../../src/operation/copies/restore.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { DIRECTORY_TABLES, FULL_TEXT, REMOVED } from '../../../src/operation/copies/tables.ts'
@@ -40,7 +41,7 @@ export async function manifestsOf(companyId: number): Promise<Manifest[]> {
 /** Restores the company to a time, call by call. */
 export async function restore(companyId: number, until: string): Promise<RestoreResult> {
   for (;;) {
-    const result = await objectOf(companyId).restore(operatorOf(companyId), Date.parse(until))
+    const result = available(await objectOf(companyId).restore(operatorOf(companyId), Date.parse(until)))
     if ('problem' in result || result.done) return result
   }
 }

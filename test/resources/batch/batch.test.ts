@@ -515,6 +515,34 @@ describe('a batch that is sent again with its key', () => {
     },
   )
 
+  it.each([1, 2, 3, 4, 5, 6])(
+    'returns the result of each operation, or 503 until it is sent again, when the response to batch %i is lost',
+    async (lost) => {
+      const [headers, twice, own] = [keyed(), fresh(), await mintCompany({ home: 'DB' })]
+      await run([create(twice)], {}, own)
+      const { id, version } = (await own.call('POST', '/clients', { company_name: 'A' })).body.client
+      const rename = (phone: string, if_match?: string) => ({
+        method: 'PATCH',
+        path: `/clients/${id}`,
+        body: { phone },
+        ...(if_match && { if_match }),
+      })
+      const operations = [rename('1', `"${version}"`), rename('2'), create(twice), create(), create()]
+      let batches = 0
+      const losing = wrapBindings(env, async (name, work) => {
+        const result = await work()
+        if (name === 'DB.batch' && ++batches === lost) throw new Error('D1_ERROR: Network connection lost.')
+        return result
+      })
+      const sent = () => request(own.token, 'POST', '/batch', { operations }, headers)
+      const first = await send(sent(), { env: losing })
+      const last = first.status === 503 ? await send(sent()) : first
+      expect(shapeOf(last).map(([status]) => status)).toEqual([200, 200, 409, 200, 200])
+      expect((await own.call('GET', '/clients')).body.pagination.total).toBe(4)
+      expect((await own.call('GET', `/clients/${id}`)).body.client).toMatchObject({ phone: '2', version: 3 })
+    },
+  )
+
   it('carries out each operation once, however many are sent at once', async () => {
     const headers = keyed()
     const operations = [create(), create(), create()]

@@ -44,8 +44,7 @@ export async function linkCustomer(context: AdminContext, clientId: number, cust
   const isClient = sql`company_id = ${companyId} AND id = ${clientId}`
   const isGivenUp = sql`company_id = ${companyId} AND state IN ('parked', 'dead') AND state <> 'done'
     AND order_id IN (SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId})`
-  const [[found], [client]] = await db.writeIdempotent([
-    count(isGivenUp),
+  const [[client], , , , [due]] = await db.writeIdempotent([
     orm
       .update(clients)
       .set({ accounting_customer_id: customerId, accounting_customer_linked: true })
@@ -54,29 +53,23 @@ export async function linkCustomer(context: AdminContext, clientId: number, cust
     adminEntry(context, 'clients.link_customer', clientId, sql`EXISTS (SELECT 1 FROM clients WHERE ${isClient})`),
     ...resend(context, isGivenUp),
   ])
-  return client ? { ...client, customer_id: customerId, retried: found?.count ?? 0 } : null
+  return client ? { ...client, customer_id: customerId, retried: due?.count ?? 0 } : null
 }
-
-const count = (condition: SQL) =>
-  orm
-    .select({ count: sql<number>`count(*)`.as('events') })
-    .from(accountingOutbox)
-    .where(condition)
 
 async function retry(context: AdminContext, isMeant: SQL, entity: string): Promise<number> {
   const condition = sql`company_id = ${context.companyId} AND state <> 'done' AND ${isMeant}`
   const exists = sql`EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`
-  const [[found]] = await context.db.writeIdempotent([
-    count(condition),
+  const [, , , [due]] = await context.db.writeIdempotent([
     adminEntry(context, 'accounting_events.retry', entity, exists),
     ...resend(context, condition),
   ])
-  return found?.count ?? 0
+  return due?.count ?? 0
 }
 
 /**
  * Makes events due and clears the stop or pause of their company. An event in flight keeps its request, which the
- * accounting system may have applied; since it goes first, it becomes due with the others of its order.
+ * accounting system may have applied; since it goes first, it becomes due with the others of its order. The last
+ * statement counts the events that were meant, also in a second run.
  */
 function resend({ companyId, now }: AdminContext, condition: SQL) {
   const due = {
@@ -97,6 +90,12 @@ function resend({ companyId, now }: AdminContext, condition: SQL) {
       .where(
         sql`company_id = ${companyId} AND state <> 'done' AND ((${condition}) OR (state = 'sent'
           AND order_id IN (SELECT order_id FROM accounting_outbox WHERE ${condition})))`,
+      ),
+    orm
+      .select({ count: sql<number>`count(*)`.as('events') })
+      .from(accountingOutbox)
+      .where(
+        sql`company_id = ${companyId} AND state <> 'done' AND updated_at = ${now} AND (state = 'pending' OR ${condition})`,
       ),
   ] as const
 }

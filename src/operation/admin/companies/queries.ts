@@ -49,12 +49,17 @@ export async function listCompanies({ directory, env, requestId }: AdminContext,
   }
   const counted = await Promise.all([...elsewhere].map(([database, rows]) => count(database, rows)))
   const byId = new Map(counted.flat().map((row) => [row.id, row]))
-  return placed.map(({ slot: _, ...row }) => ({ ...row, ...byId.get(row.id) }))
+  return placed.map(({ slot: _, ...row }) => ({ ...row, ...byId.get(row.id), suspended: row.suspended }))
 }
 
-export async function readCompany({ companyId, db, database }: AdminContext) {
-  const [[row]] = await db.read([orm.select(columns).from(companies).where(sql`id = ${companyId}`)])
-  return row ? { ...row, database } : null
+export async function readCompany({ companyId, db, directory, database }: AdminContext) {
+  const isCompany = sql`id = ${companyId}`
+  const [[[row]], [[placed]]] = await Promise.all([
+    db.read([orm.select(columns).from(companies).where(isCompany)]),
+    // Its row refuses tokens.
+    directory.read([orm.select({ suspended }).from(companies).where(isCompany)]),
+  ])
+  return row ? { ...row, ...placed, database } : null
 }
 
 /** Changes columns that are fields of the body. */
@@ -68,7 +73,7 @@ export async function updateCompany(context: AdminContext, change: Input<typeof 
       .where(sql`id = ${companyId}`)
       .returning(columns),
   ])
-  // The directory's row refuses tokens. If this request was interrupted here, the caller's retry completes it.
+  // The directory's row refuses tokens. If this request is interrupted here, it is repeated by its caller or the next backup.
   await syncDirectory(context)
   return row ? { ...row, database } : null
 }

@@ -6,7 +6,7 @@ import {
   encryptCredentials,
   firstKeyPrefix,
 } from '../../../kernel/gate/credentials.ts'
-import { invalid } from '../../../kernel/http/errors.ts'
+import { available, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import type { MoveProblem } from '../../copies/move.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
@@ -61,7 +61,8 @@ export const routes = [
     checkDatabase(context, database)
     const { companyId, database: before } = context
     const objects = context.env.COMPANY_BACKUP
-    const result = await objects.get(objects.idFromName(String(companyId))).move(toAdministrator(context), database)
+    const object = objects.get(objects.idFromName(String(companyId)))
+    const result = available(await object.move(toAdministrator(context), database))
     if ('problem' in result) throw conflict(result.message ?? PROBLEMS[result.problem])
     if (before !== database && result.step === 'remove') await invalidateCompany(context)
     return result

@@ -23,7 +23,9 @@ export async function beginRecovery(context: AdminContext, run: string): Promise
   await context.directory.writeIdempotent([adminEntry(context, 'deployment.recover', run)])
   let paused = 0
   for (const { db } of openEach(context.env)) {
-    const pause = orm.update(companies).set({ deliveries_paused: true }).where(sql`deliveries_paused = 0 AND ${isHere}`)
+    // A second run finds those of the first by their time.
+    const isMeant = sql`(deliveries_paused = 0 OR updated_at = ${context.now}) AND ${isHere}`
+    const pause = orm.update(companies).set({ deliveries_paused: true, updated_at: context.now }).where(isMeant)
     const [rows] = await db.writeIdempotent([pause.returning({ id: companies.id })])
     paused += rows.length
   }

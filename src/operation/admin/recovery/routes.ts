@@ -1,6 +1,6 @@
 import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
 import type { CursorPosition } from '../../../kernel/db/lists.ts'
-import { ApiError, type ErrorKind } from '../../../kernel/http/errors.ts'
+import { ApiError, available, type ErrorKind } from '../../../kernel/http/errors.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'
 import type { RestoreProblem } from '../../copies/restore.ts'
 import { listBackups } from '../../copies/store.ts'
@@ -31,7 +31,8 @@ export const routes = [
     const { companyId, env } = context
     const untilMs = from.includes('T') ? Date.parse(from) : Date.parse(from) + DAY_MS - 1
     const objects = env.COMPANY_BACKUP
-    const result = await objects.get(objects.idFromName(String(companyId))).restore(toAdministrator(context), untilMs)
+    const object = objects.get(objects.idFromName(String(companyId)))
+    const result = available(await object.restore(toAdministrator(context), untilMs))
     if ('problem' in result) {
       const { kind, message } = PROBLEMS[result.problem]
       throw new ApiError(kind, { message: result.message ?? message })
@@ -74,7 +75,7 @@ async function recover(context: AdminContext, [run = crypto.randomUUID(), step, 
   }
   const id = Number(at)
   const objects = env.COMPANY_BACKUP
-  const { done, ...result } = await objects.get(objects.idFromName(String(id))).recover(id, name)
+  const { done, ...result } = available(await objects.get(objects.idFromName(String(id))).recover(id, name))
   return done ? { ...result, next: await companyBehind(context, name, id) } : { next: [run, step, id] }
 }
 

@@ -30,7 +30,11 @@ export const routes = [
     const old = found(await findToken(context, token_id), 'Token')
     const { name, permissions, isRotated } = old
     const { now } = context
-    if (isRotated && body.expires_at === undefined && stateOf(old, context) === 'active') {
+    const isActive = stateOf(old, context) === 'active'
+    const isRefused = isRotated && (body.expires_at === undefined || !isActive)
+    // The request that rotated it may have been interrupted before this.
+    if (isRefused) await end(context, old)
+    if (isRefused && isActive) {
       throw conflict('The token was already rotated: rotate its successor, or create another token')
     }
     const sameLifetime = old.expires_at === null ? null : now + old.expires_at - old.created_at
@@ -38,7 +42,7 @@ export const routes = [
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const successor = { token_hash: hashToken(token), name, permissions, expires_at }
     const replaced = await replaceToken(context, token_id, successor, now + body.overlap_seconds * 1_000)
-    if (!replaced && stateOf(old, context) === 'active') {
+    if (!replaced && isActive) {
       throw tooManyTokens('revoke one first, or rotate with `overlap_seconds` 0, which ends the old one at once')
     }
     if (!replaced) throw conflict('The token is revoked or expired: create another one instead')
