@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { loadPublished } from '../../../src/site/reference/build.ts'
 
-/** The Worker as it is deployed must stay under this, without the page's assets. */
-const LIMIT_KB = 202.5
+/** The Worker as it is deployed must stay under this, without the page's assets. An endpoint takes 0.1 to 0.2 KB. */
+const LIMIT_KB = 203
 
 const directory = mkdtempSync(join(tmpdir(), 'bundle-'))
 try {
@@ -16,7 +16,10 @@ try {
   const kb = (bytes: number) => (bytes / 1000).toFixed(1)
   const gzipped = gzipSync(bundle).length
   console.log(`bundle: ${kb(bundle.length)} KB, ${kb(gzipped)} KB gzip (limit ${LIMIT_KB})`)
-  if (gzipped > LIMIT_KB * 1000) process.exitCode = 1
+  if (gzipped > LIMIT_KB * 1000) {
+    console.error('The bundle is over its limit: make it smaller, or raise LIMIT_KB in test/tools/bundle/index.ts.')
+    process.exitCode = 1
+  }
 
   const published = [await loadPublished('resources'), await loadPublished('operation/admin')]
   const summaries = new Set(
