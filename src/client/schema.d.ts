@@ -35,7 +35,7 @@ export interface paths {
         };
         /**
          * List and search clients
-         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: a walk by cursor returns every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. What another token wrote a moment before may be missing: see “Read replicas”. Sorted by `updated_at`, a walk uses each client’s time as of the first page, and leaves out clients created since. Behind a cursor, `total` is that of the first page. A cursor is valid for 7 days, and a walk of clients or orders for 30 days in all. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
+         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: cursors meet every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. What another token wrote a moment before may be missing: see “Read replicas”. In an order by `updated_at`, a client keeps the place that it had at the first page, and one created since is not met. Behind a cursor, `total` is that of the first page. A cursor is valid for 7 days, and a walk of clients or orders for 30 days in all. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
          *
          *     Permission: `clients:read`.
          */
@@ -1978,13 +1978,12 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description A supplier or storage failed and no earlier response is cached; `details.reason` names the cause. A supplier that failed several times is not called for the seconds in `Retry-After`. */
+        /** @description A supplier or storage failed and no earlier response is cached; `details.reason` names the cause. */
         UpstreamFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
-                "Retry-After": components["headers"]["Retry-After--unavailable"];
                 [name: string]: unknown;
             };
             content: {

@@ -36,7 +36,7 @@ async function readSupplierProducts(context: RequestContext, source: SupplierNam
   const integration = await findIntegration(context, source)
   if (!integration?.enabled) throw unusable(integration ? 'integration_disabled' : 'integration_missing')
   const result = await finish(integration, { deadline, isSparing: false })
-  if (result.state === 'failed') throw unusable(result.reason, result)
+  if (result.state === 'failed') throw unusable(result.reason, { cause: result.cause })
   // A supplier defines the contract's schema of its items itself.
   return { source, query: parameters, products: select(result.items) } as ResponseBody<typeof contract.readProduct>
 }

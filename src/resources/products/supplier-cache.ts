@@ -19,16 +19,11 @@ const TIMEOUT = 'no response in time'
 export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
 
 /** The items of a lookup, with their description in the response. */
-export type SupplierResult = { state: Exclude<SourceState, 'failed'>; items: unknown[] } | Failed
+export type SupplierResult =
+  | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
+  | { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
 
-interface Failed {
-  state: 'failed'
-  items: []
-  reason: SupplierError['reason'] | 'credentials_unreadable'
-  cause: string
-  /** Seconds until the supplier is called again. */
-  retryAfter?: number
-}
+type Failed = Extract<SupplierResult, { state: 'failed' }>
 
 /** Metadata of a cached result; only the integration with the `updated_at` of `account`, which fetched it, gets it. */
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
@@ -140,11 +135,7 @@ function fetchOnce(own: CompanyLookup, integration: Integration, account: string
 
   const now = Date.now()
   const health = healthOf(account)
-  const waitMs = waitOf(health, now)
-  if (waitMs > 0) {
-    const failure = failed(health.reason, 'no call was made after earlier failures')
-    return Promise.resolve({ ...failure, retryAfter: Math.ceil(waitMs / 1000) })
-  }
+  if (!mayCall(health, now)) return Promise.resolve(failed(health.reason, 'no call was made after earlier failures'))
   healths.set(account, startCall(health, now))
 
   const call = callSupplier(own, integration, account)
@@ -214,9 +205,8 @@ export const HEALTHY = {
 
 export type Health = Readonly<typeof HEALTHY>
 
-/** The milliseconds until the next call. */
-export function waitOf({ openUntil, throttledUntil }: Health, now: number): number {
-  return Math.max(0, openUntil - now, throttledUntil - now)
+export function mayCall({ openUntil, throttledUntil }: Health, now: number): boolean {
+  return now >= openUntil && now >= throttledUntil
 }
 
 export function hasFewCalls({ callsLeft, callsLeftUntil }: Health, now: number): boolean {

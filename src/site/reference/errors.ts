@@ -132,9 +132,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
     }),
   },
   upstream_failed: {
-    description:
-      'A supplier or storage failed and no earlier response is cached; `details.reason` names the cause. A supplier that failed several times is not called for the seconds in `Retry-After`.',
-    headers: [...ERROR_HEADERS, 'Retry-After--unavailable'],
+    description: 'A supplier or storage failed and no earlier response is cached; `details.reason` names the cause.',
     example: unusable('supplier_unavailable'),
   },
   unavailable: {

@@ -7,11 +7,11 @@ import {
   HEALTHY,
   type Health,
   hasFewCalls,
+  mayCall,
   OPEN_MS,
   recordFailure,
   recordSuccess,
   startCall,
-  waitOf,
 } from '../../../src/resources/products/supplier-cache.ts'
 
 const NOW = 1_000_000
@@ -19,8 +19,6 @@ const NOW = 1_000_000
 const failure = { reason: 'supplier_unavailable', retryAfterSeconds: null } as const
 const rejection = { ...failure, reason: 'supplier_rejected_credentials' } as const
 const throttle = (retryAfterSeconds: number) => ({ ...failure, retryAfterSeconds })
-
-const mayCall = (health: Health, now: number) => waitOf(health, now) === 0
 
 function failTimes(count: number): Health {
   let health = HEALTHY
