@@ -35,7 +35,7 @@ export interface paths {
         };
         /**
          * List and search clients
-         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: cursors meet every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. What another token wrote a moment before may be missing: see “Read replicas”. In an order by `updated_at`, a client keeps the place that it had at the first page, and one created since is not met. Behind a cursor, `total` is that of the first page. A cursor is valid for 7 days, and a walk of clients or orders for 30 days in all. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
+         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: a walk by cursor returns every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. What another token wrote a moment before may be missing: see “Read replicas”. Sorted by `updated_at`, a walk uses each client’s time as of the first page, and leaves out clients created since. Behind a cursor, `total` is that of the first page. A cursor is valid for 7 days, and a walk of clients or orders for 30 days in all. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
          *
          *     Permission: `clients:read`.
          */
@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Change many clients, orders and thread contexts
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409 or 412 is tried again. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409, 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
          *
          *     Any token.
          */
@@ -2293,7 +2293,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2461,7 +2461,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2538,7 +2538,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2900,7 +2900,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3211,7 +3211,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3304,7 +3304,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3740,7 +3740,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3839,7 +3839,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3929,7 +3929,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -4888,7 +4888,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5339,7 +5339,7 @@ export interface operations {
                 account_email: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5616,7 +5616,7 @@ export interface operations {
                 path: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5677,7 +5677,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409 or 412 is not kept: the request is then tried again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];

@@ -148,10 +148,12 @@ export function unavailable(retryAfterSeconds: number, options: { message?: stri
   return new ApiError('unavailable', { ...options, headers: { 'Retry-After': String(retryAfterSeconds) } })
 }
 
-/** The result of a call of an object. @throws ApiError 503 for an outage, after which the call may be repeated */
-export function available<T extends object>(result: T): Exclude<T, { outage: string }> {
-  if ('outage' in result) throw unavailable(2, { cause: String(result.outage) })
-  return result as Exclude<T, { outage: string }>
+type Outage = { outage: { message: string; cause: string } }
+
+/** The result of a call of an object that may be repeated. @throws ApiError 503 for an outage */
+export function available<T extends object>(result: T | Outage): Exclude<T, Outage> {
+  if ('outage' in result) throw unavailable(2, result.outage)
+  return result as Exclude<T, Outage>
 }
 
 /** @throws ApiError 404 for a row that does not exist */

@@ -89,9 +89,11 @@ async function complete(context: BackupContext, state: BackupState, kv: SyncKvSt
   await recordBackup(context, Date.parse(at))
   forgetBackup(kv)
   const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-  // The next backup removes them otherwise: a run that fails here would make another one.
-  const error = await removeOldBackups(context, Date.now()).catch(nameOf)
-  log('backup', { company_id: context.companyId, kind, parts: parts.length, bytes, began_at: at, error })
+  log('backup', { company_id: context.companyId, kind, parts: parts.length, bytes, began_at: at })
+  // A failure here must not repeat the backup: the next one removes them.
+  await removeOldBackups(context, Date.now()).catch((error: unknown) => {
+    log('backup_failed', { company_id: context.companyId, error: nameOf(error) }, 'error')
+  })
 }
 
 export function forgetBackup(kv: SyncKvStorage): void {

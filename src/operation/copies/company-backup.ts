@@ -8,7 +8,6 @@ import {
   openCompany,
   openEach,
   type PlacedContext,
-  syncDirectory,
 } from '../../kernel/db/placement.ts'
 import { ApiError, log } from '../../kernel/http/errors.ts'
 import { backUpFor, forgetBackup } from './backup.ts'
@@ -43,7 +42,6 @@ export class CompanyBackup extends CompanyObject {
       log('backup_skipped', { company_id: context.companyId, reason: isMoving ? 'move' : 'restore' })
       return null
     }
-    await syncDirectory(context)
     const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, kv, CALL_MS)
     return isDone ? null : Date.now()
   }
@@ -78,13 +76,13 @@ export class CompanyBackup extends CompanyObject {
   }
 
   /**
-   * Runs work after all earlier work: other calls arrive while it waits for D1 or R2. Over RPC an error would lose its
-   * class: that of a database is a result.
+   * Runs work after all earlier work: other calls arrive while it waits for D1 or R2. RPC drops the class of an error, so
+   * an outage of a database is returned as a result.
    */
   private inTurn<T>(work: () => Promise<T>) {
     const result = this.last.then(work).catch((error: unknown) => {
       if (!(error instanceof ApiError && error.kind === 'unavailable')) throw error
-      return { outage: `${error.message} | ${error.cause}` }
+      return { outage: { message: error.message, cause: String(error.cause) } }
     })
     this.last = result.catch(() => undefined)
     return result

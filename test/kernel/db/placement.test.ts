@@ -4,7 +4,6 @@ import type { Env } from '../../../src/env.ts'
 import { statement } from '../../../src/kernel/db/client.ts'
 import { databaseFor } from '../../../src/kernel/db/placement.ts'
 import { sessionsOf } from '../../operation/copies/moves/support.ts'
-import { backUp } from '../../operation/copies/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
 import {
   call,
@@ -228,7 +227,7 @@ describe('the administration API', () => {
     expect((await call(await mintToken(one.id), 'GET', '/clients')).status).toBe(200)
   })
 
-  it('tells whether tokens are refused where a suspension in another database was interrupted, and the next backup completes it', async () => {
+  it('tells whether tokens are refused where a suspension in another database was interrupted, until it is repeated', async () => {
     const one = await mintCompany({ home: 'DB_TWO' })
     let isStored = false
     const failing = wrapBindings(env, async (name, work) => {
@@ -251,7 +250,7 @@ describe('the administration API', () => {
       return [read.suspended, (await findListed()).suspended, status]
     }
     expect(await isSuspended()).toEqual([false, false, 200])
-    await backUp(one.id)
+    await adminCall('PATCH', `/companies/${one.id}`, change)
     expect(await isSuspended()).toEqual([true, true, 403])
   })
 

@@ -121,7 +121,7 @@ export const published = {
       updateCompany: {
         summary: 'Change, suspend or resume a company',
         description:
-          'A suspended company’s tokens get 403 within 30 seconds, and nothing of it is delivered. `deliveries_paused` holds back accounting events and webhooks alone; what waited is delivered when it ends.',
+          'A suspended company’s tokens get 403 within 30 seconds, and nothing of it is delivered. `deliveries_paused` holds back accounting events and webhooks alone; what waited is delivered when it ends. After a 503 send the request again, or its opposite: deliveries may have stopped already.',
         example: { params, body: { suspended: true }, response: { ...company, suspended: true } },
       },
       putCurrency: {

@@ -73,7 +73,7 @@ export async function updateCompany(context: AdminContext, change: Input<typeof 
       .where(sql`id = ${companyId}`)
       .returning(columns),
   ])
-  // The directory's row refuses tokens. If this request is interrupted here, it is repeated by its caller or the next backup.
+  // The directory's row refuses tokens. If this request is interrupted here, its caller must repeat it.
   await syncDirectory(context)
   return row ? { ...row, database } : null
 }

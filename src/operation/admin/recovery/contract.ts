@@ -100,7 +100,7 @@ export const published = {
       restoreCompany: {
         summary: 'Restore a company from its backups',
         description:
-          'Into a company that does not exist or is empty. Each request does some steps, for about 5 s: repeat it with the same body until `done`. Meanwhile the company is suspended. Its ids and invoice numbers are raised past those that were given out after the backup, its feed of changes starts again, so that every reader copies the lists again, tokens that were revoked since stay revoked, and its deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
+          'Into a company that does not exist or is empty. Each request does some steps, for about 5 s: repeat it with the same body until `done`. Meanwhile the company is suspended. Its ids and invoice numbers are raised past those that were assigned after the backup, its feed of changes starts again, so that every reader copies the lists again, tokens that were revoked since stay revoked, and its deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
         example: {
           params: { company_id: '1' },
           body: { from: '2026-11-22' },
