@@ -59,8 +59,8 @@ export interface Documentation {
   summary: string
   description: string
   /**
-   * One example of the input's parts and of the response. A test checks them against the contract. The responses of the
-   * integration API are recorded in `src/site/reference/examples.json`.
+   * One example of the input's parts. A test checks it against the contract, sends it and records the response in
+   * `src/site/reference/examples.json`, unless a response is given here.
    */
   example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response?: unknown }
 }

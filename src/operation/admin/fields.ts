@@ -65,8 +65,3 @@ export function listOf<T extends z.ZodMiniType, Filters extends z.core.$ZodShape
     response: z.strictObject({ data: z.array(element), pagination }),
   }
 }
-
-export const listExample = (element: object) => ({
-  data: [element],
-  pagination: { per_page: PER_PAGE_DEFAULT, next_cursor: null, has_more: false },
-})

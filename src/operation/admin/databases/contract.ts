@@ -82,35 +82,12 @@ export const published = {
     Keys: 'The rotation of the key of stored credentials.',
   },
   document: (): Record<string, Documentation> => {
-    const move = { source: 'DB', destination: 'DB_APAC', step: 'copy', rows: 48_210 }
-
     return {
       listDatabases: {
         summary: 'List the databases',
         description:
           'With their size and what they hold. `DB` is also the directory of all companies, tokens and members.',
-        example: {
-          response: {
-            data: [
-              {
-                name: 'DB',
-                companies: 12,
-                rows: 81_400,
-                size_bytes: 104_857_600,
-                size_max_bytes: 10_000_000_000,
-                error: null,
-              },
-            ],
-            moves: [
-              {
-                company_id: 7,
-                ...move,
-                started_at: '2026-11-22T09:00:00.000Z',
-                updated_at: '2026-11-22T09:00:05.000Z',
-              },
-            ],
-          },
-        },
+        example: {},
       },
       createCompany: {
         summary: 'Create a company',
@@ -128,7 +105,7 @@ export const published = {
         example: {
           params: { company_id: '7' },
           body: { database: 'DB_APAC' },
-          response: { done: false, ...move, frozen_ms: 0 },
+          response: { done: false, source: 'DB', destination: 'DB_APAC', step: 'copy', rows: 48_210, frozen_ms: 0 },
         },
       },
       rotateKey: {

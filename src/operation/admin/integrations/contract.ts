@@ -56,23 +56,13 @@ export const testIntegration = define('testIntegration', 'POST /companies/{compa
 export const published = {
   tags: { Integrations: 'Connections of a company to other systems.' },
   document: (): Record<string, Documentation> => {
-    const integration = {
-      kind: 'supplier_b',
-      enabled: true,
-      base_url: 'https://api.supplier.example/v2',
-      settings: {},
-      state: 'connected',
-      reason: null,
-      paused_until: null,
-      updated_at: '2026-03-02T09:00:00.000Z',
-    }
     const params = { company_id: '1', kind: 'supplier_b' }
 
     return {
       listIntegrations: {
         summary: 'List integrations',
         description: 'Those of the company with their state, without credentials.',
-        example: { params: { company_id: '1' }, response: { data: [integration] } },
+        example: { params: { company_id: '1' } },
       },
       putIntegration: {
         summary: 'Save an integration',
@@ -85,7 +75,6 @@ export const published = {
             base_url: 'https://api.supplier.example/v2',
             credentials: { account_number: '12345', api_key: 'secret' },
           },
-          response: integration,
         },
       },
       testIntegration: {

@@ -112,7 +112,7 @@ export const published = {
   document: (): Record<string, Documentation> => {
     const hash = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
     const lines = [
-      { type: 'company', data: { id: 1, name: 'Ridgeline Apparel' } },
+      { type: 'company', data: { id: 1, name: 'Ridgeline Custom Apparel' } },
       { type: 'clients', data: { id: 1, company_name: 'Harbor Rowing Club' } },
       { type: 'end', data: {} },
     ]
@@ -135,17 +135,9 @@ are loaded, orders whole, all other rows become those of the file. Credentials a
             parts: 2,
             check: false,
             file: {
-              company: { id: 1, name: 'Ridgeline Apparel' },
+              company: { id: 1, name: 'Ridgeline Custom Apparel' },
               clients: [{ id: 1, company_name: 'Harbor Rowing Club', email: 'crew@harbor.example' }],
             },
-          },
-          response: {
-            hash,
-            part: 1,
-            parts: 2,
-            next_part: 2,
-            counts: { clients: 1 },
-            differences: [{ type: 'client', id: 1, fields: ['email'] }],
           },
         },
       },
@@ -154,7 +146,6 @@ are loaded, orders whole, all other rows become those of the file. Credentials a
         description: 'For 30 days after its last part.',
         example: {
           params: { company_id: '1', hash },
-          response: { hash, parts: 2, next_part: 2, updated_at: '2026-03-02T09:00:00.000Z' },
         },
       },
       importEmailThread: {
@@ -176,7 +167,6 @@ has already, by mailbox and legacy id, stays as it is: so the request can be rep
             subject: 'Staff shirts: the new logo',
             messages: [{ body_plain: 'Here is the logo for the shirts …' }],
           },
-          response: { id: '0a6c1f0e-9d6c-4d0b-8a77-3b8c1c1f5a11', is_new: true },
         },
       },
       exportCompany: {

@@ -1,0 +1,91 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Env } from '../../../src/env.ts'
+import { migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+
+/*
+ * Which index the total of a list reads: rows that D1 counts do not tell a covering index from one whose rows are looked up.
+ * Statements are caught as they are sent, so that what is explained is what runs.
+ */
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany({ home: 'DB' })
+})
+
+/** The plan of every statement that a request sends through its session, one line a step. */
+async function plansOf(path: string): Promise<{ text: string; steps: string[] }[]> {
+  const sent: { text: string; values: unknown[] }[] = []
+  const DB = new Proxy(env.DB, {
+    get: (target, name) => {
+      if (name !== 'withSession') return Reflect.get(target, name).bind(target)
+      return (mark: string) => {
+        const session = target.withSession(mark)
+        const prepare = (text: string) => {
+          const statement = session.prepare(text)
+          return new Proxy(statement, {
+            get: (inner, key) => {
+              if (key !== 'bind') return Reflect.get(inner, key).bind(inner)
+              return (...values: unknown[]) => {
+                sent.push({ text, values })
+                return inner.bind(...values)
+              }
+            },
+          })
+        }
+        return {
+          prepare,
+          batch: (statements: D1PreparedStatement[]) => session.batch(statements),
+          getBookmark: () => session.getBookmark(),
+        }
+      }
+    },
+  })
+  const bindings: Env = { ...env, DB }
+  expect((await send(request(company.token, 'GET', path), { env: bindings })).status).toBe(200)
+  expect(sent.length).toBeGreaterThan(0)
+  return Promise.all(
+    sent.map(async ({ text, values }) => {
+      const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
+        .bind(...values)
+        .all<{ detail: string }>()
+      return { text, steps: results.map(({ detail }) => detail) }
+    }),
+  )
+}
+
+describe('the total', () => {
+  it.each([
+    [
+      'orders of a status',
+      () => `/orders?status=${company.id * 100 + 1}`,
+      'orders_of_status (company_id=? AND order_status_id=?)',
+    ],
+    [
+      'orders of several',
+      () => `/orders?status=${company.id * 100 + 1},${company.id * 100 + 2}`,
+      'orders_of_status (company_id=? AND order_status_id=?)',
+    ],
+    ['orders of a client', () => `/orders?client_id=1`, 'orders_of_client (company_id=? AND client_id=?)'],
+    ['orders since a day', () => '/orders?from=2026-01-01', 'orders_live (company_id=? AND created_date>?)'],
+    [
+      'clients that were changed',
+      () => '/clients?updated_since=2026-01-01T00:00:00Z',
+      'clients_live_updated (company_id=? AND updated_at>?)',
+    ],
+    ['deleted clients', () => '/clients?deleted=only', 'clients_deleted (company_id=?)'],
+  ])('of %s reads an index alone', async (_, path, step) => {
+    const totals = (await plansOf(path())).filter(({ text }) => /count\(\*\) FROM (clients|orders) /.test(text))
+    expect(totals).toHaveLength(1)
+    expect(totals[0]?.steps.join('\n')).toContain(`USING COVERING INDEX ${step}`)
+  })
+
+  it('of a search of clients reads the full-text index alone', async () => {
+    for (const q of ['a', 'ab', 'abc', '5550100']) {
+      const totals = (await plansOf(`/clients?q=${q}`)).filter(({ text }) => /count\(\*\)/.test(text))
+      expect(totals).toHaveLength(1)
+      expect(totals[0]?.steps.filter((step) => /\bclients\b/.test(step))).toEqual([])
+    }
+  })
+})
