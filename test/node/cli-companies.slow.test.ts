@@ -95,7 +95,7 @@ Recovered: 2. Tokens revoked again: 0. Companies whose deliveries are paused now
 When all is right: npm run companies -- resume-deliveries\n`,
     )
     expect(await run('resume-deliveries')).toMatch(
-      /^Company 7 \(Shop 7\): waiting events are delivered at once .*\.\nCompany 9 .*: what waits is delivered at once .*\.\n$/,
+      /^Company 7 \(Shop 7\): waiting events are delivered at once .*\.\nCompany 9 .*: waiting events are delivered at once .*\.\n$/,
     )
   })
 
