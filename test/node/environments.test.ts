@@ -53,6 +53,8 @@ describe('the environments of wrangler.toml', () => {
     )
     expect(config.migrations).toEqual(development.migrations)
     expect(config.triggers).toEqual(development.triggers)
+    // Without it, calls of addresses that companies choose could pass the Access and firewall rules of the Worker's zone.
+    expect(config.compatibility_flags).toContain('global_fetch_strictly_public')
     expect(config.secrets).toEqual({ required: ['CREDENTIALS_KEY', 'ADMIN_TOKEN'] })
   })
 
