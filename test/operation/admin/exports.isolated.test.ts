@@ -1,5 +1,6 @@
 import { env, exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { fairShare } from '../../../src/kernel/gate/fair-share.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { readExport, threadOf } from '../../../src/operation/copies/seed/split.ts'
 import { mintCompanyWithOrder } from '../../resources/files/support.ts'
@@ -34,10 +35,10 @@ async function readPart(companyId: number, query = '') {
   return response.text()
 }
 
-/** All responses, without the lines that continue one. */
 /** The JSON of the email threads among the lines of an export. */
 const threadsOf = (lines: string[]) => lines.flatMap((line) => threadOf(line) ?? [])
 
+/** All responses, without the lines that continue one. */
 async function readAll(companyId: number): Promise<string[]> {
   const lines: string[] = []
   for (let query = ''; ; ) {
@@ -321,6 +322,17 @@ describe('the export of a company', () => {
     const foreign = await mintCompany()
     const { cursor } = JSON.parse(first).data
     expect((await adminCall('GET', `/companies/${foreign.id}/export?cursor=${cursor}`)).status).toBe(400)
+  })
+
+  it('takes its company’s share of the isolate, by its bytes', async () => {
+    const enter = vi.spyOn(fairShare, 'enter').mockReturnValue(0)
+    const { id } = await mintCompany()
+    const text = await readPart(id)
+    const counted = enter.mock.calls.map(([companyId, bytes]) => ({ companyId, bytes }))
+    enter.mockRestore()
+    expect(new Set(counted.map(({ companyId }) => companyId))).toEqual(new Set([id]))
+    const rows = text.slice(0, text.lastIndexOf('{"type":"end"'))
+    expect(counted.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(new TextEncoder().encode(rows).length)
   })
 
   it('is in the audit trail', async () => {

@@ -4,7 +4,8 @@ import { adminEntry } from '../../../kernel/db/audit.ts'
 import { databaseMessage } from '../../../kernel/db/client.ts'
 import type { CursorPosition } from '../../../kernel/db/lists.ts'
 import { syncDirectory } from '../../../kernel/db/placement.ts'
-import { BUDGET_MS, bodyBudgetMs, withDeadline } from '../../../kernel/http/deadline.ts'
+import { fairShare, LONGEST_WAIT_MS } from '../../../kernel/gate/fair-share.ts'
+import { BUDGET_MS, bodyBudgetMs, pause, withDeadline } from '../../../kernel/http/deadline.ts'
 import { found, invalid, log, nameOf } from '../../../kernel/http/errors.ts'
 import { addressPolicy } from '../../../kernel/http/outbound.ts'
 import { importThread } from '../../../resources/mail/threads.ts'
@@ -116,7 +117,10 @@ async function send(
     let [section, after, bytes]: [number, CursorPosition, number] = [Number(first), rest, 0]
     for (let page = 0; page < MAX_PAGES && bytes < MAX_BYTES && section < SECTIONS.length; page++) {
       const { next, pieces } = await exportPage(context, context.env.FILES, SECTIONS[section] ?? 'company', after)
+      const before = bytes
       for await (const piece of pieces) bytes += await write(piece)
+      // It takes no more than its company's share from the requests of others.
+      await pause(fairShare.enter(context.companyId, bytes - before, performance.now()) ?? LONGEST_WAIT_MS)
       if (next === null) section += 1
       after = next ?? []
     }
