@@ -30,7 +30,7 @@ interface Identity {
 /**
  * Authenticates a request by the deployment's secret or by a sign-in of Cloudflare Access.
  *
- * @throws ApiError 401 for neither, 403 for a person's change from a page of another origin, 429 for too many
+ * @throws ApiError 401 for neither, 403 for a person's request from a page of another origin, 429 for too many
  *   requests
  */
 export async function identify(request: Request, env: Env, requestId: string): Promise<Identity> {
@@ -58,11 +58,12 @@ export async function identify(request: Request, env: Env, requestId: string): P
     },
   )
   if (!success) throw rateLimited(LIMIT_SECONDS, 'Too many requests of this caller')
-  // A browser sends the session with requests from every page: only the Origin tells them apart.
+  // A browser sends the session with requests from every page. A read has no Origin, and an export costs much.
   const isChange = request.method !== 'GET' && request.method !== 'HEAD'
-  if (identity.isPerson && isChange && request.headers.get('origin') !== origin) {
+  const isForeign = !['same-origin', 'none', null].includes(request.headers.get('sec-fetch-site'))
+  if (identity.isPerson && (isForeign || (isChange && request.headers.get('origin') !== origin))) {
     log('admin_refused', { request_id: requestId, problem: 'origin' })
-    throw new ApiError('forbidden', { message: 'Changes must be sent from the settings page of this service' })
+    throw new ApiError('forbidden', { message: 'The request must be sent from the settings page of this service' })
   }
   return identity
 }

@@ -75,6 +75,20 @@ describe('a person', () => {
     expect(status).toBe(403)
     expect(await sql("SELECT * FROM members WHERE email = 'victim@example.com'")).toEqual([])
   })
+
+  it.each([
+    ['cross-site', 403],
+    ['same-site', 403],
+    ['same-origin', 200],
+    ['none', 200],
+  ])('reads for a page that the browser calls %s: %d', async (site, expected) => {
+    const headers = {
+      'cf-access-jwt-assertion': await access.sign({ email: 'owner@example.com' }),
+      'sec-fetch-site': site,
+    }
+    const sent = adminRequest('GET', `/companies/${company.id}/members`, undefined, headers)
+    expect((await adminSend(sent, access.bindings)).status).toBe(expected)
+  })
 })
 
 describe('a token of the sign-in is refused with 401 and logged', () => {
