@@ -116,7 +116,10 @@ function show({ token, name }: ResponseOf<'POST /tokens'>): Child {
   return [
     el('p', el('strong', 'Copy the token now.'), ' It is not shown again.'),
     secret(`Token of ${name}`, token),
-    el('p', { class: 'hint' }, 'To try it:'),
-    el('pre', el('code', `curl -H 'Authorization: Bearer ${token}' \\\n  ${location.origin}/api/v1/me`)),
+    el(
+      'p',
+      { class: 'hint' },
+      'To try it: GET /api/v1/me at the address of the API, with “Authorization: Bearer” and the token.',
+    ),
   ]
 }
