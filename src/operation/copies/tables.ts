@@ -101,7 +101,7 @@ export const TABLES: readonly TablePlan[] = [
     version: 'version',
     parts: [
       partOf(ofOrder, 'invoices'),
-      partOf(ofInvoice, 'invoice_items'),
+      { ...partOf(ofInvoice, 'invoice_items'), isRemoved: true },
       { ...partOf(ofInvoice, 'payments'), isRemoved: true },
       partOf(ofOrder, 'artworks'),
     ],
@@ -175,7 +175,7 @@ export const REMOVED: readonly Pick<TablePlan, 'table' | 'key'>[] = [
   { table: 'thread_context_links', key: ['entity', 'entity_id', 'thread_id'] },
 ]
 
-/** No trigger removes rows of full-text tables: they are found by the company's slot. */
+/** Rows of full-text tables are found by the company's slot, as most have no trigger that removes them. */
 export const FULL_TEXT = [
   'clients_fts',
   'client_names_fts',
@@ -209,6 +209,7 @@ export const LAST_IDS = [
   'last_order_id',
   'last_invoice_id',
   'last_invoice_number',
+  'last_invoice_item_id',
   'last_payment_id',
 ] as const
 
