@@ -55,7 +55,7 @@ export interface TablePlan {
   replaced?: string
   /** A nullable unique column: of two rows with one value, the row read later keeps it. */
   unique?: string
-  /** Limits the rows of a page; 500 by default. Rows with many parts need fewer. */
+  /** Limits the rows of a page; 500 by default. */
   pageRows?: number
   /** SQL for the bytes of a row's parts, where a page is limited by them too. */
   partBytes?: string
@@ -69,6 +69,17 @@ const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, ta
 const partOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => {
   return { ...whole(table, 'id'), rows: 'changed', owner }
 }
+
+const bytesOf = (table: string, bytes: string, isOfOrder: string) =>
+  `coalesce((SELECT sum(300 + ${bytes}) FROM ${table} AS p WHERE p.company_id = orders.company_id AND ${isOfOrder}), 0)`
+const IS_OF_INVOICE =
+  'invoice_id = (SELECT id FROM invoices AS v WHERE v.company_id = orders.company_id AND v.project_id = orders.id)'
+/** The parts of a page of orders are in memory with it, and are read by 500. */
+const ORDER_PARTS = [
+  bytesOf('invoice_items', 'text_bytes', IS_OF_INVOICE),
+  bytesOf('payments', 'stored_bytes', IS_OF_INVOICE),
+  bytesOf('artworks', 'stored_bytes', 'project_id = orders.id'),
+].join(' + ')
 
 const ofOrder = { table: 'orders', version: 'version', column: 'project_id' } as const
 const ofThread = { table: 'email_threads', version: 'revision', column: 'thread_id' } as const
@@ -99,6 +110,7 @@ export const TABLES: readonly TablePlan[] = [
     rows: 'changed',
     unique: 'external_id',
     version: 'version',
+    partBytes: ORDER_PARTS,
     parts: [
       partOf(ofOrder, 'invoices'),
       { ...partOf(ofInvoice, 'invoice_items'), isRemoved: true },
