@@ -195,6 +195,7 @@ CREATE TABLE `companies` (
 	`last_order_id` integer DEFAULT 0 NOT NULL,
 	`last_invoice_id` integer DEFAULT 0 NOT NULL,
 	`last_invoice_number` integer DEFAULT 1000 NOT NULL,
+	`last_invoice_item_id` integer DEFAULT 0 NOT NULL,
 	`last_payment_id` integer DEFAULT 0 NOT NULL,
 	`last_change` integer DEFAULT 0 NOT NULL,
 	`mail_bytes` integer DEFAULT 0 NOT NULL,
@@ -319,16 +320,15 @@ CREATE TABLE `invoice_items` (
 	`size` text,
 	`sku` text,
 	`position` integer DEFAULT 0 NOT NULL,
-	`deleted` integer DEFAULT false NOT NULL,
 	`search_text` text NOT NULL,
 	`text_bytes` integer GENERATED ALWAYS AS (coalesce(octet_length(title), 0) + coalesce(octet_length(description), 0) + coalesce(octet_length(supplier), 0) + coalesce(octet_length(style), 0) + coalesce(octet_length(color), 0) + coalesce(octet_length(size), 0) + coalesce(octet_length(sku), 0) + coalesce(octet_length(search_text), 0)) VIRTUAL,
-	`stored_bytes` integer GENERATED ALWAYS AS (62 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + iif(deleted, 0, 48 + 17 * (min(length(search_text), length(title) + 201)) / 2 + 5 * min(min(length(search_text), length(title) + 201), 60) / 2)) VIRTUAL,
+	`stored_bytes` integer GENERATED ALWAYS AS (110 + text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16)) + 17 * (min(length(search_text), length(title) + 201)) / 2 + 5 * min(min(length(search_text), length(title) + 201), 60) / 2) VIRTUAL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`invoice_id`) REFERENCES `invoices`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
-CREATE INDEX `invoice_items_of_invoice` ON `invoice_items` (`company_id`,`invoice_id`,`position`,`id`);--> statement-breakpoint
+CREATE INDEX `invoice_items_of_invoice` ON `invoice_items` (`company_id`,`invoice_id`,`id`);--> statement-breakpoint
 CREATE TABLE `invoices` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -662,25 +662,31 @@ CREATE TRIGGER email_thread_objects_delete AFTER DELETE ON email_thread_objects 
 END;
 --> statement-breakpoint
 CREATE TRIGGER invoice_items_insert AFTER INSERT ON invoice_items BEGIN
-  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes WHERE id = new.company_id;
+  UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes,
+      last_invoice_item_id = max(last_invoice_item_id, new.id) WHERE id = new.company_id;
   INSERT INTO invoice_items_fts (rowid, text, spaced)
     SELECT (slot << 53) | new.id, text, (
       SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
-    FROM (SELECT slot, substr(new.search_text, 1, 1400) AS text FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
+    FROM (SELECT slot, substr(new.search_text, 1, 1400) AS text FROM companies WHERE id = new.company_id LIMIT 1);
 END;
 --> statement-breakpoint
 CREATE TRIGGER invoice_items_update AFTER UPDATE ON invoice_items
-WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted OR old.stored_bytes <> new.stored_bytes BEGIN
+WHEN old.search_text <> new.search_text OR old.stored_bytes <> new.stored_bytes BEGIN
   UPDATE companies SET stored_bytes = stored_bytes + new.stored_bytes - old.stored_bytes WHERE id = new.company_id AND new.stored_bytes <> old.stored_bytes;
-  DELETE FROM invoice_items_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0
-    AND (old.search_text <> new.search_text OR old.deleted <> new.deleted));
+  DELETE FROM invoice_items_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id
+    AND old.search_text <> new.search_text);
   INSERT INTO invoice_items_fts (rowid, text, spaced)
     SELECT (slot << 53) | new.id, text, (
       SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
-    FROM (SELECT slot, substr(new.search_text, 1, 1400) AS text FROM companies WHERE id = new.company_id AND new.deleted = 0
-      AND (old.search_text <> new.search_text OR old.deleted <> new.deleted) LIMIT 1);
+    FROM (SELECT slot, substr(new.search_text, 1, 1400) AS text FROM companies WHERE id = new.company_id
+      AND old.search_text <> new.search_text LIMIT 1);
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_delete AFTER DELETE ON invoice_items BEGIN
+  UPDATE companies SET stored_bytes = stored_bytes - old.stored_bytes WHERE id = old.company_id;
+  DELETE FROM invoice_items_fts WHERE rowid = (SELECT (slot << 53) | old.id FROM companies WHERE id = old.company_id);
 END;
 --> statement-breakpoint
 CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN

@@ -108,7 +108,7 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
     orm
       .select()
       .from(invoiceItems)
-      .where(sql`company_id = ${companyId} AND deleted = 0 AND invoice_id = ${invoiceId}`)
+      .where(sql`company_id = ${companyId} AND invoice_id = ${invoiceId}`)
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
   ])
   // One statement is limited: the next covers the rest.

@@ -69,7 +69,7 @@ export const TEXT_BYTES = {
   idempotency_keys: octets('key', 'fingerprint', 'result'),
 }
 
-/** A deleted client, line or item is not indexed. */
+/** A deleted client or item is not indexed. */
 const unlessDeleted = (bytes: string) => `iif(deleted, 0, ${bytes})`
 
 /** Counts entries of `thread_context_links`; an element without an id counts too. */
@@ -83,7 +83,7 @@ export const STORED_BYTES = {
   clients: `225 + ${inTree(textsWith())} + (${octets('email_key', 'external_id')}) * 5 / 4 + ${trigrams('length(company_name_key)')} + ${unlessDeleted(`6 * (${CLIENT_TEXT}) + 4 * min(${CLIENT_TEXT}, 110)`)}`,
   orders: `225 + ${inTree(textsWith())} + (${octets('external_id')}) * 5 / 4 + ${trigrams('length(title_key) + length(number_key)')}`,
   invoices: `100 + octet_length(number) + ${inTree(octets('number', 'tax_exempt_reason'))}`,
-  invoice_items: `62 + ${inTable(textsWith())} + ${unlessDeleted(`48 + ${trigrams('min(length(search_text), length(title) + 201)')}`)}`,
+  invoice_items: `110 + ${inTable(textsWith())} + ${trigrams('min(length(search_text), length(title) + 201)')}`,
   payments: `31 + ${inTree(octets('method', 'paid_at', 'note'))}`,
   artworks: `52 + (${octets('name', 'print_method', 'placements', 'colors', 'preview_url', 'status')}) * 17 / 16`,
   catalog_items: `32 + ${inTable(textsWith())} + ${unlessDeleted(`48 + ${trigrams('length(search_text)')}`)}`,
@@ -144,6 +144,7 @@ export const companies = sqliteTable(
     last_order_id: integer().notNull().default(0),
     last_invoice_id: integer().notNull().default(0),
     last_invoice_number: integer().notNull().default(1000),
+    last_invoice_item_id: integer().notNull().default(0),
     last_payment_id: integer().notNull().default(0),
     /** The `sequence` of the newest row of `changes`. */
     last_change: integer().notNull().default(0),
@@ -338,14 +339,13 @@ export const invoiceItems = sqliteTable(
     taxable: bool().notNull().default(true),
     ...nullable('supplier', 'style', 'color', 'size', 'sku'),
     position: integer().notNull().default(0),
-    deleted: flag(),
     search_text: text().notNull(),
     ...counted('invoice_items'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
     belongsTo([t.company_id, t.invoice_id], [invoices.company_id, invoices.id]),
-    index('invoice_items_of_invoice').on(t.company_id, t.invoice_id, t.position, t.id),
+    index('invoice_items_of_invoice').on(t.company_id, t.invoice_id, t.id),
   ],
 )
 

@@ -13,26 +13,9 @@ export const SECTIONS = ['company', 'integrations', ...CONTENT] as const
 
 type Section = (typeof SECTIONS)[number]
 
-/** Limits the orders of a page, which is in memory with their parts. */
-const PAGE_ORDERS = 200
-const ITEM_BYTES = `coalesce((SELECT sum(300 + octet_length(coalesce(i.description, ''))) FROM invoices AS v
-  JOIN invoice_items AS i ON i.company_id = v.company_id AND i.invoice_id = v.id AND i.deleted = 0
-  WHERE v.company_id = orders.company_id AND v.project_id = orders.id), 0)`
-
-/** Deleted lines pile up in an order that is often written, and nothing shows them. */
-const withoutDeletedLines = (part: TablePlan): TablePlan =>
-  part.name === 'invoice_items' ? { ...part, where: 'deleted = 0' } : part
-
-/** An export reads whole rows but for credentials, and fewer orders at once. */
-const CHANGES: Record<string, Partial<TablePlan>> = {
-  integrations: { without: ['credentials'] },
-  orders: { pageRows: PAGE_ORDERS, partBytes: ITEM_BYTES },
-}
+/** An export reads whole rows but for credentials. */
 const plans: Record<string, TablePlan> = Object.fromEntries(
-  TABLES.map(({ parts, ...plan }) => [
-    plan.name,
-    { ...plan, parts: parts.map(withoutDeletedLines), without: [], ...CHANGES[plan.name] },
-  ]),
+  TABLES.map((plan) => [plan.name, { ...plan, without: plan.name === 'integrations' ? ['credentials'] : [] }]),
 )
 
 /** The fields of a thread before its texts and arrays, which are the JSON that was sent. */

@@ -99,10 +99,14 @@ async function readPage(
   }
   const selected = Object.entries(fields).map(([name, value]) => [name, sql<Value>`${value}`.as(name)])
   const isNext = after ? sql`${where} AND ${compare(plan, '>', after)}` : where
-  // The long texts of rows behind the page are not read.
-  const page = sql`SELECT ${keys}, ${bytes} AS bytes FROM ${table} WHERE ${isNext} ORDER BY ${keys} LIMIT ${pageRows}`
-  const isOnPage = sql`company_id = ${companyId} AND (${keys}) IN (SELECT ${keys} FROM (
-    SELECT ${keys}, sum(bytes) OVER (ORDER BY ${keys}) - bytes AS before FROM (${page})) WHERE before < ${PAGE_BYTES})`
+  const first = (fields: SQL, limit: SQL) =>
+    sql`SELECT ${fields} FROM ${table} WHERE ${isNext} ORDER BY ${keys} LIMIT ${limit}`
+  // The rows behind the page are not weighed, and their long texts not read.
+  const full = sql`SELECT number FROM (SELECT row_number() OVER (ORDER BY ${keys}) AS number,
+    sum(bytes) OVER (ORDER BY ${keys}) AS total FROM (${first(sql`${keys}, ${bytes} AS bytes`, sql`${pageRows}`)}))
+    WHERE total >= ${PAGE_BYTES} LIMIT 1`
+  const isOnPage = sql`company_id = ${companyId} AND (${keys}) IN (
+    ${first(keys, sql`coalesce((${full}), ${pageRows})`)})`
   const [rows] = await databaseOf(context, plan.table).read([
     orm.select(Object.fromEntries(selected)).from(table).where(isOnPage).orderBy(keys),
   ])

@@ -55,7 +55,7 @@ export interface TablePlan {
   replaced?: string
   /** A nullable unique column: of two rows with one value, the row read later keeps it. */
   unique?: string
-  /** Limits the rows of a page; 500 by default. Rows with many parts need fewer. */
+  /** Limits the rows of a page; 500 by default. */
   pageRows?: number
   /** SQL for the bytes of a row's parts, where a page is limited by them too. */
   partBytes?: string
@@ -69,6 +69,17 @@ const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, ta
 const partOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => {
   return { ...whole(table, 'id'), rows: 'changed', owner }
 }
+
+const bytesOf = (table: string, bytes: string, isOfOrder: string) =>
+  `coalesce((SELECT sum(300 + ${bytes}) FROM ${table} AS p WHERE p.company_id = orders.company_id AND ${isOfOrder}), 0)`
+const IS_OF_INVOICE =
+  'invoice_id = (SELECT id FROM invoices AS v WHERE v.company_id = orders.company_id AND v.project_id = orders.id)'
+/** The parts of a page of orders are in memory with it, and are read by 500. */
+const ORDER_PARTS = [
+  bytesOf('invoice_items', 'text_bytes', IS_OF_INVOICE),
+  bytesOf('payments', 'stored_bytes', IS_OF_INVOICE),
+  bytesOf('artworks', 'stored_bytes', 'project_id = orders.id'),
+].join(' + ')
 
 const ofOrder = { table: 'orders', version: 'version', column: 'project_id' } as const
 const ofThread = { table: 'email_threads', version: 'revision', column: 'thread_id' } as const
@@ -99,9 +110,10 @@ export const TABLES: readonly TablePlan[] = [
     rows: 'changed',
     unique: 'external_id',
     version: 'version',
+    partBytes: ORDER_PARTS,
     parts: [
       partOf(ofOrder, 'invoices'),
-      partOf(ofInvoice, 'invoice_items'),
+      { ...partOf(ofInvoice, 'invoice_items'), isRemoved: true },
       { ...partOf(ofInvoice, 'payments'), isRemoved: true },
       partOf(ofOrder, 'artworks'),
     ],
@@ -175,7 +187,7 @@ export const REMOVED: readonly Pick<TablePlan, 'table' | 'key'>[] = [
   { table: 'thread_context_links', key: ['entity', 'entity_id', 'thread_id'] },
 ]
 
-/** No trigger removes rows of full-text tables: they are found by the company's slot. */
+/** Rows of full-text tables are found by the company's slot, as most have no trigger that removes them. */
 export const FULL_TEXT = [
   'clients_fts',
   'client_names_fts',
@@ -209,6 +221,7 @@ export const LAST_IDS = [
   'last_order_id',
   'last_invoice_id',
   'last_invoice_number',
+  'last_invoice_item_id',
   'last_payment_id',
 ] as const
 

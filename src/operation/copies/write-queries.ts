@@ -169,10 +169,7 @@ export async function removeKeys(context: CompanyContext, plan: TablePlan, keys:
   await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isAmong(context, atDestination(plan), keys))])
 }
 
-/**
- * Removes the parts of rows that requests may delete from the destination. Others are only flagged, and a line that is
- * inserted again would leave its old words in the full-text table.
- */
+/** Removes the parts of rows that requests may remove from the destination. */
 export async function removeParts(context: CompanyContext, { parts }: TablePlan, keys: readonly Key[]): Promise<void> {
   const ids = keys.map(([id = null]) => id)
   const removed = parts.filter(({ isRemoved }) => isRemoved)

@@ -64,7 +64,7 @@ const SMALL = { elements: 2_000, bytes: 900 }
 /** Where the elements of one of `orders` are. */
 const LIST_SOURCES: Record<ListName, SQL> = {
   invoice_items: sql`invoice_items WHERE invoice_items.company_id = orders.company_id
-    AND invoice_items.invoice_id = invoices.id AND invoice_items.deleted = 0`,
+    AND invoice_items.invoice_id = invoices.id`,
   payments: sql`payments WHERE payments.company_id = orders.company_id AND payments.invoice_id = invoices.id`,
   artworks: sql`artworks WHERE artworks.company_id = orders.company_id AND artworks.project_id = orders.id`,
 }

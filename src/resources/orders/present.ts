@@ -33,7 +33,7 @@ function presentInvoice(order: OrderRow) {
 export function presentItem(item: RowOf<typeof itemColumns>) {
   const unit_price = fromCents(item.unit_price_cents)
   // JSON leaves undefined out: a copy without the column would take longer.
-  return { ...item, unit_price_cents: undefined, unit_price, total: fromCents(lineTotal(item)) }
+  return { ...item, unit_price_cents: undefined, deleted: false, unit_price, total: fromCents(lineTotal(item)) }
 }
 
 export function presentPayment({ amount_cents, ...payment }: RowOf<typeof paymentColumns>) {

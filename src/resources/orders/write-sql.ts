@@ -121,7 +121,7 @@ const LINE = {
 const PAYMENT = sentColumns(['amount_cents', 'method', 'paid_at', 'note'])
 
 const isLineOf = ({ companyId, invoice }: Owner) => sql`invoice_items.company_id = ${companyId}
-  AND invoice_items.invoice_id = ${invoice} AND invoice_items.deleted = 0`
+  AND invoice_items.invoice_id = ${invoice}`
 const isPaymentOf = ({ companyId, invoice }: Owner) =>
   sql`payments.company_id = ${companyId} AND payments.invoice_id = ${invoice}`
 
@@ -160,12 +160,8 @@ const NUMBER = sql`row_number() OVER (ORDER BY item.key)`
 /** Replaces the lines of an invoice. Equal lines are not written. @param sent see {@link byId} */
 export function lineStatements(owner: Owner, sent: SQL, isAllowed: SQL) {
   const [table, isOfInvoice] = [sql`invoice_items`, isLineOf(owner)]
-  const lastId = sql`(SELECT max(id) FROM invoice_items WHERE company_id = ${owner.companyId})`
   return {
-    linesRemoved: orm
-      .update(invoiceItems)
-      .set({ deleted: sql`1` })
-      .where(sql`${isOfInvoice} AND ${isLeft(table, sent)} AND ${isAllowed}`),
+    linesRemoved: orm.delete(invoiceItems).where(sql`${isOfInvoice} AND ${isLeft(table, sent)} AND ${isAllowed}`),
     linesChanged: orm
       .update(invoiceItems)
       .set(assignments(invoiceItems, LINE))
@@ -173,8 +169,9 @@ export function lineStatements(owner: Owner, sent: SQL, isAllowed: SQL) {
       .where(sql`${isOfInvoice} AND ${isOther(table, LINE)} AND ${isAllowed}`),
     linesAdded: insertRow(
       invoiceItems,
-      { ...LINE, company_id: owner.companyId, id: sql`coalesce(${lastId}, 0) + ${NUMBER}`, invoice_id: owner.invoice },
-      sql`FROM (${sent}) AS item WHERE item.id IS NULL AND ${isAllowed}`,
+      { ...LINE, company_id: owner.companyId, id: sql`last_invoice_item_id + ${NUMBER}`, invoice_id: owner.invoice },
+      sql`FROM ${companies} CROSS JOIN (${sent}) AS item
+        WHERE ${companies.id} = ${owner.companyId} AND item.id IS NULL AND ${isAllowed}`,
     ),
   }
 }

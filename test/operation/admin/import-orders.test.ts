@@ -63,15 +63,22 @@ describe('an order that exists', () => {
   })
 })
 
-it('a line is found behind many deleted ones', async () => {
+it('a deleted line is not loaded: another is found behind many, and a second time changes nothing', async () => {
   const id = 1_000 + freshId()
   const deleted = Array.from({ length: 300 }, (_, index) => {
     return { id: index + 1, title: 'x'.repeat(200), quantity: 1, unit_price: 1, deleted: true }
   })
   const items = [...deleted, { id: 999, title: 'Quarter zip', quantity: 1, unit_price: 1 }]
-  await loadSeed(shopWith(id, { invoice: { id: 1, items } }))
-  const { body } = await call(await mintToken(id), 'GET', '/products/search?q=quarter&include=lines')
+  const file = shopWith(id, { invoice: { id: 1, items } })
+  expect(await loadSeed(file)).toEqual([])
+  const token = await mintToken(id)
+  const { body } = await call(token, 'GET', '/products/search?q=quarter&include=lines')
   expect(body.invoice_lines.map((line: { id: number }) => line.id)).toEqual([999])
+  expect((await call(token, 'GET', '/products/invoice_item?id=1')).status).toBe(404)
+  const loaded = await readAll(id, token)
+  expect(loaded.order.invoice_items).toHaveLength(1)
+  expect(await loadSeed(file)).toEqual([])
+  expect(await readAll(id, token)).toEqual(loaded)
 })
 
 it('an order with more rows than a part is loaded whole, as one change', async () => {

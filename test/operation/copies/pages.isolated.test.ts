@@ -1,11 +1,17 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { type BackupState, beginBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
+import { exportPage } from '../../../src/operation/copies/export.ts'
+import { copyPage } from '../../../src/operation/copies/read-queries.ts'
 import { RESTORE } from '../../../src/operation/copies/restore.ts'
-import type { Manifest } from '../../../src/operation/copies/store.ts'
+import { type Manifest, openParts } from '../../../src/operation/copies/store.ts'
+import { type Key, MOVED, TABLES } from '../../../src/operation/copies/tables.ts'
 import { operatorOf } from '../../support/admin.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
+import { meterBindings } from '../../support/meter.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, manifestsOf } from './support.ts'
 
@@ -138,4 +144,96 @@ it('a move waits for a backup under way, which then has every part', async () =>
   const [manifest] = await manifestsOf(id)
   expect(rowsOf(manifest, 'taxes')).toBe(5_001)
   expect(events).toEqual(['manifest', 'move'])
+})
+
+/** Adds orders with so many parts each; the ids of their invoices descend. */
+async function addOrders(companyId: number, count: number, parts: Record<'items' | 'payments' | 'artworks', number>) {
+  const fill = (rows: number) =>
+    `WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < ${rows} - 1)`
+  const texts = [
+    `INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at) VALUES (?, 1, 'a', 'A', 1, 1)`,
+    `INSERT INTO orders (company_id, id, title, title_key, number_key, client_id, created_date, created_at, updated_at)
+      ${fill(count)} SELECT ?, i + 1, 'a', 'A', '', 1, '2026-01-01', 1, 1 FROM n`,
+    `INSERT INTO invoices (company_id, id, project_id, number, created_at, updated_at)
+      ${fill(count)} SELECT ?, ${count} - i, i + 1, 'N' || i, 1, 1 FROM n`,
+    `INSERT INTO invoice_items (company_id, id, invoice_id, title, quantity, unit_price_cents, position, search_text)
+      ${fill(count * parts.items)} SELECT ?, i + 1, i % ${count} + 1, 'Line', 1, 100, 1, '' FROM n WHERE ${parts.items}`,
+    `INSERT INTO payments (company_id, id, invoice_id, amount_cents)
+      ${fill(count * parts.payments)} SELECT ?, i + 1, i % ${count} + 1, 100 FROM n WHERE ${parts.payments}`,
+    `INSERT INTO artworks (company_id, id, project_id, name)
+      ${fill(count * parts.artworks)} SELECT ?, i + 1, i % ${count} + 1, 'a' FROM n WHERE ${parts.artworks}`,
+  ]
+  for (const text of texts) await sql(text, companyId)
+}
+
+/** The bindings, and the batches and rows read of the database since the last `take`. */
+function countBatches() {
+  let batches = 0
+  const counted = wrapBindings(env, (name, work) => {
+    if (name === 'DB.batch') batches++
+    return work()
+  })
+  const { env: metered, take } = meterBindings(counted)
+  return {
+    db: openDatabase(metered.DB),
+    take: () => {
+      const taken = { batches, rows: take().rowsRead }
+      batches = 0
+      return taken
+    },
+  }
+}
+
+describe('a page of orders ends by the bytes of all their parts', () => {
+  const SHAPES = [
+    { items: 100, payments: 0, artworks: 0 },
+    { items: 0, payments: 60, artworks: 60 },
+  ]
+
+  it.each(SHAPES)('in a backup, whose rows read grow with its orders: %o', async (parts) => {
+    const [sizes, read] = [[40, 120], [] as number[]]
+    for (const size of sizes) {
+      const { id } = await mintCompany({ home: 'DB' })
+      await addOrders(id, size, parts)
+      const { db, take } = countBatches()
+      const context = { companyId: id, db, directory: db, database: 'DB', bucket: env.BACKUPS }
+      const begun = (await beginBackup(context, Date.now())) ?? expect.fail('no company')
+      const table = TABLES.findIndex(({ name }) => name === 'orders')
+      let rows = 0
+      for (let state: BackupState | null = { ...begun, table }; state?.table === table; ) {
+        take()
+        state = await stepBackup(context, state, openParts(context, begun))
+        const used = take()
+        rows += used.rows
+        expect(used.batches).toBeLessThan(16)
+      }
+      read.push(rows)
+    }
+    const [few = 0, many = 0] = read
+    expect(many / few).toBeLessThan(3.5)
+  })
+
+  it.each(SHAPES)('in an export, which has at most 60 pages a response: %o', async (parts) => {
+    const { id } = await mintCompany({ home: 'DB' })
+    await addOrders(id, 120, parts)
+    const { db, take } = countBatches()
+    const found: string[] = []
+    for (let after: Key | null = []; after; ) {
+      const page = await exportPage({ companyId: id, db }, env.FILES, 'orders', after)
+      for await (const piece of page.pieces) found.push(...String(piece).trim().split('\n'))
+      expect(take().batches).toBeLessThan(16)
+      after = page.next
+    }
+    expect(found.map((text) => JSON.parse(text).data.id)).toEqual(Array.from({ length: 120 }, (_, at) => at + 1))
+  })
+
+  it('in a move', async () => {
+    const { id } = await mintCompany({ home: 'DB' })
+    await addOrders(id, 120, { items: 100, payments: 0, artworks: 0 })
+    const plan = MOVED.find(({ name }) => name === 'orders') ?? expect.fail('no plan')
+    const { db, take } = countBatches()
+    const { lines, next } = await copyPage({ companyId: id, db }, plan, null, () => {})
+    expect(take().batches).toBeLessThan(16)
+    expect(next).toEqual([lines.length])
+  })
 })

@@ -35,7 +35,7 @@ const search = async (q: string): Promise<number> => {
 async function indexed(invoiceId: number): Promise<number[]> {
   const rows = await sqlIn<{ length: number }>(
     shop.home,
-    'SELECT length(search_text) AS length FROM invoice_items WHERE company_id = ? AND invoice_id = ? AND deleted = 0 ORDER BY position',
+    'SELECT length(search_text) AS length FROM invoice_items WHERE company_id = ? AND invoice_id = ? ORDER BY position',
     shop.id,
     invoiceId,
   )

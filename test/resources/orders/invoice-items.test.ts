@@ -1,7 +1,9 @@
+import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { fold } from '../../../src/kernel/db/search.ts'
-import { type ApiResponse, migrate, sql } from '../../support/app.ts'
+import { type ApiResponse, migrate, request, send, sql } from '../../support/app.ts'
+import { meterBindings } from '../../support/meter.ts'
 import { addItem, insert } from '../../support/rows.ts'
 import { createOrder, dump, enableAccounting, mintShop, rowsOf, type Shop } from './support.ts'
 
@@ -59,7 +61,7 @@ describe('PUT /orders/{id}/invoice-items', () => {
     expect(read.invoice).toEqual(response.body.invoice)
   })
 
-  it('keeps the ids of lines that are there, gives others new ones, and deletes those that are left out', async () => {
+  it('keeps the ids of lines that are there, gives others new ones, and removes those that are left out', async () => {
     const { project } = await createOrder(shop)
     const first = (await put(project.id, [{ title: 'a' }, { title: 'b' }, { title: 'c' }])).body.invoice_items
     const [a, b, c] = first.map(({ id }: Item) => id)
@@ -72,10 +74,34 @@ describe('PUT /orders/{id}/invoice-items', () => {
     ])
     expect(lines.slice(1).map(({ id }: Item) => id)).toEqual([c, a])
     expect([a, b, c]).not.toContain(lines[0].id)
-    expect(await sql('SELECT deleted FROM invoice_items WHERE company_id = ? AND id = ?', shop.id, b)).toEqual([
-      { deleted: 1 },
-    ])
+    expect(await sql('SELECT id FROM invoice_items WHERE company_id = ? AND id = ?', shop.id, b)).toEqual([])
+    expect((await shop.call('GET', `/products/invoice_item?id=${b}`)).status).toBe(404)
     expect((await put(project.id, [])).body.invoice_items).toEqual([])
+    const [last] = (await put(project.id, [{ title: 'last' }])).body.invoice_items
+    expect(last.id).toBeGreaterThan(Math.max(...lines.map(({ id }: { id: number }) => id)))
+  })
+
+  it('reads as many rows after many replacements as after one, counts no more bytes, and finds no old words', async () => {
+    const { project } = await createOrder(shop)
+    const items = Array.from({ length: 20 }, () => ({ title: 'Replaced again' }))
+    const measure = async () => {
+      expect((await put(project.id, items)).status).toBe(200)
+      const { env: metered, take } = meterBindings(env)
+      expect((await send(request(shop.token, 'GET', `/orders/${project.id}`), { env: metered })).status).toBe(200)
+      const [company] = await sql('SELECT stored_bytes FROM companies WHERE id = ?', shop.id)
+      return [take().rowsRead, company?.stored_bytes]
+    }
+    const first = await measure()
+    for (let count = 0; count < 3; count++) await measure()
+    expect(await measure()).toEqual(first)
+    const { body } = await shop.call('GET', '/products/search?include=lines&q=replaced+again')
+    expect(body.invoice_lines).toHaveLength(20)
+    await put(project.id, [{ title: 'Other' }])
+    const [left] = await sql(
+      "SELECT count(*) AS rows FROM invoice_items_fts, companies AS c WHERE text MATCH 'replaced' AND c.id = ? AND invoice_items_fts.rowid >> 53 = slot",
+      shop.id,
+    )
+    expect(left).toEqual({ rows: 0 })
   })
 
   it('computes the totals with credits, tax, discount and payments', async () => {
@@ -184,13 +210,15 @@ describe('PUT /orders/{id}/invoice-items', () => {
     expect((await put(project.id, [{ title: 'a', description: 'x'.repeat(400_000) }])).status).toBe(413)
   })
 
-  it('refuses ids of another invoice, of a deleted line and of another company', async () => {
-    const { project, invoice } = await createOrder(shop)
+  it('refuses ids of another invoice, of a removed line and of another company', async () => {
+    const { project } = await createOrder(shop)
     const other = await createOrder(shop)
     const stranger = await mintShop()
+    const [removed] = (await put(project.id, [{ title: 'old' }])).body.invoice_items
+    await put(project.id, [])
     const ids = [
       await addItem(shop, other.invoice.id),
-      await addItem(shop, invoice.id, { deleted: 1 }),
+      removed.id,
       await addItem(stranger, (await createOrder(stranger)).invoice.id),
     ]
     const before = await everything()
@@ -256,7 +284,7 @@ describe('PUT /orders/{id}/invoice-items', () => {
           known = lines.map(({ id }) => Number(id))
           expect(new Set(known).size).toBe(lines.length)
           const live = await sql(
-            'SELECT id FROM invoice_items WHERE company_id = ? AND invoice_id = ? AND deleted = 0',
+            'SELECT id FROM invoice_items WHERE company_id = ? AND invoice_id = ?',
             own.id,
             invoice.id,
           )

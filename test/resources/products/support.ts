@@ -67,14 +67,13 @@ export async function mintInvoice(company: TestCompany): Promise<{ orderId: numb
 
 export async function addLine(
   company: TestCompany,
-  { invoiceId, ...fields }: { id: number; invoiceId: number; title: string; description?: string; deleted?: boolean },
+  { invoiceId, ...fields }: { id: number; invoiceId: number; title: string; description?: string },
 ): Promise<void> {
   await addInvoiceItem(company, invoiceId, {
     quantity: 12,
     unit_price_cents: 950,
     search_text: searchText([fields.title, fields.description]),
     ...fields,
-    deleted: fields.deleted ? 1 : 0,
   })
 }
 

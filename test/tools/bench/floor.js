@@ -36,23 +36,23 @@ const object = (columns, from) =>
   `(SELECT json_group_array(json_object(${columns.map((name) => `'${name}', ${name}`)})) FROM ${from})`
 
 const LINE = ['id', 'invoice_id', 'title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier'].concat(
-  ['style', 'color', 'size', 'sku', 'position', 'deleted'],
+  ['style', 'color', 'size', 'sku', 'position'],
 )
-const LINES = `invoice_items WHERE company_id = 1 AND deleted = 0
+const LINES = `invoice_items WHERE company_id = 1
   AND invoice_id = (SELECT id FROM invoices WHERE company_id = 1 AND project_id = o.id AND deleted = 0)`
-const presentLine = ({ unit_price_cents: cents, taxable, deleted, ...line }) => ({
+const presentLine = ({ unit_price_cents: cents, taxable, ...line }) => ({
   ...line,
   unit_price: cents / 100,
   total: Math.round(line.quantity * cents) / 100,
   taxable: taxable === 1,
-  deleted: deleted === 1,
+  deleted: false,
 })
 
 const ORDER = `SELECT o.*, c.company_name, c.first_name, c.last_name, c.email, c.website, c.phone, c.created_at AS c_created_at,
   i.id AS i_id, i.number, i.due_date, i.tax_id, i.tax_exempt, i.tax_exempt_reason, i.discount_hundredths,
   i.discount_amount_type, i.discount_type, t.name AS t_name, t.rate, s.title AS s_title, s.color, s.workflow_key,
   s.position, s.is_default,
-  ${object(['id', 'invoice_id', 'title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier', 'style', 'color', 'size', 'sku', 'position'], 'invoice_items WHERE company_id = 1 AND invoice_id = i.id AND deleted = 0')} AS items,
+  ${object(['id', 'invoice_id', 'title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier', 'style', 'color', 'size', 'sku', 'position'], 'invoice_items WHERE company_id = 1 AND invoice_id = i.id')} AS items,
   ${object(['id', 'amount_cents', 'method', 'paid_at', 'note'], 'payments WHERE company_id = 1 AND invoice_id = i.id')} AS payments,
   ${object(['id', 'name', 'print_method', 'placements', 'colors', 'preview_url', 'status'], 'artworks WHERE company_id = 1 AND project_id = o.id')} AS artworks
   FROM orders o JOIN clients c ON c.company_id = 1 AND c.id = o.client_id

@@ -13,7 +13,7 @@ const ORDER_TEXT = '(title_key || char(31) || number_key)'
 const CLIENT_TEXT = '(search_text || char(31) || phone_digits)'
 
 /** Where the text of each full-text table comes from. */
-const SOURCES: Record<string, { columns: string; source: string; table: string; hasDeleted?: true }> = {
+const SOURCES: Record<string, { columns: string; source: string; table: string; hasAll?: true }> = {
   clients_fts: {
     columns: 'text, digits, spaced',
     source: `search_text, phone_digits, ${spaced(CLIENT_TEXT)}`,
@@ -28,30 +28,31 @@ const SOURCES: Record<string, { columns: string; source: string; table: string; 
     columns: 'text, spaced',
     source: `search_text, ${spaced('search_text')}`,
     table: 'invoice_items',
+    hasAll: true,
   },
   orders_fts: {
     columns: 'text, spaced',
     source: `${ORDER_TEXT}, ${spaced(ORDER_TEXT)}`,
     table: 'orders',
-    hasDeleted: true,
+    hasAll: true,
   },
   client_names_fts: {
     columns: 'text, spaced',
     source: `company_name_key, ${spaced('company_name_key')}`,
     table: 'clients',
-    hasDeleted: true,
+    hasAll: true,
   },
 }
 
 /** Builds a copy of each full-text table from its rows and compares the two, trigram by trigram. */
 export function compareIndexes(db: DatabaseSync): string[] {
-  return Object.entries(SOURCES).flatMap(([name, { columns, source, table, hasDeleted }]) => {
+  return Object.entries(SOURCES).flatMap(([name, { columns, source, table, hasAll }]) => {
     const [made] = select<{ sql: string }>(db, `SELECT sql FROM sqlite_schema WHERE name = '${name}'`)
     if (!made) return [`there is no ${name}`]
     db.exec(`${made.sql.replace(name, `temp.fresh_${name}`)};
       INSERT INTO temp.fresh_${name} (rowid, ${columns})
         SELECT slot << 53 | t.id, ${source} FROM main.${table} AS t JOIN main.companies AS c ON c.id = company_id
-        WHERE ${hasDeleted ? 'true' : 'deleted = 0'};
+        WHERE ${hasAll ? 'true' : 'deleted = 0'};
       CREATE VIRTUAL TABLE temp.old_${name} USING fts5vocab(main, ${name}, instance);
       CREATE VIRTUAL TABLE temp.new_${name} USING fts5vocab(temp, fresh_${name}, instance)`)
     const only = (one: string, other: string) =>

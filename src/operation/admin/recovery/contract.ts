@@ -70,6 +70,7 @@ export const recoverDeployment = define('recoverDeployment', 'POST /recovery', {
         last_order_id: count,
         last_invoice_id: count,
         last_invoice_number: count,
+        last_invoice_item_id: count,
         last_payment_id: count,
         last_change: count,
         accounting,

@@ -76,6 +76,7 @@ const company = z.strictObject({
   last_client_id: lastNumber('client'),
   last_order_id: lastNumber('order'),
   last_invoice_id: lastNumber('invoice'),
+  last_invoice_item_id: lastNumber('line'),
   last_payment_id: lastNumber('payment'),
   last_invoice_number: field(
     'New invoices get higher numbers. By default the highest of this file, or 1000.',
@@ -134,8 +135,13 @@ const item = z.strictObject({
   size: field('The size of the garment.', line),
   sku: field("The supplier's number of the article.", line),
   position: listPosition,
-  deleted,
+  deleted: field('A deleted line is not loaded.', flag),
 })
+
+const loadedItems = z.pipe(
+  listOf(item),
+  z.transform((items) => items.filter((each) => !each.deleted)),
+)
 
 const payment = z.strictObject({
   id: field('The id of the payment.', id),
@@ -165,7 +171,7 @@ const invoice = z
     deleted,
     created_at: field('When it was created. By default when its order was.', z.optional(instant)),
     updated_at: field('When it was last changed. By default when its order was.', z.optional(instant)),
-    items: field('The lines of the invoice.', listOf(item)),
+    items: field('The lines of the invoice.', loadedItems),
     payments: field('What was paid.', listOf(payment)),
   })
   .check(

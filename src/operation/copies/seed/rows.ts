@@ -78,10 +78,8 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     return { ...invoice, project_id, number, ...derived }
   })
   const items = invoices.flatMap(({ id: invoice_id, items }) => {
-    // The indexed text is limited, and nobody finds a deleted line.
-    const lines = numbered(items).toSorted((a, b) => Number(a.deleted) - Number(b.deleted))
-    const texts = lineSearchTexts(lines)
-    return lines.map((item, index) => {
+    const texts = lineSearchTexts(items)
+    return numbered(items).map((item, index) => {
       const search_text = texts[index] ?? ''
       return { ...item, invoice_id, unit_price_cents: toHundredths(item.unit_price), search_text }
     })

@@ -152,7 +152,7 @@ describe('a place in the full-text tables', () => {
 })
 
 describe('a line that changes while its company is copied', () => {
-  it('is found by its new words only', async () => {
+  it.each(['changed', 'removed'])('is found by its new words only where it is %s', async (how) => {
     const ordered = (await company.call('POST', '/clients', client('a'))).body.client
     const { project } = (await company.call('POST', '/orders', { title: 'a', client_id: ordered.id })).body
     const write = (title: string, id?: number) =>
@@ -163,11 +163,16 @@ describe('a line that changes while its company is copied', () => {
       if ('problem' in progress || progress.done) throw new Error('The move was over before the line changed.')
       step = progress.step
     }
-    expect((await write('Turquoise mug', invoice_items[0].id)).status).toBe(200)
+    expect((await write('Turquoise mug', how === 'changed' ? invoice_items[0].id : undefined)).status).toBe(200)
     await move(company.id, 'DB_TWO')
     const find = async (q: string) =>
       (await company.call('GET', `/products/search?include=lines&q=${q}`)).body.invoice_lines.length
     expect([await find('crimson'), await find('turquoise')]).toEqual([0, 1])
+    const indexed = `SELECT count(*) AS rows FROM invoice_items_fts WHERE invoice_items_fts MATCH 'CRIMSON OR TURQUOISE'
+      AND rowid >> 53 = (SELECT slot FROM companies WHERE id = ?)`
+    for (const from of [indexed, 'SELECT count(*) AS rows FROM invoice_items WHERE company_id = ?']) {
+      expect(await sqlIn('DB_TWO', from, company.id)).toEqual([{ rows: 1 }])
+    }
   })
 })
 
