@@ -36,8 +36,8 @@ export default {
     const results = [
       await outcomeOf(logGauges(env, scheduledTime)),
       await outcomeOf(sweepWebhooks(env, scheduledTime)),
-      await outcomeOf(sweep(env, scheduledTime)),
       await outcomeOf(sweepBackups(env, scheduledTime)),
+      await outcomeOf(sweep(env, scheduledTime)),
       await outcomeOf(forEachDatabase(env, (_, name) => collectAdminEntries(env, name))),
       await outcomeOf(forEachDatabase(env, (binding) => sweepMailContents(binding, env.FILES, scheduledTime))),
     ]

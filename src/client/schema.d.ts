@@ -239,7 +239,7 @@ export interface paths {
         put?: never;
         /**
          * Record a payment
-         * @description Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. 409 where the order has no invoice.
+         * @description Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. An order has at most 500 payments, whose notes have at most 400,000 bytes in all: 409 `payments_limit` over it. 409 where the order has no invoice.
          *
          *     Permission: `orders:write`.
          */
@@ -271,7 +271,7 @@ export interface paths {
         head?: never;
         /**
          * Correct a payment
-         * @description Changes only the fields that are sent; `amount_paid` and `balance_due` of the invoice follow.
+         * @description Changes only the fields that are sent; `amount_paid` and `balance_due` of the invoice follow. 409 `payments_limit` for a note by which all would have more than 400,000 bytes.
          *
          *     Permission: `orders:write`.
          */
@@ -1671,10 +1671,11 @@ export interface components {
              *     - `version_mismatch`: The resource does not exist, is deleted, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change
              *     - `already_exists`: The resource already exists, perhaps by an earlier try of this request: read it, or send the request without `If-None-Match` to replace it
              *     - `invoice_missing`: The order has no invoice
+             *     - `payments_limit`: The order would have more than 500 payments, or more than 400,000 bytes of their notes: shorten or delete some
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
              */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "already_exists" | "invoice_missing" | "cursor_expired";
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "already_exists" | "invoice_missing" | "payments_limit" | "cursor_expired";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };

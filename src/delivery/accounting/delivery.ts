@@ -5,7 +5,7 @@ import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase, openCompany } from '../../kernel/db/placement.ts'
 import { recountDaily } from '../../kernel/db/quota.ts'
-import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../../kernel/db/sweep.ts'
+import { listDueCompanies, optimizeDaily, removalLimits, removeExpiredRows } from '../../kernel/db/sweep.ts'
 import { decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
@@ -193,12 +193,13 @@ export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, context: Co
 /** Runs with the cron trigger: starts overdue deliveries, removes expired rows and renews statistics. */
 export async function sweep(env: Env, nowMs: number): Promise<void> {
   let started = 0
+  const limits = removalLimits()
   await forEachDatabase(env, async (binding) => {
     const db = openDatabase(binding)
     const companyIds = await listDueCompanies(db, nowMs)
     await Promise.all(companyIds.map((companyId) => startDelivery(env, { companyId, db })))
     started += companyIds.length
-    await removeExpiredRows(binding, nowMs)
+    await removeExpiredRows(binding, nowMs, limits)
     await recountDaily(db, nowMs)
     await optimizeDaily(binding, nowMs)
   })

@@ -10,6 +10,8 @@ import { type EndpointRow, type Item, loadRound, type Outcome, ROUND_CHANGES, sa
 
 /** An endpoint must respond within this time; the convention suggests 15 to 30 s. */
 const TIMEOUT_MS = 15_000
+/** Rounds of an endpoint in one run: those of ten endpoints, which may only skip changes, make fewer than 1,000 queries. */
+const RUN_ROUNDS = 6
 /** Deliveries to one endpoint at once. A Worker may wait for six responses. */
 const CONCURRENCY = 4
 /** An endpoint with this many failing objects is down: only retries continue until one succeeds. */
@@ -56,9 +58,9 @@ type Result = { status: 'delivered' } | { status: 'postponed' | 'failed' | 'gone
  * @returns when to continue; null for not before another change
  */
 export async function deliverChanges(delivery: Delivery, endMs: number): Promise<number | null> {
-  for (;;) {
+  for (let round = 1; ; round++) {
     const at = await deliverRound(delivery, endMs)
-    if (at === null || at > Date.now() || Date.now() >= endMs) return at
+    if (at === null || at > Date.now() || Date.now() >= endMs || round === RUN_ROUNDS) return at
   }
 }
 

@@ -24,14 +24,19 @@ export const IDEMPOTENCY_TTL_MS = DAY_MS
 /** Rows that one statement removes while others wait. */
 const CHUNK_ROWS = 3_000
 
-/** For one table in one sweep: 300,000 rows are what 200 tokens write at their limit. D1 allows 1,000 statements. */
-const MAX_CHUNKS = 100
-const REMOVAL_MS = 60_000
+/**
+ * What one sweep may remove in all databases. D1 allows 1,000 statements: by 700, each table loses 300,000 rows, which are
+ * what 200 tokens write at their limit.
+ */
+export const removalLimits = () => ({ statements: 700, endMs: Date.now() + 60_000 })
+
+/** Limits the companies that one sweep starts of a database: an invocation makes at most 1,000 calls. */
+const STARTED_AT_ONCE = 100
 
 const OPTIMIZE_AT_MS = 3 * 3_600_000
 const SWEEP_INTERVAL_MS = 5 * 60_000
 
-/** Companies with an accounting event that is due and may be delivered. */
+/** Some companies with an accounting event that is due and may be delivered. */
 export async function listDueCompanies(db: Database, nowMs: number): Promise<number[]> {
   const query = orm
     .select({ companyId: integrations.company_id })
@@ -47,11 +52,13 @@ export async function listDueCompanies(db: Database, nowMs: number): Promise<num
         AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.company_id}
           AND (c.stopped_for = ${integrations.updated_at} OR c.paused_until > ${nowMs}))`,
     )
+    .orderBy(sql`random()`)
+    .limit(STARTED_AT_ONCE)
   const [rows] = await db.read([query])
   return rows.map((row) => row.companyId)
 }
 
-/** Companies with changes that are to be delivered to a webhook endpoint now. */
+/** Some companies with changes that are to be delivered to a webhook endpoint now. */
 export async function listWebhookCompanies(db: Database, nowMs: number): Promise<number[]> {
   const { company_id, id } = webhookEndpoints
   const query = orm
@@ -67,6 +74,8 @@ export async function listWebhookCompanies(db: Database, nowMs: number): Promise
         OR EXISTS (SELECT 1 FROM webhook_deliveries AS d WHERE d.company_id = ${company_id} AND d.endpoint_id = ${id}
           AND d.next_attempt_at IS NOT NULL AND d.next_attempt_at <= ${nowMs}))`,
     )
+    .orderBy(sql`random()`)
+    .limit(STARTED_AT_ONCE)
   const [rows] = await db.read([query])
   return rows.map((row) => row.companyId)
 }
@@ -138,7 +147,7 @@ function oldestBefore(table: 'audit_log' | 'changes', key: 'id' | 'sequence', no
  * Removes entries of administrators after 400 days, audit rows after 90, changes after 31, delivered accounting events
  * after 7, and results of idempotent requests after one.
  */
-export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
+export async function removeExpiredRows(binding: D1Database, nowMs: number, limits = removalLimits()): Promise<void> {
   const db = openDatabase(binding)
   const ofSettled = isSettled(sql`company_id`)
   const delivered = sql`id IN (SELECT id FROM accounting_outbox WHERE state = 'done'
@@ -155,19 +164,19 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number): Pro
     .from(sql`(SELECT company_id, max(key) AS last FROM (${oldEntries}) GROUP BY company_id) AS expired`)
     .where(sql`companies.id = expired.company_id`)
   const oldChanges = sql`(company_id, sequence) IN (${oldestBefore('changes', 'sequence', nowMs)})`
-  await removeInChunks(db, [orm.delete(adminLog).where(entries)])
-  await removeInChunks(db, [recordExpired, orm.delete(auditLog).where(sql`(company_id, id) IN (${oldEntries})`)])
-  await removeInChunks(db, [orm.delete(changes).where(oldChanges)])
-  await removeInChunks(db, [uncountResults(keys), orm.delete(idempotencyKeys).where(keys)])
-  await removeInChunks(db, [orm.delete(accountingOutbox).where(delivered)])
-}
-
-/** Repeats a batch, whose last statement removes a chunk, until that finds fewer rows. */
-async function removeInChunks(db: Database, batch: Statements): Promise<void> {
-  const endMs = Date.now() + REMOVAL_MS
-  for (let chunk = 0; chunk < MAX_CHUNKS && Date.now() < endMs; chunk++) {
+  // The last statement of each removes a chunk. Tables take turns, so that none waits for another.
+  const removals: Statements[] = [
+    [orm.delete(adminLog).where(entries)],
+    [recordExpired, orm.delete(auditLog).where(sql`(company_id, id) IN (${oldEntries})`)],
+    [orm.delete(changes).where(oldChanges)],
+    [uncountResults(keys), orm.delete(idempotencyKeys).where(keys)],
+    [orm.delete(accountingOutbox).where(delivered)],
+  ]
+  for (let batch = removals.shift(); batch; batch = removals.shift()) {
+    limits.statements -= batch.length
+    if (limits.statements < 0 || Date.now() >= limits.endMs) return
     const removed = (await db.writeIdempotent(batch)).at(-1) as D1Result
-    if (removed.meta.changes < CHUNK_ROWS) return
+    if (removed.meta.changes >= CHUNK_ROWS) removals.push(batch)
   }
 }
 

@@ -73,8 +73,8 @@ export function weakenEtag(headers: Headers, acceptEncoding = ''): void {
 }
 
 /** Reasons raised by statements: outside of triggers SQLite has no RAISE. */
-export const FAILURES = ['version_mismatch', 'already_exists', 'invoice_missing'] as const satisfies Reason[]
-type Failure = (typeof FAILURES)[number]
+type Failure = Extract<Reason, 'version_mismatch' | 'already_exists' | 'invoice_missing' | 'payments_limit'>
+export const FAILURES: readonly Failure[] = ['version_mismatch', 'already_exists', 'invoice_missing', 'payments_limit']
 
 /**
  * A statement that fails its batch.

@@ -70,6 +70,11 @@ export const REASONS = {
       'The resource already exists, perhaps by an earlier try of this request: read it, or send the request without `If-None-Match` to replace it',
   },
   invoice_missing: { kind: 'conflict', message: 'The order has no invoice' },
+  payments_limit: {
+    kind: 'conflict',
+    message:
+      'The order would have more than 500 payments, or more than 400,000 bytes of their notes: shorten or delete some',
+  },
   cursor_expired: {
     kind: 'gone',
     message: 'The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor',

@@ -177,7 +177,7 @@ export async function findChangedSince(context: CompanyContext, plan: TablePlan,
   return rows.map(({ id }) => id)
 }
 
-/** Limits the stamps of one page, so that they are a text of less than 2,000,000 bytes. */
+/** Limits the stamps of one page. Each is a row of its own, as all would be longer than a value of D1 may be. */
 const STAMPS = 4_000
 
 /**
@@ -194,17 +194,20 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   if (until) conditions.push(compare(plan, '<=', until))
   const stamp = plan.stamp ?? plan.version
   const value = stamp ? sql.raw(stamp) : sql`json_array(${list(columnsOf(plan).map(({ name }) => named(name)))})`
-  const page = sql`SELECT json_array(${keys}) AS key, CAST(${value} AS TEXT) AS stamp FROM ${tableOf(plan.table)}
-    WHERE ${sql.join(conditions, sql` AND `)} ORDER BY ${keys} LIMIT ${sql.raw(String(STAMPS))}`
-  const array = (column: string) => sql<string>`json_group_array(${sql.raw(column)})`
-  const [[row]] = await context.db.read([
-    orm.select({ keys: array('key').as('row_keys'), values: array('stamp').as('row_stamps') }).from(sql`(${page})`),
+  const [rows] = await context.db.read([
+    orm
+      .select({
+        key: sql<string>`json_array(${keys})`.as('row_key'),
+        value: sql<string>`CAST(${value} AS TEXT)`.as('stamp'),
+      })
+      .from(tableOf(plan.table))
+      .where(sql.join(conditions, sql` AND `))
+      .orderBy(keys)
+      .limit(STAMPS),
   ])
-  const keyTexts: string[] = JSON.parse(row?.keys ?? '[]')
-  const values: string[] = JSON.parse(row?.values ?? '[]')
-  const last = keyTexts.length === STAMPS ? keyTexts.at(-1) : undefined
-  const next: Key | null = last === undefined ? null : JSON.parse(last)
-  return { stamps: new Map(keyTexts.map((key, index) => [key, values[index]])), next }
+  const last = rows.length === STAMPS ? rows.at(-1) : undefined
+  const next: Key | null = last ? JSON.parse(last.key) : null
+  return { stamps: new Map(rows.map((row) => [row.key, row.value])), next }
 }
 
 /** Reads the company's row, its feed's oldest change and the newest migration; null if the company does not exist. */

@@ -89,12 +89,13 @@ export const published = {
     createPayment: {
       summary: 'Record a payment',
       description:
-        'Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. 409 where the order has no invoice.',
+        'Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. An order has at most 500 payments, whose notes have at most 400,000 bytes in all: 409 `payments_limit` over it. 409 where the order has no invoice.',
       example: { params: { id: '44' }, body: { amount: 100, method: 'card', paid_at: '2026-06-20T12:00:00.000Z' } },
     },
     updatePayment: {
       summary: 'Correct a payment',
-      description: 'Changes only the fields that are sent; `amount_paid` and `balance_due` of the invoice follow.',
+      description:
+        'Changes only the fields that are sent; `amount_paid` and `balance_due` of the invoice follow. 409 `payments_limit` for a note by which all would have more than 400,000 bytes.',
       example: { params: { id: '44', payment_id: '440' }, body: { note: 'Half in advance' } },
     },
     deletePayment: {

@@ -12,7 +12,7 @@ export function decimals(places: number, min: number, max: number) {
 /** The highest amount, in currency units. */
 export const AMOUNT_MAX = 999_999_999.99
 
-const LIST_MAX = 500
+export const LIST_MAX = 500
 
 /** As JSON with its search text, which may be three times as long, a list stays below D1's 2 MB for one value. */
 export const LISTS_LIMIT_BYTES = 400_000

@@ -1,13 +1,14 @@
-import { sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import type { Actor } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, insertRow, jsonRow, paymentColumns, type RowOf } from '../../kernel/db/columns.ts'
 import { type KeyName, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { companies, orders, payments } from '../../kernel/db/schema.ts'
+import { failWhen } from '../../kernel/db/versions.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import { type ChangedJson, changedJson, decodeChanged, recorded } from './change-sql.ts'
-import type { NewPayment, PaymentFields } from './element-contract.ts'
+import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './element-contract.ts'
 import type { OrderRow } from './parts-sql.ts'
 import { toHundredths } from './totals.ts'
 import { guarded } from './write-queries.ts'
@@ -47,7 +48,15 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
       }),
     }
     // The result of a deletion still has the payment.
-    return action === 'delete' ? { ...others, payment } : { payment, ...others }
+    if (action === 'delete') return { ...others, payment }
+    // A note that gets shorter is not refused.
+    const bytesIf = (isCounted: SQL) => sql`coalesce(sum(octet_length(note)) FILTER (WHERE ${isCounted}), 0)`
+    const isOver = sql`SELECT ${p.paymentId ? sql`0` : sql`count(*) >= ${LIST_MAX}`}
+        OR octet_length(${p.note}) > ${bytesIf(sql`id IS ${p.paymentId ?? sql`NULL`}`)}
+        AND octet_length(${p.note}) + ${bytesIf(sql`id IS NOT ${p.paymentId ?? sql`NULL`}`)} > ${LISTS_LIMIT_BYTES}
+      FROM payments WHERE company_id = ${companyId} AND invoice_id = ${invoice}`
+    const limit = failWhen(sql`version IS NOT NULL`, sql`orders`, sql`${isOrder(p)} AND (${isOver})`, 'payments_limit')
+    return { ...(p.note && { limit }), payment, ...others }
   })
 const [creation, change, deletion] = [paymentWrite('create'), paymentWrite('update'), paymentWrite('delete')]
 
@@ -63,7 +72,7 @@ function decodePaid(result: string | null): Paid {
   return { order, payment: PAYMENT.decode(payment) }
 }
 
-/** A new payment on an order's invoice. Reading its result throws an ApiError: 404, or 409 without an invoice. */
+/** A new payment on an order's invoice. Reading its result throws an ApiError: 404, or 409 without an invoice or over the limit. */
 export function paymentOf(context: RequestContext, orderId: number, body: NewPayment): Write<Paid> {
   const { amount, method = null, paid_at = null, note = null } = body
   const values = { amount_cents: toHundredths(amount), method, paid_at, note }

@@ -12,7 +12,7 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { addressPolicy } from '../../../src/kernel/http/outbound.ts'
 import { look } from '../../../src/simulators/steer.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
-import { call, migrate, mintCompany, sql } from '../../support/app.ts'
+import { call, migrate, mintCompany, sql, sqlIn } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { Receiver, Subscriber } from './support.ts'
 
@@ -157,6 +157,35 @@ describe('a run', () => {
     })
     begin.mockRestore()
     expect((await look(receiver.url)).calls).toHaveLength(1)
+  })
+
+  it('makes fewer than 1,000 queries, also where ten endpoints have only changes to skip', async () => {
+    const subscriber = await Subscriber.open()
+    for (let each = 0; each < 10; each++) await subscriber.subscribe({ event_types: ['email_thread.deleted'] })
+    const { id, home } = subscriber.company
+    await sqlIn(
+      home,
+      `INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at)
+       WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+       SELECT id, last_change + i, 'orders', i, 'update', 1, 1 FROM n JOIN companies ON id = ?`,
+      id,
+    )
+    await sqlIn(home, 'UPDATE companies SET last_change = last_change + 1000 WHERE id = ?', id)
+    let [runs, queries] = [0, 0]
+    const counting = wrapBindings(env, async (name, work) => {
+      const result = await work()
+      if (/^DB\w*\.batch$/.test(name)) queries += (result as unknown[]).length
+      return result
+    })
+    for (let at: number | null = 0; at !== null; runs++) {
+      queries = 0
+      at = await subscriber.run(counting)
+      expect(queries).toBeLessThan(1_000)
+    }
+    expect(runs).toBeGreaterThan(1)
+    const behind = `SELECT e.id FROM webhook_endpoints AS e JOIN companies AS c ON c.id = e.company_id
+      WHERE c.id = ? AND e.position < c.last_change`
+    expect(await sqlIn(home, behind, id)).toEqual([])
   })
 })
 

@@ -150,17 +150,22 @@ export class Subscriber {
    */
   async deliver(bindings: Partial<Env> = {}): Promise<number | null> {
     for (;;) {
-      const at = await runInDurableObject(this.object, async (instance, state) => {
-        Reflect.set(instance, 'env', Object.assign({}, env, bindings))
-        if (!this.isPaced) Reflect.set(instance, 'pace', { begin: () => 0 })
-        state.storage.kv.put('company', this.company.id)
-        await instance.alarm()
-        const planned = await state.storage.getAlarm()
-        await state.storage.deleteAlarm()
-        return planned
-      })
+      const at = await this.run(bindings)
       if (at === null || at > Date.now()) return at
     }
+  }
+
+  /** Runs the object's alarm once, as {@link deliver} does. */
+  run(bindings: Partial<Env> = {}): Promise<number | null> {
+    return runInDurableObject(this.object, async (instance, state) => {
+      Reflect.set(instance, 'env', Object.assign({}, env, bindings))
+      if (!this.isPaced) Reflect.set(instance, 'pace', { begin: () => 0 })
+      state.storage.kv.put('company', this.company.id)
+      await instance.alarm()
+      const planned = await state.storage.getAlarm()
+      await state.storage.deleteAlarm()
+      return planned
+    })
   }
 
   /** Whatever waits for a retry is due. */

@@ -1,8 +1,11 @@
+import { createScheduledController } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { sweep } from '../../../src/delivery/accounting/delivery.ts'
 import type { Env } from '../../../src/env.ts'
-import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
+import worker from '../../../src/index.ts'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { listDueCompanies, listWebhookCompanies, removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 
@@ -12,8 +15,8 @@ afterEach(() => sql('DELETE FROM company_guards'))
 const DAY_MS = 86_400_000
 const NOW = Date.UTC(2026, 10, 22, 12)
 
-/** A database that always has more to remove, and counts the statements. */
-function endlessDatabase() {
+/** A database that always has more to remove, and counts the statements. @param during is called with each batch */
+function endlessDatabase(during?: () => void) {
   const statements: string[] = []
   const binding = {
     prepare: (text: string) => {
@@ -24,7 +27,10 @@ function endlessDatabase() {
       const statement = { bind: () => statement, run: async () => run(), now: run }
       return statement
     },
-    batch: async (batch: { now: () => object }[]) => batch.map((each) => each.now()),
+    batch: async (batch: { now: () => object }[]) => {
+      during?.()
+      return batch.map((each) => each.now())
+    },
     withSession: () => binding,
     getBookmark: () => null,
   }
@@ -128,6 +134,59 @@ describe('the removal of old rows', () => {
       expect(statements.filter((text) => text.includes(`delete from "${table}"`))).toHaveLength(ofAudit.length)
     }
   })
+
+  it('is bounded in statements and time over all databases', async () => {
+    const run = async (during?: () => void) => {
+      const databases = [endlessDatabase(during), endlessDatabase(during)] as const
+      const [DB, DB_TWO] = databases.map(({ binding }) => binding)
+      await sweep(Object.assign({}, env, { DB, DB_TWO }), NOW)
+      return databases.flatMap(({ statements }) => statements).length
+    }
+    expect(await run()).toBeLessThan(1_000)
+    vi.useFakeTimers({ toFake: ['Date'], now: NOW })
+    expect(await run(() => vi.setSystemTime(Date.now() + 5_000))).toBeLessThan(40)
+  })
+
+  it('begins after due backups are started', async () => {
+    const { id } = await mintCompany({ home: 'DB' })
+    const entry = { company_id: id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 }
+    await insert('audit_log', { ...entry, id: 1 })
+    const entries = () => sql('SELECT id FROM audit_log WHERE company_id = ?', id)
+    const found: unknown[] = []
+    const start = async () => found.push(await entries())
+    const COMPANY_BACKUP = { idFromName: String, get: () => ({ start }) }
+    const bindings = Object.assign({}, env, { COMPANY_BACKUP })
+    await worker.scheduled(createScheduledController({ scheduledTime: NOW }), bindings)
+    expect([found[0], await entries()]).toEqual([[{ id: 1 }], []])
+  })
+})
+
+it('some due companies of a database are started at once, in any order, so that all are by and by', async () => {
+  const companies = "FROM companies WHERE name = 'due'"
+  const key = 'company_id, id, created_at, updated_at'
+  for (const text of [
+    `companies (id, slot, name, last_change, created_at, updated_at)
+     WITH RECURSIVE n (i) AS (VALUES (500) UNION ALL SELECT i + 1 FROM n WHERE i < 799)
+     SELECT 5000000 + i, i, 'due', 1, 0, 0 FROM n`,
+    `clients (${key}, company_name, company_name_key) SELECT id, 1, 0, 0, 'x', 'X' ${companies}`,
+    `orders (${key}, title, client_id, created_date) SELECT id, 1, 0, 0, 'x', 1, '2026-01-31' ${companies}`,
+    `accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+     SELECT id, 1, 'update', 'pending', 0, 0, 0 ${companies}`,
+    `integrations (company_id, kind, enabled, base_url, credentials, updated_at)
+     SELECT id, 'accounting_sync', 1, 'https://x.example', 'x', 0 ${companies}`,
+    `webhook_endpoints (company_id, id, url, secret, event_types, position, created_at, updated_at)
+     SELECT id, 'we_' || id, 'https://x.example/', 's', '[]', 0, 0, 0 ${companies}`,
+  ]) {
+    await sql(`INSERT INTO ${text}`)
+  }
+  const db = openDatabase(env.DB)
+  for (const list of [listDueCompanies, listWebhookCompanies]) {
+    const [first, second] = [await list(db, NOW), await list(db, NOW)]
+    // An invocation makes at most 1,000 calls, of which backups need some too.
+    expect([new Set(first).size, first.length]).toEqual([100, 100])
+    expect(second.toSorted()).not.toEqual(first.toSorted())
+  }
+  await sql("UPDATE companies SET suspended = 1 WHERE name = 'due'")
 })
 
 describe('the statistics', () => {

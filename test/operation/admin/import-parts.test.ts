@@ -47,3 +47,42 @@ it('an import takes parts of up to 1,000 rows', async () => {
     ])
   }
 })
+
+const nested = (depth: number): unknown => (depth === 0 ? 'deep' : [nested(depth - 1)])
+
+it.each([
+  [
+    'lists of an artwork',
+    'artworks.0.placements',
+    400,
+    { artworks: { placements: ['\\'.repeat(200_000)], colors: ['x'.repeat(399_990)] } },
+  ],
+  ['a deep list of an artwork', 'artworks.0.placements', null, { artworks: { placements: nested(501) } }],
+  [
+    'the JSON of a context',
+    'thread_contexts.0',
+    900,
+    { contexts: { orders_data: [{ id: 1, a: '"'.repeat(200_000) }], clients_data: ['x'.repeat(499_990)] } },
+  ],
+])('an import refuses %s over what a row may have', async (_, path, kb, { artworks, contexts }: Lists) => {
+  const id = 2_000 + freshId()
+  const send = (file: object) => {
+    const whole = { company: { id, name: 'Large' }, ...file }
+    return adminCall('POST', `/companies/${id}/imports`, { hash: 'a'.repeat(64), part: 1, parts: 1, file: whole })
+  }
+  const clients = [{ id: 1, company_name: 'One' }]
+  const order = { id: 1, client_id: 1, title: 'One' }
+  const { status, body } = await send({
+    clients,
+    ...(artworks && { orders: [{ ...order, artworks: [{ id: 1, name: 'One', ...artworks }] }] }),
+    ...(contexts && { thread_contexts: [{ thread_id: 'one', client_id: '1', ...contexts }] }),
+  })
+  const message = kb ? expect.stringContaining(`at most ${kb} KB`) : 'must be nested at most 500 deep'
+  const at = expect.stringMatching(new RegExp(`^file\\..*${path}$`))
+  expect([status, body.error?.details.issues]).toEqual([400, [{ path: at, message }]])
+})
+
+interface Lists {
+  artworks?: object
+  contexts?: object
+}

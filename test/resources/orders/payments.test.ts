@@ -105,6 +105,38 @@ describe('POST /orders/{id}/payments', () => {
     expect(ids.sort()).toEqual([5_000_001, 5_000_002, 5_000_003, 5_000_004])
   })
 
+  it('refuses the 501st payment of an order, and notes over 400,000 bytes in all', async () => {
+    const payments = (count: number, note?: string) => Array.from({ length: count }, () => ({ amount: 1, note }))
+    const refused = [409, { reason: 'payments_limit' }]
+    const create = async (paid: object[]) => {
+      const body = { title: 'Paid often', client_id: shop.clientId, payments: paid }
+      return (await shop.call('POST', '/orders', body)).body
+    }
+    const many = await create(payments(499))
+    const headers = { 'idempotency-key': `limit-${many.project.id}` }
+    expect((await pay(many.project.id, { amount: 1 }, headers)).status).toBe(200)
+    const before = await everything()
+    const over = await pay(many.project.id, { amount: 1 })
+    expect([over.status, over.body.error.details]).toMatchObject(refused)
+    expect(await everything()).toEqual(before)
+    expect((await pay(many.project.id, { amount: 1 }, headers)).status).toBe(200)
+
+    const note = '漢'.repeat(10_000)
+    const long = await create(payments(12, note))
+    const more = (body: object) => pay(long.project.id, { amount: 1, ...body })
+    const { payment } = (await more({ note })).body
+    for (const sent of [await more({ note }), await more({ note: `${'x'.repeat(9_999)}漢` })]) {
+      expect([sent.status, sent.body.error.details]).toMatchObject(refused)
+    }
+    const short = (await more({})).body.payment
+    const change = (id: number, body: object) => shop.call('PATCH', `/orders/${long.project.id}/payments/${id}`, body)
+    const raised = await change(short.id, { note: `${'x'.repeat(9_999)}漢` })
+    expect([raised.status, raised.body.error.details]).toMatchObject(refused)
+    expect((await change(short.id, { amount: 2 })).status).toBe(200)
+    expect((await change(payment.id, { note: 'short' })).status).toBe(200)
+    expect((await change(short.id, { note })).status).toBe(200)
+  })
+
   it('is made once with an Idempotency-Key', async () => {
     const { project } = await createBilled()
     const headers = { 'idempotency-key': `pay-${project.id}` }

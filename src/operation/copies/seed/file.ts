@@ -11,7 +11,6 @@ import {
   trimmed,
 } from '../../../kernel/api/contract.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
-import { MAX_JSON_BYTES } from '../../../resources/mail/context-input.ts'
 import { discountAmountType } from '../../../resources/orders/contract.ts'
 import { AMOUNT_MAX, decimals, paidAt } from '../../../resources/orders/element-contract.ts'
 import { field, integrationsFile } from './integrations-file.ts'
@@ -181,8 +180,12 @@ const invoice = z
     }),
   )
 
+/** A statement has a row as JSON and its JSON in that, up to twice as long: a row stays below the 2 MB of D1's values. */
+const upTo = (maxKb: number) =>
+  z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= maxKb * 1_000, `must be at most ${maxKb} KB as JSON`)
+const isShallow = z.refine((value) => depthOf(value) <= JSON_MAX_DEPTH, `must be nested at most ${JSON_MAX_DEPTH} deep`)
 const jsonList = z.pipe(
-  listOf(z.json()),
+  listOf(z.json()).check(upTo(400), isShallow),
   z.transform((list) => JSON.stringify(list)),
 )
 
@@ -190,8 +193,8 @@ const artwork = z.strictObject({
   id: field('The id of the artwork.', id),
   name: field('The name of the artwork.', title),
   print_method: field('How it is applied, such as `screen print`.', line),
-  placements: field('Where it is applied, such as `["full back"]`.', jsonList),
-  colors: field('Its colors, such as `["PMS 186 C"]`.', jsonList),
+  placements: field('Where it is applied, such as `["full back"]`; at most 400 KB.', jsonList),
+  colors: field('Its colors, such as `["PMS 186 C"]`; at most 400 KB.', jsonList),
   preview_url: field('The address of a preview.', orNull(oneLine(1, 2048))),
   status: field('Such as `draft` or `approved`.', line),
 })
@@ -223,12 +226,7 @@ const catalogItem = z.strictObject({
   deleted,
 })
 
-const json = z.optional(
-  z.json().check(
-    z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= MAX_JSON_BYTES, 'must be at most 500 KB as JSON'),
-    z.refine((value) => depthOf(value) <= JSON_MAX_DEPTH, `must be nested at most ${JSON_MAX_DEPTH} deep`),
-  ),
-)
+const json = z.optional(z.json().check(upTo(500), isShallow))
 const jsonObject = json.check(
   z.refine((value) => typeof (value ?? {}) === 'object' && !Array.isArray(value), 'must be an object or null'),
 )
@@ -273,7 +271,10 @@ export const seedFile = z.strictObject({
   clients: field('The customers. One that is in the database is not changed.', listOf(client)),
   orders: field('The orders. One that is in the database is not changed.', listOf(order)),
   catalog_items: field("The shop's own products.", listOf(catalogItem)),
-  thread_contexts: field('What mail threads are linked to.', listOf(threadContext)),
+  thread_contexts: field(
+    'What mail threads are linked to: at most 900 KB each.',
+    listOf(threadContext.check(upTo(900))),
+  ),
   integrations: field('The connections to other systems.', z._default(integrationsFile, {})),
 })
 

@@ -17,7 +17,7 @@ import {
 import { measureHops } from '../../../support/hops.ts'
 import { insert } from '../../../support/rows.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
-import { sessionsOf } from './support.ts'
+import { measured, sessionsOf } from './support.ts'
 
 beforeAll(migrate)
 
@@ -200,6 +200,28 @@ describe('rows that are removed while their company is copied', () => {
     ])
     const kept = await sqlIn('DB_TWO', 'SELECT key FROM idempotency_keys WHERE company_id = ?', company.id)
     expect(kept).toEqual([{ key: '04001' }, { key: '04002' }])
+  })
+
+  it('need no value over 2,000,000 bytes, which D1 refuses, whatever their keys', async () => {
+    await sql(
+      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
+       INSERT INTO idempotency_keys (company_id, token_id, key, fingerprint, created_at)
+       SELECT ?1, 1, printf('%05d', i) || ?2, '', ?3 FROM n`,
+      ...[company.id, '\\'.repeat(250), Date.now()],
+    )
+    let largest = 0
+    const bindings = measured((bytes) => {
+      largest = Math.max(largest, bytes)
+    })
+    for (let isDone = false; !isDone; ) {
+      const result = await moveFor(bindings, operatorOf(company.id), 'DB_TWO', 0)
+      if ('problem' in result) throw new Error(result.problem)
+      if (result.step === 'follow') await sql('DELETE FROM idempotency_keys WHERE company_id = ?', company.id)
+      isDone = result.done
+    }
+    expect(await sqlIn('DB_TWO', 'SELECT 1 FROM idempotency_keys WHERE company_id = ?', company.id)).toEqual([])
+    expect(largest).toBeGreaterThan(100_000)
+    expect(largest).toBeLessThan(2_000_000)
   })
 })
 
