@@ -22,7 +22,7 @@ export interface Given {
 }
 
 export interface Argument<T> {
-  /** `ID`, `--name NAME`, `--check` or `ID | --all`, in brackets where it may be left out. */
+  /** `ID`, `--name NAME`, `--dry-run` or `ID | --all`, in brackets where it may be left out. */
   usage: string
   /** Whether only the help names it. */
   isUnlisted?: true

@@ -4,7 +4,7 @@ import { startCommand } from './cli-support.ts'
 describe('--help', () => {
   it.each([
     ['dev', ['--help'], ['--port N', '--state DIR']],
-    ['seed', ['shop.json', '--help'], ['--check', '--state DIR', '--remote', 'src/cli/sample-company.json']],
+    ['seed', ['shop.json', '--help'], ['--state DIR', '--remote', 'src/cli/sample-company.json']],
     [
       'tokens',
       ['create', '--help'],
