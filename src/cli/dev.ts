@@ -4,9 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { wholeNumber } from '../kernel/api/contract.ts'
 import { type Simulators, startSimulators } from '../simulators/start.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
-import { describeLog, readDevVars, startRuntime } from './local-runtime.ts'
+import { describeLog, findFreePort, readDevVars, startRuntime } from './local-runtime.ts'
 import { OWNER, prepareSample, type Sample } from './sample-company.ts'
-import { findFreePort } from './start-dev.ts'
 import { type Claim, claimState, readState } from './target.ts'
 import { spawnWrangler } from './wrangler.ts'
 
@@ -88,7 +87,6 @@ function announce(url: string, { company, token, examples }: Sample): void {
   curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
 
 ${examples}`)
-  process.send?.({ url, token })
 }
 
 /** Runs the Worker's scheduled handler now and every minute, since `wrangler dev` fires no cron trigger. */
@@ -100,15 +98,12 @@ function runSchedule(url: string): void {
   setTimeout(runSchedule, SCHEDULE_MS, url).unref()
 }
 
-/** Aborts on a signal, or when the caller of `startDev` or the shell of npm has ended. */
+/** Aborts on a signal, or when the shell of npm has ended. */
 function listenForStop(): AbortSignal {
   const stop = new AbortController()
   const abort = () => stop.abort()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, abort)
-  if (process.connected) {
-    process.once('disconnect', abort)
-    process.channel?.unref()
-  } else if (process.env.npm_lifecycle_event !== undefined) {
+  if (process.env.npm_lifecycle_event !== undefined) {
     // A signal to npm ends its shell, which does not pass it on: this process then gets another parent.
     const parent = process.ppid
     setInterval(() => process.ppid !== parent && abort(), PARENT_CHECK_MS).unref()

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import type { MiniflareOptions } from 'miniflare'
@@ -118,6 +120,16 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
     await runtime.dispose()
     throw error
   }
+}
+
+/** A port of this machine that was free a moment ago: the given one, else any. @throws the error of another */
+export async function findFreePort(port = 0): Promise<number> {
+  const server = createServer().listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : port
 }
 
 const failedRequest = z.object({ request_id: z.string(), status: z.unknown(), error: z.unknown() })

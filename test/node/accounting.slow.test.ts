@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { findFreePort } from '../../src/cli/start-dev.ts'
+import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { credentialsFor, startAccounting } from '../../src/simulators/accounting.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import { smallShop } from '../support/small-shop.ts'

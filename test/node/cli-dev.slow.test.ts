@@ -4,7 +4,7 @@ import { get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
-import { findFreePort } from '../../src/cli/start-dev.ts'
+import { findFreePort } from '../../test/node/start-dev.ts'
 import { decryptCredentials } from '../../src/kernel/gate/credentials.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { freshState, runCommand, runSql, startCommand, writeSeed } from './cli-support.ts'
@@ -146,7 +146,7 @@ describe('npm run dev', () => {
     expect(await again.stop('SIGINT')).toBe(0)
   })
 
-  const startDev = `import('./src/cli/start-dev.ts').then((module) => module.startDev(JSON.parse(process.argv[1])))`
+  const startDev = `import('./test/node/start-dev.ts').then((module) => module.startDev(JSON.parse(process.argv[1])))`
 
   it.each<[string, NodeJS.Signals, (port: number, state: string) => string[]]>([
     [

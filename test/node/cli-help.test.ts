@@ -16,7 +16,6 @@ describe('--help', () => {
     ['webhooks', ['replay', '--help'], ['--company ID', '--url URL', '--events a,b', '--from TIME', '--remote']],
     ['setup', ['--help'], ['--env NAME', '--location HINT', '--jurisdiction NAME', '--secrets FILE', '--dry-run']],
     ['migrate', ['--help'], ['--env NAME', '--state DIR']],
-    ['demo', ['--help', '--thread', 'x'], ['--url URL', '--token TOKEN', '--thread']],
   ] as const)('of %s explains every option and does nothing else', async (command, args, options) => {
     const { code, stdout, stderr } = await startCommand(command, [...args]).ended
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
