@@ -77,7 +77,7 @@ async function serve(
   }
 }
 
-function announce(url: string, { company, token, examples }: Sample): void {
+function announce(url: string, { company, token }: Sample): void {
   console.log(`
   Address   ${url}/api/v1   (reference: ${url}/)
   Company   ${company.id}, ${company.name}
@@ -85,8 +85,7 @@ function announce(url: string, { company, token, examples }: Sample): void {
   Settings  ${url}/settings   (as ${OWNER})
 
   curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
-
-${examples}`)
+`)
 }
 
 /** Runs the Worker's scheduled handler now and every minute, since `wrangler dev` fires no cron trigger. */
