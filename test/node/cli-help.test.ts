@@ -14,7 +14,7 @@ describe('--help', () => {
     ['rotate-key', ['--help'], ['--state DIR', '--remote URL', 'CRM_API_URL', 'CRM_ADMIN_TOKEN']],
     ['accounting', ['-h'], ['retry ID', '--dead', '--state', '--remote']],
     ['webhooks', ['replay', '--help'], ['--company ID', '--url URL', '--events a,b', '--from TIME', '--remote']],
-    ['setup', ['--help'], ['--env NAME', '--location HINT', '--jurisdiction NAME', '--secrets FILE', '--dry-run']],
+    ['setup', ['--help'], ['--env NAME', '--location HINT', '--jurisdiction NAME', '--dry-run']],
     ['migrate', ['--help'], ['--env NAME', '--state DIR']],
   ] as const)('of %s explains every option and does nothing else', async (command, args, options) => {
     const { code, stdout, stderr } = await startCommand(command, [...args]).ended
