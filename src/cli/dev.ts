@@ -1,10 +1,9 @@
 import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { wholeNumber } from '../kernel/api/contract.ts'
 import { type Simulators, startSimulators } from '../simulators/start.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
-import { describeLog, findFreePort, readDevVars, startRuntime } from './local-runtime.ts'
+import { findFreePort, readDevVars, startRuntime } from './local-runtime.ts'
 import { OWNER, prepareSample, type Sample } from './sample-company.ts'
 import { type Claim, claimState, readState } from './target.ts'
 import { spawnWrangler } from './wrangler.ts'
@@ -55,9 +54,7 @@ async function serve(
   const output = ['--log-level', 'error', '--show-interactive-dev-session=false']
   const wrangler = spawnWrangler(['dev', ...address, '--persist-to', state, ...output])
   // Standard output is for this command's own messages.
-  for (const input of [wrangler.stdout, wrangler.stderr]) {
-    if (input) createInterface({ input }).on('line', (line) => line.trim() && console.error(describeLog(line)))
-  }
+  for (const output of [wrangler.stdout, wrangler.stderr]) output?.pipe(process.stderr, { end: false })
   const ended = once(wrangler, 'close')
   const stopped = once(stop, 'abort')
   try {

@@ -8,7 +8,7 @@ import { parse as parseToml } from 'smol-toml'
 import * as z from 'zod/mini'
 import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { areKeys, MALFORMED_KEY } from '../kernel/gate/credentials.ts'
-import { CommandError, parseJson } from './command.ts'
+import { CommandError } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
 const DEV_VARS = `${PROJECT_ROOT}.dev.vars`
@@ -102,7 +102,7 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   const manifest = { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules }
   const runtime = new Miniflare({
     resourcePersistencePath: join(state, 'v3'),
-    handleStructuredLogs: ({ level, message }) => level === 'error' && console.error(describeLog(message)),
+    handleStructuredLogs: ({ level, message }) => level === 'error' && console.error(message),
     cf: false,
     telemetry: { enabled: false },
     workers: [
@@ -130,15 +130,6 @@ export async function findFreePort(port = 0): Promise<number> {
   server.close()
   await once(server, 'close')
   return typeof address === 'object' && address !== null ? address.port : port
-}
-
-const failedRequest = z.object({ request_id: z.string(), status: z.unknown(), error: z.unknown() })
-
-/** A line of output; what the Worker logged of a failed request as `502 of request 3f1c…: the cause`. */
-export function describeLog(line: string): string {
-  const json = parseJson(/\{"event":.*\}/s.exec(line)?.[0] ?? '')
-  const { success, data } = failedRequest.safeParse(json)
-  return success ? `${data.status} of request ${data.request_id}: ${data.error}` : line
 }
 
 const OLD_STATE =

@@ -59,7 +59,12 @@ export function listing<C extends Contract, A extends Arguments>(row: Listing<C,
     const { limit = Number.POSITIVE_INFINITY, columns, empty, after } = row
     const shown: Element<C>[] = []
     for await (const element of service.list(row.contract, request)) if (shown.push(element) > limit) break
-    printTable(columns, shown.slice(0, limit), empty)
+    const cells = shown
+      .slice(0, limit)
+      .map((row) =>
+        Object.values(columns).map((each) => (typeof each === 'function' ? each(row) : (row[each] as Cell))),
+      )
+    console.log(shown.length === 0 && empty ? empty : formatTable(Object.keys(columns), cells))
     if (shown.length > limit) console.log('… and more.')
     await after?.(shown, values, service)
   })
@@ -128,14 +133,6 @@ function explain(error: unknown, described: Arguments, missing = '', values: Rec
   // An address may hold a secret.
   const value = String(values[issue.path])
   return new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
-}
-
-/** Prints rows by the columns' headings: a field of a row, or what is computed of it. */
-export function printTable<T>(columns: Columns<T>, rows: T[], empty?: string): void {
-  const cells = rows.map((row) =>
-    Object.values(columns).map((column) => (typeof column === 'function' ? column(row) : (row[column] as Cell))),
-  )
-  console.log(rows.length === 0 && empty ? empty : formatTable(Object.keys(columns), cells))
 }
 
 /** Lines of aligned columns under their headings. Texts of somebody else and times are shortened to one line. */

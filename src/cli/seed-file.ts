@@ -66,7 +66,7 @@ export function describeSyntaxError(text: string, error: unknown): string {
   // V8 names the place of some errors only.
   const problem = describeSyntax(error instanceof Error ? error.message.replace(/ \(line \d.*/s, '') : '')
   const [first] = parse(text).errors
-  return `${first ? describePosition(text, first.offset) : 'the file'} ${problem}.`
+  return `${describePosition(text, first?.offset ?? 0)} ${problem}.`
 }
 
 /** "line 3, column 5" of each path: of a member's name, else of the innermost value around it. */
@@ -81,14 +81,9 @@ export function locateValues(text: string, paths: (string | number)[][]): string
   })
 }
 
-function parse(text: string): { root?: jsonc.Node | undefined; errors: jsonc.ParseError[] } {
+function parse(text: string) {
   const errors: jsonc.ParseError[] = []
-  try {
-    return { root: jsonc.parseTree(text, errors, { disallowComments: true }), errors }
-  } catch {
-    // It is nested too deeply.
-    return { errors }
-  }
+  return { root: jsonc.parseTree(text, errors, { disallowComments: true }), errors }
 }
 
 /** Lines and columns count from 1, columns in UTF-16 units, as editors do. */
