@@ -1,10 +1,9 @@
 import { existsSync } from 'node:fs'
-import { idText, type ResponseBody } from '../kernel/api/contract.ts'
+import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/accounting/contract.ts'
 import { listCompanies, readCompany } from '../operation/admin/companies/contract.ts'
-import { listIntegrations } from '../operation/admin/integrations/contract.ts'
 import { type Argument, CommandError, optional, required, resolvePath, runCommand } from './command.ts'
-import { collect, operation, plural, printTable, shortTime, toLine } from './operator.ts'
+import { listing, operation, plural, toLine } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
 /** An event that is being sent is listed as `pending`. */
@@ -23,7 +22,6 @@ A service sends the events at once. Without one, 'npm run dev' on the data sends
 
 ${TARGET_HELP}`
 
-const LIST_LIMIT = 500
 const ID = required('ID', idText)
 const CUSTOMER = required('CUSTOMER_ID', api.linkCustomer.body.shape.customer_id)
 const COMPANY = optional('--company ID', idText)
@@ -45,7 +43,22 @@ const EVENT: Argument<number | 'dead'> = {
 }
 
 await runCommand('accounting', HELP, {
-  list: operation({ state: STATE, company_id: COMPANY, target: target({ words: STATES }) }, listEvents),
+  list: listing({
+    contract: api.listAllEvents,
+    arguments: { state: STATE, company_id: COMPANY, target: target({ words: STATES }) },
+    columns: {
+      ID: 'id',
+      COMPANY: 'company_id',
+      ORDER: 'order_id',
+      CHANGE: 'operation',
+      STATE: 'state',
+      TRIES: 'attempts',
+      'NEXT TRY': 'next_attempt_at',
+      'LAST ERROR': 'last_error',
+    },
+    limit: 500,
+    empty: 'No events.',
+  }),
   retry: operation({ event: EVENT, company_id: COMPANY }, async (service, { event, company_id }) => {
     if (event !== 'dead') return retryOne(service, event, company_id)
     const companyIds = new Set<number>()
@@ -74,48 +87,6 @@ await runCommand('accounting', HELP, {
     { missing: 'There is no company {company_id}.' },
   ),
 })
-
-type Integration = ResponseBody<typeof listIntegrations>['data'][number]
-type Filter = { state: string | undefined; company_id: number | undefined }
-
-async function listEvents(service: Connection, { state, company_id }: Filter): Promise<void> {
-  const { shown, end } = await collect(service.list(api.listAllEvents, { query: { state, company_id } }), LIST_LIMIT)
-  /** Those that are not called now: stopped until they are changed, or paused. */
-  const blocked = new Map<number, Integration>()
-  const inactive: number[] = []
-  for (const id of new Set([...shown.map((event) => event.company_id), company_id ?? []].flat())) {
-    const company = await service.find(readCompany, { params: { company_id: id } })
-    if (company?.suspended || company?.deliveries_paused) inactive.push(id)
-    const found = await service.find(listIntegrations, { params: { company_id: id } })
-    const integration = found?.data.find(({ kind }) => kind === 'accounting_sync')
-    if (integration && /^(paused|reconnect_needed)$/.test(integration.state)) blocked.set(id, integration)
-  }
-  const columns = {
-    ID: 'id',
-    COMPANY: 'company_id',
-    ORDER: 'order_id',
-    CHANGE: 'operation',
-    STATE: 'state',
-    TRIES: 'attempts',
-    'NEXT TRY': (event: (typeof shown)[number]) => nextTry(event.next_attempt_at, blocked.get(event.company_id)),
-    'LAST ERROR': 'last_error',
-  } as const
-  printTable(columns, shown, 'No events.', end)
-  for (const [id, { state, paused_until, reason }] of blocked) {
-    const isPaused = state === 'paused' && paused_until !== null
-    const stop = 'stopped until its integration is changed (in the settings, or with npm run seed)'
-    const status = isPaused ? `paused until ${shortTime(paused_until)}` : stop
-    console.log(`Company ${id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
-  }
-  for (const id of inactive) console.log(`Company ${id} is suspended, or its deliveries are paused: its events wait.`)
-}
-
-function nextTry(time: string | null, blocked: Integration | undefined): string | null {
-  if (time === null) return null
-  if (blocked?.state === 'reconnect_needed') return 'stopped'
-  const at = [time, blocked?.paused_until ?? ''].sort().at(-1) ?? ''
-  return at <= new Date().toISOString() ? 'now' : at
-}
 
 async function retryOne(service: Connection, id: number, given: number | undefined): Promise<void> {
   const { data } = await service.call(api.listAllEvents, { query: { id, company_id: given } })

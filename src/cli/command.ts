@@ -22,7 +22,7 @@ export interface Given {
 }
 
 export interface Argument<T> {
-  /** `ID`, `--name NAME`, `--check` or `ID | --all`, in brackets where it may be left out. */
+  /** `ID`, `--name NAME`, `--dry-run` or `ID | --all`, in brackets where it may be left out. */
   usage: string
   /** Whether only the help names it. */
   isUnlisted?: true
@@ -157,7 +157,7 @@ export async function runCommand(name: string, help: string, given: Command | Re
     const isMissing = args[0] === undefined || args[0].startsWith('-')
     const problem = isMissing ? 'Missing action.' : `Unknown action '${args[0]}'.`
     const action = given[name]
-    if (!action) throw new CommandError(`${problem} Usage: ${prefix} ${listActions(given)}`)
+    if (!action) throw new CommandError(`${problem} Usage: ${prefix} ${Object.keys(given).join(' | ')}`)
     await action.run(args.toSpliced(args.indexOf(name), 1), `${prefix} ${name}`)
   } catch (error) {
     if (isClosedPipe(error)) return
@@ -169,16 +169,6 @@ export async function runCommand(name: string, help: string, given: Command | Re
 }
 
 const isCommand = (given: Command | Record<string, Command>): given is Command => typeof given.run === 'function'
-
-/** The actions, with their positional arguments where that fits a line. */
-function listActions(actions: Record<string, Command>): string {
-  const full = Object.entries(actions).map(([name, { arguments: described }]) => {
-    const places = Object.entries(described).filter(([, { usage }]) => /^[A-Z]/.test(usage))
-    return usageOf(name, Object.fromEntries(places))
-  })
-  const line = full.join(' | ')
-  return line.length > 100 ? Object.keys(actions).join(' | ') : line
-}
 
 /** @throws CommandError for an option of the command that stood before `--`: npm passes it on as a setting of its own */
 function refuseTaken(help: string): void {

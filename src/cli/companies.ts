@@ -9,14 +9,14 @@ import { recoverDeployment, restoreCompany } from '../operation/admin/recovery/c
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
 import { CommandError, optional, parseJson, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { importCompany } from './import-company.ts'
-import { formatTable, listing, operation, printTable, request, shortTime } from './operator.ts'
+import { formatTable, listing, operation, request, shortTime } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
 const HELP = `'list' shows the companies, and what each database holds. 'create' makes a company without data. 'move' takes a company
 to another database while it is used, and continues after an interruption; with the present database it takes a move
 back.
-'suspend' refuses every request of a company's tokens with 403 until 'resume'. 'usage' shows requests, refused ones and
-database time by hour, and what the company stores. 'members' are the people who may open the company's settings: a
+'show' has what a company stores. 'suspend' refuses every request of its tokens with 403 until 'resume'. 'usage' shows
+requests, refused ones and database time by hour. 'members' are the people who may open the company's settings: a
 developer manages tokens, webhooks and events, an owner integrations and members too.
 
 'export' prints all data of a company as lines of JSON. 'import' loads them into an empty company, and continues
@@ -68,21 +68,17 @@ await runCommand('companies', HELP, {
   }),
   suspend: suspension(true, 'is suspended: its tokens are refused'),
   resume: suspension(false, 'is active: its tokens are accepted'),
-  usage: operation(
-    { company_id: ID, hours: optional('--hours N', api.readUsage.query.shape.hours) },
-    async (service, { company_id, hours }) => {
-      const params = { company_id }
-      const stored = await service.call(api.readCompany, { params })
-      const { data, totals, incomplete } = await service.call(api.readUsage, { params, query: { hours } })
-      const columns = { HOUR: 'hour', REQUESTS: 'requests', REFUSED: 'refused', 'DATABASE MS': 'database_ms' } as const
-      printTable(columns, [...data, { hour: 'total', ...totals }])
-      const mail = `${toMb(stored.mail_bytes)} of ${toMb(stored.mail_quota_bytes)} MB of mail`
-      const all = `${toMb(stored.stored_bytes)} of ${toMb(stored.storage_quota_bytes)} MB of all else`
-      console.log(`Stored: ${mail}, and ${all}.`)
-      if (incomplete) console.error('Some tokens could not be counted.')
+  usage: request({
+    contract: api.readUsage,
+    arguments: { company_id: ID, hours: optional('--hours N', api.readUsage.query.shape.hours) },
+    missing,
+    print: ({ data, totals, incomplete }) => {
+      const hours = [...data, { hour: 'total', ...totals }]
+      const rows = hours.map(({ hour, requests, refused, database_ms }) => [hour, requests, refused, database_ms])
+      const table = formatTable(['HOUR', 'REQUESTS', 'REFUSED', 'DATABASE MS'], rows)
+      return incomplete ? `${table}\nSome tokens could not be counted.` : table
     },
-    { missing },
-  ),
+  }),
   members: listing({
     contract: membership.listMembers,
     arguments: { company_id: ID },

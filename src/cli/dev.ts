@@ -1,12 +1,10 @@
 import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { wholeNumber } from '../kernel/api/contract.ts'
 import { type Simulators, startSimulators } from '../simulators/start.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
-import { describeLog, readDevVars, startRuntime } from './local-runtime.ts'
+import { findFreePort, readDevVars, startRuntime } from './local-runtime.ts'
 import { OWNER, prepareSample, type Sample } from './sample-company.ts'
-import { findFreePort } from './start-dev.ts'
 import { type Claim, claimState, readState } from './target.ts'
 import { spawnWrangler } from './wrangler.ts'
 
@@ -56,9 +54,7 @@ async function serve(
   const output = ['--log-level', 'error', '--show-interactive-dev-session=false']
   const wrangler = spawnWrangler(['dev', ...address, '--persist-to', state, ...output])
   // Standard output is for this command's own messages.
-  for (const input of [wrangler.stdout, wrangler.stderr]) {
-    if (input) createInterface({ input }).on('line', (line) => line.trim() && console.error(describeLog(line)))
-  }
+  for (const output of [wrangler.stdout, wrangler.stderr]) output?.pipe(process.stderr, { end: false })
   const ended = once(wrangler, 'close')
   const stopped = once(stop, 'abort')
   try {
@@ -78,7 +74,7 @@ async function serve(
   }
 }
 
-function announce(url: string, { company, token, examples }: Sample): void {
+function announce(url: string, { company, token }: Sample): void {
   console.log(`
   Address   ${url}/api/v1   (reference: ${url}/)
   Company   ${company.id}, ${company.name}
@@ -86,9 +82,7 @@ function announce(url: string, { company, token, examples }: Sample): void {
   Settings  ${url}/settings   (as ${OWNER})
 
   curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
-
-${examples}`)
-  process.send?.({ url, token })
+`)
 }
 
 /** Runs the Worker's scheduled handler now and every minute, since `wrangler dev` fires no cron trigger. */
@@ -100,15 +94,12 @@ function runSchedule(url: string): void {
   setTimeout(runSchedule, SCHEDULE_MS, url).unref()
 }
 
-/** Aborts on a signal, or when the caller of `startDev` or the shell of npm has ended. */
+/** Aborts on a signal, or when the shell of npm has ended. */
 function listenForStop(): AbortSignal {
   const stop = new AbortController()
   const abort = () => stop.abort()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, abort)
-  if (process.connected) {
-    process.once('disconnect', abort)
-    process.channel?.unref()
-  } else if (process.env.npm_lifecycle_event !== undefined) {
+  if (process.env.npm_lifecycle_event !== undefined) {
     // A signal to npm ends its shell, which does not pass it on: this process then gets another parent.
     const parent = process.ppid
     setInterval(() => process.ppid !== parent && abort(), PARENT_CHECK_MS).unref()

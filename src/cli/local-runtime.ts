@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import type { MiniflareOptions } from 'miniflare'
@@ -6,7 +8,7 @@ import { parse as parseToml } from 'smol-toml'
 import * as z from 'zod/mini'
 import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { areKeys, MALFORMED_KEY } from '../kernel/gate/credentials.ts'
-import { CommandError, parseJson } from './command.ts'
+import { CommandError } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
 const DEV_VARS = `${PROJECT_ROOT}.dev.vars`
@@ -100,7 +102,7 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   const manifest = { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules }
   const runtime = new Miniflare({
     resourcePersistencePath: join(state, 'v3'),
-    handleStructuredLogs: ({ level, message }) => level === 'error' && console.error(describeLog(message)),
+    handleStructuredLogs: ({ level, message }) => level === 'error' && console.error(message),
     cf: false,
     telemetry: { enabled: false },
     workers: [
@@ -120,13 +122,14 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   }
 }
 
-const failedRequest = z.object({ request_id: z.string(), status: z.unknown(), error: z.unknown() })
-
-/** A line of output; what the Worker logged of a failed request as `502 of request 3f1c…: the cause`. */
-export function describeLog(line: string): string {
-  const json = parseJson(/\{"event":.*\}/s.exec(line)?.[0] ?? '')
-  const { success, data } = failedRequest.safeParse(json)
-  return success ? `${data.status} of request ${data.request_id}: ${data.error}` : line
+/** A port of this machine that was free a moment ago: the given one, else any. @throws the error of another */
+export async function findFreePort(port = 0): Promise<number> {
+  const server = createServer().listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : port
 }
 
 const OLD_STATE =

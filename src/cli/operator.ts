@@ -56,9 +56,17 @@ interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
 /** An action that prints a list as a table. */
 export function listing<C extends Contract, A extends Arguments>(row: Listing<C, A> & { arguments: Fitting<C, A> }) {
   return toCommand(row, async (service, request, values) => {
-    const { shown, end } = await collect(service.list(row.contract, request), row.limit)
-    printTable(row.columns, shown, row.empty, end)
-    await row.after?.(shown, values, service)
+    const { limit = Number.POSITIVE_INFINITY, columns, empty, after } = row
+    const shown: Element<C>[] = []
+    for await (const element of service.list(row.contract, request)) if (shown.push(element) > limit) break
+    const cells = shown
+      .slice(0, limit)
+      .map((row) =>
+        Object.values(columns).map((each) => (typeof each === 'function' ? each(row) : (row[each] as Cell))),
+      )
+    console.log(shown.length === 0 && empty ? empty : formatTable(Object.keys(columns), cells))
+    if (shown.length > limit) console.log('… and more.')
+    await after?.(shown, values, service)
   })
 }
 
@@ -125,21 +133,6 @@ function explain(error: unknown, described: Arguments, missing = '', values: Rec
   // An address may hold a secret.
   const value = String(values[issue.path])
   return new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
-}
-
-/** The first elements, and what is printed after them. */
-export async function collect<T>(elements: AsyncIterable<T>, limit = Number.POSITIVE_INFINITY) {
-  const shown: T[] = []
-  for await (const element of elements) if (shown.push(element) > limit) break
-  return { shown: shown.slice(0, limit), end: shown.length > limit ? '\n… and more.' : '' }
-}
-
-/** Prints rows by the columns' headings: a field of a row, or what is computed of it. */
-export function printTable<T>(columns: Columns<T>, rows: T[], empty?: string, end = ''): void {
-  const cells = rows.map((row) =>
-    Object.values(columns).map((column) => (typeof column === 'function' ? column(row) : (row[column] as Cell))),
-  )
-  console.log(rows.length === 0 && empty ? empty : formatTable(Object.keys(columns), cells) + end)
 }
 
 /** Lines of aligned columns under their headings. Texts of somebody else and times are shortened to one line. */

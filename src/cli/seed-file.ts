@@ -4,12 +4,9 @@ import * as z from 'zod/mini'
 import { describeSyntax } from '../kernel/http/messages.ts'
 import { createImport, readImport } from '../operation/admin/transfers/contract.ts'
 import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
-import type { IntegrationsFile } from '../operation/copies/seed/integrations-file.ts'
 import { countFile, type Difference, describeCounts } from '../operation/copies/seed/load.ts'
 import { deriveRows, findDuplicates } from '../operation/copies/seed/rows.ts'
 import { splitSeedFile } from '../operation/copies/seed/split.ts'
-import { companyPrefix } from '../resources/files/keys.ts'
-import { StorageError, type StorageProblem, s3Storage } from '../resources/files/s3.ts'
 import { type AdminApi, AdminError } from './admin-api.ts'
 import { CommandError } from './command.ts'
 
@@ -69,7 +66,7 @@ export function describeSyntaxError(text: string, error: unknown): string {
   // V8 names the place of some errors only.
   const problem = describeSyntax(error instanceof Error ? error.message.replace(/ \(line \d.*/s, '') : '')
   const [first] = parse(text).errors
-  return `${first ? describePosition(text, first.offset) : 'the file'} ${problem}.`
+  return `${describePosition(text, first?.offset ?? 0)} ${problem}.`
 }
 
 /** "line 3, column 5" of each path: of a member's name, else of the innermost value around it. */
@@ -84,55 +81,15 @@ export function locateValues(text: string, paths: (string | number)[][]): string
   })
 }
 
-function parse(text: string): { root?: jsonc.Node | undefined; errors: jsonc.ParseError[] } {
+function parse(text: string) {
   const errors: jsonc.ParseError[] = []
-  try {
-    return { root: jsonc.parseTree(text, errors, { disallowComments: true }), errors }
-  } catch {
-    // It is nested too deeply.
-    return { errors }
-  }
+  return { root: jsonc.parseTree(text, errors, { disallowComments: true }), errors }
 }
 
 /** Lines and columns count from 1, columns in UTF-16 units, as editors do. */
 function describePosition(text: string, offset: number): string {
   const before = text.slice(0, offset)
   return `line ${before.split('\n').length}, column ${offset - before.lastIndexOf('\n')}`
-}
-
-/** Explains error codes of storages (S3 API reference, "Error responses"), and our own, in terms of the seed file. */
-const PROBLEMS: Record<StorageProblem, string> & Record<string, string> = {
-  NoSuchBucket: 'the bucket does not exist',
-  InvalidBucketName: 'the name of the bucket is not valid',
-  InvalidAccessKeyId: 'the access key id is unknown',
-  SignatureDoesNotMatch: 'the secret access key does not fit the access key id',
-  AccessDenied: 'the keys may not list the bucket',
-  AuthorizationHeaderMalformed: 'the region is not the one of the storage',
-  PermanentRedirect: 'the bucket is in another region: use the endpoint of that region',
-  TemporaryRedirect: 'the bucket is in another region: use the endpoint of that region',
-  RequestTimeTooSkewed: 'the clock of this machine differs from that of the storage',
-  timeout: 'it did not respond in time',
-  network: 'it cannot be reached',
-  address: 'its endpoint must be an https address that resolves to public addresses only',
-  malformed: 'its response is not a list of objects: is the endpoint the one of its S3 API?',
-  refused: 'it refused the listing',
-}
-
-/** Makes one signed listing of at most one object of the company. @throws CommandError with the problem */
-export async function checkStorage(given: NonNullable<IntegrationsFile['storage']>, companyId: number, now: number) {
-  const { base_url: endpoint, bucket: name, region, addressing, credentials } = given
-  const { access_key_id: accessKeyId = '', secret_access_key: secretAccessKey = '' } = credentials
-  // On loopback too: whether the service may call it is the service's to say.
-  const addresses = { resolver: process.env.WEBHOOK_RESOLVER, allowsLoopback: true }
-  const storage = s3Storage({ endpoint, region, addressing, name, accessKeyId, secretAccessKey, addresses }, now)
-  try {
-    await storage.list(companyPrefix(companyId), undefined, 1)
-  } catch (error) {
-    if (!(error instanceof StorageError)) throw error
-    const { problem, status, code } = error
-    const shown = code ?? (status !== null && `HTTP ${status}`)
-    throw new CommandError(`storage: ${PROBLEMS[code ?? ''] ?? PROBLEMS[problem]}${shown ? ` (${shown})` : ''}.`)
-  }
 }
 
 /**

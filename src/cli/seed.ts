@@ -1,26 +1,18 @@
 import { describeDifferences } from '../operation/copies/seed/load.ts'
-import { command, flag, required, resolvePath, runCommand, TEXT } from './command.ts'
-import { checkSeed, checkStorage, importSeed, readSeedFile } from './seed-file.ts'
+import { command, required, resolvePath, runCommand, TEXT } from './command.ts'
+import { importSeed, readSeedFile } from './seed-file.ts'
 import { connect, TARGET_HELP, target } from './target.ts'
 
 const HELP = `Loads one company's data. The same file twice changes nothing; clients and orders that exist are not changed. A large
 file is loaded in parts: a command that was interrupted is run again.
 The format is that of src/cli/seed-file.schema.json, an example src/cli/sample-company.json.
 
-  --check       loads the file only after one signed listing of its storage has worked
 ${TARGET_HELP}`
 
-const ARGUMENTS = { file: required('FILE.json', TEXT), check: flag('--check'), target: target({ mayBeNew: true }) }
+const ARGUMENTS = { file: required('FILE.json', TEXT), target: target({ mayBeNew: true }) }
 
-const seed = command(ARGUMENTS, async ({ file, check, target }) => {
+const seed = command(ARGUMENTS, async ({ file, target }) => {
   const input = await readSeedFile(resolvePath(file), file)
-  if (check) {
-    const { company, integrations } = checkSeed(input, file)
-    const { storage } = integrations
-    if (storage?.enabled) await checkStorage(storage, company.id, Date.now())
-    const outcome = storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'
-    console.log(`storage: ${outcome}.`)
-  }
   await using service = await connect(target)
   const { summary, differences } = await importSeed(service, input, file)
   console.log(summary)

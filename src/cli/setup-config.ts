@@ -48,10 +48,10 @@ export function listDatabases(file: string, env?: string): string[] {
   return names.filter((name) => DATABASE_BINDING.test(name)).sort()
 }
 
-/** A key of a wrangler.toml: `[[env.production.d1_databases]]` with `binding = "DB"`, or the table `[env.production]`. */
+/** A key of a wrangler.toml: `[[env.production.d1_databases]]` with `binding = "DB"`. */
 export interface ConfigKey {
   table: string
-  binding?: string
+  binding: string
   key: string
 }
 
@@ -67,21 +67,18 @@ export function writeConfig(file: string, where: ConfigKey, value: string): bool
 
 /** Sets a key to a TOML value and keeps all else, comments too. @throws CommandError for a table of another form */
 export function setKey(text: string, { table, binding, key }: ConfigKey, value: string): string {
-  const header = binding === undefined ? `[${table}]` : `[[${table}]]`
-  const marker = binding === undefined ? /^.*\n/ : new RegExp(`^binding *= *"${binding}".*\n`, 'm')
+  const marker = new RegExp(`^binding *= *"${binding}".*\n`, 'm')
   const sections = text.split(/^(?=\[)/m)
-  const at = sections.findIndex((section) => section.startsWith(`${header}\n`) && marker.test(section))
+  const at = sections.findIndex((section) => section.startsWith(`[[${table}]]\n`) && marker.test(section))
   const section = sections[at] ?? ''
-  // The value may hold any `#` that stands before its last quotation mark.
-  const [present, old = '', comment = ''] = new RegExp(`^${key} *= *(.*?)( *\t*#[^"\n]*)?$`, 'm').exec(section) ?? []
   const line = `${key} = ${value}`
-  // The list has more lines.
-  if (at === -1 || old.lastIndexOf('[') > old.lastIndexOf(']')) {
-    const where = binding === undefined ? header : `${header} with binding = "${binding}"`
+  if (at === -1) {
+    const where = `[[${table}]] with binding = "${binding}"`
     throw new CommandError(`wrangler.toml has no ${where} that can be changed: write ${line} there yourself.`)
   }
-  const changed = present
-    ? section.replace(present, () => line + comment)
+  const present = new RegExp(`^${key} *= *"[^"\n]*"`, 'm')
+  const changed = present.test(section)
+    ? section.replace(present, line)
     : section.replace(marker, (before) => `${before}${line}\n`)
   return sections.with(at, changed).join('')
 }

@@ -9,7 +9,6 @@ export interface SetupOptions {
   config: string
   location: string | null
   jurisdiction: string | null
-  domains: string[]
   secrets: NodeJS.Dict<string>
 }
 
@@ -88,23 +87,18 @@ export function openAccount(isDryRun: boolean, env = process.env, wrangler = run
  * that exists: a second run completes an interrupted one.
  */
 export async function setUp(account: Account, options: SetupOptions): Promise<void> {
-  const { config, env, location, jurisdiction, domains } = options
+  const { config, env, location, jurisdiction } = options
   const named = readEnvironment(config, env)
   const moved = named.r2_buckets.find((bucket) => bucket.jurisdiction !== null && bucket.jurisdiction !== jurisdiction)
   if (moved) throw new CommandError(`wrangler.toml: ${moved.bucket_name} is in jurisdiction ${moved.jurisdiction}.`)
   const write = (where: ConfigKey, value: string) => {
-    if (account.isDryRun)
-      return console.log(`wrangler.toml [${where.table}] ${where.binding ?? ''} ${where.key} = ${value}`)
-    if (writeConfig(config, where, value))
-      console.log(`wrangler.toml: wrote ${where.key} of ${where.binding ?? where.table}`)
+    const { table, binding, key } = where
+    if (account.isDryRun) return console.log(`wrangler.toml [[${table}]] ${binding} ${key} = ${value}`)
+    if (writeConfig(config, where, value)) console.log(`wrangler.toml: wrote ${key} of ${binding}`)
   }
   const within = jurisdiction === null ? [] : ['--jurisdiction', jurisdiction]
   const place = location === null ? within : ['--location', location]
 
-  if (domains.length > 0) {
-    const routes = domains.map((domain) => `{ pattern = "${domain}", custom_domain = true }`)
-    write({ table: `env.${env}`, key: 'routes' }, `[${routes.join(', ')}]`)
-  }
   let hasData = false
   for (const { binding, database_name: name, database_id } of named.d1_databases) {
     // Further databases may be in a jurisdiction of their own.

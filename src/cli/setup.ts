@@ -1,16 +1,12 @@
-import { readFileSync } from 'node:fs'
-import { parseEnv } from 'node:util'
 import * as z from 'zod/mini'
 import {
   type Argument,
   CommandError,
   command,
   flag,
-  type Given,
   onlyOne,
   readValue,
   required,
-  resolvePath,
   runCommand,
   TEXT,
 } from './command.ts'
@@ -28,17 +24,14 @@ and puts the secrets that its Worker lacks. A second run changes nothing, and co
   --env NAME           staging or production
   --location HINT      where the data should be: ${LOCATIONS.join(', ')}
   --jurisdiction NAME  where the data must be, and stays: ${JURISDICTIONS.join(', ')}
-  --domain HOST        a custom domain, in a zone of the account; may be given several times, then replaces all
-  --secrets FILE       lines NAME=value, by default from the environment: STORAGE_ACCESS_KEY_ID and
-                       STORAGE_SECRET_ACCESS_KEY of an R2 API token; CREDENTIALS_KEY and ADMIN_TOKEN if they are not to
-                       be generated
   --dry-run            prints each call and changes nothing; without credentials, the calls for an empty account
   --config FILE        another wrangler.toml
 
 CLOUDFLARE_ACCOUNT_ID names the account. CLOUDFLARE_API_TOKEN is a token with the permissions D1 Edit, Workers KV
-Storage Edit, Workers R2 Storage Edit and Workers Scripts Edit.`
+Storage Edit, Workers R2 Storage Edit and Workers Scripts Edit. Secrets are those of the environment:
+STORAGE_ACCESS_KEY_ID and STORAGE_SECRET_ACCESS_KEY of an R2 API token; CREDENTIALS_KEY and ADMIN_TOKEN if they are not
+to be generated.`
 
-const host = z.string().check(z.regex(/^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,}$/, 'must be a host name'))
 const oneOf = (names: string[]) => z.enum(names, `must be one of ${names.join(', ')}`)
 const LOCATION: Argument<{ location: string | null; jurisdiction: string | null }> = {
   usage: '--location HINT | --jurisdiction NAME',
@@ -58,14 +51,11 @@ const SECRETS = {
   STORAGE_SECRET_ACCESS_KEY: /^\S+$/,
 }
 
-/** Secrets of a file of lines `NAME=value`, else of the environment. @throws CommandError without any value */
-export function readSecrets(file: string | undefined, env = process.env): NodeJS.Dict<string> {
-  const given = file === undefined ? {} : readLines(file)
-  const unknown = Object.keys(given).find((name) => !Object.hasOwn(SECRETS, name))
-  if (unknown) throw new CommandError(`--secrets: ${unknown} is none of ${Object.keys(SECRETS).join(', ')}.`)
+/** The secrets of an environment. @throws CommandError for a malformed one */
+export function readSecrets(env = process.env): NodeJS.Dict<string> {
   const secrets: NodeJS.Dict<string> = {}
   for (const [name, pattern] of Object.entries(SECRETS)) {
-    const value = given[name] ?? env[name]
+    const value = env[name]
     if (!value) continue
     if (!pattern.test(value)) throw new CommandError(`${name} is malformed: see src/site/guides/secrets.md.`)
     secrets[name] = value
@@ -76,28 +66,15 @@ export function readSecrets(file: string | undefined, env = process.env): NodeJS
   return secrets
 }
 
-function readLines(file: string): NodeJS.Dict<string> {
-  try {
-    return parseEnv(readFileSync(file, 'utf8'))
-  } catch {
-    throw new CommandError(`--secrets: '${file}' cannot be read.`)
-  }
-}
-
 export const ARGUMENTS = {
   env: required('--env NAME', TEXT),
   at: LOCATION,
-  domains: { usage: '[--domain HOST]', read: (given: Given[]) => given.map((each) => readValue(host, each)) },
-  secrets: {
-    usage: '[--secrets FILE]',
-    read: (given: Given[]) => readSecrets(given.map(({ text }) => resolvePath(text)).at(-1)),
-  },
   isDryRun: flag('--dry-run'),
   config: { ...CONFIG, isUnlisted: true as const },
 }
 
 const setup = command(ARGUMENTS, async ({ at, isDryRun, ...rest }) => {
-  await setUp(openAccount(isDryRun), { ...rest, ...at })
+  await setUp(openAccount(isDryRun), { ...rest, ...at, secrets: readSecrets() })
   const next = `npm run migrate -- --env ${rest.env}, npx wrangler deploy --env ${rest.env}`
   console.log(isDryRun ? `Nothing was changed. After the setup: ${next}` : `Next: ${next}`)
 })

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -70,9 +70,6 @@ export async function connect(to: Target): Promise<Connection> {
   return connection({ url: runtime.url, token }, "when 'npm run dev' runs on this data.", close)
 }
 
-/** A directory with only hidden files and seed files may become a state directory. */
-const HARMLESS = /^\.|\.json$/
-
 /** The directory of `--state`. A mistyped one is refused, so that nothing is made. @throws CommandError */
 export function readState(directory?: string, mayBeNew = false): string {
   if (directory === undefined) return `${PROJECT_ROOT}.wrangler/state`
@@ -82,20 +79,7 @@ export function readState(directory?: string, mayBeNew = false): string {
     if (mayBeNew && existsSync(missing)) return state
     throw new CommandError(`--state: there is no directory '${missing}'.`)
   }
-  let names: string[]
-  try {
-    names = readdirSync(state)
-  } catch {
-    throw notWritable(state)
-  }
-  if (names.includes('v3') || names.every((name) => HARMLESS.test(name))) return state
-  throw new CommandError(
-    `--state: '${directory}' has other files and no data of this service: choose another directory.`,
-  )
-}
-
-function notWritable(directory: string): CommandError {
-  return new CommandError(`Cannot store data in '${directory}': it is not a writable directory.`)
+  return state
 }
 
 /** The process that uses a state directory, in its `dev.json`: `dev` with its address once it serves, or a command. */
@@ -145,7 +129,7 @@ function tryToClaim(state: string, file: string): Claim | null {
   } catch (error) {
     lock?.close()
     if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) return null
-    throw notWritable(state)
+    throw new CommandError(`Cannot store data in '${state}': it is not a writable directory.`)
   }
   const release = () => {
     rmSync(file, { force: true })

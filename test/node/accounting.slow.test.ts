@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { findFreePort } from '../../src/cli/start-dev.ts'
+import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { credentialsFor, startAccounting } from '../../src/simulators/accounting.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import { smallShop } from '../support/small-shop.ts'
@@ -129,12 +129,6 @@ describe('npm run accounting', () => {
     expect(dead.stdout).not.toContain('6210')
     expect((await runCommand('accounting', 'list', '--state=pending', '--state', state)).stdout).toBe('No events.\n')
     expect((await runCommand('accounting', 'list', '--company', '9', '--state', state)).stdout).toBe('No events.\n')
-
-    expect(dead.stdout).not.toContain('wait')
-    runSql(state, 'UPDATE companies SET deliveries_paused = 1 WHERE id = 1')
-    const paused = await runCommand('accounting', 'list', '--state', state)
-    expect(paused.stdout).toMatch(/\nCompany 1 is suspended, or its deliveries are paused: its events wait\.\n$/)
-    runSql(state, 'UPDATE companies SET deliveries_paused = 0 WHERE id = 1')
 
     await spoil(remote)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toEqual({

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { describe, expect, it, onTestFinished } from 'vitest'
 import * as z from 'zod/mini'
 import { openAdminApi } from '../../src/cli/admin-api.ts'
-import { findFreePort } from '../../src/cli/start-dev.ts'
+import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { defineContract } from '../../src/kernel/api/contract.ts'
 
 const common = { operationId: 'x', tag: 'X', permission: null, errors: [] } as const

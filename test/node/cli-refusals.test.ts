@@ -5,9 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { readValue } from '../../src/cli/command.ts'
-import { readDevVars } from '../../src/cli/local-runtime.ts'
+import { findFreePort, readDevVars } from '../../src/cli/local-runtime.ts'
 import { time } from '../../src/cli/operator.ts'
-import { findFreePort } from '../../src/cli/start-dev.ts'
 import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
 import { freshState, readAll, runSql, startCommand } from './cli-support.ts'
 
@@ -105,7 +104,7 @@ describe('a rotation of the key that changed nothing', () => {
 
 describe('a command line', () => {
   it.each([
-    [['--company', '2'], {}, 'Missing action. Usage: npm run tokens -- create | list | rotate ID | revoke ID'],
+    [['--company', '2'], {}, 'Missing action. Usage: npm run tokens -- create | list | rotate | revoke'],
     [['2'], {}, "Unknown action '2'. Usage: npm run tokens"],
     [['create', '--company'], {}, "Option '--company' requires a value. Usage: npm run tokens -- create"],
     [['rotate', '1', '--overlap', '-5m'], {}, "Option '--overlap' requires a value. Usage: npm run tokens -- rotate"],

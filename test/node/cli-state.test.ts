@@ -6,7 +6,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { findFreePort } from '../../src/cli/start-dev.ts'
+import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { type Claim, claimState, target } from '../../src/cli/target.ts'
 import { makeStateFolder } from './cli-support.ts'
 

@@ -53,7 +53,7 @@ export async function servedState(given?: string): Promise<string> {
   return state
 }
 
-type Command = 'accounting' | 'companies' | 'demo' | 'migrate' | 'rotate-key' | 'seed' | 'setup' | 'tokens' | 'webhooks'
+type Command = 'accounting' | 'companies' | 'migrate' | 'rotate-key' | 'seed' | 'setup' | 'tokens' | 'webhooks'
 
 /** Starts a command as its npm script does, with `env` beside the environment of the test. */
 export function startCommand(

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { expect, onTestFinished } from 'vitest'
-import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
+import { type RunningDev, startDev } from './start-dev.ts'
 
 const STOP_MS = 20_000
 const RESPONSE_MS = 10_000

@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { type BrowserContext, chromium, type Page, type Worker } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
-import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { runCommand } from './cli-support.ts'
 import { bundleModule, installClient } from './client-package.ts'
+import { type RunningDev, startDev } from './start-dev.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'

@@ -5,12 +5,12 @@ import { get } from 'node:http'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { s3Storage } from '../../src/resources/files/s3.ts'
 import made from '../resources/files/fixtures/presign-vectors.json' with { type: 'json' }
 import { LOCAL } from '../support/addresses.ts'
 import { runCommand } from './cli-support.ts'
 import { ask } from './dev-server.ts'
+import { type RunningDev, startDev } from './start-dev.ts'
 import { isWorkerdReadable, watchWorkerd } from './workerd-memory.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
-import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
+import { type RunningDev, startDev } from './start-dev.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DOCUMENT = join(ROOT, 'src/site/reference/openapi.json')

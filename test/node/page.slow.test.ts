@@ -1,6 +1,5 @@
 import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import committed from '../../src/site/reference/openapi.json' with { type: 'json' }
 import {
   browserSuite,
@@ -13,6 +12,7 @@ import {
   readViolations,
   watchPage,
 } from './browser.ts'
+import { type RunningDev, startDev } from './start-dev.ts'
 
 /** For the first content of a cold load. */
 const FIRST_CONTENT_MS = 1_000

@@ -1,11 +1,12 @@
 import dns from 'node:dns'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { checkSeed, checkStorage } from '../../src/cli/seed-file.ts'
+import { checkSeed } from '../../src/cli/seed-file.ts'
 import { integrationsFile } from '../../src/operation/copies/seed/integrations-file.ts'
+import { s3Storage } from '../../src/resources/files/s3.ts'
 import type { Simulator } from '../../src/simulators/kit.ts'
 import { startS3 } from '../../src/simulators/s3.ts'
 import { S3_KEYS, S3_REGION } from '../../src/simulators/s3-keys.ts'
-import { look, spoil } from '../../src/simulators/steer.ts'
+import { look } from '../../src/simulators/steer.ts'
 import { readAll, runCommand, servedState, writeSeed } from './cli-support.ts'
 
 const BUCKET = 'shop-files'
@@ -14,7 +15,6 @@ const KEYS = { access_key_id: 'a', secret_access_key: 's' }
 let s3: Simulator
 beforeAll(async () => {
   s3 = await startS3()
-  await fetch(`${s3.url}/t/check/${BUCKET}`, { method: 'PUT', body: '{}' })
 })
 afterAll(() => s3?.close())
 
@@ -101,65 +101,6 @@ describe('a storage in a seed file', () => {
   })
 })
 
-describe('npm run seed -- FILE --check', () => {
-  const place = () => ({ endpoint: `${s3.url}/t/check`, bucket: BUCKET, region: S3_REGION, credentials: S3_KEYS })
-
-  it('lists one key of the company and then loads the file', async () => {
-    const state = await servedState()
-    const file = await writeSeed(shopWith(place()))
-    const { code, stdout, stderr } = await runCommand('seed', file, '--check', '--state', state)
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(stdout).toBe(`storage: ${BUCKET} can be listed.\nLoaded company 1 (Shop 1): 1 integration.\n`)
-    const { calls } = await look(`${s3.url}/t/check`)
-    const query = new URLSearchParams(calls.at(-1)?.path.split('?')[1])
-    expect(Object.fromEntries(query)).toMatchObject({ 'max-keys': '1', prefix: 'orders/1/' })
-  })
-
-  it.each([
-    ['the bucket does not exist (NoSuchBucket)', { bucket: 'missing' }],
-    ['the region is not the one of the storage (AuthorizationHeaderMalformed)', { region: 'auto' }],
-    ['the access key id is unknown (InvalidAccessKeyId)', { credentials: { ...S3_KEYS, access_key_id: 'x' } }],
-    [
-      'the secret access key does not fit the access key id (SignatureDoesNotMatch)',
-      { credentials: { ...S3_KEYS, secret_access_key: 'very-secret' } },
-    ],
-    ['it cannot be reached', { endpoint: 'http://127.0.0.1:9' }],
-  ])('reports "%s" in one line and loads nothing', async (what, change) => {
-    const state = await servedState()
-    const before = readAll(state)
-    const file = await writeSeed(shopWith({ ...place(), ...change }))
-    const { code, stdout, stderr } = await runCommand('seed', file, '--check', '--state', state)
-    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `storage: ${what}.\n` })
-    expect(readAll(state)).toEqual(before)
-  })
-
-  it.each([
-    [{ status: 500 }, 'it refused the listing (HTTP 500)'],
-    [
-      { body: '<html>', headers: { 'content-type': 'text/html' } },
-      'its response is not a list of objects: is the endpoint the one of its S3 API? (HTTP 200)',
-    ],
-    [
-      { status: 301, body: '<Error><Code>PermanentRedirect</Code></Error>' },
-      'the bucket is in another region: use the endpoint of that region (PermanentRedirect)',
-    ],
-    [{ status: 403, body: '<Error><Code>Strange</Code></Error>' }, 'it refused the listing (Strange)'],
-  ])('names %j', async (fault, what) => {
-    await spoil(`${s3.url}/t/check`, fault)
-    await expect(checkStorage(readStorage(place()), 1, Date.now())).rejects.toThrow(`storage: ${what}.`)
-  })
-
-  it('reports that the file has no storage to list', async () => {
-    const state = await servedState()
-    const off = await writeSeed(shopWith({ ...place(), enabled: false }))
-    for (const file of [off, await writeSeed({ company: { id: 1, name: 'Shop' } })]) {
-      const { code, stdout } = await runCommand('seed', file, '--check', '--state', state)
-      expect(code).toBe(0)
-      expect(stdout).toMatch(/^storage: the file has none that is enabled\.\nLoaded company 1 /)
-    }
-  })
-})
-
 describe('virtual-host style', () => {
   it('puts the bucket before the host of a listing, signed for that host', async () => {
     const lookUp = dns.lookup
@@ -171,13 +112,14 @@ describe('virtual-host style', () => {
     onTestFinished(() => spy.mockRestore())
     const scope = `${s3.url.replace('127.0.0.1', 'localhost')}/t/virtual`
     await fetch(`${s3.url}/t/virtual/${BUCKET}`, { method: 'PUT', body: '{}' })
-    const storage = { endpoint: scope, bucket: BUCKET, region: S3_REGION, addressing: 'virtual', credentials: S3_KEYS }
-    await checkStorage(readStorage(storage), 1, Date.now())
+    const addresses = { resolver: undefined, allowsLoopback: true }
+    const bucket = { endpoint: scope, name: BUCKET, region: S3_REGION, addressing: 'virtual' as const, addresses }
+    const keys = { accessKeyId: S3_KEYS.access_key_id, secretAccessKey: S3_KEYS.secret_access_key }
+    const list = (changes: object = {}) => s3Storage({ ...bucket, ...keys, ...changes }, Date.now()).list('orders/1/')
+    await list()
     const { calls } = await look(`${s3.url}/t/virtual`)
     expect(calls.at(-1)?.headers.host).toMatch(new RegExp(`^${BUCKET}\\.localhost:\\d+$`))
     expect(calls.at(-1)?.path).toMatch(/^\/\?/)
-    await expect(
-      checkStorage(readStorage({ ...storage, credentials: { ...S3_KEYS, secret_access_key: 'wrong' } }), 1, Date.now()),
-    ).rejects.toThrow('SignatureDoesNotMatch')
+    await expect(list({ secretAccessKey: 'wrong' })).rejects.toThrow('SignatureDoesNotMatch')
   })
 })

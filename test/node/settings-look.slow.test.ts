@@ -1,6 +1,5 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { adminContracts } from '../support/endpoints.ts'
 import {
   browserSuite,
@@ -13,6 +12,7 @@ import {
   watchPage,
 } from './browser.ts'
 import { RESPONSES } from './settings-states.ts'
+import { type RunningDev, startDev } from './start-dev.ts'
 
 /** The webhook whose deliveries are among the responses. */
 const ENDPOINT = 'we_0123456789abcdef03'

@@ -1,6 +1,6 @@
 import type { BrowserContext, Page } from 'playwright-core'
-import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { launchBrowser, watchPage } from './browser.ts'
+import { type RunningDev, startDev } from './start-dev.ts'
 
 export type SettingsPage = Awaited<ReturnType<typeof openSettings>>
 

@@ -8,9 +8,10 @@ import { parseEnv } from 'node:util'
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from 'jose'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findFreePort, startDev } from '../../src/cli/start-dev.ts'
+import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { spawnWrangler } from '../../src/cli/wrangler.ts'
 import { browserSuite, hasChromium, launchBrowser } from './browser.ts'
+import { startDev } from './start-dev.ts'
 
 const AUDIENCE = 'settings-test'
 const STOP_MS = 15_000

@@ -128,7 +128,6 @@ export async function setUpHere(
     isDryRun,
     location: 'weur',
     jurisdiction: null,
-    domains: [],
     secrets: {},
     ...given,
   }

@@ -8,12 +8,11 @@ describe('setup with the real wrangler', { timeout: 300_000 }, () => {
     'makes what the stand-in of wrangler makes, and nothing in a second run: %s %s',
     async (option, name) => {
       const { api, config, readConfig } = await freshAccount()
-      const args = ['--env', 'production', option, name, '--domain', 'api.shop.com', '--config', config]
+      const args = ['--env', 'production', option, name, '--config', config]
       const first = await runAt(api, 'setup', args, KEYS)
       expect(first).toMatchObject({ code: 0, stderr: '' })
       expect(first.stdout).not.toContain(KEYS.STORAGE_SECRET_ACCESS_KEY)
       expect(first.stdout).toContain('npm run migrate -- --env production')
-      expect(readConfig()).toContain('routes = [{ pattern = "api.shop.com", custom_domain = true }]')
       const other = await freshAccount()
       const at = option === '--location' ? { location: name } : { location: null, jurisdiction: name }
       await setUpHere(other.api, { config: other.config, secrets: KEYS, ...at })

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
 import { readArguments } from '../../src/cli/command.ts'
@@ -34,7 +33,7 @@ describe('setup of an empty account', () => {
   it('makes what the environment names and writes its ids into wrangler.toml, and nothing else there', async () => {
     const { api, config, readConfig } = await freshAccount()
     const before = readConfig().split('\n')
-    await setUpHere(api, { config, secrets: KEYS, domains: ['api.shop.com', 'settings.shop.com'] })
+    await setUpHere(api, { config, secrets: KEYS })
     const files = { name: `${NAME}-files`, location: 'weur', jurisdiction: 'default' }
     expect(summarize(api)).toMatchObject({
       databases: [{ name: NAME, hint: 'weur', jurisdiction: null, replication: 'auto' }],
@@ -46,11 +45,7 @@ describe('setup of an empty account', () => {
     const changed = readConfig()
       .split('\n')
       .filter((line, at) => line !== before[at])
-    expect(changed).toEqual([
-      'routes = [{ pattern = "api.shop.com", custom_domain = true }, { pattern = "settings.shop.com", custom_domain = true }]',
-      `database_id = "${api.databases[0]?.uuid}"`,
-      `id = "${api.namespaces[0]?.id}"`,
-    ])
+    expect(changed).toEqual([`database_id = "${api.databases[0]?.uuid}"`, `id = "${api.namespaces[0]?.id}"`])
   })
 
   it('makes a further database where it is told, and later leaves it where it is', async () => {
@@ -244,7 +239,6 @@ describe('wrangler.toml', () => {
   it.each([
     ['no such binding', '[[env.production.d1_databases]]\nbinding = "OTHER"\n', { table, binding: 'DB', key: 'id' }],
     ['no such table', 'd1_databases = [{ binding = "DB" }]\n', { table, binding: 'DB', key: 'id' }],
-    ['a list of several lines', '[env.production]\nroutes = [\n  "a"\n]\n', { table: 'env.production', key: 'routes' }],
   ])('is refused where it has %s', (_, text, where) => {
     expect(() => setKey(text, where, '"3"')).toThrow('yourself')
   })
@@ -291,8 +285,6 @@ describe('setup that cannot work', () => {
     ],
     [['--env', 'production', '--location', 'sam'], '--location must be one of weur'],
     [['--env', 'production', '--jurisdiction', 'EU'], '--jurisdiction must be one of eu'],
-    [['--env', 'production', '--location', 'weur', '--domain', 'https://a.example'], '--domain must be a host name'],
-    [['--env', 'production', '--location', 'weur', '--secrets', 'no-such-file'], 'cannot be read'],
   ])('refuses %j', (args, message) => {
     expect(() => readArguments(args, '', ARGUMENTS)).toThrow(message)
   })
@@ -307,24 +299,12 @@ describe('setup that cannot work', () => {
   })
 
   it.each([
-    ['CREDENTIALS_KEY=c2hvcnQ=', 'CREDENTIALS_KEY is malformed'],
-    ['ADMIN_TOKEN=very-secret-admin', 'ADMIN_TOKEN is malformed'],
-    ['STORAGE_ACCESS_KEY_ID=very-secret', 'are a pair'],
-    ['STORAGE_KEY=very-secret', 'STORAGE_KEY is none of'],
-  ])('refuses a file of secrets with %s, without its value', async (line, message) => {
-    const { config } = await freshAccount()
-    const file = join(config, '../secrets.env')
-    writeFileSync(file, `# mine\n${line}\n`)
-    expect(() => readSecrets(file, {})).toThrow(message)
-    expect(() => readSecrets(file, {})).not.toThrow(line.split('=')[1])
-  })
-
-  it('prefers the file of secrets over the environment', async () => {
-    const { config } = await freshAccount()
-    const file = join(config, '../secrets.env')
-    writeFileSync(file, `CREDENTIALS_KEY="${KEY}"\n`)
-    const env = { CREDENTIALS_KEY: 'other', ADMIN_TOKEN: 'b'.repeat(64), HOME: '/' }
-    expect(readSecrets(file, env)).toEqual({ CREDENTIALS_KEY: KEY, ADMIN_TOKEN: 'b'.repeat(64) })
+    ['CREDENTIALS_KEY', 'c2hvcnQ=', 'CREDENTIALS_KEY is malformed'],
+    ['ADMIN_TOKEN', 'very-secret-admin', 'ADMIN_TOKEN is malformed'],
+    ['STORAGE_ACCESS_KEY_ID', 'very-secret', 'are a pair'],
+  ])('refuses %s in the environment, without its value', (name, value, message) => {
+    expect(() => readSecrets({ [name]: value })).toThrow(message)
+    expect(() => readSecrets({ [name]: value })).not.toThrow(value)
   })
 
   it('names the permissions of a token that is refused, and never prints the token', async () => {

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { expect, it, onTestFinished } from 'vitest'
-import { findFreePort } from '../../src/cli/start-dev.ts'
+import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { spawnWrangler } from '../../src/cli/wrangler.ts'
 import { makeStateFolder, runCommand, writeSeed } from './cli-support.ts'
 import { ask } from './dev-server.ts'

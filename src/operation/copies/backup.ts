@@ -1,4 +1,4 @@
-import type { PlacedContext } from '../../kernel/db/placement.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import {
   copyPage,
@@ -7,24 +7,11 @@ import {
   findChangedSince,
   hasId,
   keyOf,
-  readChanged,
   readCompany,
   type Sink,
 } from './read-queries.ts'
 import { recordBackup } from './restore-queries.ts'
-import {
-  BackupError,
-  isFullDue,
-  listBackups,
-  type Manifest,
-  openParts,
-  type Part,
-  type Parts,
-  readManifest,
-  removeOldBackups,
-  type Store,
-  writeManifest,
-} from './store.ts'
+import { openParts, type Part, type Parts, removeOldBackups, type Store, writeManifest } from './store.ts'
 import { type Key, TABLES } from './tables.ts'
 
 /** Rows that change while they are read are read up to this often. */
@@ -33,13 +20,6 @@ const MAX_READS = 5
 /** The durable state of a backup under way. */
 export interface BackupState {
   at: string
-  kind: Manifest['kind']
-  previous: string | null
-  /** The changes behind `since` and up to `sequence` are in an increment. */
-  since: number
-  sequence: number
-  /** The highest ids of appended rows, of the previous backup until their table is read. */
-  appended: Record<string, number>
   /** The position in the reversed list of tables, and the key in that table. */
   table: number
   after: Key | null
@@ -47,7 +27,7 @@ export interface BackupState {
   parts: number
 }
 
-type BackupContext = PlacedContext & Store
+type BackupContext = CompanyContext & Store
 
 /** A longer backup starts again, since its rows are from too many different times. */
 const MAX_BACKUP_MS = 12 * 3_600_000
@@ -85,11 +65,11 @@ export async function backUpFor(context: BackupContext, kv: SyncKvStorage, ms: n
 async function complete(context: BackupContext, state: BackupState, kv: SyncKvStorage): Promise<void> {
   const parts = [...kv.list<Part>({ prefix: PART })].map(([, part]) => part)
   await endBackup(context, state, parts, Date.now())
-  const { at, kind } = state
+  const { at } = state
   await recordBackup(context, Date.parse(at))
   forgetBackup(kv)
   const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-  log('backup', { company_id: context.companyId, kind, parts: parts.length, bytes, began_at: at })
+  log('backup', { company_id: context.companyId, parts: parts.length, bytes, began_at: at })
   // A failure here must not repeat the backup: the next one removes them.
   await removeOldBackups(context, Date.now()).catch((error: unknown) => {
     log('backup_failed', { company_id: context.companyId, error: nameOf(error) }, 'error')
@@ -101,39 +81,10 @@ export function forgetBackup(kv: SyncKvStorage): void {
   for (const [name] of [...kv.list({ prefix: PART })]) kv.delete(name)
 }
 
-/**
- * Begins a backup of a company; null if it does not exist. The backup is full after 7 days, after a migration, and if
- * the company's feed does not continue the previous one.
- */
+/** Begins a backup of a company; null if it does not exist. */
 export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
-  const found = await readCompany(context)
-  if (!found) return null
-  const { schema, oldestChange, company } = found
-  const sequence = Number(company.last_change)
-  const backups = await listBackups(context)
-  const last = backups.at(-1)
-  // An increment on a damaged backup could not be restored: the next one is full.
-  const nullWhenDamaged = (error: unknown) => {
-    if (error instanceof BackupError) return null
-    throw error
-  }
-  // Its row does not name it where the company was set back or created again: the feed then has other changes.
-  const isContinued = last && company.backed_up_at === Date.parse(last.at) && !isFullDue(backups, nowMs)
-  const previous = isContinued ? await readManifest(context, last).catch(nullWhenDamaged) : null
-  const isSame = previous?.schema === schema && previous.database === context.database
-  const reachesBack = previous && (oldestChange ?? sequence + 1) <= previous.sequence + 1
-  const base = isSame && reachesBack ? previous : null
-  return {
-    at: new Date(nowMs).toISOString(),
-    kind: base ? 'increment' : 'full',
-    previous: base?.at ?? null,
-    since: base?.sequence ?? 0,
-    sequence,
-    appended: base?.appended ?? {},
-    table: TABLES.length - 1,
-    after: null,
-    parts: 0,
-  }
+  const at = new Date(nowMs).toISOString()
+  return (await readCompany(context)) && { at, table: TABLES.length - 1, after: null, parts: 0 }
 }
 
 /**
@@ -155,35 +106,19 @@ export async function stepBackup(
     if (each !== plan || plan.parts.length === 0) return
     versions.push(...lines.map(({ row }) => keyOf({ key: ['id', plan.version ?? ''] }, row)))
   }
-  let { appended } = state
-  let after: Key | null
-  if (plan.rows === 'changed' && state.kind === 'increment') {
-    const { ids, next } = await readChanged(context, plan, state.after ?? [state.since], state.sequence)
-    await copyRows(context, plan, hasId(context, plan, ids), sink)
-    after = next
-  } else {
-    const before = appended[plan.name]
-    const first = before === undefined ? null : [before]
-    const { lines, next } = await copyPage(context, plan, state.after ?? first, sink)
-    after = next
-    const last = lines.at(-1)
-    if (plan.rows === 'appended' && last) appended = { ...appended, [plan.name]: Number(last.row.id) }
-  }
+  const { next } = await copyPage(context, plan, state.after, sink)
   for (let reads = 1; versions.length > 0 && reads < MAX_READS; reads++) {
     const ids = await findChangedSince(context, plan, versions)
     versions = []
     if (ids.length > 0) await copyRows(context, plan, hasId(context, plan, ids), sink)
   }
-  return { ...state, appended, after, table: after ? state.table : state.table - 1 }
+  return { ...state, after: next, table: next ? state.table : state.table - 1 }
 }
 
-export async function endBackup(context: BackupContext, state: BackupState, parts: Part[], nowMs: number) {
-  const { companyId: company_id, database } = context
-  const { at, kind, previous, sequence, appended } = state
+export async function endBackup(context: BackupContext, { at }: BackupState, parts: Part[], nowMs: number) {
   const counts = await countRows(context)
   const found = await readCompany(context)
   if (!found) return
-  const { company, schema } = found
-  const facts = { format: 2, company_id, database, at, finished_at: new Date(nowMs).toISOString(), kind } as const
-  await writeManifest(context, { ...facts, previous, schema, sequence, appended, company, counts, parts })
+  const facts = { format: 2, company_id: context.companyId, at, finished_at: new Date(nowMs).toISOString() } as const
+  await writeManifest(context, { ...facts, company: found.company, counts, parts })
 }

@@ -105,7 +105,7 @@ export async function catchUp(ends: Ends, since: Since, tables: readonly TablePl
     found.push(...(await Promise.all(group.map((plan) => findAll(ends, plan, since[plan.name])))))
   }
   for (const { plan, copied } of found) {
-    if (plan.rows === 'appended') await copyTail(ends, plan)
+    if (plan.isAppended) await copyTail(ends, plan)
     else await copyKeys(ends, plan, copied)
   }
   for (const { plan, removed } of found.toReversed()) await removeKeys(ends.to, plan, removed)
@@ -113,7 +113,7 @@ export async function catchUp(ends: Ends, since: Since, tables: readonly TablePl
 
 async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
   const all = { plan, copied: [] as Key[], removed: [] as Key[] }
-  if (plan.rows === 'appended') return all
+  if (plan.isAppended) return all
   let after: Key | null = null
   do {
     const page = await findPage(ends, plan, after, since)

@@ -4,7 +4,7 @@ import type { Administrator } from '../../kernel/db/audit.ts'
 import { openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
-import { bindingOf, databaseNames, isFull, openCompany } from '../../kernel/db/placement.ts'
+import { bindingOf, isFull, openCompany } from '../../kernel/db/placement.ts'
 import { log } from '../../kernel/http/errors.ts'
 import type { moveCompany } from '../admin/databases/contract.ts'
 import * as guard from './guard-queries.ts'
@@ -120,14 +120,6 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
   }
   const { source, started_at: startedAt } = row
   const isBack = destination === source
-  if (isBack && !databaseNames(env).includes(row.destination)) {
-    // The copied rows stay in a database that is no longer bound.
-    const move = ends(source, source)
-    if (await guard.hasMoved(move.from)) return { problem: 'has_moved' }
-    await guard.endGuard(move.from)
-    await guard.deleteMove(directory)
-    return { move, state: null, startedAt: 0 }
-  }
   const move = ends(source, row.destination)
   const state = row.state as MoveState
   const isUndone = state.step.startsWith('undo')
@@ -226,7 +218,7 @@ async function follow(move: Move, state: MoveState): Promise<MoveState> {
     const isClose = state.changed <= FEW_CHANGES || state.round >= MAX_ROUNDS
     return isClose ? next(state, 'switch') : { ...next(state, 'follow'), round: state.round + 1 }
   }
-  if (plan.rows === 'appended') {
+  if (plan.isAppended) {
     return turn({ ...state, changed: state.changed + (await sync.copyTail(move, plan)) }, null)
   }
   const since = state.round === 0 ? undefined : state.since[plan.name]

@@ -148,13 +148,12 @@ export async function readChanged(
   { companyId, db }: CompanyContext,
   { table, pageRows = PAGE_ROWS }: TablePlan,
   [after]: Key,
-  upTo = Number.MAX_SAFE_INTEGER,
 ) {
   const [rows] = await db.read([
     orm
       .select({ sequence: changes.sequence, id: changes.entity_id })
       .from(changes)
-      .where(sql`company_id = ${companyId} AND sequence > ${after} AND sequence <= ${upTo} AND type = ${table}`)
+      .where(sql`company_id = ${companyId} AND sequence > ${after} AND type = ${table}`)
       .orderBy(changes.sequence)
       .limit(pageRows),
   ])
@@ -210,14 +209,13 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   return { stamps: new Map(rows.map((row) => [row.key, row.value])), next }
 }
 
-/** Reads the company's row, its feed's oldest change and the newest migration; null if the company does not exist. */
+/** Reads the company's row and its feed's oldest change; null if the company does not exist. */
 export async function readCompany({ companyId, db }: CompanyContext) {
-  const [[company], [feed], [migration]] = await db.read([
+  const [[company], [feed]] = await db.read([
     statement<Row>('SELECT * FROM companies WHERE id = ?', companyId),
     statement<{ oldest: number | null }>('SELECT min(sequence) AS oldest FROM changes WHERE company_id = ?', companyId),
-    statement<{ name: string }>('SELECT name FROM d1_migrations ORDER BY id DESC LIMIT 1'),
   ])
-  return company ? { company, oldestChange: feed?.oldest ?? null, schema: migration?.name ?? '' } : null
+  return company ? { company, oldestChange: feed?.oldest ?? null } : null
 }
 
 /** Counts the company's rows in each table of a backup, by the names of lines. */

@@ -12,15 +12,7 @@ import {
   stepReconciliation,
 } from './reconcile.ts'
 import { openForRestore, suspendAgain } from './restore-queries.ts'
-import {
-  BackupError,
-  type BackupName,
-  listBackups,
-  type Manifest,
-  planRestore,
-  readManifest,
-  readPart,
-} from './store.ts'
+import { BackupError, listBackups, readManifest, readPart } from './store.ts'
 import { type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
 
@@ -35,8 +27,8 @@ export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message
 /** The durable state of a restore under way. */
 interface RestoreState {
   untilMs: number
-  /** The backups to restore, the oldest first. */
-  chain: BackupName[]
+  /** The start of the backup, which names it. */
+  backup: string
   /** The name of the step done last. */
   step: string
   /** Whether all parts were checked. Nothing changes before that. */
@@ -73,18 +65,18 @@ export async function restoreFor(
       await syncDirectory(context)
     }
     if (!state) {
-      const chain = planRestore(await listBackups(context), untilMs)
-      if (chain.length === 0) return { problem: 'no_backup' }
+      const backup = (await listBackups(context)).findLast((at) => Date.parse(at) <= untilMs)
+      if (backup === undefined) return { problem: 'no_backup' }
       if ((await readCompany(context)) && !(await isEmpty(context))) return { problem: 'not_empty' }
       // The end of the restore reads them again: find a damaged manifest before anything changes.
       await findKnownSequences(context)
       forgetBackup(kv)
       const start = { step: 'check', isChecked: false, position: 0, rows: 0, reconciliation: null }
-      state = { ...start, differences: [], untilMs, chain }
+      state = { ...start, differences: [], untilMs, backup }
     }
     if (state.untilMs !== untilMs) return { problem: 'restored_otherwise' }
     kv.put(RESTORE, state)
-    const plan = await readPlan(context, state.chain)
+    const plan = await readPlan(context, state.backup)
     for (;;) {
       const after = await stepRestore(context, plan, state, by)
       if (!after) {
@@ -113,32 +105,22 @@ export function repeatRestore(kv: SyncKvStorage, isSuspended: boolean): void {
 }
 
 /**
- * Reads the manifests of a chain.
+ * Reads the manifest of a backup.
  *
- * @returns the parts in the order in which they are checked, then inserted, and the newest row of `companies` and counts
- * @throws BackupError when a manifest is damaged, or a backup between two others is missing
+ * @returns the parts in the order in which they are checked, then inserted, and the row of `companies` and counts
+ * @throws BackupError when the manifest is damaged
  */
-async function readPlan(context: ReconcileContext, chain: readonly BackupName[]) {
-  const manifests: Manifest[] = []
-  for (const backup of chain) {
-    const manifest = await readManifest(context, backup)
-    const before = manifests.at(-1)
-    // A chain with a gap would restore too little.
-    if (before && manifest.previous !== before.at) throw new BackupError('A backup between two others is missing.')
-    manifests.push(manifest)
-  }
-  const partsOf = (of: readonly Manifest[]) => of.flatMap(({ parts }) => parts)
+async function readPlan(context: ReconcileContext, backup: string) {
+  const { parts, company, counts } = await readManifest(context, backup)
   const insertions = UNITS.flatMap((unit) => {
-    const parts = partsOf(unit.rows === 'all' ? manifests.slice(-1) : manifests)
     const ordered = isForward(unit) ? parts : parts.toReversed()
     return ordered.flatMap((part) => (part.rows[unit.name] ? [{ unit, part }] : []))
   })
-  const { company = {}, counts = {} } = manifests.at(-1) ?? {}
-  return { parts: partsOf(manifests), insertions, company, counts }
+  return { parts, insertions, company, counts }
 }
 
-/** Inserted rows stay, so the newest version comes first. Logs and rows with new ids are written oldest first. */
-const isForward = (unit: TablePlan) => unit.rows === 'appended' || unit.sourceId !== undefined
+/** Inserted rows stay, so the version read last comes first. Logs and rows with new ids are written oldest first. */
+const isForward = (unit: TablePlan) => unit.isAppended || unit.sourceId !== undefined
 
 /** Checks or inserts one part, or does a later step. @returns the state after it; null if the company has data */
 async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: RestoreState, by: Administrator) {
@@ -151,7 +133,7 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
   }
   if (state.step === 'take') {
     // The company is suspended from the beginning, and gets the backup's own state at the end.
-    if (!(await openForRestore(context, plan.company, by, progressOf(state).backup))) return null
+    if (!(await openForRestore(context, plan.company, by, state.backup))) return null
     await syncDirectory(context)
     return { ...state, step: 'check' }
   }
@@ -173,15 +155,15 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
 async function findDifferences(context: ReconcileContext, counts: RestorePlan['counts']) {
   const found = await countRows(context)
   return Object.entries(counts).flatMap(([table, expected]) => {
-    const isLog = UNITS.some(({ name, rows }) => name === table && rows === 'appended')
+    const isLog = UNITS.some(({ name, isAppended }) => name === table && isAppended)
     const { [table]: rows = 0 } = found
     // A log also has entries of the restore itself.
     return rows === expected || (isLog && rows > expected) ? [] : [{ table, expected, found: rows }]
   })
 }
 
-function progressOf({ chain, step, rows, differences, reconciliation }: RestoreState): RestoreProgress {
+function progressOf({ backup, step, rows, differences, reconciliation }: RestoreState): RestoreProgress {
   const done = step === 'done'
   const accounting = reconciliation?.accounting ?? 'none'
-  return { done, backup: chain.at(-1)?.at ?? '', step, rows, differences: done ? differences : [], accounting }
+  return { done, backup, step, rows, differences: done ? differences : [], accounting }
 }

@@ -7,7 +7,7 @@ import type { Line } from './tables.ts'
 
 /*
  * The objects of the bucket:
- *   backups/COMPANY/manifests/TIME-KIND.json     written last: a backup without it does not exist     35 days and more
+ *   backups/COMPANY/manifests/TIME-full.json     written last: a backup without it does not exist     35 days and more
  *   backups/COMPANY/parts/TIME/NNNNN.ndjson.gz   rows, one `Line` of JSON each                        as its manifest
  *   sequences.json                               highest assigned ids of every company                kept
  */
@@ -27,16 +27,6 @@ const manifest = z.object({
   /** The start, which names the backup, and the end: each row is as of a time in between. */
   at: z.iso.datetime(),
   finished_at: z.iso.datetime(),
-  kind: z.enum(['full', 'increment']),
-  /** The backup that an increment continues. */
-  previous: z.nullable(z.iso.datetime()),
-  /** The newest migration of the database, and its binding. An increment requires that both are unchanged. */
-  schema: z.string(),
-  database: z.string(),
-  /** The newest change at the start: the next increment starts after it. */
-  sequence: count,
-  /** The highest id of each table with appended rows. */
-  appended: counts,
   /** The row of `companies` at the end, and the row counts of its tables then. */
   company: z.record(z.string(), value),
   counts,
@@ -45,9 +35,6 @@ const manifest = z.object({
 
 export type Manifest = z.infer<typeof manifest>
 
-/** A backup, identified by the name of its manifest. */
-export type BackupName = Pick<Manifest, 'at' | 'kind'>
-
 export interface Store {
   bucket: R2Bucket
   companyId: number
@@ -55,16 +42,15 @@ export interface Store {
 
 const prefixOf = (companyId: number, folder: 'manifests' | 'parts') => `backups/${companyId}/${folder}/`
 
-export function manifestKey(companyId: number, { at, kind }: BackupName): string {
-  return `${prefixOf(companyId, 'manifests')}${at}-${kind}.json`
+export function manifestKey(companyId: number, at: string): string {
+  return `${prefixOf(companyId, 'manifests')}${at}-full.json`
 }
 
-const MANIFEST_NAME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)-(full|increment)\.json$/
+const MANIFEST_NAME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)-full\.json$/
 
-/** Parses the key of a manifest; null for any other key. */
-export function parseManifestKey(companyId: number, key: string): BackupName | null {
-  const [, at, kind] = MANIFEST_NAME.exec(key.slice(prefixOf(companyId, 'manifests').length)) ?? []
-  return at && (kind === 'full' || kind === 'increment') ? { at, kind } : null
+/** Parses the key of a manifest; undefined for any other key. */
+export function parseManifestKey(companyId: number, key: string): string | undefined {
+  return MANIFEST_NAME.exec(key.slice(prefixOf(companyId, 'manifests').length))?.[1]
 }
 
 /** An unreadable backup. The message contains no values of rows. */
@@ -75,17 +61,17 @@ export class BackupError extends Error {
 /** Bounds a call of a bucket. */
 export const inTime = <T>(call: Promise<T>): Promise<T> => withDeadline(call, BUDGET_MS.storage)
 
-/** Lists a company's complete backups, oldest first: about 42, since each is kept for 35 to 42 days. */
-export async function listBackups({ bucket, companyId }: Store): Promise<BackupName[]> {
+/** Lists the starts of a company's complete backups, oldest first: about 35, which name them. */
+export async function listBackups({ bucket, companyId }: Store): Promise<string[]> {
   const { objects } = await inTime(bucket.list({ prefix: prefixOf(companyId, 'manifests') }))
   return objects.flatMap(({ key }) => parseManifestKey(companyId, key) ?? [])
 }
 
 /** @throws BackupError when it is missing or damaged */
-export async function readManifest({ bucket, companyId }: Store, backup: BackupName): Promise<Manifest> {
-  const key = manifestKey(companyId, backup)
+export async function readManifest({ bucket, companyId }: Store, at: string): Promise<Manifest> {
+  const key = manifestKey(companyId, at)
   const read = parseManifest((await readObject(bucket, key)).toString(), key)
-  if (manifestKey(read.company_id, read) !== key) throw new BackupError(`${key} is misplaced.`)
+  if (manifestKey(read.company_id, read.at) !== key) throw new BackupError(`${key} is misplaced.`)
   return read
 }
 
@@ -103,7 +89,7 @@ export function parseManifest(text: string, key = 'A manifest'): Manifest {
 
 export async function writeManifest({ bucket }: Store, facts: Manifest): Promise<void> {
   const text = JSON.stringify({ ...facts, sha256: hash('sha256', JSON.stringify(facts)) })
-  await inTime(bucket.put(manifestKey(facts.company_id, facts), text))
+  await inTime(bucket.put(manifestKey(facts.company_id, facts.at), text))
 }
 
 /** Reads the rows of a part. @throws BackupError when it is missing or damaged */
@@ -185,27 +171,10 @@ export type Parts = ReturnType<typeof openParts>
 
 const DAY_MS = 86_400_000
 const KEPT_MS = 35 * DAY_MS
-/** One hour less than 7 days, so that the eighth daily backup is full. */
-const FULL_EVERY_MS = 7 * DAY_MS - 3_600_000
 
-/** Whether the next backup must be full. @param backups the existing ones, oldest first */
-export function isFullDue(backups: readonly BackupName[], nowMs: number): boolean {
-  return !backups.some(({ at, kind }) => kind === 'full' && Date.parse(at) > nowMs - FULL_EVERY_MS)
-}
-
-/** Plans which backups to remove, oldest first: those older than 35 days that no kept backup needs. */
-export function planRemoval(backups: readonly BackupName[], nowMs: number): BackupName[] {
-  const kept = backups.findIndex(({ at }) => Date.parse(at) >= nowMs - KEPT_MS)
-  const needed = backups.slice(0, kept + 1).findLastIndex(({ kind }) => kind === 'full')
-  return kept === -1 || needed === -1 ? [] : backups.slice(0, needed)
-}
-
-/** Plans the backups that restore a time: the last full one before it and the increments after that. */
-export function planRestore(backups: readonly BackupName[], untilMs: number): BackupName[] {
-  const before = backups.filter(({ at }) => Date.parse(at) <= untilMs)
-  const first = before.findLastIndex(({ kind }) => kind === 'full')
-  return first === -1 ? [] : before.slice(first)
-}
+/** Plans which backups to remove: those older than 35 days, but for the newest. */
+export const planRemoval = (backups: readonly string[], nowMs: number): string[] =>
+  backups.slice(0, -1).filter((at) => Date.parse(at) < nowMs - KEPT_MS)
 
 /** Limits the backups that one call removes. */
 const REMOVED_AT_ONCE = 10
@@ -214,9 +183,8 @@ const REMOVED_AT_ONCE = 10
 export async function removeOldBackups({ bucket, companyId }: Store, nowMs: number): Promise<void> {
   const backups = await listBackups({ bucket, companyId })
   const removed = planRemoval(backups, nowMs)
-  // Remove the newest first, so that the rest of a chain still begins with a full backup.
-  for (const backup of removed.toReversed()) await inTime(bucket.delete(manifestKey(companyId, backup)))
-  const kept = new Set(backups.slice(removed.length).map(({ at }) => at))
+  for (const at of removed) await inTime(bucket.delete(manifestKey(companyId, at)))
+  const kept = new Set(backups.slice(removed.length))
   const prefix = prefixOf(companyId, 'parts')
   const folders = await inTime(bucket.list({ prefix, delimiter: '/' }))
   const orphans = folders.delimitedPrefixes.filter((folder) => !kept.has(folder.slice(prefix.length, -1)))

@@ -18,11 +18,8 @@ export interface TablePlan {
   table: string
   /** Identifies a row within the company. Pages ascend by it, so an index begins with the company and it. */
   key: readonly string[]
-  /**
-   * `all`: every backup has all rows, so a missing row was deleted. `changed`: an increment has the rows named by the
-   * feed; they are never deleted. `appended`: an increment has the rows of higher ids.
-   */
-  rows: 'all' | 'changed' | 'appended'
+  /** A log: its rows are only added, with higher ids. */
+  isAppended?: true
   /** The condition on rows, in SQL; all by default. */
   where?: string
   /** The columns, or the omitted ones. */
@@ -30,7 +27,7 @@ export interface TablePlan {
   without?: readonly string[]
   /** The copy updates existing rows. */
   isUpdate?: true
-  /** For `changed` tables, whose rows the feed names: the column raised by every change. */
+  /** For tables whose rows the feed names, and that are never deleted: the column raised by every change. */
   version?: string
   /** Tables whose rows belong to a row of this one, and are copied with it. */
   parts: readonly TablePlan[]
@@ -64,11 +61,9 @@ export interface TablePlan {
 /** Deliveries set these columns of a client, which does not count as its change. */
 const CUSTOMER = ['accounting_customer_id', 'accounting_customer_linked'] as const
 
-const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, rows: 'all', parts: [] })
+const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, parts: [] })
 
-const partOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => {
-  return { ...whole(table, 'id'), rows: 'changed', owner }
-}
+const partOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => ({ ...whole(table, 'id'), owner })
 
 const bytesOf = (table: string, bytes: string, isOfOrder: string) =>
   `coalesce((SELECT sum(300 + ${bytes}) FROM ${table} AS p WHERE p.company_id = orders.company_id AND ${isOfOrder}), 0)`
@@ -97,7 +92,7 @@ export const TABLES: readonly TablePlan[] = [
   whole('integrations', 'kind'),
   whole('order_statuses', 'id'),
   whole('taxes', 'id'),
-  { ...whole('clients', 'id'), rows: 'changed', without: CUSTOMER, unique: 'external_id', version: 'version' },
+  { ...whole('clients', 'id'), without: CUSTOMER, unique: 'external_id', version: 'version' },
   {
     ...whole('clients', 'id'),
     name: 'client_customers',
@@ -107,7 +102,6 @@ export const TABLES: readonly TablePlan[] = [
   },
   {
     ...whole('orders', 'id'),
-    rows: 'changed',
     unique: 'external_id',
     version: 'version',
     partBytes: ORDER_PARTS,
@@ -131,7 +125,6 @@ export const TABLES: readonly TablePlan[] = [
   },
   {
     ...whole('email_threads', 'legacy_thread_id', 'account_email'),
-    rows: 'changed',
     pageRows: 50,
     // The sweep moves content to an object without another revision.
     stamp: `json_array(revision, content_revision, content_used_at, content IS NULL, deleted, last_synced_at, updated_at)`,
@@ -146,8 +139,8 @@ export const TABLES: readonly TablePlan[] = [
   { ...whole('catalog_items', 'id'), stamp: 'version' },
   whole('webhook_endpoints', 'id'),
   whole('imports', 'hash'),
-  { ...whole('audit_log', 'id'), rows: 'appended' },
-  { ...whole('admin_log', 'id'), rows: 'appended', sharedId: 'new' },
+  { ...whole('audit_log', 'id'), isAppended: true },
+  { ...whole('admin_log', 'id'), isAppended: true, sharedId: 'new' },
 ]
 
 /** Tables of a backup with those of parts, in the order of restoring. */
@@ -170,7 +163,7 @@ export const ONLY_MOVED: readonly TablePlan[] = [
     stamp: 'json_array(created_at, fingerprint, text_bytes)',
   },
   // After a restore the feed begins again, so that every reader copies the lists again.
-  { ...whole('changes', 'sequence'), rows: 'appended' },
+  { ...whole('changes', 'sequence'), isAppended: true },
 ]
 
 /** Tables of a move, referenced tables first. */

@@ -8,15 +8,7 @@ export type Attributes = Record<string, Attribute>
  * null none.
  */
 export function el<Tag extends keyof HTMLElementTagNameMap>(tag: Tag, first?: Attributes | Child, ...rest: Child[]) {
-  return fill(document.createElement(tag), first, rest)
-}
-
-/** Creates an element of SVG in the same way. */
-export function svg(tag: string, attributes: Attributes, ...children: Child[]): SVGElement {
-  return fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children)
-}
-
-function fill<E extends Element>(element: E, first: Attributes | Child, rest: readonly Child[]): E {
+  const element = document.createElement(tag)
   if (!isAttributes(first)) append(element, [first])
   else {
     for (const [name, value] of Object.entries(first)) {

@@ -42,7 +42,7 @@ it('a restore of a day leaves out a backup that began at the next midnight; one 
   await mintCompany()
   const { id, call } = await mintCompany()
   await call('POST', '/clients', { company_name: 'Acme' })
-  await env.BACKUPS.put(manifestKey(id, { at: '2026-01-31T00:00:00.000Z', kind: 'full' }), '{}')
+  await env.BACKUPS.put(manifestKey(id, '2026-01-31T00:00:00.000Z'), '{}')
   const statusOf = async (from: string) => (await adminCall('POST', `/companies/${id}/restore`, { from })).status
   // 404 where there is no backup; 409 where there is one, because the company has data.
   expect(await statusOf('2026-01-30')).toBe(404)

@@ -6,7 +6,6 @@ import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { openParts } from '../../../src/operation/copies/store.ts'
 import { ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
-import { adminCall } from '../../support/admin.ts'
 import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { TABLE_NAMES } from '../../support/tables.ts'
@@ -65,7 +64,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
         return rows
       },
     }
-    const context = { companyId: company.id, db, directory: openDatabase(env.DB), database: home, bucket: env.BACKUPS }
+    const context = { companyId: company.id, db, directory: openDatabase(env.DB), bucket: env.BACKUPS }
     const begun = await beginBackup(context, Date.now())
     if (!begun) throw new Error('There is no company.')
     const writer = openParts(context, begun)
@@ -99,7 +98,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     await company.call('POST', '/clients', { company_name: 'Other', external_id: 'x' })
     vi.setSystemTime(start + 2 * DAY_MS)
     await backUp(company.id)
-    expect((await manifestsOf(company.id)).map(({ kind }) => kind)).toEqual(['full', 'increment', 'increment'])
+    expect(await manifestsOf(company.id)).toHaveLength(3)
     await wipe(company.id)
     expect(await restore(company.id, until())).toMatchObject({ differences: [] })
     expect(await paymentsOf(company.id)).toEqual([300])
@@ -107,56 +106,6 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
       { company_name: 'Renamed', external_id: null },
       { company_name: 'Other', external_id: 'x' },
     ])
-  })
-
-  it('is full again when the feed does not reach back, and after 7 days', async () => {
-    const company = await mint()
-    await makeOrder(company)
-    const start = Date.now()
-    const kinds: (string | undefined)[] = []
-    const next = async (days: number) => {
-      vi.setSystemTime(start + days * DAY_MS)
-      await backUp(company.id)
-      kinds.push((await manifestsOf(company.id)).at(-1)?.kind)
-    }
-    await next(0)
-    await next(1)
-    await makeOrder(company)
-    await sql('DELETE FROM changes WHERE company_id = ?', company.id)
-    await makeOrder(company)
-    await next(2)
-    await next(3)
-    // Set back to before the last backup: the feed has gone another way since, and further.
-    const [{ last = 0 } = {}] = await sql<{ last: number }>(
-      'UPDATE companies SET last_change = last_change - 1, backed_up_at = ?2 WHERE id = ?1 RETURNING last_change AS last',
-      ...[company.id, start + 2 * DAY_MS],
-    )
-    await sql('DELETE FROM changes WHERE company_id = ? AND sequence > ?', company.id, last)
-    await makeOrder(company)
-    await next(4)
-    await next(10)
-    await next(11)
-    expect(kinds).toEqual(['full', 'increment', 'full', 'increment', 'full', 'increment', 'full'])
-  })
-
-  it('continues no backup of an earlier company with its id', async () => {
-    const { id, call } = await mint()
-    await call('POST', '/clients', { company_name: 'Earlier' })
-    const start = Date.now()
-    vi.setSystemTime(start)
-    await backUp(id)
-    await wipe(id)
-    const names = Array.from({ length: 10 }, (_, index) => `Later ${index}`)
-    const clients = names.map((company_name, index) => ({ id: index + 1, company_name }))
-    const file = { company: { id, name: 'Later' }, clients }
-    const part = { hash: 'a'.repeat(64), part: 1, parts: 1, file }
-    expect((await adminCall('POST', `/companies/${id}/imports`, part)).status).toBe(200)
-    vi.setSystemTime(start + DAY_MS)
-    await backUp(id)
-    expect((await manifestsOf(id)).map(({ kind }) => kind)).toEqual(['full', 'full'])
-    await wipe(id)
-    expect(await restore(id, until())).toMatchObject({ differences: [] })
-    expect((await rowsOf(id)).clients?.map(({ company_name }) => company_name)).toEqual(names)
   })
 
   it('replaces backups of more than 35 days ago, with all of their files', async () => {
@@ -250,7 +199,7 @@ describe('a damaged backup', () => {
   async function spoil(companyId: number, change: (manifest: Manifest) => object): Promise<Manifest> {
     const [manifest] = await manifestsOf(companyId)
     if (!manifest) return expect.fail('no manifest')
-    const key = `backups/${companyId}/manifests/${manifest.at}-${manifest.kind}.json`
+    const key = `backups/${companyId}/manifests/${manifest.at}-full.json`
     await env.BACKUPS.put(key, JSON.stringify(change(manifest)))
     return manifest
   }
@@ -286,23 +235,6 @@ describe('a damaged backup', () => {
     for (const [table, rows] of Object.entries(await rowsOf(company.id))) expect([table, rows]).toEqual([table, []])
   })
 
-  it('of another kind than its name says is refused', async () => {
-    const company = await mintCompany()
-    await makeOrder(company)
-    const start = Date.now()
-    vi.setSystemTime(start)
-    await backUp(company.id)
-    vi.setSystemTime(start + DAY_MS)
-    await backUp(company.id)
-    const [, { at } = { at: '' }] = await manifestsOf(company.id)
-    const key = (kind: string) => `backups/${company.id}/manifests/${at}-${kind}.json`
-    await env.BACKUPS.put(key('full'), (await (await env.BACKUPS.get(key('increment')))?.text()) ?? '')
-    await env.BACKUPS.delete(key('increment'))
-    await wipe(company.id)
-    expect(await restore(company.id, until())).toMatchObject({ problem: 'backup_unreadable' })
-    expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
-  })
-
   it('behind the restored one is found before anything is changed', async () => {
     const company = await mintCompany()
     await makeOrder(company)
@@ -321,18 +253,5 @@ describe('a damaged backup', () => {
       message: `${key} cannot be read.`,
     })
     expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
-  })
-
-  it('is not continued: the next one is full', async () => {
-    const company = await mintCompany()
-    await makeOrder(company)
-    const start = Date.now()
-    vi.setSystemTime(start)
-    await backUp(company.id)
-    const manifest = await spoil(company.id, (each) => ({ ...each, parts: [] }))
-    vi.setSystemTime(start + DAY_MS)
-    await backUp(company.id)
-    expect((await manifestsOf(company.id)).map(({ kind }) => kind)).toEqual(['full', 'full'])
-    expect(manifest.kind).toBe('full')
   })
 })

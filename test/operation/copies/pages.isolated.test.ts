@@ -30,7 +30,7 @@ async function addLargeTaxes(companyId: number): Promise<void> {
   )
 }
 
-it('a backup has every row of a table of several pages once, and the next one only what was added to a log', async () => {
+it('a backup has every row of a table of several pages once', async () => {
   await mintCompany()
   const { id, call } = await mintCompany({ home: 'DB' })
   await sql(
@@ -41,13 +41,10 @@ it('a backup has every row of a table of several pages once, and the next one on
   await call('POST', '/clients', { company_name: 'One' })
   await call('POST', '/clients', { company_name: 'Two' })
   await backUp(id)
-  await call('POST', '/clients', { company_name: 'Three' })
-  await backUp(id)
-  const [full, increment] = await manifestsOf(id)
-  expect(rowsOf(full, 'taxes')).toBe(1_002)
-  expect(rowsOf(full, 'audit_log')).toBe(2)
-  expect(rowsOf(increment, 'audit_log')).toBe(1)
-  expect(rowsOf(increment, 'clients')).toBe(1)
+  const [manifest] = await manifestsOf(id)
+  expect(rowsOf(manifest, 'taxes')).toBe(1_002)
+  expect(rowsOf(manifest, 'audit_log')).toBe(2)
+  expect(rowsOf(manifest, 'clients')).toBe(2)
 })
 
 it('a backup that is interrupted continues behind its last written part, and has every row once', async () => {

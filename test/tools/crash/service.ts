@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type RunningDev, startDev } from '../../../src/cli/start-dev.ts'
+import { type RunningDev, startDev } from '../../node/start-dev.ts'
 
 const READY_MS = 60_000
 const PAUSE_MS = 50

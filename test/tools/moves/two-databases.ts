@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { findFreePort } from '../../../src/cli/start-dev.ts'
+import { findFreePort } from '../../../src/cli/local-runtime.ts'
 import { buildWorker } from '../bench/worker.ts'
 
 /** The databases of companies, as they are bound. */

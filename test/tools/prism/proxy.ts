@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
-import { findFreePort } from '../../../src/cli/start-dev.ts'
+import { findFreePort } from '../../../src/cli/local-runtime.ts'
 import type { Exchange } from './exchange.ts'
 
 const HERE = import.meta.dirname

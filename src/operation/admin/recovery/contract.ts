@@ -17,7 +17,6 @@ export const listBackups = define('listBackups', 'GET /companies/{company_id}/ba
     data: z.array(
       component('Backup', 'A backup that can be restored.', {
         at: dateTime.check(z.describe('When it began.')),
-        kind: z.enum(['full', 'increment']),
       }),
     ),
   }),
@@ -94,9 +93,8 @@ export const published = {
     return {
       listBackups: {
         summary: 'List the backups of a company',
-        description:
-          'The company may be gone. Backups are made daily and kept for 35 days, and as long as a newer one continues them.',
-        example: { params: { company_id: '1' }, response: { data: [{ at, kind: 'full' }] } },
+        description: 'The company may be gone. Backups are made daily and kept for 35 days.',
+        example: { params: { company_id: '1' }, response: { data: [{ at }] } },
       },
       restoreCompany: {
         summary: 'Restore a company from its backups',

@@ -24,7 +24,8 @@ const PROBLEMS: Record<RestoreProblem, { kind: ErrorKind; message: string }> = {
 
 export const routes = [
   adminRoute(contract.listBackups, async (_input, { companyId, env }) => {
-    return { data: await listBackups({ companyId, bucket: env.BACKUPS }) }
+    const backups = await listBackups({ companyId, bucket: env.BACKUPS })
+    return { data: backups.map((at) => ({ at })) }
   }),
 
   adminRoute(contract.restoreCompany, async ({ body: { from } }, context) => {

@@ -1,6 +1,6 @@
 import { VERSION } from '../document.ts'
 import { headerNameOf, responseHeaders } from '../headers.ts'
-import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
+import { asObject, type JsonObject } from '../json.ts'
 import type { Operation, Reference, Response } from '../reference.ts'
 import { componentOf, renderFields, renderParameters } from './fields.ts'
 import { type Guide, renderGuideLinks } from './guides.ts'
@@ -72,7 +72,7 @@ ${tags.map((tag) => renderTag(tag, reference))}
 <h2 class="part" id="guides">Conventions</h2>
 ${conventions.map((section) => renderConvention(section))}
 <h2 class="part" id="objects">Objects</h2>
-${objects.map(({ name, schema }) => renderObject(name, schema, findExample(reference, name)))}
+${objects.map(({ name, schema }) => renderObject(name, schema))}
 </main>
 </body>
 </html>
@@ -177,32 +177,12 @@ function renderHeaders({ api }: Reference, { responses }: Operation): Html {
   )}</dl></details>`
 }
 
-function renderObject(name: string, schema: JsonObject, example: Json | undefined): Html {
+function renderObject(name: string, schema: JsonObject): Html {
   const { description } = schema
   return html`<section id="object-${name}"><div class="text"><h3>${name}</h3>${
     typeof description === 'string' && renderMarkdown(description)
-  }${renderFields(schema)}</div>${
-    example !== undefined &&
-    html`<div class="code"><div class="panel"><h4>Example</h4>${renderCode(JSON.stringify(example, null, 2), 'Example')}</div></div>`
-  }</section>
+  }${renderFields(schema)}</div></section>
 `
-}
-
-function findExample(reference: Reference, name: string): Json | undefined {
-  const find = (schema: JsonObject, example: Json | undefined): Json | undefined => {
-    if (example === undefined || example === null) return undefined
-    if (componentOf(schema) === name) return example
-    const { properties = {}, items } = resolve(reference, schema)
-    if (Array.isArray(example)) return isObject(items) ? find(items, example[0]) : undefined
-    if (!isObject(example)) return undefined
-    return Object.entries(asObject(properties))
-      .map(([key, property]) => find(asObject(property), example[key]))
-      .find((found) => found !== undefined)
-  }
-  return reference.operations
-    .flatMap(({ responses }) => responses)
-    .map(({ schema, example }) => schema && find(schema, example))
-    .find((found) => found !== undefined && found !== null)
 }
 
 /** Renders the request in each language; the style shows the chosen one. */

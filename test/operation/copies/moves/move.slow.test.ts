@@ -358,17 +358,6 @@ describe('a move', () => {
     await move('DB_TWO')
   })
 
-  it('to a database that is not bound any more can be taken back', async () => {
-    await step('DB_TWO')
-    await step('DB_TWO')
-    const { DB_TWO: _, ...without } = env
-    expect(await moveFor(without as Env, operatorOf(company.id), 'DB', 0)).toMatchObject({ done: true })
-    expect(await sql('SELECT 1 FROM company_guards WHERE company_id = ?', company.id)).toEqual([])
-    expect((await company.call('POST', '/clients', newClient('kept'))).status).toBe(200)
-    // Another one starts from the beginning.
-    await move('DB_TWO')
-  })
-
   it('can be taken back until the old database is closed', async () => {
     const before = await contents('DB')
     for (const steps of [1, 30, 45, 60, 500]) {
