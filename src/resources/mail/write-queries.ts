@@ -26,7 +26,7 @@ export const rememberHash = (row: ThreadRow): void => {
 }
 
 /** An announced object is removed after this time unless a thread names it. No request takes that long. */
-export const WRITING_MS = 3_600_000
+const WRITING_MS = 3_600_000
 
 /** Limits a company's objects being written: those of aborted requests are removed after an hour. */
 const MAX_WRITING = 128
@@ -67,13 +67,6 @@ type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadOb
 export const setObjects = (values: ObjectValues, isChanged: SQL) =>
   orm.update(emailThreadObjects).set(values).where(isChanged)
 
-/** Releases objects whose content was replaced: the sweep removes them later. */
-export const replaceObjects = (now: Placeholder | number, isReplaced: SQL) =>
-  setObjects(
-    { state: 'replaced', thread_id: null, remove_at: sql`${now} + ${sql.raw(String(REPLACED_MS))}` },
-    isReplaced,
-  )
-
 /**
  * Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it.
  *
@@ -110,7 +103,7 @@ const touch = prepare((p: Write) =>
     .update(emailThreads)
     .set({ ...sentColumns(p), revision: sql`${emailThreads.revision} + 1` })
     .where(isTouch(p))
-    .returning({ ...threadColumns, isInRow: sql<number>`content IS NOT NULL` }),
+    .returning(threadColumns),
 )
 
 /**
@@ -134,7 +127,7 @@ const replaceThread = prepareBatch((p: Write) => {
   const columns = sentColumns(p)
   const { revision, content_revision, content } = emailThreads
   const key = { company_id: p.companyId, legacy_thread_id: p.legacyThreadId, account_email: p.accountEmail }
-  const first = { revision: 1, content_revision: 1, content_used_at: p.now, content: p.content }
+  const first = { revision: 1, content_revision: 1, content: p.content }
   const created = { ...columns, ...key, ...first, id: p.newId, created_at: p.now }
   const exists = (condition: SQL) => sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${condition})`
   const isStored = exists(hasContent(p))
@@ -151,12 +144,15 @@ const replaceThread = prepareBatch((p: Write) => {
           ...columns,
           revision: sql`${revision} + 1`,
           content_revision: sql`iif(${isStored}, ${content_revision}, ${revision} + 1)`,
-          content_used_at: sql`${p.now}`,
           content: sql`iif(${isStored}, ${content}, excluded.content)`,
         },
       })
       .returning(threadColumns),
-    replaceObjects(p.now, sql`thread_id = ${written} AND company_id = ${p.companyId}`),
+    // The sweep removes the object of the content before.
+    setObjects(
+      { state: 'replaced', thread_id: null, remove_at: sql`${p.now} + ${sql.raw(String(REPLACED_MS))}` },
+      sql`thread_id = ${written} AND company_id = ${p.companyId}`,
+    ),
     ...(p.content ? [] : nameObject(p, written)),
   ]
 })
@@ -199,7 +195,8 @@ export async function insertThread(
   const { companyId, db } = context
   const identity = [company_id, legacy_thread_id, account_email]
   const insert = orm.insert(emailThreads).values({ ...row, company_id: companyId })
-  const isInserted = sql`company_id = ${companyId} AND id = ${row.id} AND content_used_at = ${row.content_used_at}`
+  // The stored thread of a PUT meanwhile has another id.
+  const isInserted = sql`company_id = ${companyId} AND id = ${row.id}`
   const [, , rows] = await db.writeIdempotent([
     insert.onConflictDoNothing({ target: identity }),
     adminEntry(context, 'companies.import', `email-threads/${row.id}`, sql`changes() > 0`),
