@@ -24,7 +24,6 @@ import {
   type ThreadWrite,
   touchThread,
   valuesOf,
-  withdrawObject,
   writeThread,
 } from './write-queries.ts'
 
@@ -76,20 +75,9 @@ export async function putThread(
 async function writeWithObject(context: RequestContext, values: ThreadWrite, content: readonly Uint8Array[]) {
   const { newId: id, companyId: company_id, content_hash } = values
   const object = { id, company_id, content_hash }
-  let isWritten = false
-  let isNamed = false
   await announceObject(context, object, lengthOf(content))
-  try {
-    await putObject(context.mailContents, object, content)
-    isWritten = true
-    const row = await writeThread(context, values)
-    // Otherwise the content was already stored.
-    isNamed = row.content_revision === row.revision
-    return row
-  } finally {
-    // Otherwise the object would count as under way for an hour.
-    if (!isNamed) context.waitUntil(withdrawObject(context, id, isWritten).catch(() => undefined))
-  }
+  await putObject(context.mailContents, object, content)
+  return writeThread(context, values)
 }
 
 /** Yields chunks, whose memory is free once the next is taken. */

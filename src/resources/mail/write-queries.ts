@@ -14,16 +14,14 @@ import type { ThreadColumns } from './thread-input.ts'
 const { company_id, legacy_thread_id, account_email } = emailThreads
 
 /** An announced object is removed after this time unless a thread names it. No request takes that long. */
-const WRITING_MS = 3_600_000
+const WRITING_MS = 15 * 60_000
 
-/** Limits a company's objects being written: those of aborted requests are removed after an hour. */
-const MAX_WRITING = 128
-
-type Timed = { now: number }
+/** Limits a company's objects being written, those of failed requests among them. */
+const MAX_WRITING = 500
 
 /** Announces an object before it is written: see `content.ts`. @throws ApiError 503 when too many are being written */
 export async function announceObject(
-  { companyId, db, now }: CompanyContext & Timed,
+  { companyId, db, now }: CompanyContext & { now: number },
   object: StoredObject,
   bytes: number,
 ) {
@@ -36,18 +34,6 @@ export async function announceObject(
       .returning({ id: emailThreadObjects.id }),
   ])
   if (rows.length === 0) throw unavailable(60)
-}
-
-/**
- * Gives an unnamed object to the sweep; no later write can name it.
- *
- * @param isWritten whether R2 has it: otherwise it may appear late, and is removed when that is no longer possible
- */
-export async function withdrawObject({ companyId, db, now }: CompanyContext & Timed, id: string, isWritten: boolean) {
-  const isWriting = sql`company_id = ${companyId} AND id = ${id} AND state = 'writing'`
-  await db.writeIdempotent([
-    setObjects({ state: 'removing', remove_at: isWritten ? now : now + WRITING_MS }, isWriting),
-  ])
 }
 
 type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadObjects>>['set']>[0]
