@@ -560,7 +560,7 @@ export const accountingOutbox = sqliteTable(
     state: text({ enum: ['pending', 'sent', 'parked', 'dead', 'done'] })
       .notNull()
       .default('pending'),
-    /** Attempts, and those refused as stale. */
+    /** Attempts, and those refused as stale or duplicate. */
     attempts: integer().notNull().default(0),
     stale_attempts: integer().notNull().default(0),
     next_attempt_at: integer().notNull(),
