@@ -120,7 +120,7 @@ const PROBLEMS: Record<StorageProblem, string> & Record<string, string> = {
 
 /** Makes one signed listing of at most one object of the company. @throws CommandError with the problem */
 export async function checkStorage(given: NonNullable<IntegrationsFile['storage']>, companyId: number, now: number) {
-  const { base_url: endpoint, bucket: name, region, addressing, credentials } = given
+  const { base_url: endpoint, bucket: name, region = '', addressing, credentials } = given
   const { access_key_id: accessKeyId = '', secret_access_key: secretAccessKey = '' } = credentials
   // On loopback too: whether the service may call it is the service's to say.
   const addresses = { resolver: process.env.WEBHOOK_RESOLVER, allowsLoopback: true }

@@ -12,7 +12,7 @@ import { type FilePage, type FileStorage, StorageError, type StorageProblem, s3S
 
 const filled = z.string().check(z.minLength(1))
 const addressing = z._default(z.enum(['path', 'virtual']), 'path')
-const Settings = z.object({ bucket: filled, region: filled, addressing })
+const Settings = z.object({ bucket: filled, region: z._default(z.string(), ''), addressing })
 const Credentials = z.object({ access_key_id: filled, secret_access_key: filled })
 
 type StorageContext = Pick<
