@@ -256,7 +256,6 @@ CREATE TABLE `email_threads` (
 	`content_bytes` integer DEFAULT 0 NOT NULL,
 	`revision` integer NOT NULL,
 	`content_revision` integer NOT NULL,
-	`content_used_at` integer DEFAULT 0 NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	`deleted` integer DEFAULT false NOT NULL,
@@ -265,7 +264,6 @@ CREATE TABLE `email_threads` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
-CREATE INDEX `email_threads_unused` ON `email_threads` (`content_used_at`) WHERE content IS NOT NULL;--> statement-breakpoint
 CREATE UNIQUE INDEX `email_threads_identity` ON `email_threads` (`company_id`,`legacy_thread_id`,`account_email`);--> statement-breakpoint
 CREATE INDEX `email_threads_of_account` ON `email_threads` (`company_id`,`account_email`,`created_at`,`id`);--> statement-breakpoint
 CREATE TABLE `idempotency_keys` (

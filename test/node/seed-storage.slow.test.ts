@@ -36,26 +36,15 @@ function readStorage(fields: object) {
 describe('a storage in a seed file', () => {
   const aws = 'https://s3.eu-west-1.amazonaws.com'
   it.each([
-    [{ endpoint: aws }, { endpoint: aws, region: 'eu-west-1', addressing: 'path' }],
+    [{ endpoint: aws }, { endpoint: aws, addressing: 'path' }],
     [
       { endpoint: aws, addressing: 'virtual' },
-      { endpoint: aws, region: 'eu-west-1', addressing: 'virtual' },
+      { endpoint: aws, addressing: 'virtual' },
     ],
-    [
-      { endpoint: `https://${BUCKET}.s3.eu-west-1.amazonaws.com` },
-      { endpoint: `${aws}/`, region: 'eu-west-1', addressing: 'virtual' },
-    ],
+    [{ endpoint: `https://${BUCKET}.s3.eu-west-1.amazonaws.com` }, { endpoint: `${aws}/`, addressing: 'virtual' }],
     [
       { endpoint: `https://${BUCKET}.s3.eu-west-1.amazonaws.com`, addressing: 'path' },
-      { endpoint: `${aws}/`, region: 'eu-west-1', addressing: 'path' },
-    ],
-    [
-      { endpoint: 'https://s3.amazonaws.com' },
-      { endpoint: 'https://s3.amazonaws.com', region: 'us-east-1', addressing: 'path' },
-    ],
-    [
-      { endpoint: 'https://abc.r2.cloudflarestorage.com' },
-      { endpoint: 'https://abc.r2.cloudflarestorage.com', region: 'auto', addressing: 'path' },
+      { endpoint: `${aws}/`, addressing: 'path' },
     ],
     [
       { endpoint: 'https://swift.example', region: 'RegionOne' },
@@ -72,9 +61,6 @@ describe('a storage in a seed file', () => {
   })
 
   it.each([
-    [{ endpoint: 'https://swift.example' }, 'region` is required'],
-    [{ endpoint: 'http://127.0.0.1:9000' }, 'region` is required'],
-    [{ endpoint: aws, region: 'auto' }, 'region` must not be auto, a region of R2 only'],
     [{ endpoint: aws, region: '' }, 'region` must not be blank'],
     [{ endpoint: aws, addressing: 'host' }, 'addressing` '],
     [{ endpoint: aws, addressing: 'virtual', bucket: 'shop.files' }, 'bucket` must be 3 to 63 of a-z'],
@@ -89,13 +75,13 @@ describe('a storage in a seed file', () => {
     expect(read).toThrow(`shop.json: \`integrations.storage.${message}`)
   })
 
-  it('is stored with its region and style, and the same file changes nothing', async () => {
+  it('is stored with its style, and the same file changes nothing', async () => {
     const state = await servedState()
     const file = await writeSeed(shopWith({ endpoint: aws, bucket: BUCKET }))
     expect((await runCommand('seed', file, '--state', state)).code).toBe(0)
     const [stored] = readAll(state, 1).integrations ?? []
     expect(stored?.base_url).toBe(aws)
-    expect(JSON.parse(String(stored?.settings))).toEqual({ bucket: BUCKET, region: 'eu-west-1', addressing: 'path' })
+    expect(JSON.parse(String(stored?.settings))).toEqual({ bucket: BUCKET, addressing: 'path' })
     await runCommand('seed', file, '--state', state)
     expect(readAll(state, 1).integrations).toEqual([stored])
   })

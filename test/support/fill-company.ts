@@ -37,8 +37,8 @@ const TABLES: Record<string, string> = {
     SELECT ?1, 't' || i, iif(i <= ${CONTEXTS_OF_MANY}, 'many', 't' || i), iif(i > 1 AND i <= ${CONTEXTS_OF_MANY}, NULL, i),
       json_object('id', i), json_array(json_object('id', i)),
       iif(i <= ${CONTEXTS_OF_MANY}, '[]', json_array(json_object('id', i), json_object('id', i - 1))), i, i, i`,
-  email_threads: `id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at, content_used_at, content)
-    SELECT ?1, printf('00000000-0000-4000-8000-%06d%06d', ?1, i), 'box@x.example', 't' || i, 1, 0, 'x', 1, 1, 0, 0, 9e15, 'x'`,
+  email_threads: `id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at, content)
+    SELECT ?1, printf('00000000-0000-4000-8000-%06d%06d', ?1, i), 'box@x.example', 't' || i, 1, 0, 'x', 1, 1, 0, 0, 'x'`,
   email_thread_objects: `id, content_hash, bytes, state, remove_at)
     SELECT ?1, ?1 || '-' || i, 'x', 1, 'replaced', 9000000000000000 + i`,
   audit_log: "id, token_id, request_id, action, entity_id, at) SELECT ?1, i, 1, 'r', 'order.update', i, 0",

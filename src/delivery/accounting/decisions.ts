@@ -113,14 +113,13 @@ export type Decision =
   | { action: 'retry'; atMs: number } // Send the same body under the same request id. The attempt counts.
   | { action: 'pause_company'; untilMs: number } // Stop its calls, then retry. The attempt does not count.
   | { action: 'stop_company' } // Stop its calls until its integration is changed. Every row stays.
-  | { action: 'merge' } // Read the invoice, build the body again on its `SyncToken`, send it under a new request id.
-  | { action: 'adopt' } // Find by `DocNumber`; link our invoice, else park.
+  | { action: 'merge' } // Read or find the invoice, build the body again on it, send it under a new request id.
   | { action: 'park' } // Wait until a person looks at it or the order is edited again.
   | { action: 'dead' } // Dead-letter: like `park`, for a change that cannot succeed unchanged.
 
 /**
- * Both counts include this attempt: those of this request id, and those that failed as stale. `random` is from 0 up to
- * 1.
+ * Both counts include this attempt: those of this request id, and those that failed as stale or duplicate. `random` is
+ * from 0 up to 1.
  */
 export type Situation = { operation: Operation; attempts: number; staleAttempts: number; nowMs: number; random: number }
 
@@ -142,7 +141,8 @@ export function decide(failure: FailureClass, situation: Situation): Decision {
     case 'gone':
       return { action: operation === 'delete' ? 'done' : 'park' }
     case 'duplicate':
-      return { action: operation === 'create' ? 'adopt' : 'park' }
+      // The next attempt finds our invoice, whose response was lost. The number of another one stays taken.
+      return { action: operation === 'create' && staleAttempts <= 1 ? 'merge' : 'park' }
     case 'closed_period':
     case 'names_taken':
       return { action: 'park' }

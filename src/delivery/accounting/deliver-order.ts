@@ -65,7 +65,7 @@ export async function deliverNext(delivery: Delivery, orderId: number): Promise<
     if (event.state === 'sent' || (await prepareCall(step))) await send(step)
     return 'again'
   } catch (error) {
-    return recover(step, error, step.operation)
+    return recover(step, error)
   }
 }
 
@@ -126,8 +126,8 @@ async function send(step: Step): Promise<void> {
 }
 
 /** Carries out the decision about a failed call. A failure of this service counts as transient. */
-async function recover(step: Step, error: unknown, operation: Operation): Promise<StepResult> {
-  const { event } = step
+async function recover(step: Step, error: unknown): Promise<StepResult> {
+  const { event, operation } = step
   const accountingError = error instanceof AccountingError ? error : null
   if (!accountingError) {
     const { company_id, order_id, id: event_id } = event
@@ -136,7 +136,7 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
   const failure = accountingError ? classify(accountingError.failure) : 'transient'
   const last_error = accountingError?.message ?? 'The delivery failed in this service.'
   const attempts = event.attempts + 1
-  const stale_attempts = event.stale_attempts + Number(failure === 'stale')
+  const stale_attempts = event.stale_attempts + Number(failure === 'stale' || failure === 'duplicate')
   const situation = { operation, attempts, staleAttempts: stale_attempts, nowMs: Date.now(), random: Math.random() }
   const decision = decide(failure, situation)
   const halt = async (state: OutboxState, connection: StepChanges['connection']) => {
@@ -160,13 +160,6 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
     case 'merge':
       await record(step, { event: { ...UNSENT, stale_attempts, last_error } })
       return 'again'
-    case 'adopt':
-      try {
-        if (await adopt(step, last_error)) return 'again'
-      } catch (adoptError) {
-        // Treat the failure as an update's, which cannot be another taken number.
-        return recover(step, adoptError, 'update')
-      }
   }
   const state = decision.action === 'dead' ? 'dead' : 'parked'
   // The customer may be gone there: look it up again at the next attempt.
@@ -175,14 +168,6 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
   await record(step, { event: { ...NO_REQUEST, state, attempts, last_error }, customer })
   logState(step, state, failure, attempts)
   return 'again'
-}
-
-/** Links our invoice when a taken number belongs to a create whose response was lost; false for another invoice. */
-async function adopt(step: Step, last_error: string): Promise<boolean> {
-  const { body }: { body: InvoiceIdentity } = JSON.parse(step.event.request_body ?? '')
-  const key = await findOurInvoice(step, body)
-  if (key) await record(step, { event: { ...UNSENT, last_error }, link: toLink(key) })
-  return key !== null
 }
 
 async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Promise<payload.InvoiceKey | null> {

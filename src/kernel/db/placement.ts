@@ -192,14 +192,6 @@ export const placementColumns = {
 export const isSettled = (companyId: SQL) =>
   sql`${companyId} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
 
-/** Fails unless all these companies are settled, for statements that cannot skip one: see {@link isSettled}. */
-export const refuseUnsettled = (companyIds: readonly number[]) =>
-  statement(
-    `SELECT json_extract('{}', 'a company is moving') FROM company_guards
-      WHERE state <> 'copying' AND company_id IN (SELECT value FROM json_each(?))`,
-    JSON.stringify(companyIds),
-  )
-
 /** Whether the rows of a company are in the database that is read: in one that it has left, or is yet to enter, are copies. */
 export const isPresent = (companyId: SQL) =>
   sql`${companyId} NOT IN (SELECT g.company_id FROM company_guards AS g WHERE g.state = 'moved')`

@@ -468,8 +468,6 @@ export const emailThreads = sqliteTable(
     /** Raised by every write; `content_revision` is the one that wrote the content. */
     revision: integer().notNull(),
     content_revision: integer().notNull(),
-    /** When the content was last read or written, to a day. */
-    content_used_at: integer().notNull().default(0),
     ...times(),
     deleted: flag(),
     stored_bytes: stored('email_threads'),
@@ -480,7 +478,6 @@ export const emailThreads = sqliteTable(
     content: text(),
   },
   (t) => [
-    index('email_threads_unused').on(t.content_used_at).where(sql`content IS NOT NULL`),
     uniqueIndex('email_threads_identity').on(t.company_id, t.legacy_thread_id, t.account_email),
     index('email_threads_of_account').on(t.company_id, t.account_email, t.created_at, t.id),
   ],
@@ -563,7 +560,7 @@ export const accountingOutbox = sqliteTable(
     state: text({ enum: ['pending', 'sent', 'parked', 'dead', 'done'] })
       .notNull()
       .default('pending'),
-    /** Attempts, and those refused as stale. */
+    /** Attempts, and those refused as stale or duplicate. */
     attempts: integer().notNull().default(0),
     stale_attempts: integer().notNull().default(0),
     next_attempt_at: integer().notNull(),

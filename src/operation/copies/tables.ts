@@ -126,11 +126,9 @@ export const TABLES: readonly TablePlan[] = [
   {
     ...whole('email_threads', 'legacy_thread_id', 'account_email'),
     pageRows: 50,
-    // The sweep moves content to an object without another revision.
-    stamp: `json_array(revision, content_revision, content_used_at, content IS NULL, deleted, last_synced_at, updated_at)`,
+    stamp: `json_array(revision, content_revision, deleted, last_synced_at, updated_at)`,
     version: 'revision',
-    // Read after the row: content that moves to R2 meanwhile is in this part, if not in the row. A recovery before the
-    // restore schedules the removal of objects whose threads it does not know.
+    // A recovery before the restore schedules the removal of objects whose threads it does not know.
     parts: [
       { ...partOf(ofThread, 'email_thread_objects'), where: 'thread_id IS NOT NULL', replaced: "state = 'replaced'" },
     ],

@@ -22,6 +22,7 @@ export interface Bucket {
   /** The URL without the bucket, which `addressing` adds to the path or to the host. */
   endpoint: string
   name: string
+  /** Blank: the signer knows it for hosts of R2 and of amazonaws.com, and takes us-east-1 for others. */
   region: string
   addressing: 'path' | 'virtual'
   accessKeyId: string
@@ -86,7 +87,6 @@ export interface FileStorage {
  * @param now milliseconds since the epoch
  */
 export function s3Storage(bucket: Bucket, now: number): FileStorage {
-  /** Service and region are explicit, since the signer infers them only for hosts that it knows. */
   function sign(request: SignedRequest) {
     const { region, accessKeyId, secretAccessKey } = bucket
     const datetime = new Date(now).toISOString().replace(/[:-]|\.\d{3}/g, '')
@@ -231,16 +231,4 @@ function readFields(xml: string, root: string) {
     },
   })
   return { fields, contents }
-}
-
-/** Matches `s3.REGION`, `s3-REGION`, `s3.dualstack.REGION` and their FIPS forms, alone or behind a bucket. */
-const AMAZON_HOST = /^(?:.+\.)?s3(?:-fips)?(?:\.dualstack)?(?:[.-]([a-z]{2}(?:-[a-z]+)+-\d))?\.amazonaws\.com(?:\.cn)?$/
-
-/** The region implied by an endpoint's host, or null. The global host of S3 is in `us-east-1`. */
-export function regionOfHost(host: string): string | null {
-  const name = host.toLowerCase()
-  // Jurisdictions have hosts of their own: `ACCOUNT.eu.r2.…`.
-  if (name.endsWith('.r2.cloudflarestorage.com')) return 'auto'
-  const match = AMAZON_HOST.exec(name)
-  return match ? (match[1] ?? 'us-east-1') : null
 }

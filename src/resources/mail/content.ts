@@ -14,8 +14,8 @@ import { log, nameOf, unavailable } from '../../kernel/http/errors.ts'
  */
 
 /**
- * Larger compressed content is written to R2; the sweep also moves unused smaller content there. In base64 beside four
- * texts of 150,000 bytes it takes 1.94 MB of D1's 2,000,000 bytes for a row.
+ * Larger compressed content is written to R2. In base64 beside four texts of 150,000 bytes it takes 1.94 MB of D1's
+ * 2,000,000 bytes for a row.
  */
 export const MAX_DATABASE_BYTES = 1_000_000
 
@@ -83,28 +83,17 @@ export async function putObject(bucket: R2Bucket, object: StoredObject, content:
 
 /** Reads an object on demand, in chunks; null if R2 lost it. @throws ApiError 503 when R2 fails or takes too long */
 export async function openObject(bucket: R2Bucket, object: StoredObject): Promise<AsyncIterable<Uint8Array> | null> {
-  const found = await findObject(bucket, object)
-  return found && chunksOf(found.body)
-}
-
-/** Reads a small object; null if R2 lost it. @throws ApiError 503 when R2 fails or takes too long */
-export async function readObject(bucket: R2Bucket, object: StoredObject): Promise<Uint8Array | null> {
-  const found = await findObject(bucket, object)
-  return found && withDeadline(found.bytes(), BUDGET_MS.storage).catch(refuseRead)
-}
-
-function refuseRead(error: unknown): never {
-  throw unavailable(10, { cause: `R2 did not return mail content: ${nameOf(error)}` })
-}
-
-async function findObject(bucket: R2Bucket, object: StoredObject): Promise<R2ObjectBody | null> {
   const get = () => withDeadline(bucket.get(objectKey(object)), BUDGET_MS.storage)
   // A failure of R2 often passes, but a call that hangs has used up the time.
   const found = await get()
     .catch((error: unknown) => (error instanceof DeadlineError ? Promise.reject(error) : get()))
     .catch(refuseRead)
   if (!found) log('mail_content_missing', { company_id: object.company_id, object_id: object.id }, 'error')
-  return found
+  return found && chunksOf(found.body)
+}
+
+function refuseRead(error: unknown): never {
+  throw unavailable(10, { cause: `R2 did not return mail content: ${nameOf(error)}` })
 }
 
 /** Finds the id of an object with this content; empty if there is none. @throws ApiError 503 when R2 fails or takes too long */

@@ -55,7 +55,7 @@ export async function findThread({ companyId, db }: CompanyContext, key: ThreadK
   return row
 }
 
-/** Reads content of a row, in base64; nothing if it was replaced or moved to R2. */
+/** Reads content of a row, in base64; nothing if it was replaced. */
 export async function readContent({ companyId, db }: CompanyContext, row: Pick<ThreadRow, 'id' | 'content_hash'>) {
   const isStored = sql`id = ${row.id} AND company_id = ${companyId} AND content_hash = ${row.content_hash}`
   const [[found]] = await db.read([orm.select({ content }).from(emailThreads).where(isStored)])
@@ -67,16 +67,6 @@ export const isThread = (p: Record<Key, Placeholder | string | number>): SQL =>
     AND ${emailThreads.account_email} = ${p.accountEmail}`
 
 const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
-
-const DAY_MS = 86_400_000
-
-/** Records the use of content in a row after the response, at most once a day, so the record may be a day early. */
-export function markUsed({ companyId, db, now, waitUntil }: RequestContext, row: ThreadRow & { isInRow: number }) {
-  if (!row.isInRow || row.content_used_at >= now - DAY_MS) return
-  const isOlder = sql`id = ${row.id} AND company_id = ${companyId} AND content_used_at < ${now}`
-  const use = db.writeIdempotent([orm.update(emailThreads).set({ content_used_at: now }).where(isOlder)])
-  waitUntil(use.catch(() => undefined))
-}
 
 /** A thread without its content; `deleted` is 0 or 1. */
 export type ThreadSummaryRow = Omit<Pick<ThreadRow, (typeof SUMMARY_FIELDS)[number]>, 'deleted'> & { deleted: number }

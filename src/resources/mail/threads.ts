@@ -11,30 +11,19 @@ import { etagsOf } from '../../kernel/db/versions.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/body.ts'
 import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
 import { found, log, nameOf, unavailable } from '../../kernel/http/errors.ts'
-import {
-  CHUNK_BYTES,
-  compress,
-  decompress,
-  lengthOf,
-  MAX_DATABASE_BYTES,
-  openObject,
-  putObject,
-  readObject,
-} from './content.ts'
+import { CHUNK_BYTES, compress, decompress, lengthOf, MAX_DATABASE_BYTES, openObject, putObject } from './content.ts'
 import { exportedFields, type putEmailThread, type readEmailThread } from './contract.ts'
 import { scanObject } from './json-scan.ts'
-import { findThread, markUsed, readContent, type ThreadRow } from './queries.ts'
+import { findThread, readContent, type ThreadRow } from './queries.ts'
 import { HEADERS, summaryText } from './responses.ts'
 import { parseThread } from './thread-input.ts'
 import {
   announceObject,
   findThreadId,
   insertThread,
-  rememberHash,
   type ThreadWrite,
   touchThread,
   valuesOf,
-  withdrawObject,
   writeThread,
 } from './write-queries.ts'
 
@@ -44,7 +33,7 @@ const SENDING_BYTES = 2_000_000
 /** The memory of large content while it is read: as base64 in JSON, as base64 and as bytes. */
 const READING_BYTES = 5_000_000
 
-/** Content may be replaced, or moved to R2, between the two reads of a large thread. */
+/** Content may be replaced between the two reads of a large thread. */
 const MAX_READS = 3
 
 /**
@@ -60,10 +49,10 @@ export async function putThread(
   const { accountEmail, content, columns } = parseThread(body)
   const values = valuesOf(context, { ...params, accountEmail }, columns)
 
-  const touched = await touchThread(context, values, isLarge)
+  // Compressing and sending large content costs more than this attempt.
+  const touched = isLarge && (await touchThread(context, values))
   if (touched) {
-    markUsed(context, touched)
-    if (isLarge) await lease.resize(body.length)
+    await lease.resize(body.length)
     return threadResponse(context, touched, content, { lease })
   }
 
@@ -86,20 +75,9 @@ export async function putThread(
 async function writeWithObject(context: RequestContext, values: ThreadWrite, content: readonly Uint8Array[]) {
   const { newId: id, companyId: company_id, content_hash } = values
   const object = { id, company_id, content_hash }
-  let isWritten = false
-  let isNamed = false
   await announceObject(context, object, lengthOf(content))
-  try {
-    await putObject(context.mailContents, object, content)
-    isWritten = true
-    const row = await writeThread(context, values)
-    // Otherwise the content was already stored.
-    isNamed = row.content_revision === row.revision
-    return row
-  } finally {
-    // Otherwise the object would count as under way for an hour.
-    if (!isNamed) context.waitUntil(withdrawObject(context, id, isWritten).catch(() => undefined))
-  }
+  await putObject(context.mailContents, object, content)
+  return writeThread(context, values)
 }
 
 /** Yields chunks, whose memory is free once the next is taken. */
@@ -119,12 +97,10 @@ export async function readThread(
   const key = { ...params, accountEmail: query.account_email }
   for (let reads = 0; reads < MAX_READS; reads++) {
     const row = found(await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat()), 'Email thread')
-    rememberHash(row)
     const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
     if (row.isKnown) return new Response(null, { status: 304, headers })
     const members = await readMembers(context, row, lease)
     if (!members) continue
-    markUsed(context, row)
     return threadResponse(context, row, members, { lease, headers })
   }
   throw unavailable(1)
@@ -132,20 +108,19 @@ export async function readThread(
 
 type FoundThread = NonNullable<Awaited<ReturnType<typeof findThread>>>
 
-/** Opens the JSON text of a thread's arrays; nothing if the content is no longer in the row. */
+/** Opens the JSON text of a thread's arrays; nothing if the content was replaced meanwhile. */
 async function readMembers(context: RequestContext, row: FoundThread, lease: Lease) {
-  const isSmall = row.content_bytes < SMALL_BODY_BYTES
   if (!row.isInRow) {
     const object = { id: row.objectId ?? '', company_id: row.company_id, content_hash: row.content_hash }
-    const stored = await (isSmall ? readObject : openObject)(context.mailContents, object)
+    const stored = await openObject(context.mailContents, object)
     if (!stored) throw unavailable(10, { cause: 'R2 does not have mail content that a thread names' })
-    return stored instanceof Uint8Array ? [gunzipSync(stored)] : decompress(stored)
+    return decompress(stored)
   }
   if (row.content === null) await lease.resize(READING_BYTES)
   const base64 = row.content ?? (await readContent(context, row))
   if (base64 === null) return null
   const content = Uint8Array.fromBase64(base64)
-  if (isSmall) return [gunzipSync(content)]
+  if (row.content_bytes < SMALL_BODY_BYTES) return [gunzipSync(content)]
   await lease.resize(SENDING_BYTES)
   return decompress([content])
 }
@@ -214,7 +189,7 @@ const MAX_VALUE_BYTES = 2_000
 export async function importThread(context: CompanyContext & Administrator, bucket: R2Bucket, bytes: Uint8Array) {
   const { accountEmail, content, columns } = parseThread(bytes)
   const exported = parseExported(bytes)
-  const { companyId: company_id, now } = context
+  const { companyId: company_id } = context
   const stored = await findThreadId(context, { legacyThreadId: exported.legacy_thread_id, accountEmail })
   if (stored !== undefined) return { id: stored, is_new: false }
 
@@ -228,7 +203,7 @@ export async function importThread(context: CompanyContext & Administrator, buck
     await putObject(bucket, object, compressed)
   }
   const base64 = isInRow ? Buffer.concat(compressed).toString('base64') : null
-  const own = { account_email: accountEmail, content: base64, content_used_at: now }
+  const own = { account_email: accountEmail, content: base64 }
   return { id: exported.id, is_new: await insertThread(context, { ...columns, ...exported, ...own }, object?.id) }
 }
 

@@ -6,36 +6,22 @@ import { assignments, insertRow, objectOfThread } from '../../kernel/db/columns.
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
-import { LruCache } from '../../kernel/http/cache.ts'
 import { unavailable } from '../../kernel/http/errors.ts'
 import { REPLACED_MS, type StoredObject } from './content.ts'
-import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
+import { isThread, type ThreadKey, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
 
 const { company_id, legacy_thread_id, account_email } = emailThreads
 
-/** The stored content hashes last seen, by thread: a hint that each statement checks. */
-const knownHashes = new LruCache<string, string>({ maxWeight: 10_000 })
-
-const hashKey = ({ companyId, legacyThreadId, accountEmail }: ThreadKey & { companyId: number }) =>
-  `${companyId}/${legacyThreadId}/${accountEmail}`
-
-export const rememberHash = (row: ThreadRow): void => {
-  const key = { companyId: row.company_id, legacyThreadId: row.legacy_thread_id, accountEmail: row.account_email }
-  knownHashes.set(hashKey(key), row.content_hash)
-}
-
 /** An announced object is removed after this time unless a thread names it. No request takes that long. */
-export const WRITING_MS = 3_600_000
+const WRITING_MS = 15 * 60_000
 
-/** Limits a company's objects being written: those of aborted requests are removed after an hour. */
-const MAX_WRITING = 128
-
-type Timed = { now: number }
+/** Limits a company's objects being written, those of failed requests among them. */
+const MAX_WRITING = 500
 
 /** Announces an object before it is written: see `content.ts`. @throws ApiError 503 when too many are being written */
 export async function announceObject(
-  { companyId, db, now }: CompanyContext & Timed,
+  { companyId, db, now }: CompanyContext & { now: number },
   object: StoredObject,
   bytes: number,
 ) {
@@ -50,29 +36,10 @@ export async function announceObject(
   if (rows.length === 0) throw unavailable(60)
 }
 
-/**
- * Gives an unnamed object to the sweep; no later write can name it.
- *
- * @param isWritten whether R2 has it: otherwise it may appear late, and is removed when that is no longer possible
- */
-export async function withdrawObject({ companyId, db, now }: CompanyContext & Timed, id: string, isWritten: boolean) {
-  const isWriting = sql`company_id = ${companyId} AND id = ${id} AND state = 'writing'`
-  await db.writeIdempotent([
-    setObjects({ state: 'removing', remove_at: isWritten ? now : now + WRITING_MS }, isWriting),
-  ])
-}
-
 type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadObjects>>['set']>[0]
 
 export const setObjects = (values: ObjectValues, isChanged: SQL) =>
   orm.update(emailThreadObjects).set(values).where(isChanged)
-
-/** Releases objects whose content was replaced: the sweep removes them later. */
-export const replaceObjects = (now: Placeholder | number, isReplaced: SQL) =>
-  setObjects(
-    { state: 'replaced', thread_id: null, remove_at: sql`${now} + ${sql.raw(String(REPLACED_MS))}` },
-    isReplaced,
-  )
 
 /**
  * Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it.
@@ -110,23 +77,17 @@ const touch = prepare((p: Write) =>
     .update(emailThreads)
     .set({ ...sentColumns(p), revision: sql`${emailThreads.revision} + 1` })
     .where(isTouch(p))
-    .returning({ ...threadColumns, isInRow: sql<number>`content IS NOT NULL` }),
+    .returning(threadColumns),
 )
 
 /**
- * Updates all but the content, if that is stored; undefined otherwise, and where the isolate does not expect it. A large
- * thread that the isolate does not know is tried too: compressing and sending its content costs more.
+ * Updates all but the content, if that is stored; undefined otherwise.
  *
  * @throws ApiError 413 when the company would exceed a quota; nothing is changed then
  */
-export async function touchThread(context: RequestContext, values: ThreadWrite, isLarge: boolean) {
-  const known = knownHashes.get(hashKey(values))
-  const mayBeStored = known === values.content_hash || (known === undefined && isLarge)
-  if (!mayBeStored) return undefined
+export async function touchThread(context: RequestContext, values: ThreadWrite) {
   const [, [row]] = await context.db.writeIdempotent(withinQuotas(values.companyId, [touch(values)])).catch(refuse)
-  if (!row) return undefined
-  rememberHash(row)
-  context.announceChange()
+  if (row) context.announceChange()
   return row
 }
 
@@ -134,7 +95,7 @@ const replaceThread = prepareBatch((p: Write) => {
   const columns = sentColumns(p)
   const { revision, content_revision, content } = emailThreads
   const key = { company_id: p.companyId, legacy_thread_id: p.legacyThreadId, account_email: p.accountEmail }
-  const first = { revision: 1, content_revision: 1, content_used_at: p.now, content: p.content }
+  const first = { revision: 1, content_revision: 1, content: p.content }
   const created = { ...columns, ...key, ...first, id: p.newId, created_at: p.now }
   const exists = (condition: SQL) => sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${condition})`
   const isStored = exists(hasContent(p))
@@ -151,12 +112,15 @@ const replaceThread = prepareBatch((p: Write) => {
           ...columns,
           revision: sql`${revision} + 1`,
           content_revision: sql`iif(${isStored}, ${content_revision}, ${revision} + 1)`,
-          content_used_at: sql`${p.now}`,
           content: sql`iif(${isStored}, ${content}, excluded.content)`,
         },
       })
       .returning(threadColumns),
-    replaceObjects(p.now, sql`thread_id = ${written} AND company_id = ${p.companyId}`),
+    // The sweep removes the object of the content before.
+    setObjects(
+      { state: 'replaced', thread_id: null, remove_at: sql`${p.now} + ${sql.raw(String(REPLACED_MS))}` },
+      sql`thread_id = ${written} AND company_id = ${p.companyId}`,
+    ),
     ...(p.content ? [] : nameObject(p, written)),
   ]
 })
@@ -172,7 +136,6 @@ export async function writeThread(context: RequestContext, values: ThreadWrite, 
     .writeIdempotent(withinQuotas(values.companyId, replaceThread({ ...values, content })))
     .catch(refuse)
   if (!row) throw new Error('An upsert returned no row.')
-  rememberHash(row)
   context.announceChange()
   return row
 }
@@ -199,7 +162,8 @@ export async function insertThread(
   const { companyId, db } = context
   const identity = [company_id, legacy_thread_id, account_email]
   const insert = orm.insert(emailThreads).values({ ...row, company_id: companyId })
-  const isInserted = sql`company_id = ${companyId} AND id = ${row.id} AND content_used_at = ${row.content_used_at}`
+  // The stored thread of a PUT meanwhile has another id.
+  const isInserted = sql`company_id = ${companyId} AND id = ${row.id}`
   const [, , rows] = await db.writeIdempotent([
     insert.onConflictDoNothing({ target: identity }),
     adminEntry(context, 'companies.import', `email-threads/${row.id}`, sql`changes() > 0`),

@@ -35,7 +35,7 @@ async function readSupplierProducts(context: RequestContext, source: SupplierNam
   const finish = startLookup(context, supplier, lookup)
   const integration = await findIntegration(context, source)
   if (!integration?.enabled) throw unusable(integration ? 'integration_disabled' : 'integration_missing')
-  const result = await finish(integration, { deadline, isSparing: false })
+  const result = await finish(integration, deadline)
   if (result.state === 'failed') throw unusable(result.reason, { cause: result.cause })
   // A supplier defines the contract's schema of its items itself.
   return { source, query: parameters, products: select(result.items) } as ResponseBody<typeof contract.readProduct>
@@ -96,7 +96,7 @@ async function searchSupplier(
 
   let state: SupplierResult['state'] = 'skipped'
   for (const [index, finish] of started.entries()) {
-    const result = await finish(integration, { deadline, isSparing: true })
+    const result = await finish(integration, deadline)
     state = result.state
     if (result.items.length > 0) return { name, state, body: present(result.items, index) }
     // A failing supplier is not called again.

@@ -47,22 +47,26 @@ const recentEntries = new LruCache<string, Entry & { length: number }>({
  */
 const callsInFlight = new LruCache<string, Promise<SupplierResult>>({ maxWeight: 1_000, ttlMs: CALL_MS + 1_000 })
 
-/** States of circuit breakers by account. */
-const healths = new LruCache<string, Health>({ maxWeight: 10_000 })
+/** This many failures in a row open the circuit breaker, for this time; then each further failure opens it again. */
+export const FAILURES_TO_OPEN = 5
+export const OPEN_MS = 30_000
+const MAX_RETRY_AFTER_MS = 300_000
+
+/** An account's circuit breaker: it is open until `openUntil`, in milliseconds since the epoch. */
+type Breaker = { failuresInRow: number; openUntil: number; reason: SupplierError['reason'] }
+
+const CLOSED: Breaker = { failuresInRow: 0, openUntil: 0, reason: 'supplier_unavailable' }
+const breakers = new LruCache<string, Breaker>({ maxWeight: 10_000 })
 
 /**
  * Starts to read the cache, which needs no database. The returned function gives cached items, refreshing stale ones
  * after the response, or else calls the supplier. The integration is `unknown` while the database fails: then only the
- * cache is used. `deadline` is in milliseconds since the epoch; `isSparing` leaves the last calls of the supplier's
- * minute to others.
+ * cache is used. `deadline` is in milliseconds since the epoch.
  */
 export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
   const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
   const cached = readCache(own)
-  return async (
-    integration: Integration | 'unknown',
-    { deadline, isSparing }: { deadline: number; isSparing: boolean },
-  ): Promise<SupplierResult> => {
+  return async (integration: Integration | 'unknown', deadline: number): Promise<SupplierResult> => {
     const read = await cached
     // A call in flight during the cache read may have ended since.
     const entry = recentEntries.get(own.id) ?? read
@@ -76,7 +80,7 @@ export function startLookup(context: RequestContext, supplier: Supplier, lookup:
     const account = `${context.companyId}/${supplier.name}/${integration.updated_at}`
     if (usable?.account === integration.updated_at) {
       if (freshness === 'fresh') return { state: 'ok', items: usable.items }
-      if (!isSparing || !hasFewCalls(healthOf(account), now)) fetchOnce(own, integration, account)
+      fetchOnce(own, integration, account)
       return { state: 'stale', items: usable.items }
     }
     const call = fetchOnce(own, integration, account)
@@ -133,11 +137,8 @@ function fetchOnce(own: CompanyLookup, integration: Integration, account: string
   const inFlight = callsInFlight.get(id)
   if (inFlight) return inFlight
 
-  const now = Date.now()
-  const health = healthOf(account)
-  if (!mayCall(health, now)) return Promise.resolve(failed(health.reason, 'no call was made after earlier failures'))
-  healths.set(account, startCall(health, now))
-
+  const { openUntil, reason } = breakers.get(account) ?? CLOSED
+  if (Date.now() < openUntil) return Promise.resolve(failed(reason, 'no call was made after earlier failures'))
   const call = callSupplier(own, integration, account)
   callsInFlight.set(id, call)
   const cacheResult = async ({ state, items }: SupplierResult) => {
@@ -150,10 +151,6 @@ function fetchOnce(own: CompanyLookup, integration: Integration, account: string
 
 async function callSupplier(own: CompanyLookup, integration: Integration, account: string): Promise<SupplierResult> {
   const { addresses, credentialsKey, companyId: company_id, requestId: request_id } = own.context
-  let callsLeft: number | null = null
-  const onCallsLeft = (count: number | null) => {
-    callsLeft = count
-  }
   try {
     const { base_url: baseUrl, kind, credentials } = integration
     const decrypted = await decryptCredentials(credentialsKey, company_id, kind, credentials).catch(() => null)
@@ -164,79 +161,28 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
       log('credentials_unreadable', { request_id, company_id, error })
       return failed('credentials_unreadable', error)
     }
-    const connection = { baseUrl, credentials: parsed.data, addresses, timeoutMs: CALL_MS, onCallsLeft }
-    const items = await own.lookup.fetch(connection)
-    healths.set(account, recordSuccess(healthOf(account), callsLeft, Date.now()))
+    const items = await own.lookup.fetch({ baseUrl, credentials: parsed.data, addresses, timeoutMs: CALL_MS })
+    breakers.set(account, { ...(breakers.get(account) ?? CLOSED), failuresInRow: 0 })
     return { state: 'ok', items }
   } catch (thrown) {
     const isOurs = thrown instanceof SupplierError
     const failure = isOurs ? thrown : new SupplierError('supplier_unavailable', 'the adapter failed')
-    healths.set(account, recordFailure(healthOf(account), failure, Date.now()))
+    recordFailure(account, failure)
     const error = `${own.supplier.name}: ${failure.message}`
     log('supplier_failed', { request_id, company_id, reason: failure.reason, error })
     return failed(failure.reason, error)
   }
 }
 
-const healthOf = (account: string): Health => healths.get(account) ?? HEALTHY
-
-/** This many failures in a row open the circuit breaker. */
-export const FAILURES_TO_OPEN = 5
-/** Then one trial call goes through. In case that is lost, another follows after this time. */
-export const OPEN_MS = 30_000
-/** The supplier counts calls by the minute. */
-export const CALLS_WINDOW_MS = 60_000
-const MAX_RETRY_AFTER_MS = 300_000
-/** With fewer calls left than this, search refreshes nothing: they are reserved for product info. */
-export const FEW_CALLS = 10
-
-/** One account's circuit breaker and its remaining calls. Times are milliseconds since the epoch. */
-export const HEALTHY = {
-  failuresInRow: 0,
-  reason: 'supplier_unavailable' as SupplierError['reason'],
-  /** The breaker is open until then, and again for as long with each trial call until one succeeds. */
-  openUntil: 0,
-  /** Calls stop until then, after the supplier's response of too many calls. */
-  throttledUntil: 0,
-  /** Null if the supplier does not say; valid until `callsLeftUntil`. */
-  callsLeft: null as number | null,
-  callsLeftUntil: 0,
-}
-
-export type Health = Readonly<typeof HEALTHY>
-
-export function mayCall({ openUntil, throttledUntil }: Health, now: number): boolean {
-  return now >= openUntil && now >= throttledUntil
-}
-
-export function hasFewCalls({ callsLeft, callsLeftUntil }: Health, now: number): boolean {
-  return callsLeft !== null && now < callsLeftUntil && callsLeft < FEW_CALLS
-}
-
-export function startCall(health: Health, now: number): Health {
-  const isHalfOpen = health.failuresInRow >= FAILURES_TO_OPEN
-  const callsLeft = health.callsLeft === null ? null : Math.max(0, health.callsLeft - 1)
-  return { ...health, callsLeft, openUntil: isHalfOpen ? now + OPEN_MS : health.openUntil }
-}
-
-/** @param callsLeft by the supplier's response, null if it does not say */
-export function recordSuccess(health: Health, callsLeft: number | null, now: number): Health {
-  // Concurrent responses may arrive out of order, so an earlier wait stays.
-  const throttledUntil = callsLeft === 0 ? now + CALLS_WINDOW_MS : health.throttledUntil
-  return { ...health, failuresInRow: 0, openUntil: 0, throttledUntil, callsLeft, callsLeftUntil: now + CALLS_WINDOW_MS }
-}
-
-/**
- * Too many calls are no fault of the supplier: only the requested wait follows. Rejected credentials open the breaker
- * at once, since more such calls could lock the account.
- */
-export function recordFailure(health: Health, error: Pick<SupplierError, 'reason' | 'retryAfterSeconds'>, now: number) {
-  const { reason, retryAfterSeconds } = error
-  if (retryAfterSeconds !== null) {
-    return { ...health, reason, throttledUntil: now + Math.min(retryAfterSeconds * 1000, MAX_RETRY_AFTER_MS) }
-  }
-  const isRejected = reason === 'supplier_rejected_credentials'
-  const failuresInRow = isRejected ? FAILURES_TO_OPEN : health.failuresInRow + 1
-  const openUntil = failuresInRow >= FAILURES_TO_OPEN ? now + OPEN_MS : health.openUntil
-  return { ...health, reason, failuresInRow, openUntil }
+/** Rejected credentials open the breaker at once, since more such calls could lock the account. */
+function recordFailure(account: string, { reason, retryAfterSeconds }: SupplierError): void {
+  const { failuresInRow: before, openUntil } = breakers.get(account) ?? CLOSED
+  const failuresInRow = reason === 'supplier_rejected_credentials' ? FAILURES_TO_OPEN : before + 1
+  const openMs = failuresInRow >= FAILURES_TO_OPEN ? OPEN_MS : 0
+  const waitMs = Math.min((retryAfterSeconds ?? 0) * 1000, MAX_RETRY_AFTER_MS)
+  breakers.set(account, {
+    reason,
+    failuresInRow,
+    openUntil: Math.max(openUntil, Date.now() + Math.max(openMs, waitMs)),
+  })
 }

@@ -61,7 +61,7 @@ const TABLE: [string, Failure, Operation, object][] = [
   ['5010', response(400, ['5010']), 'delete', { action: 'merge' }],
   ['610', response(400, ['610']), 'delete', { action: 'done' }],
   ['610', response(400, ['610']), 'update', { action: 'park' }],
-  ['6140', response(400, ['6140']), 'create', { action: 'adopt' }],
+  ['6140', response(400, ['6140']), 'create', { action: 'merge' }],
   ['6140', response(400, ['6140']), 'update', { action: 'park' }],
   ...['2020', '2040', '2050', '2500', '6000', '6070', '6090', '6240'].map(
     (code): [string, Failure, Operation, object] => [code, response(400, [code]), 'create', { action: 'dead' }],
@@ -111,6 +111,11 @@ describe('decide', () => {
     expect(MAX_STALE_ATTEMPTS).toBe(5)
     expect(decide('stale', situation({ staleAttempts: 4 }))).toEqual({ action: 'merge' })
     expect(decide('stale', situation({ staleAttempts: 5 }))).toEqual({ action: 'dead' })
+  })
+
+  it('merges a create with a taken number once', () => {
+    expect(decide('duplicate', situation({ operation: 'create', staleAttempts: 1 }))).toEqual({ action: 'merge' })
+    expect(decide('duplicate', situation({ operation: 'create', staleAttempts: 2 }))).toEqual({ action: 'park' })
   })
 
   it('pauses at the last attempt as at the first, since a pause does not count', () => {

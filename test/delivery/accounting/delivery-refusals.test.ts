@@ -95,7 +95,7 @@ describe('a call that is refused', () => {
     await shop.world.spoil({ match: '^GET .*query', ...SPOILT.broken })
     await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
     expect(await shop.deliver()).toBeGreaterThan(Date.now())
-    expect(await shop.open()).toMatchObject([{ state: 'sent', operation: 'create', attempts: 1 }])
+    expect(await shop.open()).toMatchObject([{ state: 'pending', operation: 'create', attempts: 1 }])
     await shop.passTime()
     await shop.deliver()
     expect(await shop.changes()).toEqual(['customer', 'create', 'update'])

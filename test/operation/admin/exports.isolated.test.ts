@@ -72,7 +72,7 @@ async function readRows(companyId: number) {
   const entries = TABLES.map(async (table) => {
     const column = table === 'companies' ? 'id' : 'company_id'
     const rows = await sql(`SELECT * FROM ${table} WHERE ${column} = ?`, companyId)
-    const own = { [column]: 0, slot: 0, last_change: 0, mail_bytes_checked: 0, content_used_at: 0 }
+    const own = { [column]: 0, slot: 0, last_change: 0, mail_bytes_checked: 0 }
     const counted = { stored_bytes: 0, stored_bytes_checked: 0, audit_expired: 0, recounted_at: 0 }
     return [table, rows.map((row) => ({ ...row, ...own, ...(table === 'companies' && counted) }))]
   })

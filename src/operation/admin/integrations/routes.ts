@@ -131,7 +131,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
     const lookup = supplier?.search(TEST_STYLE).lookups[0]
     if (!lookup) return { ok: false, message: 'The supplier is unknown.' }
     const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
-    const connection = { baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS, onCallsLeft: () => {} }
+    const connection = { baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS }
     await lookup.fetch(connection)
     return { ok: true, message: 'The supplier accepts the credentials.' }
   } catch (error) {

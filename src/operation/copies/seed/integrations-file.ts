@@ -2,7 +2,6 @@ import * as z from 'zod/mini'
 import { accountingId, oneLine } from '../../../kernel/api/contract.ts'
 import type { Issue } from '../../../kernel/http/errors.ts'
 import { type AddressPolicy, findFormProblem, MAX_URL_LENGTH } from '../../../kernel/http/outbound.ts'
-import { regionOfHost } from '../../../resources/files/s3.ts'
 import { type SupplierName, suppliers } from '../../../resources/products/contract.ts'
 import { secret } from '../../../resources/products/suppliers/supplier.ts'
 
@@ -63,14 +62,14 @@ const storageCredentials = z.strictObject({ access_key_id: secret, secret_access
 const storageFields = integration(storageCredentials, {
   endpoint: field('The address of the S3 API, with or without the bucket before its host.', address),
   bucket: field('The name of the bucket.', oneLine(1, 255)),
-  region: field('Known by itself for hosts of R2 and of amazonaws.com.', z.optional(oneLine(1, 64))),
+  region: field('Known by itself for hosts of R2 and of amazonaws.com, else `us-east-1`.', z.optional(oneLine(1, 64))),
   addressing: field(
     'Whether the bucket is in the path (the default) or before the host.',
     z.optional(z.enum(['path', 'virtual'])),
   ),
 })
 
-/** A storage, completed by its endpoint's host: the region, and the bucket if the host begins with it. */
+/** A storage, whose endpoint is without the bucket. */
 const storage = z.pipe(
   storageFields,
   z.transform(({ enabled, credentials, endpoint, bucket, ...given }, { issues }) => {
@@ -80,12 +79,6 @@ const storage = z.pipe(
     const isBucketInHost = url.hostname.startsWith(`${bucket}.`)
     if (isBucketInHost) url.hostname = url.hostname.slice(bucket.length + 1)
 
-    const hostRegion = regionOfHost(url.hostname)
-    const region = given.region ?? hostRegion
-    if (region === null) report('region', 'is required: it is known for hosts of R2 and of amazonaws.com only')
-    if (region === 'auto' && hostRegion !== null && hostRegion !== 'auto') {
-      report('region', 'must not be auto, a region of R2 only: leave it out to take it from the host')
-    }
     const addressing = given.addressing ?? (isBucketInHost ? 'virtual' : 'path')
     if (addressing === 'virtual' && !BUCKET_LABEL.test(bucket)) {
       report('bucket', 'must be 3 to 63 of a-z, 0-9 and - for virtual addressing')
@@ -94,7 +87,7 @@ const storage = z.pipe(
       report('addressing', 'must not be virtual where the host of the endpoint is an IP address')
     }
     const base_url = isBucketInHost ? url.href : endpoint
-    return { enabled, credentials, base_url, bucket, region: region ?? '', addressing }
+    return { enabled, credentials, base_url, bucket, ...given, addressing }
   }),
 )
 

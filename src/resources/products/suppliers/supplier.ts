@@ -41,8 +41,6 @@ export interface SupplierConnection<Credentials = unknown> {
   addresses: AddressPolicy
   /** Limits one call including its body. */
   timeoutMs: number
-  /** Receives the calls left in the supplier's current minute, null if it does not say. */
-  onCallsLeft(callsLeft: number | null): void
 }
 
 /** The only error of a {@link Lookup}. It has no cause, and its message holds no text of the supplier's or ours. */
@@ -71,7 +69,7 @@ export class SupplierError extends Error {
  * @throws SupplierError
  */
 export async function fetchItems<Item>(
-  { addresses, timeoutMs, onCallsLeft }: SupplierConnection,
+  { addresses, timeoutMs }: SupplierConnection,
   request: OutboundRequest,
   rowsOf: (status: number, body: string) => Row[],
   toItem: (row: Row) => Item | null,
@@ -81,10 +79,10 @@ export async function fetchItems<Item>(
     return await callChecked(addresses, request, timeoutMs, async ({ status, headers, readText }) => {
       if (status === 401) throw SupplierError.rejectedCredentials()
       if (status === 429) {
-        const retryAfterSeconds = readCount(headers.get('Retry-After')) ?? RETRY_AFTER_SECONDS
-        throw new SupplierError('supplier_unavailable', 'too many calls', retryAfterSeconds)
+        const after = headers.get('Retry-After')?.trim() ?? ''
+        const seconds = /^\d{1,9}$/.test(after) ? Number(after) : RETRY_AFTER_SECONDS
+        throw new SupplierError('supplier_unavailable', 'too many calls', seconds)
       }
-      onCallsLeft(readCount(headers.get('X-Rate-Limit-Remaining')))
       const body = await readText(MAX_RESPONSE_BYTES)
       problem = `the response was not understood, HTTP ${status}`
       const rows = rowsOf(status, body)
@@ -99,11 +97,6 @@ export async function fetchItems<Item>(
     const message = isRefused ? `the address ${error.problem}` : `the call failed: ${error.failure}`
     throw new SupplierError('supplier_unavailable', message)
   }
-}
-
-/** A header's whole number, of at most nine digits. */
-function readCount(header: string | null): number | null {
-  return header !== null && /^\d{1,9}$/.test(header.trim()) ? Number(header) : null
 }
 
 /** Trims a text or number; suppliers send an empty string for missing values. */

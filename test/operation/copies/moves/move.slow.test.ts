@@ -257,7 +257,6 @@ describe('a move', () => {
       "UPDATE clients SET accounting_customer_id = '77' WHERE company_id = ?",
       "UPDATE thread_contexts SET sender_email = 'b@x.example', version = version + 1 WHERE company_id = ?",
       "UPDATE catalog_items SET title = 'Other', version = version + 1 WHERE company_id = ?",
-      'UPDATE email_threads SET content_used_at = 86400000 WHERE company_id = ?',
       'UPDATE integrations SET settings = \'{"a":1}\' WHERE company_id = ?',
       "INSERT INTO taxes (company_id, id, name, rate) VALUES (?, 900, 'New', 5)",
       'DELETE FROM webhook_deliveries WHERE company_id = ?',

@@ -23,15 +23,13 @@ const UNAVAILABLE = { reason: 'supplier_unavailable', retryAfterSeconds: null }
 const REJECTED = { reason: 'supplier_rejected_credentials', retryAfterSeconds: null }
 
 function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
-  const onCallsLeft = vi.fn()
   const connection = {
     baseUrl,
     credentials: supplierA.credentials.parse(login),
     addresses: LOCAL,
     timeoutMs,
-    onCallsLeft,
   }
-  return { onCallsLeft, fetchStyle: (style: string) => supplierA.find({ style }).lookup.fetch(connection) }
+  return { fetchStyle: (style: string) => supplierA.find({ style }).lookup.fetch(connection) }
 }
 
 function connect({ timeoutMs, credentials }: { timeoutMs?: number; credentials?: Partial<typeof CREDENTIALS> } = {}) {
@@ -58,7 +56,6 @@ describe('supplier_a', () => {
   it('returns the 558 rows of the large style', async () => {
     const { supplier } = connect()
     const data = await supplier.fetchStyle(LARGE_STYLE)
-    expect(supplier.onCallsLeft.mock.calls).toEqual([[null]])
     expect(data).toHaveLength(558)
     expect(z.array(supplierAVariantSchema).parse(data)).toEqual(data)
     expect(new Set(data.map((variant) => variant.color)).size).toBe(62)

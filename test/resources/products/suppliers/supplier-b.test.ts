@@ -21,17 +21,14 @@ const UNAVAILABLE = { reason: 'supplier_unavailable', retryAfterSeconds: null }
 const REJECTED = { reason: 'supplier_rejected_credentials', retryAfterSeconds: null }
 
 function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
-  const onCallsLeft = vi.fn()
   const connection = {
     baseUrl,
     credentials: supplierB.credentials.parse(login),
     addresses: LOCAL,
     timeoutMs,
-    onCallsLeft,
   }
   const { search, find } = supplierB
   return {
-    onCallsLeft,
     searchStyles: async (q: string) => (await search(q).lookups[0]?.fetch(connection)) ?? fail(),
     productsOfStyle: async (styleId: string) => find({ styleId }).lookup.fetch(connection),
     productBySku: async (sku: string) => find({ sku }).lookup.fetch(connection),
@@ -65,7 +62,6 @@ describe('supplier_b styles', () => {
     const { supplier } = connect()
     const data = await supplier.searchStyles(text)
     expect(data).toHaveLength(count)
-    expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(59)
     expect(z.array(supplierBStyleSchema).parse(data)).toEqual(data)
   })
 
@@ -250,18 +246,14 @@ describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
     ['an empty list', 200, '[]'],
   ])('returns no items for %s', async (_, status, body) => {
     const { scope, supplier } = connect()
-    const headers = { 'x-rate-limit-remaining': '7' }
-    await scope.setFaults({ status, headers, body })
+    await scope.setFaults({ status, body })
     expect(await look(supplier)).toEqual([])
-    expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(7)
   })
 
   it('leaves out only the row without its id', async () => {
     const { scope, supplier } = connect()
     await scope.setFaults({ body: JSON.stringify([ROW, { colorName: 'Blue' }]) })
-    const data = await look(supplier)
-    expect(data).toHaveLength(1)
-    expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(null)
+    expect(await look(supplier)).toHaveLength(1)
   })
 })
 
@@ -291,22 +283,13 @@ describe('supplier_b rate limit and unusual values', () => {
     expect((await supplier.productBySku('B1'))[0]?.style_id).toBeNull()
   })
 
-  it('reports the calls left until the supplier rejects one', async () => {
+  it('reports the wait when the supplier rejects a call as one too many', async () => {
     const { supplier } = connect()
     for (let call = 0; call < 60; call++) await supplier.productBySku('B00400002')
-    const left = supplier.onCallsLeft.mock.calls.flat()
-    expect(left).toEqual(Array.from({ length: 60 }, (_, call) => 59 - call))
     const error = await errorOf(supplier.searchStyles('tee'))
     expect(error).toMatchObject({ reason: 'supplier_unavailable', retryAfterSeconds: expect.any(Number) })
     expect(error.retryAfterSeconds).toBeGreaterThan(0)
     expect(error.retryAfterSeconds).toBeLessThanOrEqual(60)
-  })
-
-  it.each([['-1'], ['many'], ['']])('reads no count from the header %j', async (text) => {
-    const { scope, supplier } = connect()
-    await scope.setFaults({ headers: { 'x-rate-limit-remaining': text }, body: JSON.stringify([ROW]) })
-    await supplier.productBySku('B1')
-    expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(null)
   })
 
   it('returns items of the schema, whatever the values are', async () => {
