@@ -22,7 +22,6 @@ import { ApiError, ERRORS, errorResponse, log } from './kernel/http/errors.ts'
 import { addressPolicy, isLoopback } from './kernel/http/outbound.ts'
 import { adminRoutes } from './operation/admin/routes.ts'
 import { countFailure } from './operation/health/failures.ts'
-import { countSlow } from './operation/health/gauges.ts'
 import { routes as health } from './operation/health/routes.ts'
 import { routes as account } from './resources/account/routes.ts'
 import { routes as batch } from './resources/batch/routes.ts'
@@ -105,7 +104,6 @@ const serve: Middleware = async (c, next) => {
     served_by_primary: use.isPrimary,
     colo: c.req.raw.cf?.colo,
   })
-  if (use.slow > 0) c.executionCtx.waitUntil(countSlow(c.env.CACHE, use.slow, receivedAt))
 }
 
 /**
