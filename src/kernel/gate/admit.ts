@@ -5,7 +5,7 @@ import { databaseFor, parseBookmark } from '../db/placement.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
-import { networksOf } from '../http/outbound.ts'
+import { networkOf } from '../http/outbound.ts'
 import { type BatchSemaphore, fairShare, type Permit, semaphoreOf } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
 import { tighten } from './read-after-write.ts'
@@ -49,8 +49,8 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   const secret = BEARER.exec(header ?? '')?.[1]
   if (!secret) throw unauthenticated(header ? 'wrong_form' : 'no_header')
   const state = states.get(secret) ?? new TokenState(hashToken(secret))
-  const networks = () => networksOf(c.req.header('cf-connecting-ip') ?? 'unknown')
-  const delayMs = state.lastToken(now) ? 0 : delayLookup(networks(), state.hash, now)
+  const network = () => networkOf(c.req.header('cf-connecting-ip') ?? 'unknown')
+  const delayMs = state.lastToken(now) ? 0 : delayLookup(network(), state.hash, now)
   if (delayMs > 0) throw tooManyUnknown(delayMs)
 
   states.set(secret, state)
@@ -59,7 +59,7 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   if (admission.kind === 'unknown') {
     // Random tokens must not displace the others.
     states.delete(secret)
-    throw (await refuseUnknown(c.env, networks(), c.get('requestId'), now)) ?? unauthenticated('invalid_token')
+    throw (await refuseUnknown(c.env, network(), c.get('requestId'), now)) ?? unauthenticated('invalid_token')
   }
   if (admission.kind === 'ended') throw unauthenticated('invalid_token')
   const { token, decision } = admission

@@ -272,14 +272,14 @@ async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA')
 }
 
 /**
- * The networks that one caller controls, smallest first: an IPv4 address (IPv4-mapped too), or an IPv6 address's /64
- * (RFC 4291, section 2.2) and /48, which one site may have (RFC 6177). Other text is returned truncated.
+ * The network that one caller may control: an IPv4 address (IPv4-mapped too), or the /48 of an IPv6 address, which one site
+ * may have (RFC 6177). Other text is returned truncated.
  */
-export function networksOf(address: string): [network: string, ...site: string[]] {
+export function networkOf(address: string): string {
   const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
-  if (!isAddress(text)) return [text]
+  if (!isAddress(text)) return text
   const parsed = ipaddr.process(text)
-  if (parsed instanceof ipaddr.IPv4) return [parsed.toString()]
-  const prefix = parsed.parts.slice(0, 4).map((group) => group.toString(16))
-  return [`${prefix.join(':')}::/64`, `${prefix.slice(0, 3).join(':')}::/48`]
+  if (parsed instanceof ipaddr.IPv4) return parsed.toString()
+  const site = parsed.parts.slice(0, 3).map((group) => group.toString(16))
+  return `${site.join(':')}::/48`
 }
