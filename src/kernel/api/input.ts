@@ -74,7 +74,7 @@ function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): unknown {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '', text) }])
+    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '') }])
   }
   const result = schema.safeParse(value)
   if (result.success) return result.data

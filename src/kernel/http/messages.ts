@@ -113,6 +113,13 @@ const SYNONYMS: Record<string, string> = {
   customer_id: 'client_id',
   qty: 'quantity',
   date: 'paid_at',
+  status: 'status_id',
+  order_status_id: 'status_id',
+  client: 'client_id',
+  tax: 'tax_id',
+  company: 'company_name',
+  email_address: 'email',
+  form: 'from',
 }
 
 /** Appends "; did you mean status_id?" if exactly one known name is close, else nothing. */
@@ -121,45 +128,15 @@ function suggest(sent: unknown, known: readonly string[]): string {
   const synonym = Object.hasOwn(SYNONYMS, sent) ? SYNONYMS[sent] : undefined
   if (synonym !== undefined && known.includes(synonym)) return `; did you mean ${synonym}?`
   if (sent === 'company_id') return '; the company is known without it'
-  let found = ''
-  let best = 0
-  for (const name of known) {
-    const score = similarity(sent, name)
-    if (score === best && lettersOf(name) !== lettersOf(found)) found = ''
-    if (score > best) {
-      found = name
-      best = score
-    }
-  }
-  return found && `; did you mean ${found}?`
+  const letters = lettersOf(sent)
+  // The first of names with the same letters.
+  const byLetters = new Map(known.toReversed().map((name) => [lettersOf(name), name]))
+  const isClose = (other: string) => distance(letters, other) <= Math.min(2, Math.floor(other.length / 4))
+  const [only = '', ...others] = byLetters.has(letters) ? [letters] : [...byLetters.keys()].filter(isClose)
+  const found = others.length === 0 && byLetters.get(only)
+  return found ? `; did you mean ${found}?` : ''
 }
 
-/**
- * 3 for the same letters, 2 to 3 for slips of one or two letters, up to 1 for shared words; 0 if the names are not
- * close.
- */
-function similarity(sent: string, name: string): number {
-  const [a, b] = [lettersOf(sent), lettersOf(name)]
-  if (a === b) return 3
-  const allowed = Math.min(2, Math.floor(Math.min(a.length, b.length) / 4))
-  // Transposed letters, as in `form` for `from`, count as one slip.
-  const countSlips = () => (sorted(a) === sorted(b) ? 1 : distance(a, b))
-  const slips = Math.abs(a.length - b.length) <= allowed ? countSlips() : Number.POSITIVE_INFINITY
-  if (slips <= allowed) return 3 - slips / 3
-  const [words, others] = [wordsOf(sent), wordsOf(name)]
-  const [fewer, more] = words.size < others.size ? [words, others] : [others, words]
-  const isPart = fewer.isSubsetOf(more) && fewer.size * 2 >= more.size
-  return isPart ? fewer.size / more.size : 0
-}
-
-const wordsOf = (name: string) =>
-  new Set(
-    name
-      .replaceAll(/([a-z])([A-Z])/g, '$1_$2')
-      .toLowerCase()
-      .match(/[a-z\d]+/g),
-  )
-const sorted = (letters: string) => [...letters].sort().join()
 const lettersOf = (name: string) => name.toLowerCase().replaceAll(/[^a-z\d]/g, '')
 
 /** Formats a size for people: bytes below 1 MiB, else MiB with at most 2 decimals. */
@@ -172,21 +149,10 @@ export function joinOr(names: readonly string[]): string {
 }
 
 /** What is wrong with JSON, by V8's message, whose other parts may quote the body. */
-export function describeSyntax(message: string, text = ''): string {
+export function describeSyntax(message: string): string {
   const [, problem = ''] =
     /^(Unexpected token '.'|[A-Z].*?)(?=, (?:\.{3})?"| in JSON| after JSON|$)/su.exec(message) ?? []
-  const [place = findToken(message, text)] = /line \d+ column \d+/.exec(message) ?? []
+  const [place] = /line \d+ column \d+/.exec(message) ?? []
   const named = problem && `: ${problem[0]?.toLowerCase()}${problem.slice(1)}`
   return `is not valid JSON${named}${place ? ` at ${place}` : ''}`
-}
-
-/** The position of an unexpected token, which V8 quotes with ten characters on each side, if the text has these once. */
-function findToken(message: string, text: string): string | undefined {
-  const [, token = '', start, quoted = '', end] =
-    /^Unexpected token '(.)', (\.{3})?"(.*)"(\.{3})? is not valid JSON$/su.exec(message) ?? []
-  const sought = start || end ? quoted : token
-  const [before, after, ...others] = sought ? text.split(sought) : []
-  if (after === undefined || others.length > 0) return undefined
-  const lines = `${before}${sought.slice(0, start ? 10 : -10)}`.split('\n')
-  return `line ${lines.length} column ${(lines.at(-1) ?? '').length + 1}`
 }
