@@ -5,7 +5,7 @@ import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase, openCompany } from '../../kernel/db/placement.ts'
 import { recountDaily } from '../../kernel/db/quota.ts'
-import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../../kernel/db/sweep.ts'
+import { listDueCompanies, removeExpiredRows } from '../../kernel/db/sweep.ts'
 import { decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
@@ -190,7 +190,7 @@ export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, context: Co
   return startObject(env.ACCOUNTING_DELIVERY, 'accounting', context)
 }
 
-/** Runs with the cron trigger: starts overdue deliveries, removes expired rows and renews statistics. */
+/** Runs with the cron trigger: starts overdue deliveries and removes expired rows. */
 export async function sweep(env: Env, nowMs: number): Promise<void> {
   let started = 0
   await forEachDatabase(env, async (binding) => {
@@ -200,7 +200,6 @@ export async function sweep(env: Env, nowMs: number): Promise<void> {
     started += companyIds.length
     await removeExpiredRows(binding, nowMs)
     await recountDaily(db, nowMs)
-    await optimizeDaily(binding, nowMs)
   })
   log('sweep', { started })
 }

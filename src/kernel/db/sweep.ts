@@ -28,9 +28,6 @@ const CHUNK_ROWS = 3_000
 const MAX_CHUNKS = 100
 const REMOVAL_MS = 60_000
 
-const OPTIMIZE_AT_MS = 3 * 3_600_000
-const SWEEP_INTERVAL_MS = 5 * 60_000
-
 /** Companies with an accounting event that is due and may be delivered. */
 export async function listDueCompanies(db: Database, nowMs: number): Promise<number[]> {
   const query = orm
@@ -169,10 +166,4 @@ async function removeInChunks(db: Database, batch: Statements): Promise<void> {
     const removed = (await db.writeIdempotent(batch)).at(-1) as D1Result
     if (removed.meta.changes < CHUNK_ROWS) return
   }
-}
-
-/** Renews the statistics of tables that have changed much, in the first sweep of a day after 03:00 UTC. */
-export async function optimizeDaily(binding: D1Database, nowMs: number): Promise<void> {
-  const sinceMs = (nowMs % DAY_MS) - OPTIMIZE_AT_MS
-  if (sinceMs >= 0 && sinceMs < SWEEP_INTERVAL_MS) await binding.prepare('PRAGMA optimize').run()
 }
