@@ -7,9 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { readValue } from '../../src/cli/command.ts'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { time } from '../../src/cli/operator.ts'
-import { findFreePort } from '../../src/cli/start-dev.ts'
-import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
-import { freshState, readAll, runSql, startCommand } from './cli-support.ts'
+import { startCommand } from './cli-support.ts'
 
 /** A server whose every response is the same: 200 with this text; and with another one for company 1. */
 async function serveText(text: string, company = text): Promise<string> {
@@ -166,22 +164,6 @@ describe('.dev.vars', () => {
         `ADMIN_TOKEN="${'ab'.repeat(32)}"\nCREDENTIALS_KEY="${btoa('n'.repeat(32))},${btoa('o'.repeat(32))}"\n`,
       )
       expect(readDevVars(file).ADMIN_TOKEN).toBe('ab'.repeat(32))
-    },
-  )
-})
-
-describe('data of a version before the first release', () => {
-  it.each([['tokens', 'list'], ['dev']] as const)(
-    'is refused by %s in one line, and left as it is',
-    async (name, ...args) => {
-      const state = await freshState()
-      runSql(state, 'INSERT INTO d1_migrations (name) VALUES (?)', BEFORE_RELEASE)
-      const before = readAll(state)
-      const port = name === 'dev' ? ['--port', String(await findFreePort())] : []
-      const { code, stderr } = await startCommand(name, [...args, ...port, '--state', state]).ended
-      expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
-      expect(stderr).toContain('made by a version before the first release: delete its directory')
-      expect(readAll(state)).toEqual(before)
     },
   )
 })
