@@ -4,15 +4,11 @@ import * as z from 'zod/mini'
 z.config({ customError: describeIssue })
 
 const TYPES: Record<string, string> = {
-  int: 'an integer',
   array: 'an array',
   object: 'an object',
   record: 'an object',
   boolean: 'true or false',
 }
-/** Messages echo short values of these types only, since no secret has one. */
-const ECHOED_TYPES = ['number', 'int', 'boolean']
-const MAX_ECHO_CHARACTERS = 20
 /** Limits the unknown fields with a message, and the length of a name that gets a suggestion. */
 const MAX_UNKNOWN = 100
 const MAX_NAME_CHARACTERS = 100
@@ -33,7 +29,8 @@ function describeIssue(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       if (input === undefined) return 'is required'
-      return `must be ${TYPES[issue.expected] ?? `a ${issue.expected}`}, not ${describeSent(input, issue.expected)}`
+      if (issue.expected === 'int') return 'must be an integer'
+      return `must be ${TYPES[issue.expected] ?? `a ${issue.expected}`}, not ${describeSent(input)}`
     case 'invalid_value':
       return input === undefined ? 'is required' : describeChoice(issue.values, input)
     case 'invalid_format':
@@ -53,28 +50,16 @@ function describeIssue(issue: z.core.$ZodRawIssue): string {
   }
 }
 
-/**
- * Whether the next issue is of the same value and kind: then it has the field's own bound, and this one that of exact
- * integers.
- */
-export function isFartherBound({ code, path }: z.core.$ZodIssue, next: z.core.$ZodIssue | undefined): boolean {
-  return (code === 'too_small' || code === 'too_big') && next?.code === code && String(next.path) === String(path)
-}
-
 function describeBound(origin: string, comparison: string, limit: number | bigint): string {
   const unit = UNITS[origin]
   return unit ? `must have ${comparison} ${limit} ${unit}${limit === 1 ? '' : 's'}` : `must be ${comparison} ${limit}`
 }
 
-/** Echoes a short number or flag, else names the value's type. */
-function describeSent(input: unknown, expected: string): string {
-  const isShort = typeof input === 'string' ? input.length <= MAX_ECHO_CHARACTERS : typeof input !== 'object'
-  const isEchoed = isShort && ECHOED_TYPES.includes(expected)
+/** Names the type of what was sent, since its value may be a secret. */
+function describeSent(input: unknown): string {
   if (input === null) return 'null'
   if (Array.isArray(input)) return 'an array'
-  if (typeof input === 'object') return 'an object'
-  if (typeof input === 'string') return isEchoed ? `the string ${JSON.stringify(input)}` : 'a string'
-  return isEchoed ? String(input) : `a ${typeof input}`
+  return typeof input === 'object' ? 'an object' : `a ${typeof input}`
 }
 
 function describeChoice(values: readonly unknown[], input: unknown): string {
@@ -84,11 +69,7 @@ function describeChoice(values: readonly unknown[], input: unknown): string {
 
 /** The message for a name outside of a comma list's. */
 export function notListed(names: readonly string[]) {
-  return ({ input }: { input?: unknown }) => {
-    const isShort = typeof input === 'string' && input.length <= MAX_ECHO_CHARACTERS
-    const sent = isShort ? `, not ${JSON.stringify(input)}` : ''
-    return `must be a comma list of ${names.join(', ')}${sent}${suggest(input, names)}`
-  }
+  return ({ input }: { input?: unknown }) => `must be a comma list of ${names.join(', ')}${suggest(input, names)}`
 }
 
 /** What other APIs call our fields and parameters. */

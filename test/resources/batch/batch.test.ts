@@ -554,7 +554,7 @@ describe('a batch whose operations name earlier results', () => {
       [400, path, 'must name an earlier operation: this one is 8, the first is 0'],
       [400, path, 'must be the position of an earlier operation and a path in its result, such as 0.client.id'],
       [400, path, 'must be the position of an earlier operation and a path in its result, such as 0.client.id'],
-      [400, 'client_id', 'must be a number, not the string "Created"'],
+      [400, 'client_id', 'must be a number, not a string'],
       [200, undefined, undefined],
     ])
   })
