@@ -186,8 +186,8 @@ async function findDue(context: CompanyContext, limit: number) {
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
-export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, context: CompanyContext): Promise<void> {
-  return startObject(env.ACCOUNTING_DELIVERY, 'accounting', context)
+export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
+  return startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId)
 }
 
 /** Runs with the cron trigger: starts overdue deliveries and removes expired rows. */
@@ -196,7 +196,7 @@ export async function sweep(env: Env, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (binding) => {
     const db = openDatabase(binding)
     const companyIds = await listDueCompanies(db, nowMs)
-    await Promise.all(companyIds.map((companyId) => startDelivery(env, { companyId, db })))
+    await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId)))
     started += companyIds.length
     await removeExpiredRows(binding, nowMs)
     await recountDaily(db, nowMs)

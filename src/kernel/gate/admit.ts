@@ -163,9 +163,9 @@ export class RequestUsage implements Meter {
       if (this.hasEnded && this.state.isReportDue()) this.c.executionCtx.waitUntil(this.state.report(this.c))
     }
     const ended = work.then(
-      ({ durationMs, location }) => {
+      ({ durationMs, isPrimary }) => {
         const ms = Math.max(0, Date.now() - startedAt - durationMs)
-        if (location.isPrimary !== false) leastNetworkMs.set(database, Math.min(ms, leastNetworkMs.get(database) ?? ms))
+        if (isPrimary !== false) leastNetworkMs.set(database, Math.min(ms, leastNetworkMs.get(database) ?? ms))
         end(durationMs)
       },
       () => end(Math.min(Math.max(0, Date.now() - startedAt - (leastNetworkMs.get(database) ?? 0)), FAILED_BATCH_MS)),
