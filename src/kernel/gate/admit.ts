@@ -120,7 +120,7 @@ export class RequestUsage implements Meter {
   /** Takes the requests as which this one counts. @throws ApiError 429 where not all are left */
   async take(requests: number): Promise<void> {
     if (requests <= 1) return
-    const decision = await this.state.take(this.c, requests, this.admitted.decision)
+    const decision = await this.state.take(this.c, requests - 1)
     this.admitted.decision = decision
     if (!decision.allowed) throw refusalOf(decision, Date.now())
   }

@@ -71,13 +71,9 @@ export class TokenState {
   }
 
   /** Counts the further requests of an admitted request. */
-  async take(c: TokenContext, requests: number, { resetAt }: Decision): Promise<Decision> {
-    const cost = { requests, counted: { requests: 1, resetAt } }
-    const decision = await this.call(c, async (object, report) => object.take({ ...report, ...cost }), requests - 1)
-    if (!decision) return this.allow(requests - 1, Date.now())
-    // A refusal returns the first request, too.
-    this.remaining.remaining = decision.remaining
-    return decision
+  async take(c: TokenContext, requests: number): Promise<Decision> {
+    const decision = await this.call(c, async (object, report) => object.take({ ...report, requests }), requests)
+    return decision ?? this.allow(requests, Date.now())
   }
 
   /** Reports what the isolate has kept, and the request's own part. @returns whether the object got it */
