@@ -176,9 +176,9 @@ const openContext: Middleware = async (c, next) => {
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,
-    deliverAccounting: () => waitUntil(startDelivery(env, { companyId, db })),
+    deliverAccounting: () => waitUntil(startDelivery(env, companyId)),
     announceChange: () => {
-      if (token.hasWebhooks) waitUntil(startWebhooks(env, { companyId, db }))
+      if (token.hasWebhooks) waitUntil(startWebhooks(env, companyId))
     },
     rememberFreshness: () => usage.remember(),
     waitUntil,

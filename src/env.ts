@@ -12,8 +12,6 @@ declare global {
       BACKUPS: R2Bucket
       ASSETS: Fetcher
       AUTH_FAILURES: RateLimit
-      /** Counts those of an IPv6 /48. */
-      AUTH_FAILURES_WIDE: RateLimit
       ADMIN_REQUESTS: RateLimit
       /** Secret: 32 bytes, base64. Encrypts the companies' integration credentials and webhook secrets. */
       CREDENTIALS_KEY: string

@@ -5,7 +5,7 @@ import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase, openCompany } from '../../kernel/db/placement.ts'
 import { recountDaily } from '../../kernel/db/quota.ts'
-import { listDueCompanies, optimizeDaily, removalLimits, removeExpiredRows } from '../../kernel/db/sweep.ts'
+import { listDueCompanies, removalLimits, removeExpiredRows } from '../../kernel/db/sweep.ts'
 import { decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
@@ -186,22 +186,21 @@ async function findDue(context: CompanyContext, limit: number) {
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
-export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, context: CompanyContext): Promise<void> {
-  return startObject(env.ACCOUNTING_DELIVERY, 'accounting', context)
+export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
+  return startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId)
 }
 
-/** Runs with the cron trigger: starts overdue deliveries, removes expired rows and renews statistics. */
+/** Runs with the cron trigger: starts overdue deliveries and removes expired rows. */
 export async function sweep(env: Env, nowMs: number): Promise<void> {
   let started = 0
   const limits = removalLimits()
   await forEachDatabase(env, async (binding) => {
     const db = openDatabase(binding)
     const companyIds = await listDueCompanies(db, nowMs)
-    await Promise.all(companyIds.map((companyId) => startDelivery(env, { companyId, db })))
+    await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId)))
     started += companyIds.length
     await removeExpiredRows(binding, nowMs, limits)
     await recountDaily(db, nowMs)
-    await optimizeDaily(binding, nowMs)
   })
   log('sweep', { started })
 }

@@ -31,8 +31,8 @@ export class WebhookDelivery extends CompanyObject {
   }
 }
 
-export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, context: CompanyContext): Promise<void> {
-  return startObject(env.WEBHOOK_DELIVERY, 'webhooks', context)
+export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: number): Promise<void> {
+  return startObject(env.WEBHOOK_DELIVERY, 'webhooks', companyId)
 }
 
 /** Starts companies with undelivered changes: those written by commands, or with a lost start. */
@@ -40,6 +40,6 @@ export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, n
   await forEachDatabase(env, async (binding) => {
     const db = openDatabase(binding)
     const companyIds = await listWebhookCompanies(db, nowMs)
-    await Promise.all(companyIds.map((companyId) => startWebhooks(env, { companyId, db })))
+    await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId)))
   })
 }

@@ -5,7 +5,7 @@ import * as z from 'zod/mini'
 import type { Lease } from '../http/body.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from '../http/body.ts'
 import { ApiError, type Issue, invalid, MAX_ISSUES } from '../http/errors.ts'
-import { describeSyntax, isFartherBound } from '../http/messages.ts'
+import { describeSyntax } from '../http/messages.ts'
 import type { AppEnv } from './context.ts'
 import { type Contract, type Input, takesKey } from './contract.ts'
 
@@ -74,7 +74,7 @@ function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): unknown {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '', text) }])
+    throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '') }])
   }
   const result = schema.safeParse(value)
   if (result.success) return result.data
@@ -88,7 +88,7 @@ function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): unknown {
 export function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
   const issues = new Map<string, Issue>()
   let count = 0
-  for (const issue of found.filter((each, index) => !isFartherBound(each, found[index + 1]))) {
+  for (const issue of found) {
     const path = target === 'body' ? issue.path : issue.path.slice(0, 1)
     const isRepeated = target === 'query' && issue.code === 'invalid_type' && issue.message.endsWith('not an array')
     const worded =

@@ -116,8 +116,6 @@ export interface Database {
   writeIdempotent<T extends Statements>(queries: T): Promise<Results<T>>
   /** How fresh the next read must be. That of another database than the directory has its name: see `parseBookmark`. */
   bookmark(): string | null
-  /** The region of the primary, in D1's words; undefined where no batch has reached it, and in local databases. */
-  primaryRegion(): string | undefined
   waitedMs(): number
 }
 
@@ -145,8 +143,8 @@ export function startUse() {
 /** Ten times as long as the dearest request of the budgets takes; one database runs one statement at a time. */
 export const SLOW_MS = 100
 
-/** The time of a batch, and where it ran. */
-export type BatchResult = { durationMs: number; location: Pick<DatabaseUse, 'region' | 'isPrimary'> }
+/** The time of a batch, and whether it ran at the primary; undefined in local databases. */
+export type BatchResult = { durationMs: number; isPrimary: boolean | undefined }
 
 /** Decides when a batch may run, and charges the database time it took. */
 export type Meter = { run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> }
@@ -174,7 +172,6 @@ export function openDatabase(
 ): Database {
   const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
   let waited = 0
-  let region: string | undefined
 
   /** The results of a batch, and the database time it took. */
   async function runBatch<T extends Statements>(statements: T) {
@@ -196,7 +193,7 @@ export function openDatabase(
     }
     use.durationMs += durationMs
     const values = queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)) as Results<T>
-    return { values, durationMs, location: { region: use.region, isPrimary: use.isPrimary } }
+    return { values, durationMs, isPrimary: use.isPrimary }
   }
 
   async function run<T extends Statements>(queries: T, isIdempotent: boolean, isWrite: boolean): Promise<Results<T>> {
@@ -214,8 +211,7 @@ export function openDatabase(
       return result
     }
     try {
-      const { values, location } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
-      if (location.isPrimary) region = location.region
+      const { values } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
       return values
     } catch (error) {
       throw describeOutage(error, name)
@@ -230,7 +226,6 @@ export function openDatabase(
     write: (queries) => run(queries, false, true),
     writeIdempotent: (queries) => run(queries, true, true),
     bookmark: () => session.getBookmark(),
-    primaryRegion: () => region,
     waitedMs: () => waited,
   }
 }

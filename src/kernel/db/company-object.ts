@@ -2,7 +2,6 @@ import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/errors.ts'
-import type { CompanyContext } from './context.ts'
 import { requireSchema } from './migrations.ts'
 import { openCompany, type PlacedContext } from './placement.ts'
 
@@ -70,13 +69,10 @@ interface Startable extends Rpc.DurableObjectBranded {
 export async function startObject(
   objects: DurableObjectNamespace<Startable>,
   name: string,
-  { companyId, db }: CompanyContext,
+  companyId: number,
 ): Promise<void> {
-  // The platform creates the object near the database at its first call. D1's regions are the hints in capitals.
-  const locationHint = db.primaryRegion()?.toLowerCase() as DurableObjectLocationHint | undefined
   try {
-    const object = objects.get(objects.idFromName(String(companyId)), locationHint && { locationHint })
-    await withDeadline(object.start(companyId), BUDGET_MS.afterwards)
+    await withDeadline(objects.get(objects.idFromName(String(companyId))).start(companyId), BUDGET_MS.afterwards)
   } catch (error) {
     log(`${name}_start_failed`, { company_id: companyId, error: nameOf(error) })
   }

@@ -135,7 +135,6 @@ export function databaseFor(
       const newest = inner.bookmark()
       return newest === null || name === DIRECTORY ? newest : `${newest}@${name}`
     },
-    primaryRegion: () => inner.primaryRegion(),
     waitedMs: () => waitedBefore + inner.waitedMs(),
   }
 }

@@ -33,9 +33,6 @@ export const removalLimits = () => ({ statements: 700, endMs: Date.now() + 60_00
 /** Limits the companies that one sweep starts of a database: an invocation makes at most 1,000 calls. */
 const STARTED_AT_ONCE = 100
 
-const OPTIMIZE_AT_MS = 3 * 3_600_000
-const SWEEP_INTERVAL_MS = 5 * 60_000
-
 /** Some companies with an accounting event that is due and may be delivered. */
 export async function listDueCompanies(db: Database, nowMs: number): Promise<number[]> {
   const query = orm
@@ -178,10 +175,4 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number, limi
     const removed = (await db.writeIdempotent(batch)).at(-1) as D1Result
     if (removed.meta.changes >= CHUNK_ROWS) removals.push(batch)
   }
-}
-
-/** Renews the statistics of tables that have changed much, in the first sweep of a day after 03:00 UTC. */
-export async function optimizeDaily(binding: D1Database, nowMs: number): Promise<void> {
-  const sinceMs = (nowMs % DAY_MS) - OPTIMIZE_AT_MS
-  if (sinceMs >= 0 && sinceMs < SWEEP_INTERVAL_MS) await binding.prepare('PRAGMA optimize').run()
 }

@@ -5,7 +5,7 @@ import { databaseFor, parseBookmark } from '../db/placement.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
-import { networksOf } from '../http/outbound.ts'
+import { networkOf } from '../http/outbound.ts'
 import { type BatchSemaphore, fairShare, type Permit, semaphoreOf } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
 import { tighten } from './read-after-write.ts'
@@ -49,8 +49,8 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   const secret = BEARER.exec(header ?? '')?.[1]
   if (!secret) throw unauthenticated(header ? 'wrong_form' : 'no_header')
   const state = states.get(secret) ?? new TokenState(hashToken(secret))
-  const networks = () => networksOf(c.req.header('cf-connecting-ip') ?? 'unknown')
-  const delayMs = state.lastToken(now) ? 0 : delayLookup(networks(), state.hash, now)
+  const network = () => networkOf(c.req.header('cf-connecting-ip') ?? 'unknown')
+  const delayMs = state.lastToken(now) ? 0 : delayLookup(network(), state.hash, now)
   if (delayMs > 0) throw tooManyUnknown(delayMs)
 
   states.set(secret, state)
@@ -59,7 +59,7 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   if (admission.kind === 'unknown') {
     // Random tokens must not displace the others.
     states.delete(secret)
-    throw (await refuseUnknown(c.env, networks(), c.get('requestId'), now)) ?? unauthenticated('invalid_token')
+    throw (await refuseUnknown(c.env, network(), c.get('requestId'), now)) ?? unauthenticated('invalid_token')
   }
   if (admission.kind === 'ended') throw unauthenticated('invalid_token')
   const { token, decision } = admission
@@ -120,7 +120,7 @@ export class RequestUsage implements Meter {
   /** Takes the requests as which this one counts. @throws ApiError 429 where not all are left */
   async take(requests: number): Promise<void> {
     if (requests <= 1) return
-    const decision = await this.state.take(this.c, requests, this.admitted.decision)
+    const decision = await this.state.take(this.c, requests - 1)
     this.admitted.decision = decision
     if (!decision.allowed) throw refusalOf(decision, Date.now())
   }
@@ -163,9 +163,9 @@ export class RequestUsage implements Meter {
       if (this.hasEnded && this.state.isReportDue()) this.c.executionCtx.waitUntil(this.state.report(this.c))
     }
     const ended = work.then(
-      ({ durationMs, location }) => {
+      ({ durationMs, isPrimary }) => {
         const ms = Math.max(0, Date.now() - startedAt - durationMs)
-        if (location.isPrimary !== false) leastNetworkMs.set(database, Math.min(ms, leastNetworkMs.get(database) ?? ms))
+        if (isPrimary !== false) leastNetworkMs.set(database, Math.min(ms, leastNetworkMs.get(database) ?? ms))
         end(durationMs)
       },
       () => end(Math.min(Math.max(0, Date.now() - startedAt - (leastNetworkMs.get(database) ?? 0)), FAILED_BATCH_MS)),

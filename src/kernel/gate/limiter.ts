@@ -166,7 +166,7 @@ export class RateLimiter extends DurableObject<Env> {
     const decision = { ...own, allowed, company: this.company.remaining }
     this.company.add(this.identity?.token?.companyId, cost.databaseMs, now)
     const used = {
-      requests: (allowed ? cost.requests - (cost.counted?.requests ?? 0) : 0) + (cost.uncounted ?? 0),
+      requests: (allowed ? cost.requests : 0) + (cost.uncounted ?? 0),
       refused: (allowed ? 0 : cost.requests) + (cost.refused ?? 0),
       databaseMs: cost.databaseMs,
     }

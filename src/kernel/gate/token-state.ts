@@ -4,7 +4,6 @@ import type { DatabaseUse } from '../db/client.ts'
 import { acceptsSchema, verifySchema } from '../db/migrations.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/errors.ts'
-import { locationHint } from '../http/location-hint.ts'
 import type { Admission, Admitted, RateLimiter, Report } from './limiter.ts'
 import { findToken, TOKEN_MS, type Token, usable } from './tokens.ts'
 import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Remaining, WINDOW_MS } from './window.ts'
@@ -72,13 +71,9 @@ export class TokenState {
   }
 
   /** Counts the further requests of an admitted request. */
-  async take(c: TokenContext, requests: number, { resetAt }: Decision): Promise<Decision> {
-    const cost = { requests, counted: { requests: 1, resetAt } }
-    const decision = await this.call(c, async (object, report) => object.take({ ...report, ...cost }), requests - 1)
-    if (!decision) return this.allow(requests - 1, Date.now())
-    // A refusal returns the first request, too.
-    this.remaining.remaining = decision.remaining
-    return decision
+  async take(c: TokenContext, requests: number): Promise<Decision> {
+    const decision = await this.call(c, async (object, report) => object.take({ ...report, requests }), requests)
+    return decision ?? this.allow(requests, Date.now())
   }
 
   /** Reports what the isolate has kept, and the request's own part. @returns whether the object got it */
@@ -109,13 +104,10 @@ export class TokenState {
     c.executionCtx.waitUntil(sent.catch((error: unknown) => this.fail(c, error)))
   }
 
-  /** A new stub for each call: one that has failed is of no further use. */
-  private open({ env, req }: TokenContext): DurableObjectStub<RateLimiter> {
-    if (this.objectId) return env.RATE_LIMITER.get(this.objectId)
-    this.objectId = env.RATE_LIMITER.idFromName(this.hash)
-    // The hint only matters for the call that creates the object.
-    const hint = locationHint(req.raw.cf)
-    return env.RATE_LIMITER.get(this.objectId, hint && { locationHint: hint })
+  /** A new stub for each call: one that has failed is of no further use. The first call creates the object near it. */
+  private open({ env }: TokenContext): DurableObjectStub<RateLimiter> {
+    this.objectId ??= env.RATE_LIMITER.idFromName(this.hash)
+    return env.RATE_LIMITER.get(this.objectId)
   }
 
   /** Null while the object fails or is silent. @param requests that it may allow */

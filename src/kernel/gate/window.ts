@@ -20,8 +20,6 @@ export interface Usage {
 /** The price of a call: all of its requests are allowed, or none. */
 export interface Cost extends Usage {
   requests: number
-  /** Those of them that an earlier call counted, in the window that ends at `resetAt`. */
-  counted?: { requests: number; resetAt: number }
 }
 
 /** Database time left of a window that ends at `resetAt`; negative when overused. */
@@ -45,9 +43,7 @@ export interface Decision extends Remaining {
 export function count(window: Window | undefined, now: number, cost: Cost, limitMs = DATABASE_LIMIT_MS) {
   const current = advance(window, now, limitMs)
   const resetAt = current.startedAt + WINDOW_MS
-  const { counted } = cost
-  const released = counted?.resetAt === resetAt ? counted.requests : 0
-  const before = Math.min(LIMIT, Math.max(0, current.count - released) + (cost.uncounted ?? 0))
+  const before = Math.min(LIMIT, current.count + (cost.uncounted ?? 0))
   const databaseMs = current.databaseMs + cost.databaseMs
   const allowed = databaseMs < limitMs && before + cost.requests <= LIMIT
   const total = allowed ? before + cost.requests : before

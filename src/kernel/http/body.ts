@@ -151,23 +151,19 @@ const POLL_MS = 20
 /** `Retry-After` of a request that finds no memory. */
 const BUSY_SECONDS = 10
 
-/** A request that has not used its lease for this long was canceled, while waiting or while holding memory. */
-const LOST_WAITING_MS = 2_000
+/** A request that has not used its lease for this long was canceled. */
 const LOST_MS = 60_000
 
 /**
- * The memory of large bodies in one isolate. Requests wait in the order in which they began; one lease at a time may
- * exceed the limit, so waiting leases never deadlock. Requests poll: in workerd a promise that another request resolves
- * continues in that request's context, where this one's streams and bindings fail.
+ * The memory of large bodies in one isolate. One lease at a time may exceed the limit, so waiting leases never deadlock.
+ * Requests poll: in workerd a promise that another request resolves continues in that request's context, where this one's
+ * streams and bindings fail.
  */
 export class MemoryBudget {
   readonly #limitBytes: number
   readonly #holding = new Set<Lease>()
-  /** The time of each lease's last check. */
-  readonly #waiting = new Map<Lease, number>()
   #usedBytes = 0
   #over: Lease | null = null
-  #nextTurn = 0
 
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes
@@ -178,34 +174,17 @@ export class MemoryBudget {
   }
 
   open(): Lease {
-    return new Lease(this, this.#nextTurn++)
+    return new Lease(this)
   }
 
-  /** Resizes a lease if it is its turn and memory is free. Only leases call this. */
+  /** Resizes a lease if memory is free. Only leases call this. */
   tryResize(lease: Lease, bytes: number): boolean {
-    const now = Date.now()
-    // A busy isolate may have kept this lease from looking.
-    this.stopWaiting(lease)
-    if (bytes > lease.bytes) {
-      this.#dropLost(now)
-      const isFirst = this.#waiting.keys().every((other) => other.turn >= lease.turn)
-      const hasRoom = this.#over === null || this.#usedBytes + bytes - lease.bytes <= this.#limitBytes
-      if (this.#over !== lease && !(isFirst && hasRoom)) {
-        this.#waiting.set(lease, now)
-        return false
-      }
-    }
-    this.#set(lease, bytes)
-    return true
-  }
-
-  /** Only leases call this. */
-  stopWaiting(lease: Lease): void {
-    this.#waiting.delete(lease)
-  }
-
-  #set(lease: Lease, bytes: number): void {
     const isGrowth = bytes > lease.bytes
+    if (isGrowth) {
+      for (const each of this.#holding) if (Date.now() - each.usedAt > LOST_MS) each.release()
+      const hasRoom = this.#over === null || this.#usedBytes + bytes - lease.bytes <= this.#limitBytes
+      if (this.#over !== lease && !hasRoom) return false
+    }
     this.#usedBytes += bytes - lease.bytes
     lease.bytes = bytes
     if (bytes > 0) this.#holding.add(lease)
@@ -213,19 +192,13 @@ export class MemoryBudget {
     // All leases but one fit within the limit, so releasing that one ends the excess.
     if (this.#usedBytes <= this.#limitBytes) this.#over = null
     else if (isGrowth) this.#over = lease
-  }
-
-  #dropLost(now: number): void {
-    for (const lease of this.#holding) if (now - lease.usedAt > LOST_MS) lease.release()
-    for (const [lease, lookedAt] of this.#waiting) if (now - lookedAt > LOST_WAITING_MS) lease.release()
+    return true
   }
 }
 
 /** One request's share of a {@link MemoryBudget}. */
 export class Lease {
   readonly #budget: MemoryBudget
-  /** Requests that began earlier are served earlier. */
-  readonly turn: number
   bytes = 0
   usedAt = Date.now()
   /** The response still needs the memory, which is released when it has been sent. */
@@ -233,9 +206,8 @@ export class Lease {
   #isReleased = false
   #owned: Uint8Array[] = []
 
-  constructor(budget: MemoryBudget, turn: number) {
+  constructor(budget: MemoryBudget) {
     this.#budget = budget
-    this.turn = turn
   }
 
   /**
@@ -248,9 +220,7 @@ export class Lease {
       if (this.#isReleased) throw unavailable(BUSY_SECONDS)
       this.usedAt = Date.now()
       if (this.#budget.tryResize(this, bytes)) return
-      if (this.usedAt < endMs) continue
-      this.#budget.stopWaiting(this)
-      throw unavailable(BUSY_SECONDS)
+      if (this.usedAt >= endMs) throw unavailable(BUSY_SECONDS)
     }
   }
 

@@ -101,26 +101,11 @@ function decode(bytes: Uint8Array, contentType: string | null): string {
   }
 }
 
-/** Byte order marks in hex, and the start of an XML declaration in UTF-16 without one (XML 1.0, appendix F). */
-const MARKS = { efbbbf: 'utf-8', fffe: 'utf-16le', feff: 'utf-16be' }
-const UTF_16_DECLARATIONS = { '3c003f00': 'utf-16le', '003c003f': 'utf-16be' }
-
-/** Determines a body's charset: byte order mark, else `Content-Type`, else XML declaration, else UTF-8. */
+/** Determines a body's charset: `Content-Type`, else XML declaration, else UTF-8. */
 export function charsetOf(body: Uint8Array, contentType: string | null): string {
-  const start = Buffer.from(body.subarray(0, 256))
-  const declaration = /^<\?xml\s[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']/.exec(start.toString('latin1'))
-  return (
-    findMark(MARKS, start) ??
-    /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(contentType ?? '')?.[1] ??
-    findMark(UTF_16_DECLARATIONS, start) ??
-    declaration?.[1] ??
-    'utf-8'
-  )
-}
-
-function findMark(marks: Record<string, string>, start: Buffer): string | undefined {
-  const hex = start.toString('hex')
-  return Object.entries(marks).find(([mark]) => hex.startsWith(mark))?.[1]
+  const start = Buffer.from(body.subarray(0, 256)).toString('latin1')
+  const [, declared] = /^<\?xml\s[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']/.exec(start) ?? []
+  return /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(contentType ?? '')?.[1] ?? declared ?? 'utf-8'
 }
 
 /** The JSON API of a DNS over HTTPS resolver. */
@@ -238,12 +223,10 @@ async function resolve(host: string, resolver: string): Promise<string[]> {
   const key = `${resolver} ${host}`
   const known = resolved.get(key)
   if (known) return known
-  const answers = await Promise.allSettled([queryResolver(resolver, host, 'A'), queryResolver(resolver, host, 'AAAA')])
-  const addresses = answers.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
-  const failed = answers.find((result) => result.status === 'rejected')
-  // One kind of record may be enough to reach the host; the query is repeated at the next use.
-  if (failed && addresses.length === 0) throw failed.reason
-  if (!failed) resolved.set(key, addresses)
+  const addresses = (
+    await Promise.all([queryResolver(resolver, host, 'A'), queryResolver(resolver, host, 'AAAA')])
+  ).flat()
+  resolved.set(key, addresses)
   return addresses
 }
 
@@ -272,14 +255,14 @@ async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA')
 }
 
 /**
- * The networks that one caller controls, smallest first: an IPv4 address (IPv4-mapped too), or an IPv6 address's /64
- * (RFC 4291, section 2.2) and /48, which one site may have (RFC 6177). Other text is returned truncated.
+ * The network that one caller may control: an IPv4 address (IPv4-mapped too), or the /48 of an IPv6 address, which one site
+ * may have (RFC 6177). Other text is returned truncated.
  */
-export function networksOf(address: string): [network: string, ...site: string[]] {
+export function networkOf(address: string): string {
   const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
-  if (!isAddress(text)) return [text]
+  if (!isAddress(text)) return text
   const parsed = ipaddr.process(text)
-  if (parsed instanceof ipaddr.IPv4) return [parsed.toString()]
-  const prefix = parsed.parts.slice(0, 4).map((group) => group.toString(16))
-  return [`${prefix.join(':')}::/64`, `${prefix.slice(0, 3).join(':')}::/48`]
+  if (parsed instanceof ipaddr.IPv4) return parsed.toString()
+  const site = parsed.parts.slice(0, 3).map((group) => group.toString(16))
+  return `${site.join(':')}::/48`
 }

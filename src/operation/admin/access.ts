@@ -9,7 +9,7 @@ import { rateLimited } from '../../kernel/gate/refusals.ts'
 import { countFailure } from '../../kernel/gate/unknown-tokens.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { ApiError, log, nameOf, notFound, unavailable } from '../../kernel/http/errors.ts'
-import { isLoopback, networksOf } from '../../kernel/http/outbound.ts'
+import { isLoopback, networkOf } from '../../kernel/http/outbound.ts'
 import type { Caller } from './context.ts'
 import { findAccess } from './queries.ts'
 
@@ -104,7 +104,7 @@ const NOT_SIGNED_IN = 'Sign in through Cloudflare Access, or send the header Aut
 async function refuse(request: Request, env: Env, requestId: string, problem: string): Promise<ApiError> {
   const address = request.headers.get('cf-connecting-ip') ?? 'unknown'
   log('admin_refused', { request_id: requestId, problem, address })
-  if ((await countFailure(env, networksOf(address), requestId)).length > 0) {
+  if (!(await countFailure(env, networkOf(address), requestId))) {
     return rateLimited(LIMIT_SECONDS, 'Too many refused requests from this network')
   }
   const message = problem === 'none' ? NOT_SIGNED_IN : 'The sign-in is not valid for this service: sign in again'

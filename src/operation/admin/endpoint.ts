@@ -78,8 +78,8 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
     address: c.req.header('cf-connecting-ip') ?? 'unknown',
     env,
     waitUntil,
-    deliverAccounting: () => waitUntil(startDelivery(env, { companyId, db })),
-    deliverWebhooks: () => waitUntil(startWebhooks(env, { companyId, db })),
+    deliverAccounting: () => waitUntil(startDelivery(env, companyId)),
+    deliverWebhooks: () => waitUntil(startWebhooks(env, companyId)),
   }
 }
 

@@ -105,6 +105,6 @@ export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
     if (ended) log('move_interrupted', { company_id: ended.company_id }, 'error')
     await saveSequences(context, env.BACKUPS)
     const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
-    await Promise.all(companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, 'backup', { companyId, db })))
+    await Promise.all(companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, 'backup', companyId)))
   })
 }

@@ -2,7 +2,6 @@ import { createScheduledController } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { sweep } from '../../../src/delivery/accounting/delivery.ts'
-import type { Env } from '../../../src/env.ts'
 import worker from '../../../src/index.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { listDueCompanies, listWebhookCompanies, removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
@@ -187,40 +186,4 @@ it('some due companies of a database are started at once, in any order, so that 
     expect(second.toSorted()).not.toEqual(first.toSorted())
   }
   await sql("UPDATE companies SET suspended = 1 WHERE name = 'due'")
-})
-
-describe('the statistics', () => {
-  async function optimizedAt(time: string): Promise<number> {
-    const texts: string[] = []
-    const DB = new Proxy(env.DB, {
-      get: (target, name) => {
-        const member: unknown = Reflect.get(target, name)
-        if (typeof member !== 'function') return member
-        return (...input: unknown[]) => {
-          if (name === 'prepare') texts.push(String(input[0]))
-          return Reflect.apply(member, target, input)
-        }
-      },
-    })
-    await sweep({ ...env, DB } as Env, Date.parse(time))
-    return texts.filter((text) => text === 'PRAGMA optimize').length
-  }
-
-  it.each([
-    ['2026-11-22T03:00:00.000Z', 1],
-    ['2026-11-22T03:04:59.999Z', 1],
-    ['2026-11-22T03:05:00.000Z', 0],
-    ['2026-11-22T02:55:00.000Z', 0],
-    ['2026-11-22T15:00:00.000Z', 0],
-  ])('are renewed by the first sweep after three in the morning: %s', async (time, times) => {
-    expect(await optimizedAt(time)).toBe(times)
-  })
-
-  it('are requested by the last step of each migration that makes an index', () => {
-    const making = env.TEST_MIGRATIONS.filter(({ queries }) =>
-      queries.some((query) => /CREATE (UNIQUE )?INDEX/i.test(query)),
-    )
-    expect(making.length).toBeGreaterThan(0)
-    for (const { name, queries } of making) expect(queries.at(-1), name).toMatch(/^PRAGMA optimize;?$/m)
-  })
 })

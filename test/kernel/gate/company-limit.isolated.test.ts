@@ -171,13 +171,6 @@ describe('a company whose database time is used up', () => {
     await vi.waitUntil(async () => !(await use(token, 1)).allowed, { timeout: 20_000, interval: 200 })
     expect((await get(token)).status).toBe(429)
   })
-
-  it('refuses a batch, whose first request is not counted either', async () => {
-    const [first = ''] = company.tokens
-    const { resetAt, remaining } = await tokenObject(first).take({ requests: 0, databaseMs: 0 })
-    const cost = { requests: 5, databaseMs: 0, counted: { requests: 1, resetAt } }
-    expect(await tokenObject(first).take(cost)).toMatchObject({ allowed: false, remaining: remaining + 1 })
-  })
 })
 
 describe('the refusal', () => {

@@ -1,13 +1,21 @@
 import { expect, it } from 'vitest'
 import { blockNetwork, delayLookup } from '../../../src/kernel/gate/unknown-tokens.ts'
 
-const NETWORK = '203.0.113.77'
-
-it('a blocked network has one look-up at the very moment at which its turn comes', () => {
+it('looks up one retried token a second of a blocked network', () => {
+  const NETWORK = '203.0.113.7'
+  expect(delayLookup(NETWORK, 'a', 0)).toBe(0)
   expect(blockNetwork(NETWORK, 0)).toBe(1_000)
-  expect(delayLookup([NETWORK], 'one', 999)).toBe(1)
-  expect(delayLookup([NETWORK], 'two', 1_000)).toBe(0)
-  expect(delayLookup([NETWORK], 'three', 1_000)).toBe(1_000)
-  expect(delayLookup([NETWORK], 'three', 60_000)).toBe(0)
-  expect(delayLookup([NETWORK], 'four', 60_000)).toBe(0)
+  expect(['a', 'b'].map((token) => delayLookup(NETWORK, token, 0))).toEqual([1_000, 1_000])
+  expect(delayLookup(NETWORK, 'a', 999)).toBe(1)
+  expect(delayLookup(NETWORK, 'a', 1_000)).toBe(0)
+  expect(delayLookup(NETWORK, 'b', 1_000)).toBe(1_000)
+  expect(delayLookup(NETWORK, 'b', 2_000)).toBe(0)
+})
+
+it('blocks a network for a minute after its last new token', () => {
+  const NETWORK = '203.0.113.8'
+  blockNetwork(NETWORK, 0)
+  expect(delayLookup(NETWORK, 'one', 59_999)).toBe(1_000)
+  expect(delayLookup(NETWORK, 'two', 119_998)).toBe(1_000)
+  expect(delayLookup(NETWORK, 'three', 179_998)).toBe(0)
 })

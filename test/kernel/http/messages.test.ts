@@ -30,7 +30,7 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
     ['POST', '/clients', { company_name: null }, 'company_name must be a string, not null'],
     ['POST', '/clients', { company_name: 123_456 }, 'company_name must be a string, not a number'],
     ['POST', '/clients', { ...client, email: 'x' }, 'email must be an email address such as ada@example.com'],
-    ['POST', '/clients', { ...client, tax_exempt: 'yes' }, 'tax_exempt must be true or false, not the string "yes"'],
+    ['POST', '/clients', { ...client, tax_exempt: 'yes' }, 'tax_exempt must be true or false, not a string'],
     ['POST', '/clients', { ...client, tax_exempt: null }, 'tax_exempt must be true or false, not null'],
     ['POST', '/clients', [], ' must be an object, not an array'],
     ['POST', '/clients', '', ' is required'],
@@ -47,30 +47,16 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
       '{"company_name": "Quay"',
       " is not valid JSON: expected ',' or '}' after property value at line 1 column 24",
     ],
-    ['POST', '/clients', '{"a":1,\n "b":}', " is not valid JSON: unexpected token '}' at line 2 column 6"],
-    ['POST', '/clients', '{"a":\n "N", "b": NaN}', " is not valid JSON: unexpected token 'N' at line 2 column 12"],
-    ['POST', '/clients', `[${'1,'.repeat(20)}]`, " is not valid JSON: unexpected token ']' at line 1 column 42"],
-    [
-      'POST',
-      '/clients',
-      '{\n"company_name": Quay, "phone": "1"}',
-      " is not valid JSON: unexpected token 'Q' at line 2 column 17",
-    ],
-    [
-      'POST',
-      '/clients',
-      '[Quay, "and more than ten characters"]',
-      " is not valid JSON: unexpected token 'Q' at line 1 column 2",
-    ],
+    ['POST', '/clients', '{"a":1,\n "b":}', " is not valid JSON: unexpected token '}'"],
+    ['POST', '/clients', `[${'1,'.repeat(20)}]`, " is not valid JSON: unexpected token ']'"],
+    ['POST', '/clients', '{\n"company_name": Quay, "phone": "1"}', " is not valid JSON: unexpected token 'Q'"],
     ['POST', '/clients', '// c', " is not valid JSON: unexpected token '/'"],
-    ['POST', '/clients', '{"a":{}, "b":}', " is not valid JSON: unexpected token '}'"],
     ['POST', '/clients', '{"a":[\n', ' is not valid JSON: unexpected end of JSON input'],
     ['PATCH', '/clients/1', {}, ' must name at least one field to change'],
     ['PATCH', '/clients/1', { name: 'Quay' }, 'name is not a known field'],
     ['PATCH', '/clients/1', { phone: 5 }, 'phone must be a string, not a number'],
-    ['POST', '/orders', { ...order, client_id: '1' }, 'client_id must be a number, not the string "1"'],
-    ['POST', '/orders', { ...order, client_id: 1.5 }, 'client_id must be an integer, not 1.5'],
-    ['POST', '/orders', { ...order, client_id: 'x'.repeat(21) }, 'client_id must be a number, not a string'],
+    ['POST', '/orders', { ...order, client_id: '1' }, 'client_id must be a number, not a string'],
+    ['POST', '/orders', { ...order, client_id: 1.5 }, 'client_id must be an integer'],
     ['POST', '/orders', { ...order, client_id: { id: 1 } }, 'client_id must be a number, not an object'],
     ['POST', '/orders', { ...order, client_id: 0 }, 'client_id must be greater than 0'],
     ['POST', '/orders', { ...order, deadline: '31/01/2026' }, 'deadline must be a date such as 2026-01-31'],
@@ -105,7 +91,7 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
       { ...order, discount_amount_type: 'percentages' },
       'discount_amount_type must be one of "percentage", "fixed_amount", "fixed", "amount"; did you mean percentage?',
     ],
-    ['POST', '/orders', { ...order, discount_amount: '500' }, 'discount_amount must be a number, not the string "500"'],
+    ['POST', '/orders', { ...order, discount_amount: '500' }, 'discount_amount must be a number, not a string'],
     ['POST', '/orders', { ...order, discount_amount: 1e9 }, 'discount_amount must be at most 999999999.99'],
     [
       'POST',
@@ -184,11 +170,11 @@ describe('a query with one mistake gets one issue on the parameter that was sent
     ['/orders?client_id=9999999999999999', 'client_id must be at most 9007199254740991'],
     [
       '/products/search?include=local,supplier_c',
-      'include must be a comma list of local, supplier_b, supplier_a, lines, not "supplier_c"',
+      'include must be a comma list of local, supplier_b, supplier_a, lines',
     ],
     [
       '/products/search?include=line',
-      'include must be a comma list of local, supplier_b, supplier_a, lines, not "line"; did you mean lines?',
+      'include must be a comma list of local, supplier_b, supplier_a, lines; did you mean lines?',
     ],
     ['/products/supplier_a', 'style is required'],
     ['/products/supplier_b', 'styleId is missing: sku or styleId is required'],
@@ -253,9 +239,9 @@ describe('a text', () => {
     expect(schema.safeParse(value).error?.issues.map(({ message }) => message)).toEqual([expected])
   })
 
-  it('that was sent is repeated only where it is short and no secret can be there', () => {
+  it('that was sent is never repeated, since it may be a secret', () => {
     const fields = { secret: z.string(), flag: z.boolean(), list: z.array(z.string()), of: z.record(z.string(), id) }
-    const hidden = { secret: 12_345_678, flag: 'x'.repeat(21), list: 'hunter2', of: 'hunter2' }
+    const hidden = { secret: 12_345_678, flag: 'hunter2', list: 'hunter2', of: 'hunter2' }
     const { error } = z.object(fields).safeParse(hidden)
     expect(error?.issues.map(({ message }) => message)).toEqual([
       'must be a string, not a number',

@@ -189,4 +189,9 @@ describe('everyone', () => {
     const { status, headers } = await adminSend(sent, bindings)
     expect([status, headers.get('retry-after')]).toEqual([429, '60'])
   })
+  it('of a network with too many refused requests gets 429', async () => {
+    const bindings = { ...env, AUTH_FAILURES: { limit: async () => ({ success: false }) } }
+    const { status, headers } = await adminSend(adminRequest('GET', '/me'), bindings)
+    expect([status, headers.get('retry-after')]).toEqual([429, '60'])
+  })
 })

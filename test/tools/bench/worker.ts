@@ -53,7 +53,6 @@ export function startApi(scriptPath: string, stateDir: string, settings: ApiSett
     },
     ratelimits: {
       AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } },
-      AUTH_FAILURES_WIDE: { namespace_id: '2', simple: { limit: 2_400, period: 60 } },
     },
     ...settings,
     // Suppliers are simulated on a loopback address.

@@ -55,9 +55,6 @@ export const CALLER_SITES = Object.keys(CALLERS) as Site[]
 /** Where the primaries are; each is the nearest location of one of the callers. */
 export const PRIMARIES = ['enam', 'weur', 'apac'] as const satisfies readonly Location[]
 
-/** Where an object is made that is asked for with a hint of a place that has none. */
-const HINTS: Record<string, Location> = { sam: 'enam', afr: 'weur', me: 'eeur' }
-
 export function roundTripMs(from: Site, to: Location): number {
   return ROUND_TRIPS_MS[from][LOCATIONS.indexOf(to)] ?? 0
 }
@@ -77,10 +74,4 @@ export function nearHopMs(site: Site): number {
 
 export function hasReplicaOnContinent(site: Site): boolean {
   return !['SA', 'AF'].includes(CALLERS[site]?.continent ?? '')
-}
-
-/** Where an object is made that is first met from a site. */
-export function firstLocation(from: Site, hint?: string): Location {
-  const hinted = LOCATIONS.find((each) => each === hint) ?? HINTS[hint ?? '']
-  return hinted ?? nearestLocation(from)
 }

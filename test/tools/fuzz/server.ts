@@ -74,7 +74,6 @@ function startWorker(
   return startApi(script, state, {
     ratelimits: {
       AUTH_FAILURES: { namespace_id: '1', simple: { limit: UNLIMITED, period: 60 } },
-      AUTH_FAILURES_WIDE: { namespace_id: '3', simple: { limit: UNLIMITED, period: 60 } },
       ADMIN_REQUESTS: { namespace_id: '2', simple: { limit: UNLIMITED, period: 60 } },
     },
     serviceBindings: {

@@ -255,7 +255,6 @@ describe('supplier_a', () => {
       { ...latin1, headers: { 'content-type': 'text/xml' }, replace: [...latin1.replace, ...declared] },
     ],
     ['its Content-Type', { ...latin1, headers: { 'content-type': 'text/xml;charset=ISO-8859-1' } }],
-    ['its byte order mark', { encoding: 'utf16le', replace: [['^', '\ufeff'], ...latin1.replace] }],
   ])('reads a response in the charset of %s', async (_, fault) => {
     const { scope, supplier } = connect()
     await scope.setFaults(fault)

@@ -1,5 +1,5 @@
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
-import { firstLocation, type Location, nearestLocation, roundTripMs, type Site, siteOf } from '../places.ts'
+import { type Location, nearestLocation, roundTripMs, type Site, siteOf } from '../places.ts'
 import { copiesOf, type Setup } from '../setup.ts'
 import { travel, travelToObject } from './clock.ts'
 import { type Answer, type Call, type DatabaseHost, isWrite } from './database.ts'
@@ -44,21 +44,20 @@ function distantObjects(namespace: DurableObjectNamespace, className: string, si
       if (key !== 'get' && key !== 'getByName') return member.bind(target)
       return (name: never, options?: DurableObjectNamespaceGetDurableObjectOptions) => {
         const stub: DurableObjectStub = Reflect.apply(member, target, [name, options])
-        const hint = options?.locationHint
-        return distantStub(stub, objectKey(className, stub.id), site, hint)
+        return distantStub(stub, objectKey(className, stub.id), site)
       }
     },
   })
 }
 
-/** Whatever is called on an object goes over the network. The first call makes the object, near its caller or the hint. */
-function distantStub(stub: DurableObjectStub, key: string, site: () => Site, hint?: string): object {
+/** Whatever is called on an object goes over the network. The first call makes the object, near its caller. */
+function distantStub(stub: DurableObjectStub, key: string, site: () => Site): object {
   return new Proxy(stub, {
     get: (target, name) => {
       if (name === 'then') return undefined
       if (name === 'id' || name === 'name') return Reflect.get(target, name)
       return (...input: unknown[]) => {
-        const location = places.get(key) ?? firstLocation(site(), hint)
+        const location = places.get(key) ?? nearestLocation(site())
         places.set(key, location)
         // biome-ignore lint/suspicious/noExplicitAny: the methods are those of any object
         const object = target as any
