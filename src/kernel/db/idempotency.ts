@@ -1,13 +1,13 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { ApiError, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import { databaseMessage, type Filled, orm, type Placeholders, type Statements } from './client.ts'
+import { databaseMessage, type Filled, orm, type Placeholders, type Statements, statement } from './client.ts'
 import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
 import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
-import { FAILURES } from './versions.ts'
+import { FAILURES, guardOf } from './versions.ts'
 
 /** The placeholders of a keyed write; a write without a key omits them. */
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'
@@ -79,6 +79,8 @@ type Item<T, C extends WriteContext> = {
   position: number
   build: (context: C) => Write<T>
   weight: number
+  /** Runs instead of it, where its guard refuses it. */
+  refused?: Write<T> | undefined
 }
 type Done<T> = { position: number; at: number; isRepeated?: true } & Result<T>
 
@@ -178,15 +180,31 @@ async function runAll<T, C extends WriteContext>(
       context.announceChange()
       return [...repeated, ...(await runAll(context, open, nextTime))]
     }
+    if (items.length === 1 && first.refused) return runAll(context, [{ ...first, refused: undefined }], nextTime)
     if (items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
-    return runHalves(null)
+    const marked = failureOf(error) ? await markRefused(context, items) : null
+    return marked ? runAll(context, marked, nextTime) : runHalves(null)
   }
+}
+
+/** Marks writes that their first guard refuses now: in their place, a batch checks that it still does. Null without any. */
+async function markRefused<T, C extends WriteContext>(context: C, items: Item<T, C>[]): Promise<Item<T, C>[] | null> {
+  const guards = items.map(({ build, refused }) =>
+    refused ? undefined : guardOf(Object.values(build(context).statements)[0]),
+  )
+  const queries = guards.map((guard) => (guard ? guard.fails : statement('SELECT 0 LIMIT 0'))) as unknown as Statements
+  // As a write it reads the primary.
+  const rows = (await context.db.writeIdempotent(queries)) as unknown[][]
+  const refusedAt = (index: number) => (rows[index]?.length ? guards[index]?.refused : undefined)
+  const marked = items.map((item, index) => ({ ...item, refused: refusedAt(index) ?? item.refused }))
+  return rows.some(({ length }) => length > 0) ? marked : null
 }
 
 async function runTogether<T, C extends WriteContext>(context: C, items: Item<T, C>[], at: number, isFirst: boolean) {
   const { db, idempotency } = context
-  const writes = items.map(({ position, build }) =>
-    build({ ...context, now: at, idempotency: idempotency && { ...idempotency, position } }),
+  const writes = items.map(
+    ({ position, build, refused }) =>
+      refused ?? build({ ...context, now: at, idempotency: idempotency && { ...idempotency, position } }),
   )
   // After the look-up, a second run would take the results of its first for another request's.
   const canRunTwice = idempotency ? isFirst : writes.every((write) => write.isIdempotent)
@@ -211,13 +229,15 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
 
 const KEY_TAKEN = /UNIQUE constraint failed: idempotency_keys/
 
+/** The reason of the guard that failed a batch. */
+const failureOf = (error: unknown) => FAILURES.find((reason) => databaseMessage(error).includes(reason))
+
 /** Maps a failed batch to the caller's error; null for a failure that is no refusal. */
 function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
   const overQuota = quotaRefusal(error)
   if (overQuota) return overQuota
-  // The reason of a guard.
-  const failure = FAILURES.find((reason) => message.includes(reason))
+  const failure = failureOf(error)
   if (failure) return unusable(failure)
   if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
     return unusable('external_id_taken')

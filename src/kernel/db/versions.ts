@@ -1,6 +1,6 @@
-import { type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { invalid, type Reason } from '../http/errors.ts'
-import { orm, type Placeholders, prepare } from './client.ts'
+import { fillPlaceholders, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { invalid, type Reason, unusable } from '../http/errors.ts'
+import { type Filled, orm, type Placeholders, prepare, statement, type Value } from './client.ts'
 
 /** Reads the entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every tag. */
 export function etagsOf(ifNoneMatch: string | null): string[] | '*' {
@@ -88,6 +88,21 @@ export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: Failure = 'v
     .select({ failure: sql`${failure}`.as('failure') })
     .from(sql`(SELECT max(version) AS version FROM ${table} WHERE ${isRow})`)
     .where(when)
+}
+
+/** Builds two forms of a {@link failWhen}: a query that returns a row where it fails, and a write that is refused there. */
+export function guardOf(guard?: Filled<unknown>) {
+  const { sql: text, params } = guard?.prepared.getQuery() ?? { sql: '', params: [] }
+  const reason = FAILURES.find((each) => text.includes(`'${each}'`))
+  if (!guard || !reason) return
+  const ask = (query: string) => statement(query, ...(fillPlaceholders(params, guard.values) as Value[]))
+  const result = ask(`SELECT json_extract('{}', iif(EXISTS (${text}), '$', '${reason}'))`)
+  const read = () => {
+    throw unusable(reason)
+  }
+  const refused = { statements: { result }, isIdempotent: true, isDeletion: true, read }
+  // EXISTS does not evaluate the failure.
+  return { fails: ask(`SELECT 1 WHERE EXISTS (${text})`), refused }
 }
 
 /** For {@link failWhen}: the row exists, in another version. @param versions JSON array */

@@ -303,6 +303,23 @@ describe('a batch with stale versions', () => {
     own = await mintCompany({ home: 'DB' })
   })
 
+  /** Sends a batch, and returns the statuses of its operations and the round trips to the database. */
+  async function countTrips(
+    operations: Sent[],
+    headers?: Record<string, string>,
+    around: () => Promise<void> = async () => undefined,
+  ) {
+    let trips = 0
+    const counting = wrapBindings(env, async (name, work) => {
+      if (name !== 'DB.batch') return work()
+      trips++
+      await around()
+      return work()
+    })
+    const token = await mintToken(own.id)
+    const { body } = await send(request(token, 'POST', '/batch', { operations }, headers), { env: counting })
+    return { statuses: body.results.map(({ status }: { status: number }) => status), trips, body }
+  }
   const newClient = async () => (await own.call('POST', '/clients', { company_name: 'A' })).body.client.id
   const rename = (id: number, name: string, if_match?: string): Sent => ({
     method: 'PATCH',
@@ -311,6 +328,54 @@ describe('a batch with stale versions', () => {
     ...(if_match && { if_match }),
   })
   const read = async (id: number) => (await own.call('GET', `/clients/${id}`)).body.client
+
+  it('takes few round trips, however many there are', async () => {
+    const id = await newClient()
+    const order = (await own.call('POST', '/orders', { title: 'A', client_id: await newClient() })).body.project.id
+    const stale: Sent[] = [
+      rename(id, 'stale', '"99"'),
+      { method: 'PATCH', path: `/orders/${order}`, body: { title: 'stale' }, if_match: '"99"' },
+      { method: 'PUT', path: `/clients/by-external-id/${fresh()}`, body: { company_name: 'stale' }, if_match: '"1"' },
+    ]
+    const operations = Array.from({ length: 99 }, (_, n) => (n % 2 ? create() : (stale[n % 3] as Sent)))
+    const expected = operations.map(({ method }) => (method === 'POST' ? 200 : 412))
+    const first = await countTrips(operations)
+    expect([first.statuses, first.trips, first.body.transactions]).toEqual([expected, 3, 1])
+    const keyed = await countTrips(operations, { 'idempotency-key': fresh() })
+    expect([keyed.statuses, keyed.trips, keyed.body.transactions]).toEqual([expected, 4, 1])
+    expect(await read(id)).toMatchObject({ company_name: 'A', version: 1 })
+  })
+
+  it('commits nothing where all are stale', async () => {
+    const id = await newClient()
+    const { statuses, trips, body } = await countTrips(Array.from({ length: 20 }, () => rename(id, 'stale', '"7"')))
+    expect([statuses, trips, body.transactions]).toEqual([Array(20).fill(412), 3, 0])
+  })
+
+  it('asks no versions where something else is refused', async () => {
+    const [id, taken] = [await newClient(), fresh()]
+    await own.call('POST', '/clients', { company_name: 'A', external_id: taken })
+    const countFor = async (...if_match: string[]) => {
+      const { version } = await read(id)
+      const each = (n: number) =>
+        n % 2 ? create(taken) : rename(id, `${n}`, ...if_match.map((tag) => tag + (version + n / 2) + tag))
+      return countTrips(Array.from({ length: 8 }, (_, n) => each(n)))
+    }
+    const [plain, conditional] = [await countFor(), await countFor('"')]
+    expect(conditional.statuses).toEqual([200, 409, 200, 409, 200, 409, 200, 409])
+    expect(conditional.trips).toBe(plain.trips)
+  })
+
+  it('is repeated after a lost connection where all others may be', async () => {
+    const id = await newClient()
+    let batches = 0
+    const loseThird = async () => {
+      batches++
+      if (batches === 3) throw new Error('D1_ERROR: Network connection lost.')
+    }
+    const { statuses } = await countTrips([rename(id, 'B'), rename(id, 'stale', '"9"')], undefined, loseThird)
+    expect(statuses).toEqual([200, 412])
+  })
 
   it('refuses if_match where it would have no effect', async () => {
     const id = await newClient()
@@ -334,24 +399,35 @@ describe('a batch with stale versions', () => {
   it('gives each operation what it would have alone, in their order', async () => {
     const [id, other] = [await newClient(), await newClient()]
     const external = fresh()
-    const { body } = await own.call('POST', '/batch', {
-      operations: [
-        rename(other, 'stale', '"9"'),
-        rename(id, 'first'),
-        // The change before gives it this version.
-        rename(id, 'second', '"2"'),
-        rename(id, 'stale', '"2"'),
-        rename(id, 'third', '"3"'),
-        create(external),
-        { method: 'PUT', path: `/clients/by-external-id/${external}`, body: { company_name: 'Put' }, if_match: '"1"' },
-        create(external),
-        rename(id, 'fourth'),
-      ],
-    })
-    expect(body.results.map(({ status }: { status: number }) => status)).toEqual([
-      412, 200, 200, 412, 200, 200, 200, 409, 200,
+    const { statuses } = await countTrips([
+      rename(other, 'stale', '"9"'),
+      rename(id, 'first'),
+      // The change before gives it this version.
+      rename(id, 'second', '"2"'),
+      rename(id, 'stale', '"2"'),
+      rename(id, 'third', '"3"'),
+      create(external),
+      { method: 'PUT', path: `/clients/by-external-id/${external}`, body: { company_name: 'Put' }, if_match: '"1"' },
+      create(external),
+      rename(id, 'fourth'),
     ])
+    expect(statuses).toEqual([412, 200, 200, 412, 200, 200, 200, 409, 200])
     expect(await read(id)).toMatchObject({ company_name: 'fourth', version: 5 })
+  })
+
+  it('carries out an operation that another request makes right meanwhile, or refuses it', async () => {
+    const [id, stale] = [await newClient(), await newClient()]
+    let trips = 0
+    const { statuses } = await countTrips(
+      [rename(stale, 'stale', '"9"'), rename(id, 'right', '"2"'), create()],
+      {},
+      async () => {
+        if (++trips === 3) await own.call('PATCH', `/clients/${id}`, { phone: '1' })
+        return undefined
+      },
+    )
+    expect(statuses).toEqual([412, 200, 200])
+    expect(await read(id)).toMatchObject({ company_name: 'right', version: 3 })
   })
 })
 
