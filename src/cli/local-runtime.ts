@@ -6,7 +6,7 @@ import { parseEnv } from 'node:util'
 import type { MiniflareOptions } from 'miniflare'
 import { parse as parseToml } from 'smol-toml'
 import * as z from 'zod/mini'
-import { DATABASE_BINDING } from '../kernel/db/names.ts'
+import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { areKeys, MALFORMED_KEY } from '../kernel/gate/credentials.ts'
 import { CommandError } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
@@ -132,6 +132,9 @@ export async function findFreePort(port = 0): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : port
 }
 
+const OLD_STATE =
+  'The local data was made by a version before the first release: delete its directory (.wrangler/state), or name another with --state.'
+
 /** The table in which wrangler records migrations. */
 const RECORDS = `CREATE TABLE IF NOT EXISTS d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE,
   applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`
@@ -141,6 +144,7 @@ export async function applyMigrations(db: Pick<D1Database, 'prepare' | 'batch'>)
   await db.prepare(RECORDS).run()
   const { results } = await db.prepare('SELECT name FROM d1_migrations').all<{ name: string }>()
   const applied = new Set(results.map(({ name }) => name))
+  if (applied.has(BEFORE_RELEASE)) throw new CommandError(OLD_STATE)
   const names = readdirSync(`${PROJECT_ROOT}drizzle`).filter((name) => name.endsWith('.sql') && !applied.has(name))
   for (const name of names.sort()) {
     const statements = readFileSync(`${PROJECT_ROOT}drizzle/${name}`, 'utf8').split('--> statement-breakpoint')

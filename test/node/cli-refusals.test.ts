@@ -168,3 +168,19 @@ describe('.dev.vars', () => {
     },
   )
 })
+
+describe('data of a version before the first release', () => {
+  it.each([['tokens', 'list'], ['dev']] as const)(
+    'is refused by %s in one line, and left as it is',
+    async (name, ...args) => {
+      const state = await freshState()
+      runSql(state, 'INSERT INTO d1_migrations (name) VALUES (?)', BEFORE_RELEASE)
+      const before = readAll(state)
+      const port = name === 'dev' ? ['--port', String(await findFreePort())] : []
+      const { code, stderr } = await startCommand(name, [...args, ...port, '--state', state]).ended
+      expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
+      expect(stderr).toContain('made by a version before the first release: delete its directory')
+      expect(readAll(state)).toEqual(before)
+    },
+  )
+})

@@ -2,6 +2,7 @@ import { sql } from 'drizzle-orm'
 import journal from '../../../drizzle/meta/_journal.json' with { type: 'json' }
 import { type ApiError, log, unavailable } from '../http/errors.ts'
 import { databaseMessage, openDatabase, orm } from './client.ts'
+import { BEFORE_RELEASE } from './names.ts'
 
 /** The migrations that this code needs: drizzle-kit adds each to its journal. */
 const NEEDED = journal.entries.map(({ tag }) => `${tag}.sql`)
@@ -36,10 +37,11 @@ export function acceptsSchema(applied: string | null): boolean {
 /** How a schema differs from what the code needs: with missing migrations it is older, with unknown ones newer. */
 export function compareSchema(applied: string | null) {
   const names = applied?.split(',') ?? []
+  const isBeforeRelease = names.includes(BEFORE_RELEASE)
   return {
     applied: names[0] ?? null,
     needed: NEEDED.at(-1) ?? '',
-    missing: NEEDED.filter((name) => !names.includes(name)),
+    missing: NEEDED.filter((name) => isBeforeRelease || !names.includes(name)),
     unknown: names.filter((name) => !NEEDED.includes(name)),
   }
 }
@@ -87,5 +89,7 @@ function outdated(applied: string | null, now = Date.now()): ApiError {
 
 function adviceFor(applied: string | null): string {
   if (applied === null) return 'The database is empty: run npm run migrate, then npm run seed -- FILE.json.'
-  return 'The database is older than this release: run npm run migrate, or roll the release back.'
+  return applied.includes(BEFORE_RELEASE)
+    ? 'The database was made by a version before the first release: begin with a new one.'
+    : 'The database is older than this release: run npm run migrate, or roll the release back.'
 }

@@ -1,1 +1,4 @@
 export const DATABASE_BINDING = /^DB(_[A-Z0-9_]{1,40})?$/
+
+/** Applied by versions before the first release, whose first migration has the same name and other contents. */
+export const BEFORE_RELEASE = '0001_search_and_counts.sql'

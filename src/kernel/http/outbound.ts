@@ -223,10 +223,12 @@ async function resolve(host: string, resolver: string): Promise<string[]> {
   const key = `${resolver} ${host}`
   const known = resolved.get(key)
   if (known) return known
-  const addresses = (
-    await Promise.all([queryResolver(resolver, host, 'A'), queryResolver(resolver, host, 'AAAA')])
-  ).flat()
-  resolved.set(key, addresses)
+  const answers = await Promise.allSettled([queryResolver(resolver, host, 'A'), queryResolver(resolver, host, 'AAAA')])
+  const addresses = answers.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
+  const failed = answers.find((result) => result.status === 'rejected')
+  // One kind of record may be enough to reach the host; the query is repeated at the next use.
+  if (failed && addresses.length === 0) throw failed.reason
+  if (!failed) resolved.set(key, addresses)
   return addresses
 }
 

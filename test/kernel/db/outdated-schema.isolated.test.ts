@@ -5,6 +5,7 @@ import { app } from '../../../src/app.ts'
 import type { AccountingDelivery } from '../../../src/delivery/accounting/delivery.ts'
 import worker from '../../../src/index.ts'
 import { compareSchema } from '../../../src/kernel/db/migrations.ts'
+import { BEFORE_RELEASE } from '../../../src/kernel/db/names.ts'
 import { mintCompany, randomToken, request, send, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
@@ -47,6 +48,10 @@ describe('the migrations that the code needs', () => {
   it('may be more than the code knows', () => {
     const next = { applied: NEXT.name, needed: NEWEST, missing: [], unknown: [NEXT.name] }
     expect(compare([...names, NEXT.name])).toEqual(next)
+  })
+
+  it('are all missing where a version before the first release made the schema', () => {
+    expect(compareSchema([BEFORE_RELEASE, ...names].join(',')).missing).toEqual(names)
   })
 })
 

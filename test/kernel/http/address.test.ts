@@ -146,8 +146,15 @@ describe('an address', () => {
     await expect(findProblem('https://hooks.example/', policy)).rejects.toMatchObject({ failure: 'resolver' })
   })
 
-  it('is unknown while the look-up of one kind of record fails', async () => {
-    const { policy } = await startResolver(answer('A', '1.1.1.1'), { match: 'type=AAAA$', times: -1, status: 500 })
+  it('is known by one kind of record while the other fails, and the other is asked for again', async () => {
+    const failing: Fault = { match: 'type=AAAA$', status: 500 }
+    const { policy } = await startResolver(answer('A', '1.1.1.1'), failing, answer('AAAA', 'fd00::1'))
+    expect(await findProblem('https://half.example/', policy)).toBeNull()
+    expect(await findProblem('https://half.example/', policy)).toBe(NOT_PUBLIC)
+  })
+
+  it('is unknown while one kind of record fails and the other does not exist', async () => {
+    const { policy } = await startResolver({ match: 'type=A$', times: -1, status: 500 })
     await expect(findProblem('https://hooks.example/', policy)).rejects.toMatchObject({ failure: 'resolver' })
   })
 
