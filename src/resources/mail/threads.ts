@@ -21,6 +21,7 @@ import {
   announceObject,
   findThreadId,
   insertThread,
+  rememberHash,
   type ThreadWrite,
   touchThread,
   valuesOf,
@@ -49,10 +50,9 @@ export async function putThread(
   const { accountEmail, content, columns } = parseThread(body)
   const values = valuesOf(context, { ...params, accountEmail }, columns)
 
-  // Compressing and sending large content costs more than this attempt.
-  const touched = isLarge && (await touchThread(context, values))
+  const touched = await touchThread(context, values, isLarge)
   if (touched) {
-    await lease.resize(body.length)
+    if (isLarge) await lease.resize(body.length)
     return threadResponse(context, touched, content, { lease })
   }
 
@@ -97,6 +97,7 @@ export async function readThread(
   const key = { ...params, accountEmail: query.account_email }
   for (let reads = 0; reads < MAX_READS; reads++) {
     const row = found(await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat()), 'Email thread')
+    rememberHash(row)
     const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
     if (row.isKnown) return new Response(null, { status: 304, headers })
     const members = await readMembers(context, row, lease)

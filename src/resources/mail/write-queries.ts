@@ -6,12 +6,24 @@ import { assignments, insertRow, objectOfThread } from '../../kernel/db/columns.
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
+import { LruCache } from '../../kernel/http/cache.ts'
 import { unavailable } from '../../kernel/http/errors.ts'
 import { REPLACED_MS, type StoredObject } from './content.ts'
-import { isThread, type ThreadKey, threadColumns } from './queries.ts'
+import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
 
 const { company_id, legacy_thread_id, account_email } = emailThreads
+
+/** The stored content hashes last seen, by thread: a hint that each statement checks. */
+const knownHashes = new LruCache<string, string>({ maxWeight: 10_000 })
+
+const hashKey = ({ companyId, legacyThreadId, accountEmail }: ThreadKey & { companyId: number }) =>
+  `${companyId}/${legacyThreadId}/${accountEmail}`
+
+export const rememberHash = (row: ThreadRow): void => {
+  const key = { companyId: row.company_id, legacyThreadId: row.legacy_thread_id, accountEmail: row.account_email }
+  knownHashes.set(hashKey(key), row.content_hash)
+}
 
 /** An announced object is removed after this time unless a thread names it. No request takes that long. */
 const WRITING_MS = 15 * 60_000
@@ -81,13 +93,19 @@ const touch = prepare((p: Write) =>
 )
 
 /**
- * Updates all but the content, if that is stored; undefined otherwise.
+ * Updates all but the content, if that is stored; undefined otherwise, and where the isolate does not expect it. A large
+ * thread that the isolate does not know is tried too: compressing and sending its content costs more.
  *
  * @throws ApiError 413 when the company would exceed a quota; nothing is changed then
  */
-export async function touchThread(context: RequestContext, values: ThreadWrite) {
+export async function touchThread(context: RequestContext, values: ThreadWrite, isLarge: boolean) {
+  const known = knownHashes.get(hashKey(values))
+  const mayBeStored = known === values.content_hash || (known === undefined && isLarge)
+  if (!mayBeStored) return undefined
   const [, [row]] = await context.db.writeIdempotent(withinQuotas(values.companyId, [touch(values)])).catch(refuse)
-  if (row) context.announceChange()
+  if (!row) return undefined
+  rememberHash(row)
+  context.announceChange()
   return row
 }
 
@@ -136,6 +154,7 @@ export async function writeThread(context: RequestContext, values: ThreadWrite, 
     .writeIdempotent(withinQuotas(values.companyId, replaceThread({ ...values, content })))
     .catch(refuse)
   if (!row) throw new Error('An upsert returned no row.')
+  rememberHash(row)
   context.announceChange()
   return row
 }

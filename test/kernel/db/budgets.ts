@@ -213,9 +213,9 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 23, 0, `/mail/email-threads/unknown?account_email=${MAILBOX}`, NOT_FOUND],
   ],
   putEmailThread: [
-    ['new, 150 KB', 43, 7, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
-    ['the same again', 20, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
-    ['changed, 3 MB', 60, 5, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
+    ['new, 150 KB', 43, 8, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
+    ['the same again', 14, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
+    ['changed, 3 MB', 48, 6, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
     ['new, 2 MB that do not compress, in R2', 64, 15, '/mail/email-threads/large', threadOf(NOISE)],
     ['the same again', 14, 1, '/mail/email-threads/large', threadOf(NOISE)],
   ],

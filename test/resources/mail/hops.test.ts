@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { useUp } from '../../kernel/gate/support.ts'
-import { migrate, mintCompany, request } from '../../support/app.ts'
+import { migrate, mintCompany, request, sql } from '../../support/app.ts'
 import { type Hop, measureHops } from '../../support/hops.ts'
 import { freshThreadId, MAILBOX, noise, threadPath } from './support.ts'
 
@@ -66,13 +66,13 @@ describe('behind the call of the token’s object', () => {
     expect([again.response.status, inDepths(again.hops)]).toEqual([304, ['1 RATE_LIMITER.admit', '2 DB.batch']])
   })
 
-  it('PUT of content for R2 also announces it and writes it: three waits more; unchanged it waits for one batch', async () => {
+  it('PUT of content for R2 announces it, writes it and names it: two waits more; unchanged it waits for one batch', async () => {
     const id = freshThreadId()
-    const waits = ['1 RATE_LIMITER.admit', '2 DB.batch', '3 DB.batch', '4 FILES.put', '5 DB.batch']
+    await put(id, SMALL)
     for (const messages of [IN_R2, [...IN_R2, {}]]) {
       const { response, hops } = await put(id, messages)
       expect(response.status).toBe(200)
-      expect(inDepths(hops)).toEqual(waits)
+      expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch', '3 FILES.put', '4 DB.batch'])
     }
     expect((await put(id, [...IN_R2, {}])).depth).toBe(2)
   })
@@ -86,18 +86,27 @@ describe('behind the call of the token’s object', () => {
     }
   })
 
-  it('a large PUT first tries whether its content is stored', async () => {
+  it('a large PUT first tries whether its content is stored, unless the isolate knows the thread', async () => {
     const id = freshThreadId()
-    for (const [messages, waits] of [
-      [LARGE, ['2 DB.batch', '3 DB.batch']],
-      [LARGE, ['2 DB.batch']],
-      [
-        [...LARGE, {}],
-        ['2 DB.batch', '3 DB.batch'],
-      ],
-    ] as const) {
-      expect(inDepths((await put(id, [...messages])).hops)).toEqual(['1 RATE_LIMITER.admit', ...waits])
+    const made = await put(id, LARGE)
+    expect(inDepths(made.hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch', '3 DB.batch'])
+    // Now the isolate knows the stored hash.
+    for (const messages of [LARGE, [...LARGE, {}]]) {
+      expect((await put(id, messages)).hops).toEqual([LIMIT, { name: 'DB.batch', depth: 2 }])
     }
+    // The isolate does not know the thread by this id.
+    const renamed = freshThreadId()
+    await sql('UPDATE email_threads SET legacy_thread_id = ? WHERE legacy_thread_id = ?', renamed, id)
+    expect((await put(renamed, [...LARGE, {}])).hops).toEqual([LIMIT, { name: 'DB.batch', depth: 2 }])
+  })
+
+  it('a PUT that repeats what another isolate has replaced needs a second batch', async () => {
+    const id = freshThreadId()
+    await put(id, SMALL)
+    await sql("UPDATE email_threads SET content_hash = 'other' WHERE legacy_thread_id = ?", id)
+    const { response, depth } = await put(id, SMALL)
+    expect([response.status, depth]).toEqual([200, 3])
+    expect((await put(id, SMALL)).depth).toBe(2)
   })
 
   it('a PUT that is forbidden, or whose path is invalid, does not reach the database', async () => {
