@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Change many clients, orders and thread contexts
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409, 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. An operation of another form, such as one with a field beside `method`, `path`, `body` and `if_match`, is a 400 for the whole batch. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409, 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
          *
          *     Any token.
          */
@@ -1130,31 +1130,35 @@ export interface components {
              * @description Also copied to the due date of the invoice.
              */
             deadline?: string;
-            /** @description A status of the company. */
+            /** @description A status of the company; read as `order_status_id`. */
             status_id?: number;
             /** @description Shown to the customer on the invoice. */
             client_notes?: string | null;
             /** @description A tax of the company; 0 or null for none. */
             tax_id?: number | null;
+            /** @description Left out: as the client has it now, with its reason, also in a repeated PUT. */
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
-            /** @enum {string} */
+            /**
+             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.
+             * @enum {string}
+             */
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
-            /** @description Your own id, unique in the company; not `.` or `..`. */
-            external_id?: string | null;
             /** @description The lines of the invoice, in their order. */
             invoice_items?: components["schemas"]["NewOrderItem"][];
             /** @description Its payments. */
             payments?: components["schemas"]["NewPayment"][];
+            /** @description Your own id, unique in the company; not `.` or `..`. */
+            external_id?: string | null;
         };
         /** @description A line of an order that is sent with it. */
         NewOrderItem: {
@@ -1227,7 +1231,7 @@ export interface components {
              * @description Also copied to the due date of the invoice.
              */
             deadline?: string;
-            /** @description A status of the company. */
+            /** @description A status of the company; read as `order_status_id`. */
             status_id?: number;
             /** @description Shown to the customer on the invoice. */
             client_notes?: string | null;
@@ -1238,11 +1242,14 @@ export interface components {
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
-            /** @enum {string} */
+            /**
+             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.
+             * @enum {string}
+             */
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
@@ -1590,22 +1597,26 @@ export interface components {
              * @description Also copied to the due date of the invoice.
              */
             deadline?: string;
-            /** @description A status of the company. */
+            /** @description A status of the company; read as `order_status_id`. */
             status_id?: number;
             /** @description Shown to the customer on the invoice. */
             client_notes?: string | null;
             /** @description A tax of the company; 0 or null for none. */
             tax_id?: number | null;
+            /** @description Left out: as the client has it now, with its reason, also in a repeated PUT. */
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
-            /** @enum {string} */
+            /**
+             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.
+             * @enum {string}
+             */
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
@@ -2293,7 +2304,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2461,7 +2472,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2538,7 +2549,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2900,7 +2911,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3211,7 +3222,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3304,7 +3315,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3740,7 +3751,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3839,7 +3850,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3929,7 +3940,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -4888,7 +4899,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5339,7 +5350,7 @@ export interface operations {
                 account_email: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5616,7 +5627,7 @@ export interface operations {
                 path: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5677,7 +5688,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
