@@ -1124,12 +1124,12 @@ export interface components {
             /** @description Also the private note of the accounting system. */
             description?: string | null;
             /** @description An ISO date is recommended; stored as sent. */
-            start_date?: string;
+            start_date?: string | null;
             /**
              * Format: date
              * @description Also copied to the due date of the invoice.
              */
-            deadline?: string;
+            deadline?: string | null;
             /** @description A status of the company; read as `order_status_id`. */
             status_id?: number;
             /** @description Shown to the customer on the invoice. */
@@ -1225,12 +1225,12 @@ export interface components {
             /** @description Also the private note of the accounting system. */
             description?: string | null;
             /** @description An ISO date is recommended; stored as sent. */
-            start_date?: string;
+            start_date?: string | null;
             /**
              * Format: date
              * @description Also copied to the due date of the invoice.
              */
-            deadline?: string;
+            deadline?: string | null;
             /** @description A status of the company; read as `order_status_id`. */
             status_id?: number;
             /** @description Shown to the customer on the invoice. */
@@ -1591,12 +1591,12 @@ export interface components {
             /** @description Also the private note of the accounting system. */
             description?: string | null;
             /** @description An ISO date is recommended; stored as sent. */
-            start_date?: string;
+            start_date?: string | null;
             /**
              * Format: date
              * @description Also copied to the due date of the invoice.
              */
-            deadline?: string;
+            deadline?: string | null;
             /** @description A status of the company; read as `order_status_id`. */
             status_id?: number;
             /** @description Shown to the customer on the invoice. */
@@ -1679,8 +1679,8 @@ export interface components {
              *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
-             *     - `version_mismatch`: The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change
-             *     - `already_exists`: The resource already exists: send the request without `If-None-Match` to replace it
+             *     - `version_mismatch`: The resource does not exist, is deleted, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change
+             *     - `already_exists`: The resource already exists, perhaps by an earlier try of this request: read it, or send the request without `If-None-Match` to replace it
              *     - `invoice_missing`: The order has no invoice
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
@@ -1882,7 +1882,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
+                 *         "message": "The resource does not exist, is deleted, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                  *         "details": {
                  *           "reason": "version_mismatch",
                  *           "documentation_url": "https://crm.example/#guide-errors"

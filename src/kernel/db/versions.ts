@@ -23,7 +23,7 @@ const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 export function versionsOf(ifMatch: string | null): string | null {
   if (ifMatch === null || ifMatch.trim() === '*') return null
   if (!/^[\s,]*$/.test(ifMatch.replaceAll(ETAG, ''))) {
-    throw invalid([{ path: 'If-Match', message: 'must be `*` or versions in double quotes, as in `If-Match: "1"`' }])
+    throw invalid([{ path: 'If-Match', message: 'must be `*`, or versions with their double quotes, such as `"1"`' }])
   }
   return JSON.stringify(Array.from(ifMatch.slice(0, MAX_LENGTH).matchAll(VERSION), ([, version]) => Number(version)))
 }

@@ -62,11 +62,12 @@ export const REASONS = {
   version_mismatch: {
     kind: 'precondition_failed',
     message:
-      'The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
+      'The resource does not exist, is deleted, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
   },
   already_exists: {
     kind: 'precondition_failed',
-    message: 'The resource already exists: send the request without `If-None-Match` to replace it',
+    message:
+      'The resource already exists, perhaps by an earlier try of this request: read it, or send the request without `If-None-Match` to replace it',
   },
   invoice_missing: { kind: 'conflict', message: 'The order has no invoice' },
   cursor_expired: {

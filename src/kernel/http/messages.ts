@@ -115,12 +115,17 @@ const SYNONYMS: Record<string, string> = {
   date: 'paid_at',
 }
 
+const HINTS: Record<string, string> = {
+  company_id: 'the company is known without it',
+  if_none_match: 'send the operation by itself',
+}
+
 /** Appends "; did you mean status_id?" if exactly one known name is close, else nothing. */
 function suggest(sent: unknown, known: readonly string[]): string {
   if (typeof sent !== 'string' || sent.length > MAX_NAME_CHARACTERS) return ''
   const synonym = Object.hasOwn(SYNONYMS, sent) ? SYNONYMS[sent] : undefined
   if (synonym !== undefined && known.includes(synonym)) return `; did you mean ${synonym}?`
-  if (sent === 'company_id') return '; the company is known without it'
+  if (Object.hasOwn(HINTS, sent)) return `; ${HINTS[sent]}`
   let found = ''
   let best = 0
   for (const name of known) {

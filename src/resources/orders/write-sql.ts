@@ -24,17 +24,11 @@ export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND pr
 
 export const NEXT_VERSION = sql`version + 1`
 
-type Sent = Omit<OrderFields, 'start_date' | 'deadline'> & {
-  start_date?: string | null | undefined
-  deadline?: string | null | undefined
-  payments?: NewPayment[] | undefined
-}
-
 /**
  * The values of the fields that are sent, by column, with the lists as JSON for {@link lineStatements} and
  * {@link paymentStatements}, and whether an accounting event is requested.
  */
-export function columnValues(body: Sent) {
+export function columnValues(body: OrderFields & { payments?: NewPayment[] | undefined }) {
   const { status_id, discount_amount, accounting_sync_enabled, invoice_items, payments, ...fields } = body
   const texts = lineSearchTexts(invoice_items ?? [])
   const items = invoice_items?.map(({ unit_price, ...item }, index) => {

@@ -163,7 +163,7 @@ describe('If-Match', () => {
       const response = await own.call('PATCH', path, { phone: '1' }, { 'if-match': ifMatch })
       const issue = {
         path: 'If-Match',
-        message: 'must be `*` or versions in double quotes, as in `If-Match: "1"`',
+        message: 'must be `*`, or versions with their double quotes, such as `"1"`',
       }
       expect([response.status, response.body.error.details.issues]).toEqual([400, [issue]])
       const operation = { method: 'PATCH', path, body: { phone: '1' }, if_match: ifMatch }

@@ -113,6 +113,12 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
       { ...order, discount_amount: 101 },
       'discount_amount must be at most 100 as a percentage: for an amount of money send discount_amount_type fixed_amount',
     ],
+    [
+      'POST',
+      '/batch',
+      { operations: [{ method: 'PUT', path: '/clients/by-external-id/a', if_none_match: '*' }] },
+      'operations.0.if_none_match is not a known field; send the operation by itself',
+    ],
     ['PATCH', '/orders/1', { status: 1 }, 'status is not a known field; did you mean status_id?'],
     [
       'POST',

@@ -201,7 +201,7 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     const absent = (await put('nobody has it', { company_name: 'A' }, { 'if-match': '"1"' })).body.error
     expect([absent.details.reason, absent.message]).toEqual([
       'version_mismatch',
-      expect.stringMatching(/^The resource does not exist, or has another version than `If-Match` names/),
+      expect.stringMatching(/^The resource does not exist, is deleted, or has another version than `If-Match` names/),
     ])
   })
 })

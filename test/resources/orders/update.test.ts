@@ -22,6 +22,7 @@ describe('PATCH /orders/{id}', () => {
     [{ description: null, client_notes: null }, { description: null, client_notes: null }, {}],
     [{ start_date: 'whenever' }, { start_date: 'whenever' }, {}],
     [{ deadline: '2027-01-02' }, { deadline: '2027-01-02' }, { due_date: '2027-01-02' }],
+    [{ start_date: null, deadline: null }, { start_date: null, deadline: null }, { due_date: null }],
     [
       { tax_exempt: true, tax_exempt_reason: ' r ' },
       {},
@@ -50,6 +51,7 @@ describe('PATCH /orders/{id}', () => {
     const made = await createOrder(shop, {
       description: 'x',
       client_notes: 'y',
+      start_date: 'soon',
       deadline: '2026-12-31',
       tax_id: shop.taxId,
       discount_amount: 10,
