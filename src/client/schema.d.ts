@@ -331,7 +331,7 @@ export interface paths {
         };
         /**
          * Follow every change
-         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them; an update or delete that changes the status of an order is followed by `status_changed`. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.
+         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them; an update or delete that changes the status of an order is followed by `status_changed`. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept, or the operator has restored the database: copy the lists again, and take each object as it is, since a restore may lower its `version`. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`. With `expand=object` the response also has the clients and orders of its changes, each at least as new as the change and with all that the full order has but `accounting`; it then has at most 100 changes, and fewer where their orders have more than 10,000 lines, payments and artworks.
          *
          *     Any token.
          */
@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Change many clients, orders and thread contexts
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409, 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. An operation of another form, such as one with a field beside `method`, `path`, `body` and `if_match`, is a 400 for the whole batch. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409, 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
          *
          *     Any token.
          */
@@ -1130,31 +1130,35 @@ export interface components {
              * @description Also copied to the due date of the invoice.
              */
             deadline?: string | null;
-            /** @description A status of the company. */
+            /** @description A status of the company; read as `order_status_id`. */
             status_id?: number;
             /** @description Shown to the customer on the invoice. */
             client_notes?: string | null;
             /** @description A tax of the company; 0 or null for none. */
             tax_id?: number | null;
+            /** @description Left out: as the client has it now, with its reason, also in a repeated PUT. */
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
-            /** @enum {string} */
+            /**
+             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.
+             * @enum {string}
+             */
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
-            /** @description Your own id, unique in the company; not `.` or `..`. */
-            external_id?: string | null;
             /** @description The lines of the invoice, in their order. */
             invoice_items?: components["schemas"]["NewOrderItem"][];
             /** @description Its payments. */
             payments?: components["schemas"]["NewPayment"][];
+            /** @description Your own id, unique in the company; not `.` or `..`. */
+            external_id?: string | null;
         };
         /** @description A line of an order that is sent with it. */
         NewOrderItem: {
@@ -1227,7 +1231,7 @@ export interface components {
              * @description Also copied to the due date of the invoice.
              */
             deadline?: string | null;
-            /** @description A status of the company. */
+            /** @description A status of the company; read as `order_status_id`. */
             status_id?: number;
             /** @description Shown to the customer on the invoice. */
             client_notes?: string | null;
@@ -1238,11 +1242,14 @@ export interface components {
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
-            /** @enum {string} */
+            /**
+             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.
+             * @enum {string}
+             */
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
@@ -1590,22 +1597,26 @@ export interface components {
              * @description Also copied to the due date of the invoice.
              */
             deadline?: string | null;
-            /** @description A status of the company. */
+            /** @description A status of the company; read as `order_status_id`. */
             status_id?: number;
             /** @description Shown to the customer on the invoice. */
             client_notes?: string | null;
             /** @description A tax of the company; 0 or null for none. */
             tax_id?: number | null;
+            /** @description Left out: as the client has it now, with its reason, also in a repeated PUT. */
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
-            /** @enum {string} */
+            /**
+             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.
+             * @enum {string}
+             */
             discount_type?: "before_tax" | "after_tax";
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
@@ -2294,7 +2305,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2462,7 +2473,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2539,7 +2550,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2901,7 +2912,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3212,7 +3223,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3305,7 +3316,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3741,7 +3752,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3840,7 +3851,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3930,7 +3941,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -4889,7 +4900,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5340,7 +5351,7 @@ export interface operations {
                 account_email: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5617,7 +5628,7 @@ export interface operations {
                 path: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5678,7 +5689,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];

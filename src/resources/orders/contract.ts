@@ -41,11 +41,16 @@ export const discountAmountType = z.pipe(
   z.transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount')),
 )
 
+const DISCOUNT_AMOUNT_TYPE =
+  '`percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.'
+const DISCOUNT_TYPE =
+  '`before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.'
+
 const writable = {
   description: z.nullish(text(0, 10_000)).check(z.describe('Also the private note of the accounting system.')),
   start_date: z.nullish(oneLine(1, 64)).check(z.describe('An ISO date is recommended; stored as sent.')),
   deadline: z.nullish(date).check(z.describe('Also copied to the due date of the invoice.')),
-  status_id: z.optional(id).check(z.describe('A status of the company.')),
+  status_id: z.optional(id).check(z.describe('A status of the company; read as `order_status_id`.')),
   client_notes: z.nullish(text(0, 10_000)).check(z.describe('Shown to the customer on the invoice.')),
   tax_id: z
     .nullish(z.int().check(z.nonnegative(), z.meta({ maximum: Number.MAX_SAFE_INTEGER })))
@@ -55,8 +60,8 @@ const writable = {
   discount_amount: z
     .optional(decimals(2, 0, AMOUNT_MAX))
     .check(z.describe('Percent (0–100) or currency units; at most 2 decimals.')),
-  discount_amount_type: z.optional(discountAmountType).check(z.describe('`fixed` and `amount` mean `fixed_amount`.')),
-  discount_type: z.optional(z.enum(['before_tax', 'after_tax'])),
+  discount_amount_type: z.optional(discountAmountType).check(z.describe(DISCOUNT_AMOUNT_TYPE)),
+  discount_type: z.optional(z.enum(['before_tax', 'after_tax'])).check(z.describe(DISCOUNT_TYPE)),
   accounting_sync_enabled: z
     .optional(z.boolean())
     .check(z.describe('Overrides, for this request, the company’s setting of accounting sync.')),
@@ -82,14 +87,16 @@ const hasPossibleDiscount = z.refine<{ discount_amount?: unknown; discount_amoun
   PERCENT_ISSUE,
 )
 
-const required = { title: trimmed(255), client_id: id }
+const OF_CLIENT = 'Left out: as the client has it now, with its reason, also in a repeated PUT.'
+const tax_exempt = writable.tax_exempt.check(z.describe(OF_CLIENT))
+const whole = { title: trimmed(255), client_id: id, ...writable, tax_exempt, ...ordersLists }
 
-const created = { ...required, ...writable, external_id, ...ordersLists }
+const created = { ...whole, external_id }
 const newOrder = component('NewOrder', 'The fields of an order to create.', created, hasPossibleDiscount)
 
 const REPLACED =
   'All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are.'
-const wholeOrder = component('WholeOrder', REPLACED, { ...required, ...writable, ...ordersLists }, hasPossibleDiscount)
+const wholeOrder = component('WholeOrder', REPLACED, whole, hasPossibleDiscount)
 
 const NOT_DELETED = { path: ['invoice_items'], error: 'must not be sent with `deleted` true' }
 const DELETED =
