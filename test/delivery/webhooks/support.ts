@@ -1,4 +1,3 @@
-import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { EVENT_TYPES, rotateSecret, type Secrets, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
@@ -16,6 +15,7 @@ import {
   sqlIn,
   type TestCompany,
 } from '../../support/app.ts'
+import { runAlarm } from '../alarm.ts'
 
 export interface Message {
   id: string
@@ -148,19 +148,9 @@ export class Subscriber {
    *
    * @param bindings those of the object, beside the real ones
    */
-  async deliver(bindings: Partial<Env> = {}): Promise<number | null> {
-    for (;;) {
-      const at = await runInDurableObject(this.object, async (instance, state) => {
-        Reflect.set(instance, 'env', Object.assign({}, env, bindings))
-        if (!this.isPaced) Reflect.set(instance, 'pace', { begin: () => 0 })
-        state.storage.kv.put('company', this.company.id)
-        await instance.alarm()
-        const planned = await state.storage.getAlarm()
-        await state.storage.deleteAlarm()
-        return planned
-      })
-      if (at === null || at > Date.now()) return at
-    }
+  deliver(bindings: Partial<Env> = {}): Promise<number | null> {
+    const replaced = { env: Object.assign({}, env, bindings), ...(!this.isPaced && { pace: { begin: () => 0 } }) }
+    return runAlarm(this.object, this.company.id, replaced)
   }
 
   /** Whatever waits for a retry is due. */
