@@ -5,6 +5,7 @@ import type { Env } from '../../../src/env.ts'
 import wrangler from '../../../wrangler.toml?raw'
 import { type ApiResponse, migrate, mintCompany, send } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
+import { holdTimers } from '../../support/time.ts'
 import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
 
 beforeAll(migrate)
@@ -37,17 +38,11 @@ function counting(): { bindings: Env; calls: string[] } {
 }
 
 describe('GET /health', () => {
-  /** Ends the wait for a check. Only a test does: on a busy machine a check may last longer. */
-  let deadlines: (() => void)[] = []
+  let deadlines: (() => void)[]
 
   beforeEach(() => {
     passTime()
-    deadlines = []
-    const { setTimeout } = globalThis
-    const timers = vi.spyOn(globalThis, 'setTimeout')
-    timers.mockImplementation(((run: () => void, ms: number) =>
-      ms === 2_000 ? deadlines.push(run) : setTimeout(run, ms)) as unknown as typeof setTimeout)
-    return () => timers.mockRestore()
+    deadlines = holdTimers(2_000)
   })
 
   it('waits two seconds for what hangs', async () => {
