@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -46,11 +47,17 @@ export async function startDev(options: { state?: string; port?: number; detache
 }
 
 /** A port of this machine that was free a moment ago: the given one, else any. @throws the error of another */
-export async function findFreePort(port = 0): Promise<number> {
-  const server = createServer().listen(port, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
+export async function findFreePort(port?: number): Promise<number> {
+  // Systems assign higher ones, so that no other server or connection gets it before it is used.
+  const tried = port ?? randomInt(16_384, 32_768)
+  const server = createServer().listen(tried, '127.0.0.1')
+  const failure = await once(server, 'listening').then(
+    () => null,
+    (error: NodeJS.ErrnoException) => error,
+  )
+  if (failure?.code === 'EADDRINUSE' && port === undefined) return findFreePort()
+  if (failure) throw failure
   server.close()
   await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : port
+  return tried
 }
