@@ -64,7 +64,7 @@ describe('accounting events of a service that is killed', () => {
     let dev = await serveState(state, port)
 
     // Killed after the commit, while the first call, for a token, hangs.
-    await spoil(remote, { match: '^POST /oauth2', delayMs: 5_000 })
+    await spoil(remote, { match: '^POST /oauth2', hold: true })
     let called = await waitForCall(/oauth2/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'first' })).status).toBe(200)
     await called()
@@ -72,15 +72,16 @@ describe('accounting events of a service that is killed', () => {
     await waitUntilSynced(dev, 1)
 
     // Killed during the delivery, which is applied while its response is lost.
-    await spoil(remote, { match: '^POST .*invoice', apply: true, delayMs: 1_000, destroy: true })
+    await spoil(remote, { match: '^POST .*invoice', apply: true, hold: true, destroy: true })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'second' })).status).toBe(200)
     await called()
     dev.killWorker()
+    await spoil(remote)
     await waitUntilSynced(dev, 1)
 
     // All processes killed at once, and a new start.
-    await spoil(remote, { match: '^POST .*invoice', delayMs: 60_000 })
+    await spoil(remote, { match: '^POST .*invoice', hold: true })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'third' })).status).toBe(200)
     await called()
