@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { wholeNumber } from '../kernel/api/contract.ts'
 import { type Simulators, startSimulators } from '../simulators/start.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
-import { findFreePort, readDevVars, startRuntime } from './local-runtime.ts'
+import { checkPort, readDevVars, startRuntime } from './local-runtime.ts'
 import { OWNER, prepareSample, type Sample } from './sample-company.ts'
 import { type Claim, claimState, readState } from './target.ts'
 import { spawnWrangler } from './wrangler.ts'
@@ -20,7 +20,7 @@ const PARENT_CHECK_MS = 500
 const SCHEDULE_MS = 60_000
 
 const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
-  await findFreePort(port).catch(({ code }: NodeJS.ErrnoException) => {
+  await checkPort(port).catch(({ code }: NodeJS.ErrnoException) => {
     const problem = code === 'EADDRINUSE' ? 'is in use' : `cannot be used (${code})`
     throw new CommandError(`Port ${port} ${problem}: choose another with --port N.`)
   })

@@ -122,14 +122,12 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   }
 }
 
-/** A port of this machine that was free a moment ago: the given one, else any. @throws the error of another */
-export async function findFreePort(port = 0): Promise<number> {
+/** @throws the error of a port of this machine that cannot be used */
+export async function checkPort(port: number): Promise<void> {
   const server = createServer().listen(port, '127.0.0.1')
   await once(server, 'listening')
-  const address = server.address()
   server.close()
   await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : port
 }
 
 const OLD_STATE =

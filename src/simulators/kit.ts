@@ -10,6 +10,8 @@ export interface Fault {
   times?: number
   /** Waits this long before anything else. */
   delayMs?: number
+  /** Waits until the scope's faults are replaced, or {@link MAX_HOLD_MS}, before anything else. */
+  hold?: boolean
   /** Replaces the response's status. */
   status?: number
   headers?: Record<string, string>
@@ -54,8 +56,11 @@ interface Scope<State> {
   state: State
   calls: Call[]
   faults: Fault[]
+  held: (() => void)[]
 }
 
+/** A test that forgets a held call fails instead of hanging. */
+const MAX_HOLD_MS = 90_000
 const CONTROL = '/__simulator'
 
 /**
@@ -82,13 +87,16 @@ export async function startSimulator<State>(
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [, scopeId = '', path = '/'] = /^(?:\/t\/([^/?]+))?(.*)$/.exec(request.url ?? '/') ?? []
-    const scope = scopes.get(scopeId) ?? { state: fresh(scopeId), calls: [], faults: [] }
+    const scope = scopes.get(scopeId) ?? { state: fresh(scopeId), calls: [], faults: [], held: [] }
     scopes.set(scopeId, scope)
     const body = await readBody(request)
     const method = request.method ?? 'GET'
 
     if (path === CONTROL) {
-      if (method === 'PUT') scope.faults = JSON.parse(body)
+      if (method === 'PUT') {
+        scope.faults = JSON.parse(body)
+        for (const release of scope.held.splice(0)) release()
+      }
       if (method === 'DELETE') scopes.delete(scopeId)
       return send(response, { status: 200, body: JSON.stringify({ calls: scope.calls, state: scope.state }) })
     }
@@ -99,6 +107,10 @@ export async function startSimulator<State>(
     if (!fault) return send(response, await handle(call, scope.state))
 
     if (fault.delayMs) await sleep(fault.delayMs)
+    if (fault.hold) {
+      const released = new Promise<void>((release) => scope.held.push(release))
+      await Promise.race([released, sleep(MAX_HOLD_MS, undefined, { ref: false })])
+    }
     const replaced = fault.status !== undefined || fault.body !== undefined || fault.destroy === true
     const normal = !replaced || fault.apply ? await handle(call, scope.state) : { status: 200, body: '' }
     if (fault.destroy) return void response.destroy()

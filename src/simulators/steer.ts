@@ -1,7 +1,7 @@
 import type { Call, Fault } from './kit.ts'
 
 /**
- * Replaces the faults of a simulator's scope. Works in Node and in workerd.
+ * Replaces the faults of a simulator's scope, and releases its held calls. Works in Node and in workerd.
  *
  * @param scope the address of the test's scope, `http://…/t/SCOPE`
  */

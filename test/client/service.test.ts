@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { CursorExpiredError } from '../../src/client/index.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { stopTime } from '../support/time.ts'
 import { loseAllButEvery, openClient } from './service.ts'
 
 /* The client against the service itself. */
@@ -180,6 +181,7 @@ describe('changes', () => {
 })
 
 it('the rate budget is what the service counts', async () => {
+  stopTime()
   const api = openClient(await mintCompany())
   expect(api.readRateBudget()).toBeNull()
   await api.clients.list()

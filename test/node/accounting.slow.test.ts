@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { credentialsFor, startAccounting } from '../../src/simulators/accounting.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { expectRefused, freshState, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
 import { ask, type DevServer, serveState } from './dev-server.ts'
+import { chooseFreePort } from './start-dev.ts'
 
 const REALM = '7007'
 
@@ -60,11 +60,11 @@ async function waitUntilSynced(dev: DevServer, orderId: number): Promise<void> {
 describe('accounting events of a service that is killed', () => {
   it('are delivered after the restart, once', { timeout: 300_000 }, async () => {
     const { state, remote, waitForCall } = await openShop()
-    const port = await findFreePort()
+    const port = await chooseFreePort()
     let dev = await serveState(state, port)
 
     // Killed after the commit, while the first call, for a token, hangs.
-    await spoil(remote, { match: '^POST /oauth2', delayMs: 5_000 })
+    await spoil(remote, { match: '^POST /oauth2', hold: true })
     let called = await waitForCall(/oauth2/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'first' })).status).toBe(200)
     await called()
@@ -72,15 +72,16 @@ describe('accounting events of a service that is killed', () => {
     await waitUntilSynced(dev, 1)
 
     // Killed during the delivery, which is applied while its response is lost.
-    await spoil(remote, { match: '^POST .*invoice', apply: true, delayMs: 1_000, destroy: true })
+    await spoil(remote, { match: '^POST .*invoice', apply: true, hold: true, destroy: true })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'second' })).status).toBe(200)
     await called()
     dev.killWorker()
+    await spoil(remote)
     await waitUntilSynced(dev, 1)
 
     // All processes killed at once, and a new start.
-    await spoil(remote, { match: '^POST .*invoice', delayMs: 60_000 })
+    await spoil(remote, { match: '^POST .*invoice', hold: true })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'third' })).status).toBe(200)
     await called()

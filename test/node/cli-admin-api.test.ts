@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { describe, expect, it, onTestFinished } from 'vitest'
 import * as z from 'zod/mini'
 import { openAdminApi } from '../../src/cli/admin-api.ts'
-import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { defineContract } from '../../src/kernel/api/contract.ts'
+import { chooseFreePort } from './start-dev.ts'
 
 const common = { operationId: 'x', tag: 'X', permission: null, errors: [] } as const
 const read = defineContract({
@@ -135,7 +135,7 @@ describe('the client of the administration API', () => {
   })
 
   it('reports a service that is not there at once', async () => {
-    const url = `http://127.0.0.1:${await findFreePort()}`
+    const url = `http://127.0.0.1:${await chooseFreePort()}`
     await expect(openAdminApi({ url, token: 'x' }).call(read, { params })).rejects.toThrow(
       `${url} cannot be reached (ECONNREFUSED).`,
     )

@@ -3,11 +3,12 @@ import { once } from 'node:events'
 import { get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { findFreePort, readDevVars } from '../../src/cli/local-runtime.ts'
+import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { decryptCredentials } from '../../src/kernel/gate/credentials.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { freshState, runCommand, runSql, startCommand, writeSeed } from './cli-support.ts'
 import { ask, killProcess, listDescendants, listProcesses, serveState } from './dev-server.ts'
+import { chooseFreePort } from './start-dev.ts'
 
 /** Starts a `dev` that should fail. If it serves, it ends with the test. */
 function tryDev(...args: string[]) {
@@ -26,7 +27,7 @@ describe('npm run dev', () => {
     timeout: 120_000,
   }, async () => {
     const state = await freshState()
-    const port = await findFreePort()
+    const port = await chooseFreePort()
     const dev = await serveState(state, port)
     await expect
       .poll(() => dev.output.stdout)
@@ -103,7 +104,7 @@ describe('npm run dev', () => {
     // No other server starts on this port or on this state directory.
     const [samePort, sameState] = await Promise.all([
       tryDev('--port', String(port)),
-      tryDev('--port', String(await findFreePort()), '--state', state),
+      tryDev('--port', String(await chooseFreePort()), '--state', state),
     ])
     expect(samePort).toEqual({ code: 1, stdout: '', stderr: `Port ${port} is in use: choose another with --port N.\n` })
     expect(sameState).toMatchObject({ code: 1, stdout: '' })
@@ -145,7 +146,7 @@ describe('npm run dev', () => {
       (port, state) => [process.execPath, '-e', startDev, JSON.stringify({ port, state })],
     ],
   ])('ends with all of its processes when %s', { timeout: 120_000 }, async (_name, signal, commandFor) => {
-    const port = await findFreePort()
+    const port = await chooseFreePort()
     const [command = '', ...args] = commandFor(port, await freshState())
     const parent = spawn(command, args, { stdio: 'ignore' })
     const pid = parent.pid ?? 0

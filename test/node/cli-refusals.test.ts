@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { readValue } from '../../src/cli/command.ts'
-import { findFreePort, readDevVars } from '../../src/cli/local-runtime.ts'
+import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { time } from '../../src/cli/operator.ts'
 import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
 import { freshState, readAll, runSql, startCommand } from './cli-support.ts'
+import { chooseFreePort } from './start-dev.ts'
 
 /** A server whose every response is the same: 200 with this text; and with another one for company 1. */
 async function serveText(text: string, company = text): Promise<string> {
@@ -176,7 +177,7 @@ describe('data of a version before the first release', () => {
       const state = await freshState()
       runSql(state, 'INSERT INTO d1_migrations (name) VALUES (?)', BEFORE_RELEASE)
       const before = readAll(state)
-      const port = name === 'dev' ? ['--port', String(await findFreePort())] : []
+      const port = name === 'dev' ? ['--port', String(await chooseFreePort())] : []
       const { code, stderr } = await startCommand(name, [...args, ...port, '--state', state]).ended
       expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
       expect(stderr).toContain('made by a version before the first release: delete its directory')

@@ -6,9 +6,9 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { type Claim, claimState, target } from '../../src/cli/target.ts'
 import { makeStateFolder } from './cli-support.ts'
+import { chooseFreePort } from './start-dev.ts'
 
 afterEach(() => void vi.unstubAllEnvs())
 
@@ -65,7 +65,7 @@ describe('the claim of a state directory', () => {
 
   it('passes on when its process has ended', async () => {
     const { state, file } = await makeState()
-    const url = `http://127.0.0.1:${await findFreePort()}`
+    const url = `http://127.0.0.1:${await chooseFreePort()}`
     writeFileSync(file, JSON.stringify({ pid: await endedProcess(), url }))
     const claimed = await claim(state)
     claimed.release()

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseEnv } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { findFreePort } from '../../src/cli/local-runtime.ts'
+
 import { PROJECT_ROOT, spawnWrangler } from '../../src/cli/wrangler.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { startAccounting } from '../../src/simulators/accounting.ts'
@@ -26,6 +26,7 @@ import {
   shopThatWorks,
   WRONG,
 } from './secret-shops.ts'
+import { chooseFreePort } from './start-dev.ts'
 
 /*
  * Uses every endpoint and command, successfully and not, with outside systems that echo what they receive; then searches
@@ -106,7 +107,7 @@ async function mintToken(company: number): Promise<string> {
 
 /** Serves the state with its whole log, and uses every endpoint. */
 async function useEverything(): Promise<void> {
-  const port = await findFreePort()
+  const port = await chooseFreePort()
   const args = ['--persist-to', state, '--log-level', 'log', '--show-interactive-dev-session=false']
   const wrangler = spawnWrangler(['dev', '--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0', ...args])
   for (const stream of [wrangler.stdout, wrangler.stderr]) {

@@ -8,10 +8,9 @@ import { parseEnv } from 'node:util'
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from 'jose'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { spawnWrangler } from '../../src/cli/wrangler.ts'
 import { browserSuite, hasChromium, launchBrowser } from './browser.ts'
-import { startDev } from './start-dev.ts'
+import { chooseFreePort, startDev } from './start-dev.ts'
 
 const AUDIENCE = 'settings-test'
 const STOP_MS = 15_000
@@ -38,7 +37,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), 
     await once(keys, 'listening')
     issuer = `http://127.0.0.1:${(keys.address() as AddressInfo).port}`
 
-    const port = await findFreePort()
+    const port = await chooseFreePort()
     url = `http://127.0.0.1:${port}`
     const place = ['--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0', '--persist-to', state]
     const vars = ['--var', `ACCESS_ISSUER:${issuer}`, '--var', `ACCESS_AUDIENCE:${AUDIENCE}`]

@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findFreePort } from '../../src/cli/local-runtime.ts'
+import { checkPort } from '../../src/cli/local-runtime.ts'
 import { collectOutput, PROJECT_ROOT } from '../../src/cli/wrangler.ts'
 
 const READY_MS = 120_000
@@ -19,7 +20,7 @@ export type RunningDev = Awaited<ReturnType<typeof startDev>>
  */
 export async function startDev(options: { state?: string; port?: number; detached?: boolean } = {}) {
   const state = options.state ?? (await mkdtemp(join(tmpdir(), 'crm-api-')))
-  const port = options.port ?? (await findFreePort())
+  const port = options.port ?? (await chooseFreePort())
   const args = [join(PROJECT_ROOT, 'src/cli/dev.ts'), '--port', String(port), '--state', state]
   const { detached = false } = options
   // As npm starts it: `dev` then ends with its parent.
@@ -48,4 +49,16 @@ export async function startDev(options: { state?: string; port?: number; detache
     throw new Error(`The dev server is not ready: ${`${output.stdout}${output.stderr}`.trim()}`)
   }
   return { url, token, state, pid: child.pid ?? 0, output, ended, stop }
+}
+
+/** A port of this machine that was free a moment ago. Systems assign higher ones to other servers and connections. */
+export async function chooseFreePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(16_384, 32_768)
+    const isFree = await checkPort(port).then(
+      () => true,
+      () => false,
+    )
+    if (isFree) return port
+  }
 }

@@ -1,14 +1,14 @@
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { expect, it, onTestFinished } from 'vitest'
-import { findFreePort } from '../../src/cli/local-runtime.ts'
 import { spawnWrangler } from '../../src/cli/wrangler.ts'
 import { makeStateFolder, runCommand, writeSeed } from './cli-support.ts'
 import { ask } from './dev-server.ts'
+import { chooseFreePort } from './start-dev.ts'
 
 /** Starts `wrangler dev` itself on a state directory; `output` is what it has printed. */
 async function startWrangler(state: string) {
-  const port = await findFreePort()
+  const port = await chooseFreePort()
   const child = spawnWrangler(['dev', '--ip', '127.0.0.1', '--port', String(port), '--persist-to', state])
   const printed = { output: '' }
   for (const stream of [child.stdout, child.stderr]) {

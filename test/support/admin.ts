@@ -25,6 +25,10 @@ export const operatorOf = (companyId: number): Administrator => ({
   now: Date.now(),
 })
 
+/** The last use is written after the response: the administration calls the objects of tokens that were used. */
+export const expectUsed = ({ id }: { id: number }) =>
+  expect.poll(() => sql('SELECT 1 FROM api_tokens WHERE company_id = ? AND last_used_at > 0', id)).toHaveLength(1)
+
 /** Who may sign people in: a key of its own, published by a local server as Cloudflare Access publishes its keys. */
 export async function startAccess() {
   const issuer = `${inject('receiverUrl')}/t/${crypto.randomUUID()}`

@@ -27,7 +27,11 @@ const HOP_MS = 15
  * Sends a request to the application with bindings, and an outbound `fetch`, that count. Work after the response
  * is awaited and not counted.
  */
-export async function measureHops(sent: Request, bindings: Env = env, api = app): Promise<Measured> {
+export async function measureHops(
+  sent: Request,
+  bindings: Env = env,
+  api: Pick<typeof app, 'fetch'> = app,
+): Promise<Measured> {
   const counter = new Counter()
   const context = createExecutionContext()
   const counted = wrapBindings(bindings, (name, work) =>

@@ -1,4 +1,4 @@
-import { vi } from 'vitest'
+import { onTestFinished, vi } from 'vitest'
 
 /** Stops the clock, so that what a test asserts about a time does not depend on how fast the machine is. */
 export function stopTime(): void {
@@ -8,4 +8,17 @@ export function stopTime(): void {
 /** Stops the clock so much later than it is. */
 export function moveTime(ms: number): void {
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
+}
+
+/**
+ * Keeps timers of so many milliseconds from running in this test, so that no deadline passes because the machine is
+ * slow. The returned list has them, for a test that wants them to pass.
+ */
+export function holdTimers(heldMs: number): (() => void)[] {
+  const held: (() => void)[] = []
+  const { setTimeout } = globalThis
+  const hold = (run: () => void, ms: number) => (ms === heldMs ? void held.push(run) : setTimeout(run, ms))
+  const timers = vi.spyOn(globalThis, 'setTimeout').mockImplementation(hold as typeof setTimeout)
+  onTestFinished(() => timers.mockRestore())
+  return held
 }

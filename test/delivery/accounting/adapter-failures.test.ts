@@ -52,7 +52,7 @@ describe('a failed call', () => {
     const { world, create } = await openAccount()
     const adapter = world.connect({ tokens: await currentTokens(world) })
     await adapter.findInvoices('1001')
-    await world.spoil({ match: INVOICE_POST, delayMs: 1_000 })
+    await world.spoil({ match: INVOICE_POST, hold: true })
     const { setTimeout } = globalThis
     const shortened = vi
       .spyOn(globalThis, 'setTimeout')

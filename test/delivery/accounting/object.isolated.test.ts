@@ -60,11 +60,12 @@ describe('the object of a company', () => {
   it('repeats the same call when it was killed during one', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
-    await shop.world.spoil({ match: '^POST .*invoice', apply: true, delayMs: 1_500, destroy: true })
+    await shop.world.spoil({ match: '^POST .*invoice', apply: true, hold: true, destroy: true })
     await shop.object.start(shop.company.id)
     await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 30_000)
     await abortAllDurableObjects()
     expect(await shop.open()).toMatchObject([{ state: 'sent', attempts: 0 }])
+    await shop.world.spoil()
     await runSweep()
     await vi.waitFor(async () => expect(await shop.accounting(id)).toMatchObject({ status: 'synced' }), 30_000)
     const calls = await shop.invoiceCalls()
@@ -204,7 +205,7 @@ describe('the sweep', () => {
 describe('a write', () => {
   it('does not wait for the network while the accounting system is silent', async () => {
     const shop = await Shop.open()
-    await shop.world.spoil({ delayMs: 3_000 })
+    await shop.world.spoil({ hold: true })
     const token = await mintToken(shop.company.id)
     // The objects run in this isolate, where their own calls would be counted too: they are started later.
     const started: number[] = []
@@ -231,6 +232,7 @@ describe('a write', () => {
     }
     expect([made.depth, read.depth]).toEqual([2, 2])
     expect(started).toEqual([shop.company.id, shop.company.id, shop.company.id])
+    await shop.world.spoil()
     await deliveries
   })
 })

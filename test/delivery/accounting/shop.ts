@@ -1,6 +1,4 @@
-import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { vi } from 'vitest'
 import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
 import { CREDENTIALS } from '../../../src/simulators/accounting-data.ts'
 import {
@@ -14,7 +12,7 @@ import {
   type TestCompany,
 } from '../../support/app.ts'
 import { addItem } from '../../support/rows.ts'
-import { stopTime } from '../../support/time.ts'
+import { runAlarm } from '../alarm.ts'
 import { World } from './support.ts'
 
 export interface EventRow {
@@ -94,27 +92,9 @@ export class Shop {
     return env.ACCOUNTING_DELIVERY.get(env.ACCOUNTING_DELIVERY.idFromName(String(this.company.id)))
   }
 
-  /**
-   * Runs the object's alarm until it has nothing to do now; returns its next alarm. Stops the clock, so that no retry is due
-   * on a slow machine before the test says so.
-   */
-  async deliver(): Promise<number | null> {
-    if (!vi.isFakeTimers()) stopTime()
-    for (;;) {
-      const at = await runInDurableObject(this.object, async (instance, state) => {
-        state.storage.kv.put('company', this.company.id)
-        let planned: number | null = null
-        // Caught, since the runtime sets an alarm in its past to the real time.
-        const schedule = async (at: number) => {
-          planned = at
-        }
-        Object.assign(instance, { schedule })
-        await instance.alarm()
-        Reflect.deleteProperty(instance, 'schedule')
-        return planned
-      })
-      if (at === null || at > Date.now()) return at
-    }
+  /** Runs the object's alarm until it has nothing to do now; returns its next alarm. */
+  deliver(): Promise<number | null> {
+    return runAlarm(this.object, this.company.id)
   }
 
   /** Whatever waits is due, and no pause lasts. */

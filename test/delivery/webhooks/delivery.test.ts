@@ -241,12 +241,13 @@ describe('a failed delivery', () => {
 
   it('does not disable an endpoint whose address was changed meanwhile', async () => {
     const { subscriber, receiver } = await open()
-    await receiver.spoil({ status: 410, delayMs: 300 })
+    await receiver.spoil({ status: 410, hold: true })
     await subscriber.createClient()
     const delivered = subscriber.deliver()
     await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), 30_000)
     await sql('UPDATE webhook_endpoints SET updated_at = 5 WHERE id = ?', receiver.endpointId)
     await sql('UPDATE webhook_deliveries SET next_attempt_at = 9e15 WHERE endpoint_id = ?', receiver.endpointId)
+    await receiver.spoil()
     await delivered
     expect(await receiver.row()).toMatchObject({ enabled: 1 })
   })

@@ -1,4 +1,3 @@
-import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { EVENT_TYPES, rotateSecret, type Secrets, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
@@ -16,6 +15,7 @@ import {
   sqlIn,
   type TestCompany,
 } from '../../support/app.ts'
+import { runAlarm, runAlarmOnce } from '../alarm.ts'
 
 export interface Message {
   id: string
@@ -148,24 +148,17 @@ export class Subscriber {
    *
    * @param bindings those of the object, beside the real ones
    */
-  async deliver(bindings: Partial<Env> = {}): Promise<number | null> {
-    for (;;) {
-      const at = await this.run(bindings)
-      if (at === null || at > Date.now()) return at
-    }
+  deliver(bindings: Partial<Env> = {}): Promise<number | null> {
+    return runAlarm(this.object, this.company.id, this.replaced(bindings))
   }
 
   /** Runs the object's alarm once, as {@link deliver} does. */
   run(bindings: Partial<Env> = {}): Promise<number | null> {
-    return runInDurableObject(this.object, async (instance, state) => {
-      Reflect.set(instance, 'env', Object.assign({}, env, bindings))
-      if (!this.isPaced) Reflect.set(instance, 'pace', { begin: () => 0 })
-      state.storage.kv.put('company', this.company.id)
-      await instance.alarm()
-      const planned = await state.storage.getAlarm()
-      await state.storage.deleteAlarm()
-      return planned
-    })
+    return runAlarmOnce(this.object, this.company.id, this.replaced(bindings))
+  }
+
+  private replaced(bindings: Partial<Env>): object {
+    return { env: Object.assign({}, env, bindings), ...(!this.isPaced && { pace: { begin: () => 0 } }) }
   }
 
   /** Whatever waits for a retry is due. */

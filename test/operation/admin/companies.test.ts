@@ -1,14 +1,18 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import {
+  ADMIN_TOKEN,
+  addMember,
+  adminCall,
+  adminRequest,
+  adminSend,
+  expectUsed,
+  startAccess,
+} from '../../support/admin.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
 let company: TestCompany
-
-/** Written after the response: the administration calls the objects of tokens that were used. */
-const expectUsed = ({ id }: TestCompany) =>
-  expect.poll(() => sql('SELECT 1 FROM api_tokens WHERE company_id = ? AND last_used_at > 0', id)).toHaveLength(1)
 
 beforeAll(async () => {
   await migrate()

@@ -1,8 +1,9 @@
-import { exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { env, exports } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { FAILURES_TO_OPEN, OPEN_MS } from '../../../src/resources/products/supplier-cache.ts'
 import { migrate, request } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { get, mintShop, type Shop, search, travel, untilCalls, withBinding } from './support.ts'
 
 beforeAll(migrate)
@@ -26,10 +27,17 @@ describe('concurrent equal lookups', () => {
 
   it('share one call that fails for all of them', async () => {
     const shop = await mintShop()
-    await shop.a.setFaults({ delayMs: 300, status: 500, times: -1 })
-    const states = await Promise.all(
-      Array.from({ length: 4 }, async () => (await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a),
-    )
+    const failure = { status: 500, times: -1 }
+    await shop.a.setFaults({ hold: true, ...failure })
+    // A search joins the call once it has read the cache and the database.
+    const reads: string[] = []
+    const counted = wrapBindings(env, (name, work) => work().finally(() => reads.push(name)))
+    const searches = Array.from({ length: 4 }, () => search(shop, 'PC61', { include: 'supplier_a' }, counted))
+    for (const name of ['CACHE.getWithMetadata', 'DB.batch']) {
+      await vi.waitUntil(() => reads.filter((read) => read === name).length === 4, 30_000)
+    }
+    await shop.a.setFaults(failure)
+    const states = (await Promise.all(searches)).map(({ sources }) => sources.supplier_a)
     expect(states).toEqual(['failed', 'failed', 'failed', 'failed'])
     expect(await shop.a.calls()).toHaveLength(1)
   })
@@ -61,7 +69,7 @@ describe('concurrent equal lookups', () => {
 
   it('succeed although the request that made the call was aborted', async () => {
     const shop = await mintShop()
-    await shop.a.setFaults({ delayMs: 700 })
+    await shop.a.setFaults({ hold: true })
     const gone = new AbortController()
     const sent = new Request(request(shop.token, 'GET', '/products/search?q=PC61&include=supplier_a'), {
       signal: gone.signal,
@@ -69,15 +77,18 @@ describe('concurrent equal lookups', () => {
     const first = exports.default.fetch(sent).catch(() => 'aborted')
     await untilCalls(shop.a, 1)
     gone.abort()
-    expect((await search(shop, 'PC61', { include: 'supplier_a' })).supplier_a.count).toBe(60)
+    const second = search(shop, 'PC61', { include: 'supplier_a' })
+    await shop.a.setFaults()
+    expect((await second).supplier_a.count).toBe(60)
     expect(await shop.a.calls()).toHaveLength(1)
     await first
   })
 
   it('cache a response that arrives after the search has timed out', async () => {
     const shop = await mintShop()
-    await shop.a.setFaults({ delayMs: 4_600 })
+    await shop.a.setFaults({ hold: true })
     expect((await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a).toBe('failed')
+    await shop.a.setFaults()
     expect((await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a).toBe('ok')
     expect(await shop.a.calls()).toHaveLength(1)
   })

@@ -111,12 +111,11 @@ describe.each(names)('%s', (name) => {
     const shop = await mintShop()
     const warm = await search(shop, q)
     travel(11 * MINUTE_MS)
-    await scopeOf(shop, name).setFaults({ delayMs: HANG_MS, times: -1 })
-    const start = performance.now()
+    await scopeOf(shop, name).setFaults({ hold: true, times: -1 })
     const result = await search(shop, q)
-    expect(performance.now() - start).toBeLessThan(3_500)
     expect(result.sources[name]).toBe('stale')
     expect(itemsOf(result)).toEqual(itemsOf(warm))
+    await scopeOf(shop, name).setFaults()
   })
 
   it('returns 502 with its own reason for rejected credentials, and caches nothing', async () => {

@@ -1,19 +1,33 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { app } from '../../../src/app.ts'
 import { migrate, mintToken, request } from '../../support/app.ts'
 import { type Hop, measureHops } from '../../support/hops.ts'
 import { addLine, get, MINUTE_MS, mintInvoice, mintShop, type Shop, search, travel } from './support.ts'
 
 beforeAll(migrate)
 
-async function hopsOf(shop: Shop, path: string) {
+async function hopsOf(shop: Shop, path: string, onResponse = () => {}) {
   const token = await mintToken(shop.id)
-  const { response, hops } = await measureHops(request(token, 'GET', path))
+  const fetch: typeof app.fetch = async (...input) => {
+    const response = await app.fetch(...input)
+    onResponse()
+    return response
+  }
+  const { response, hops } = await measureHops(request(token, 'GET', path), env, { fetch })
   expect(response.status).toBe(200)
   return hops
 }
 
 function summaryOf(hops: Hop[]) {
   return { depth: Math.max(...hops.map(({ depth }) => depth)), names: hops.map(({ name }) => name).sort() }
+}
+
+/** Before each call to the outside waits for what the function returns. */
+function holdCalls(hold: () => Promise<void>): void {
+  const { fetch } = globalThis
+  const held = vi.spyOn(globalThis, 'fetch').mockImplementation((...input) => hold().then(() => fetch(...input)))
+  onTestFinished(() => held.mockRestore())
 }
 
 const WARM = ['CACHE.getWithMetadata', 'CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.admit']
@@ -26,15 +40,27 @@ describe('network waits', () => {
     travel(2 * MINUTE_MS)
     expect(summaryOf(await hopsOf(shop, '/products/search?q=PC61'))).toEqual({ depth: 2, names: WARM })
     travel(10 * MINUTE_MS)
-    // So slow that they end after the response, unless it waits for them.
-    for (const supplier of [shop.a, shop.b]) await supplier.setFaults({ delayMs: 700 })
-    expect(summaryOf(await hopsOf(shop, '/products/search?q=PC61'))).toEqual({ depth: 2, names: WARM })
+    // Held until the response; turns of the event loop, unlike time, are as slow as the machine.
+    let hasResponded = false
+    holdCalls(async () => {
+      for (let turns = 0; turns < 1_000 && !hasResponded; turns++) await scheduler.wait(1)
+    })
+    const hops = await hopsOf(shop, '/products/search?q=PC61', () => {
+      hasResponded = true
+    })
+    expect(summaryOf(hops)).toEqual({ depth: 2, names: WARM })
   })
 
   it('search has three when both suppliers must be called, concurrently', async () => {
     const shop = await mintShop({ home: 'DB' })
-    // Slow enough that neither ends before the other begins, so that depth counts what waits for what.
-    for (const supplier of [shop.a, shop.b]) await supplier.setFaults({ delayMs: 700 })
+    // Neither ends before the other begins, so that depth counts what waits for what.
+    const both = Promise.withResolvers<void>()
+    let calls = 0
+    holdCalls(() => {
+      calls += 1
+      if (calls === 2) both.resolve()
+      return both.promise
+    })
     const hops = await hopsOf(shop, '/products/search?q=PC61')
     // One supplier's result may be written to the cache, which is not awaited, before the other has responded.
     const waits = summaryOf(hops.filter(({ name }) => name !== 'CACHE.put'))

@@ -10,9 +10,6 @@ import { type ApiResponse, type Home, mintCompany, request, send, sql, type Test
 import { addItem as addInvoiceItem, insert } from '../../support/rows.ts'
 import { SupplierScope } from './suppliers/support.ts'
 
-// These tests wait for real servers, on machines that may be busy.
-vi.setConfig({ testTimeout: 20_000 })
-
 export const MINUTE_MS = 60_000
 export const HOUR_MS = 60 * MINUTE_MS
 

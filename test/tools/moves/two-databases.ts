@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { findFreePort } from '../../../src/cli/local-runtime.ts'
+import { chooseFreePort } from '../../node/start-dev.ts'
 import { buildWorker } from '../bench/worker.ts'
 
 /** The databases of companies, as they are bound. */
@@ -31,7 +31,7 @@ export const ADMIN_TOKEN = 'a'.repeat(64)
 export async function openService(): Promise<Service> {
   const directory = mkdtempSync(join(tmpdir(), 'crm-moves-'))
   const script = buildWorker(join(directory, 'build'))
-  const port = await findFreePort()
+  const port = await chooseFreePort()
   const state = join(directory, 'state')
   let child: ChildProcess | null = null
 

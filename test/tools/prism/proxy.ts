@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
-import { findFreePort } from '../../../src/cli/local-runtime.ts'
+import { chooseFreePort } from '../../node/start-dev.ts'
 import type { Exchange } from './exchange.ts'
 
 const HERE = import.meta.dirname
@@ -49,7 +49,7 @@ export async function startProxy(document: string): Promise<ValidatingProxy> {
   })
   upstream.listen(0, HOST)
   await once(upstream, 'listening')
-  const port = await findFreePort()
+  const port = await chooseFreePort()
   const behind = `http://${HOST}:${(upstream.address() as AddressInfo).port}`
   const options = ['--host', HOST, '--port', String(port), '--cors', 'false', '--verboseLevel', 'silent']
   const prism = spawn(process.execPath, [PRISM, 'proxy', document, behind, ...options], {

@@ -2,6 +2,7 @@ import { beforeAll, beforeEach, expect, it } from 'vitest'
 import { adminCall } from '../../../support/admin.ts'
 import { type ApiResponse, migrate, mintCompany, sql, type TestCompany } from '../../../support/app.ts'
 import { insert } from '../../../support/rows.ts'
+import { stopTime } from '../../../support/time.ts'
 import { dump, rowsOf } from '../../../support/two-companies.ts'
 
 beforeAll(migrate)
@@ -9,6 +10,8 @@ beforeAll(migrate)
 let company: TestCompany
 let clientId: number
 
+// A refusal of writes ends after 10 s.
+beforeEach(stopTime)
 beforeEach(async () => {
   company = await mintCompany()
   clientId = (await company.call('POST', '/clients', { company_name: 'Harbor' })).body.client.id

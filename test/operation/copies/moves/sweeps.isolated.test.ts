@@ -12,6 +12,7 @@ import { ADMIN_TOKEN, adminRequest, adminSend } from '../../../support/admin.ts'
 import { type Home, migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { logLines } from '../../../support/log.ts'
 import { insert } from '../../../support/rows.ts'
+import { stopTime } from '../../../support/time.ts'
 import { dump, rowsOf } from '../../../support/two-companies.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
 
@@ -24,6 +25,8 @@ let moving: TestCompany
 let settled: TestCompany
 let elsewhere: TestCompany
 
+// A refusal of writes ends after 10 s.
+beforeEach(stopTime)
 beforeEach(async () => {
   // What earlier tests have left to do would hide what this one has.
   for (const home of ['DB', 'DB_TWO'] as const) {
