@@ -3,15 +3,17 @@ import { vi } from 'vitest'
 import type { CompanyObject } from '../../src/kernel/db/company-object.ts'
 import { stopTime } from '../support/time.ts'
 
-type Runnable = DurableObjectStub<CompanyObject>
-
 /**
  * Runs a company's object until it has nothing to do now; returns when it would run again. Stops the clock, so that no
  * retry is due on a slow machine before the test says so.
  *
  * @param replaced members of the object
  */
-export async function runAlarm(object: Runnable, companyId: number, replaced: object = {}): Promise<number | null> {
+export async function runAlarm(
+  object: DurableObjectStub<CompanyObject>,
+  companyId: number,
+  replaced: object = {},
+): Promise<number | null> {
   for (;;) {
     const at = await runAlarmOnce(object, companyId, replaced)
     if (at === null || at > Date.now()) return at
@@ -19,9 +21,13 @@ export async function runAlarm(object: Runnable, companyId: number, replaced: ob
 }
 
 /** {@link runAlarm} of one alarm. */
-export function runAlarmOnce(object: Runnable, companyId: number, replaced: object): Promise<number | null> {
+export async function runAlarmOnce(
+  object: DurableObjectStub<CompanyObject>,
+  companyId: number,
+  replaced: object,
+): Promise<number | null> {
   if (!vi.isFakeTimers()) stopTime()
-  return runInDurableObject(object, async (instance, state) => {
+  const nextAt = await runInDurableObject(object, async (instance, state) => {
     state.storage.kv.put('company', companyId)
     let planned: number | null = null
     // Caught, since the runtime sets an alarm in its past to the real time.
@@ -33,4 +39,5 @@ export function runAlarmOnce(object: Runnable, companyId: number, replaced: obje
     Reflect.deleteProperty(instance, 'schedule')
     return planned
   })
+  return nextAt
 }
