@@ -25,7 +25,6 @@ beforeAll(async () => {
       await addPayment(shop, invoice.id, { note: `Payment ${position}` })
       await addArtwork(shop, project.id, { placements: '["front"]' })
     }
-    await addItem(shop, invoice.id, { deleted: 1 })
   }
   const { project } = await createOrder(shop, { title: 'Deleted' })
   await shop.call('DELETE', `/orders/${project.id}`)

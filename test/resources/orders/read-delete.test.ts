@@ -53,7 +53,6 @@ describe('GET /orders/{id}', () => {
       sku: 'X',
       description: 'd',
     })
-    await addItem(shop, invoice.id, { deleted: 1, quantity: 1000 })
     const paid = await addPayment(shop, invoice.id, { method: 'card', paid_at: '2026-01-02', note: 'n' })
     const art = await addArtwork(shop, project.id, {
       print_method: 'screen',
