@@ -2830,7 +2830,7 @@ export interface operations {
                 from?: string;
                 /** @description Only orders created on this date or earlier. */
                 to?: string;
-                /** @description Comma list of what to add to each order, by its name in the full order: totals, client, invoice, invoice_items, payments, tax, order_status, artworks. */
+                /** @description Comma list of what to add to each order, by its name in the full order: totals, client, invoice, invoice_items, payments, tax, order_status, artworks. `orders:read` includes the client of an order. */
                 expand?: string;
             };
             header?: {

@@ -161,7 +161,7 @@ export const listOrders = defineContract({
     expand: z.optional(
       commaList(
         EXPANSIONS,
-        `Comma list of what to add to each order, by its name in the full order: ${EXPANSIONS.join(', ')}.`,
+        `Comma list of what to add to each order, by its name in the full order: ${EXPANSIONS.join(', ')}. \`orders:read\` includes the client of an order.`,
       ),
     ),
   }),

@@ -168,7 +168,7 @@ const ROWS: Record<string, Row[]> = {
   ],
   listPayments: [['of an order with 1', 9, 0, '/orders/4321/payments']],
   updatePayment: [['with an event', 69, 10, '/orders/209/payments/209', { ...WITH_EVENT, body: { amount: 2 } }]],
-  createPayment: [['with an event', 73, 12, '/orders/206/payments', { ...WITH_EVENT, body: { amount: 1 } }]],
+  createPayment: [['with an event', 76, 12, '/orders/206/payments', { ...WITH_EVENT, body: { amount: 1 } }]],
   deletePayment: [['with an event', 60, 11, '/orders/207/payments/207', WITH_EVENT]],
   runBatch: [['100 clients', 6100, 1000, '/batch', { objectCalls: 3, body: BATCH }]],
   searchProducts: [
