@@ -8,7 +8,6 @@ import * as membership from '../operation/admin/people/contract.ts'
 import { recoverDeployment, restoreCompany } from '../operation/admin/recovery/contract.ts'
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
 import { CommandError, optional, parseJson, required, resolvePath, runCommand, TEXT } from './command.ts'
-import { importCompany } from './import-company.ts'
 import { formatTable, listing, operation, request, shortTime } from './operator.ts'
 import { type Connection, TARGET_HELP, target } from './target.ts'
 
@@ -111,7 +110,11 @@ await runCommand('companies', HELP, {
   }),
   move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move, { missing }),
   export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, writeExport, { missing }),
-  import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, importCompany),
+  import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, async (...given) => {
+    // Loading what it needs takes a second.
+    const { importCompany } = await import('./import-company.ts')
+    await importCompany(...given)
+  }),
   restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore),
   recover: operation({}, recover),
   'resume-deliveries': operation(

@@ -9,7 +9,7 @@ const TIMEOUT = { timeout: 600_000 }
 it(`lists what a model in memory has, of three companies side by side (seed ${seed})`, TIMEOUT, async () => {
   await runModel({
     seed,
-    steps: 300,
+    steps: 150,
     // Above 1,000 hits of clients and orders, which are gathered, and 1,000 threads of a mailbox; one company has few.
     sizes: [
       { clients: 4_400, orders: 1_200, threads: 40, contexts: 5, files: 3 },

@@ -61,9 +61,7 @@ function phaseOf({ id, method }: Operation): number {
   return PHASES.indexOf(READ_AFTER_WRITES.has(id) ? 'after writes' : method)
 }
 
-it('returns what is documented for every documented example (-u records them)', {
-  timeout: 120_000,
-}, async () => {
+it('returns what is documented for every documented example (-u records them)', async () => {
   const dev = await serveState(await freshState())
   const administration = await serveAdministration()
   const responses = {
