@@ -16,8 +16,7 @@ const DATE = /(?<=")\d{4}-\d\d-\d\d(?=["T])/g
 const TOKEN_NAME = 'sample (dev)'
 /** Who opens the settings in development. */
 export const OWNER = 'owner@ridgeline.example'
-/** A token stays valid after its start for this long, unless so many newer ones were made. */
-const TOKEN_LIFETIME_MS = 30 * DAY_MS
+/** How many tokens of earlier starts remain valid. */
 const TOKENS_KEPT = 20
 
 /** The sample company. All its dates move by whole days, so that the latest is in the 24 hours before `now`. */
@@ -63,6 +62,5 @@ export async function replaceTokens(api: AdminApi, company_id: number): Promise<
   const room = ACTIVE_TOKENS_MAX - 1 - (active.length - own.length)
   const ended = own.slice(0, Math.max(0, own.length - Math.min(TOKENS_KEPT, room)))
   for (const { id: token_id } of ended) await api.call(revokeToken, { params: { company_id, token_id } })
-  const expires_at = new Date(Date.now() + TOKEN_LIFETIME_MS).toISOString()
-  return (await api.call(createToken, { params, body: { name: TOKEN_NAME, expires_at } })).token
+  return (await api.call(createToken, { params, body: { name: TOKEN_NAME } })).token
 }

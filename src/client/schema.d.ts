@@ -2178,7 +2178,7 @@ export interface operations {
                      *         "batch_operations_max": 100,
                      *         "body_bytes_max": 1048576,
                      *         "file_bytes_max": 157286400,
-                     *         "mail_bytes": 527,
+                     *         "mail_bytes": 0,
                      *         "mail_quota_bytes": 2147483648,
                      *         "storage_quota_bytes": 2147483648,
                      *         "stored_bytes": 412500
