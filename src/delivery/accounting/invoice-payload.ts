@@ -136,7 +136,7 @@ const MAX_NAME = 500
 const MAX_NUMBER = 21
 const MAX_TEXT = 4_000
 const MAX_EMAIL = 100
-const OTHER_NAMES = 20
+const OTHER_NAME = ' (customer)'
 
 /** Truncates to `max` UTF-16 code units without splitting a surrogate pair. */
 function cut(text: string, max: number): string {
@@ -173,14 +173,7 @@ export function toDisplayName(name: string): string {
   return cut(cleanLine(name.replaceAll(':', ' - ')), MAX_NAME).trim()
 }
 
-/**
- * Names to try for a customer, in order: `NAME`, `NAME (customer)`, `NAME (customer 2)` … Vendors, employees and
- * inactive customers share the namespace, so each may be taken.
- */
+/** Names to try for a customer: its own, and another where a vendor, an employee or an inactive customer has that one. */
 export function listDisplayNames(displayName: string): string[] {
-  const others = Array.from({ length: OTHER_NAMES }, (_, index) => {
-    const suffix = index === 0 ? ' (customer)' : ` (customer ${index + 1})`
-    return `${cut(displayName, MAX_NAME - suffix.length).trimEnd()}${suffix}`
-  })
-  return [displayName, ...others]
+  return [displayName, `${cut(displayName, MAX_NAME - OTHER_NAME.length).trimEnd()}${OTHER_NAME}`]
 }

@@ -14,35 +14,29 @@ const REMOVED_AT_ONCE = 500
 // Companies under move are skipped until their move ends.
 const OF_SETTLED = isSettled(sql`company_id`)
 
-/** Removes unnamed objects of one database. A failure is logged, and the next sweep retries. */
-export async function sweepMailContents(binding: D1Database, bucket: R2Bucket, nowMs: number): Promise<void> {
-  try {
-    const removed = await removeObjects(openDatabase(binding), bucket, nowMs)
-    if (removed > 0) log('mail_contents', { removed })
-  } catch (error) {
-    log('mail_contents_failed', { reason: nameOf(error) }, 'error')
-  }
-}
-
-/** Marks unnamed objects, which no write can name from then on, and removes them and their records. */
-async function removeObjects(db: ReturnType<typeof openDatabase>, bucket: R2Bucket, now: number): Promise<number> {
+/**
+ * Marks unnamed objects of one database, which no write can name from then on, and removes them and their records. A
+ * failure is logged, and the next sweep retries.
+ */
+export async function sweepMailContents(binding: D1Database, bucket: R2Bucket, now: number): Promise<void> {
+  const db = openDatabase(binding)
   const { id, company_id, content_hash } = emailThreadObjects
   const due = sql`SELECT id FROM email_thread_objects
     WHERE remove_at IS NOT NULL AND remove_at <= ${now} AND ${OF_SETTLED} ORDER BY remove_at LIMIT ${REMOVED_AT_ONCE}`
   const isDue = sql`id IN (${due}) AND thread_id IS NULL`
-  let removed = 0
-  for (let round = 0; round < MAX_REMOVALS; round++) {
-    const [objects] = await db.writeIdempotent([
-      setObjects({ state: 'removing' }, isDue).returning({ id, company_id, content_hash }),
-    ])
-    if (objects.length > 0) {
+  try {
+    for (let round = 0; round < MAX_REMOVALS; round++) {
+      const [objects] = await db.writeIdempotent([
+        setObjects({ state: 'removing' }, isDue).returning({ id, company_id, content_hash }),
+      ])
+      if (objects.length === 0) return
       await withDeadline(bucket.delete(objects.map(objectKey)), BUDGET_MS.storage)
       const ids = JSON.stringify(objects.map(({ id }) => id))
       const isRemoved = sql`id IN (SELECT value FROM json_each(${ids})) AND state = 'removing' AND ${OF_SETTLED}`
       await db.writeIdempotent([orm.delete(emailThreadObjects).where(isRemoved)])
-      removed += objects.length
+      log('mail_contents', { removed: objects.length })
     }
-    if (objects.length < REMOVED_AT_ONCE) break
+  } catch (error) {
+    log('mail_contents_failed', { reason: nameOf(error) }, 'error')
   }
-  return removed
 }

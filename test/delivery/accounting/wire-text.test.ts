@@ -38,18 +38,10 @@ describe('the name of a customer', () => {
     )
   })
 
-  it('has 20 fallbacks, each different and short enough', () => {
-    expect(listDisplayNames('Acme').slice(0, 4)).toEqual([
-      'Acme',
-      'Acme (customer)',
-      'Acme (customer 2)',
-      'Acme (customer 3)',
-    ])
-    const long = listDisplayNames('x'.repeat(500))
-    expect(long).toHaveLength(21)
-    expect(new Set(long).size).toBe(21)
-    expect(Math.max(...long.map((name) => name.length))).toBe(500)
-    expect(long[20]).toMatch(/x \(customer 20\)$/)
+  it('has a fallback, different and short enough', () => {
+    expect(listDisplayNames('Acme')).toEqual(['Acme', 'Acme (customer)'])
+    const [long, other] = listDisplayNames('x'.repeat(500))
+    expect([long?.length, other]).toEqual([500, `${'x'.repeat(489)} (customer)`])
   })
 })
 
