@@ -171,7 +171,9 @@ describe('a line that changes while its company is copied', () => {
       step = progress.step
     }
     expect((await write('Turquoise mug', how === 'changed' ? invoice_items[0].id : undefined)).status).toBe(200)
+    logLines.length = 0
     await move(company.id, 'DB_TWO')
+    expect(logLines.filter(({ event }) => event === 'move_differs')).toEqual([])
     const find = async (q: string) =>
       (await company.call('GET', `/products/search?include=lines&q=${q}`)).body.invoice_lines.length
     expect([await find('crimson'), await find('turquoise')]).toEqual([0, 1])
