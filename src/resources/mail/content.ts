@@ -46,7 +46,7 @@ export function lengthOf(pieces: readonly Uint8Array[]): number {
   return pieces.reduce((bytes, { length }) => bytes + length, 0)
 }
 
-/** Objects stay this long after the last thread named them: backups name them for 42 days, Time Travel for 30. */
+/** Objects stay this long after the last thread named them: backups name them for 35 days, Time Travel for 30. */
 export const REPLACED_MS = 43 * 24 * 3_600_000
 
 export interface StoredObject {
