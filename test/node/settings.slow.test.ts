@@ -139,7 +139,6 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
       await expect.poll(() => button('Revoke: Keyboard').count()).toBe(left - 1)
     }
     await Promise.all([expectRefused(token), expectRefused(next)])
-    await page.getByText(/^Expired and revoked/).click()
     expect(await row('Keyboard').first().innerText()).toContain('Revoked')
     expect(await listProblems()).toEqual([])
   }, 120_000)
@@ -255,8 +254,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     })
     await settings.open('tokens')
     expect(await button('Revoke: Warehouse sync').count()).toBe(1)
-    expect(await page.locator('summary').innerText()).toMatch(/^Expired and revoked \(\d+ or more\)$/)
-    expect(requests).toBeLessThan(10)
+    expect(requests).toBeLessThan(12)
     await page.unroute('**/admin/v1/companies/1/tokens?*')
   }, 60_000)
 

@@ -1,7 +1,7 @@
 import type { ItemOf } from './api.ts'
 import { ago, count, time } from './dom.ts'
 import type { Action } from './form.ts'
-import { FOLDED_MOST, type Item, listView, type Scope } from './view.ts'
+import { type Item, listView, type Scope } from './view.ts'
 
 type AccountingEvent = ItemOf<'GET /accounting-events'>
 
@@ -11,26 +11,17 @@ const STATES: Record<AccountingEvent['state'], readonly [state: Item['state'], m
   dead: [['bad', 'Dead'], 'Was rejected, or has failed too often'],
   pending: [['quiet', 'Pending'], 'Is retried automatically'],
 }
-const isPending = ({ state }: AccountingEvent) => state === 'pending'
-
 export const accounting = listView({
   id: 'accounting',
   title: 'Accounting events',
   lead: 'Changes of orders that have not reached the accounting system.',
-  // After an outage many are pending: those that need a person must not be behind them.
+  // After an outage many are pending: those that need a person come first.
   read: async ({ list }) => {
-    const most = { parked: 5_000, dead: 5_000, pending: FOLDED_MOST }
-    const lists = Object.entries(most).map(([state, count]) => list('GET /accounting-events', { state }, count))
-    // An event that changes its state between the reads is in two lists.
-    return [...new Map((await Promise.all(lists)).flat().map((event) => [event.id, event])).values()]
+    const lists = Object.keys(STATES).map((state) => list('GET /accounting-events', { state }))
+    return (await Promise.all(lists)).flat()
   },
-  head: (scope, events) => {
-    const number = events.filter((event) => !isPending(event)).length
-    return [number > 0 && retryAll(scope, number)]
-  },
-  label: 'Events that need a person',
-  empty: 'No event needs a person.',
-  folded: { includes: isPending, title: 'Retried automatically', label: 'Pending events' },
+  head: (scope, events) => [events.some(({ state }) => state !== 'pending') && retryAll(scope)],
+  empty: 'All events were delivered.',
   item(event, { call }) {
     const { id, order_id, operation, attempts, next_attempt_at, last_error, created_at } = event
     const [state, meaning] = STATES[event.state]
@@ -43,7 +34,7 @@ export const accounting = listView({
         meaning,
         count(attempts, 'attempt'),
         ['Since ', time(created_at)],
-        isPending(event) && next_attempt_at !== null && ['Next attempt ', ago(next_attempt_at)],
+        event.state === 'pending' && next_attempt_at !== null && ['Next attempt ', ago(next_attempt_at)],
       ],
       actions: [
         {
@@ -58,9 +49,9 @@ export const accounting = listView({
   },
 })
 
-const retryAll = ({ call }: Scope, number: number): Action => ({
+const retryAll = ({ call }: Scope): Action => ({
   label: 'Retry all',
-  title: `Retry ${count(number, 'event')}?`,
+  title: 'Retry all events?',
   content: () => ['Sends every parked and dead event again.'],
   send: () => call('POST /accounting-events/retry', { body: { states: ['parked', 'dead'] } }),
   done: 'The events are sent again.',

@@ -59,6 +59,8 @@ class SignedOutError extends Error {}
 
 export const readMe = (): Promise<Me> => send('GET /me', {})
 
+const LISTED_MAX = 500
+
 export type CompanyApi = ReturnType<typeof openCompany>
 
 /** The administration API of a company, as the person who is signed in. Its functions throw the errors of `send`. */
@@ -68,8 +70,8 @@ export function openCompany(companyId: number) {
     call: <Name extends Endpoint>(endpoint: Name, request: Sent<Endpoints[Name]>): Promise<ResponseOf<Name>> =>
       send(addressOf(endpoint), request),
 
-    /** Reads the items of a list, in pages of 100 until there are `most`. */
-    async list<Name extends ListEndpoint>(endpoint: Name, filter: Record<string, Text> = {}, most = 5_000) {
+    /** Reads the items of a list in pages of 100, one after the other, up to {@link LISTED_MAX}. */
+    async list<Name extends ListEndpoint>(endpoint: Name, filter: Record<string, Text> = {}) {
       const items: ItemOf<Name>[] = []
       let cursor: string | null = null
       do {
@@ -77,7 +79,7 @@ export function openCompany(companyId: number) {
         const page: Page<ItemOf<Name>> = await send(addressOf(endpoint), { query })
         items.push(...page.data)
         cursor = page.pagination.has_more ? page.pagination.next_cursor : null
-      } while (cursor !== null && items.length < most)
+      } while (cursor !== null && items.length < LISTED_MAX)
       return items
     },
   }

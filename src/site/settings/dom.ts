@@ -99,8 +99,8 @@ export function chips(codes: readonly string[]): HTMLElement {
 }
 
 /** A part of the view that is closed at first. @param open is called whenever it is opened */
-export function fold(summary: string, content: Child, open?: () => void): HTMLElement {
-  const toggle = () => details.open && open?.()
+export function fold(summary: string, content: Child, open: () => void): HTMLElement {
+  const toggle = () => details.open && open()
   const details: HTMLDetailsElement = el('details', { toggle }, el('summary', summary), content)
   return details
 }

@@ -2,7 +2,7 @@ import { PERMISSIONS } from '../../kernel/gate/permissions.ts'
 import type { ItemOf, ResponseOf } from './api.ts'
 import { ago, type Child, chips, DAY_MS, el, time } from './dom.ts'
 import { type Action, checkboxes, checked, choice, fieldset, input, secret, text } from './form.ts'
-import { FOLDED_MOST, type Item, listView, type Scope } from './view.ts'
+import { type Item, listView, type Scope } from './view.ts'
 
 type Token = ItemOf<'GET /tokens'>
 
@@ -23,19 +23,13 @@ export const tokens = listView({
   id: 'tokens',
   title: 'API tokens',
   lead: 'A program that calls the API sends a token. It acts for the whole company, within its permissions.',
-  // Many may have ended: the active ones must not be behind them.
+  // Many may have ended: the active ones come first.
   read: async ({ list }) => {
-    const lists = Object.keys(STATES).map((state) => list('GET /tokens', { state }, FOLDED_MOST))
+    const lists = Object.keys(STATES).map((state) => list('GET /tokens', { state }))
     return (await Promise.all(lists)).flat()
   },
   head: (scope) => [create(scope)],
-  label: 'Tokens',
-  empty: 'There is no active token.',
-  folded: {
-    includes: ({ state }) => state !== 'active',
-    title: 'Expired and revoked',
-    label: 'Expired and revoked tokens',
-  },
+  empty: 'There is no token yet.',
   item: (token, scope) => ({
     title: token.name,
     state: STATES[token.state],

@@ -1,5 +1,5 @@
 import type { CompanyApi } from './api.ts'
-import { button, type Child, el, fold } from './dom.ts'
+import { button, type Child, el } from './dom.ts'
 import { type Action, openForm } from './form.ts'
 
 /** The chosen company, as a view gets it. */
@@ -39,34 +39,22 @@ interface ListView<Row> extends Omit<View, 'load'> {
   read(scope: Scope): Promise<readonly Row[]>
   /** What is above the list. */
   head?(scope: Scope, rows: readonly Row[]): readonly Part[]
-  /** The name of the list. Default: the title. */
-  label?: string
   /** The text in place of an empty list. */
   empty?: string
-  /** The rows that are listed apart, in a closed part of the view. */
-  folded?: { includes(row: Row): boolean; title: string; label: string }
   item(row: Row, scope: Scope): Item
 }
 
-/** The most rows of a state to list in a folded part: a long list takes many requests, one after the other. */
-export const FOLDED_MOST = 300
-
-export function listView<Row>({ read, head, label, empty, folded, item, ...view }: ListView<Row>): View {
-  const list = (rows: readonly Row[], label: string, scope: Scope) => {
-    const items = rows.map((row) => showItem(scope, item(row, scope)))
-    return el('ul', { class: 'list', 'aria-label': label }, items)
-  }
+export function listView<Row>({ read, head, empty, item, ...view }: ListView<Row>): View {
   return {
     ...view,
     async load(scope) {
       const rows = await read(scope)
-      const shown = rows.filter((row) => !folded?.includes(row))
-      const others = rows.filter((row) => folded?.includes(row))
-      const number = others.length < FOLDED_MOST ? others.length : `${others.length} or more`
+      const items = rows.map((row) => showItem(scope, item(row, scope)))
       return [
         showParts(scope, head?.(scope, rows) ?? []),
-        shown.length > 0 ? list(shown, label ?? view.title, scope) : el('p', { class: 'empty' }, empty),
-        folded && others.length > 0 && fold(`${folded.title} (${number})`, list(others, folded.label, scope)),
+        items.length > 0
+          ? el('ul', { class: 'list', 'aria-label': view.title }, items)
+          : el('p', { class: 'empty' }, empty),
       ]
     },
   }
