@@ -24,8 +24,6 @@ export interface Given {
 export interface Argument<T> {
   /** `ID`, `--name NAME`, `--dry-run` or `ID | --all`, in brackets where it may be left out. */
   usage: string
-  /** Whether only the help names it. */
-  isUnlisted?: true
   /** @throws CommandError when the words do not fit */
   read: (given: Given[]) => T
 }
@@ -62,8 +60,7 @@ export function readValue<T>(schema: z.ZodMiniType<T>, { name, text }: Given = {
 }
 
 function usageOf(prefix: string, described: Arguments): string {
-  const listed = Object.values(described).filter(({ isUnlisted }) => !isUnlisted)
-  return [prefix, ...listed.map(({ usage }) => usage)].join(' ')
+  return [prefix, ...Object.values(described).map(({ usage }) => usage)].join(' ')
 }
 
 /** Reads a command line strictly. `prefix` begins the usage in errors. @throws CommandError */

@@ -70,7 +70,7 @@ export const ARGUMENTS = {
   env: required('--env NAME', TEXT),
   at: LOCATION,
   isDryRun: flag('--dry-run'),
-  config: { ...CONFIG, isUnlisted: true as const },
+  config: CONFIG,
 }
 
 const setup = command(ARGUMENTS, async ({ at, isDryRun, ...rest }) => {

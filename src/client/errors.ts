@@ -63,7 +63,7 @@ export function readApiError({ status, headers }: Response, body: unknown): ApiE
     message: typeof message === 'string' ? message : `The API responded with ${status} and an unexpected body`,
     details,
     requestId: headers.get('x-request-id'),
-    retryAfterSeconds: readRetryAfter(headers.get('retry-after'), Date.now()),
+    retryAfterSeconds: readRetryAfter(headers.get('retry-after')),
   })
 }
 
@@ -75,17 +75,13 @@ export function readUploadError({ status, headers }: Response, text: string): Ap
     code: 'upload_failed',
     message: `The storage responded with ${status}${storageCode ? ` (${storageCode})` : ''}`,
     details: storageCode ? { storage_code: storageCode } : null,
-    retryAfterSeconds: readRetryAfter(headers.get('retry-after'), Date.now()),
+    retryAfterSeconds: readRetryAfter(headers.get('retry-after')),
   })
 }
 
-/** Seconds of a `Retry-After` header (RFC 9110, 10.2.3: whole seconds or an HTTP date); null when absent or invalid. */
-export function readRetryAfter(header: string | null, nowMs: number): number | null {
-  if (header === null) return null
-  if (/^\d{1,9}$/.test(header.trim())) return Number(header)
-  // A bare or signed number would be read as a year by Date.parse.
-  const atMs = /[A-Za-z]/.test(header) ? Date.parse(header) : Number.NaN
-  return Number.isNaN(atMs) ? null : Math.max(0, Math.ceil((atMs - nowMs) / 1000))
+/** Seconds of a `Retry-After` header; null when absent, or a date, which this API does not send. */
+export function readRetryAfter(header: string | null): number | null {
+  return header !== null && /^\d{1,9}$/.test(header.trim()) ? Number(header) : null
 }
 
 function isIssue(value: unknown): value is Issue {

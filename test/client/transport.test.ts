@@ -251,10 +251,9 @@ describe('timeouts and delays', () => {
     ['-1', null],
     ['1.5', null],
     ['soon', null],
-    ['Sat, 31 Jan 2026 00:00:30 GMT', 30],
-    ['Fri, 30 Jan 2026 00:00:00 GMT', 0],
+    ['Sat, 31 Jan 2026 00:00:30 GMT', null],
   ])('read Retry-After %j as %j', (header, seconds) => {
-    expect(readRetryAfter(header, Date.UTC(2026, 0, 31))).toBe(seconds)
+    expect(readRetryAfter(header)).toBe(seconds)
   })
 })
 

@@ -7,27 +7,8 @@ const BASE = `${ORIGIN}/api/v1`
 
 type SampleRequest = ReturnType<typeof sampleRequest>
 
-/** A language's notation of JSON values. */
-interface Dialect {
-  indent: string
-  constants: Record<string, string>
-  writeKey: (key: string) => string
-}
-
-const TYPESCRIPT: Dialect = {
-  indent: '  ',
-  constants: {},
-  writeKey: (key) => {
-    // A plain key would set the object's prototype.
-    if (key === '__proto__') return "['__proto__']"
-    return /^[a-z_$][\w$]*$/i.test(key) ? key : writeText(key)
-  },
-}
-const PYTHON: Dialect = {
-  indent: '    ',
-  constants: { true: 'True', false: 'False', null: 'None' },
-  writeKey: writeText,
-}
+/** The JSON constants in Python. */
+const PYTHON: Record<string, string> = { true: 'True', false: 'False', null: 'None' }
 
 export const LANGUAGES = [
   { id: 'curl', label: 'curl', write: writeCurl },
@@ -77,7 +58,7 @@ function writeTypeScript(request: SampleRequest): string {
     `    Authorization: \`Bearer \${process.env.API_TOKEN}\`,`,
     ...(hasBody ? [`    'Content-Type': 'application/json',`] : []),
     '  },',
-    ...(hasBody ? [`  body: JSON.stringify(${writeValue(body, TYPESCRIPT, '  ')}),`] : []),
+    ...(hasBody ? [`  body: JSON.stringify(${writeJson(body, 2, '  ')}),`] : []),
     '})',
     'if (!response.ok) throw new Error(await response.text())',
     `const ${members.length > 0 && members.length < 4 ? `{ ${members.join(', ')} }` : 'result'} = await response.json()`,
@@ -92,8 +73,8 @@ function writePython({ method, url, query, body, members: [first, ...others] }: 
     `response = requests.${method.toLowerCase()}(`,
     `    ${writeText(url)},`,
     `    headers={'Authorization': f'Bearer {os.environ["API_TOKEN"]}'},`,
-    ...(query.length === 0 ? [] : [`    params=${writeValue(Object.fromEntries(query), PYTHON, '    ')},`]),
-    ...(body === undefined ? [] : [`    json=${writeValue(body, PYTHON, '    ')},`]),
+    ...(query.length === 0 ? [] : [`    params=${writePythonValue(Object.fromEntries(query))},`]),
+    ...(body === undefined ? [] : [`    json=${writePythonValue(body)},`]),
     ')',
     'response.raise_for_status()',
     first !== undefined && others.length === 0
@@ -112,17 +93,11 @@ function writeText(text: string): string {
   return text.includes("'") ? json : `'${json.slice(1, -1).replaceAll('\\"', '"')}'`
 }
 
-function writeValue(value: Json | undefined, dialect: Dialect, margin: string): string {
-  if (typeof value === 'string') return writeText(value)
-  if (!Array.isArray(value) && !isObject(value)) {
-    const json = JSON.stringify(value ?? null)
-    return dialect.constants[json] ?? json
-  }
-  const inner = margin + dialect.indent
-  const members = Object.entries(value).map(([key, member]) => {
-    const name = Array.isArray(value) ? '' : `${dialect.writeKey(key)}: `
-    return `${inner}${name}${writeValue(member, dialect, inner)},\n`
-  })
-  const [open, close] = Array.isArray(value) ? '[]' : '{}'
-  return members.length === 0 ? `${open}${close}` : `${open}\n${members.join('')}${margin}${close}`
+function writeJson(value: Json | undefined, indent: number, margin: string): string {
+  return JSON.stringify(value ?? null, null, indent).replaceAll('\n', `\n${margin}`)
+}
+
+function writePythonValue(value: Json | undefined): string {
+  const tokens = /"(?:\\.|[^"\\])*"|true|false|null/g
+  return writeJson(value, 4, '    ').replaceAll(tokens, (token) => PYTHON[token] ?? token)
 }
