@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
 import type { DeploymentStorage, RequestContext } from '../../kernel/api/context.ts'
 import { CredentialsError, decryptCredentials } from '../../kernel/gate/credentials.ts'
+import { LruCache } from '../../kernel/http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { ApiError, log, nameOf, unavailable, unusable } from '../../kernel/http/errors.ts'
 import type { AddressPolicy } from '../../kernel/http/outbound.ts'
@@ -92,20 +93,38 @@ function callTwice<T>(call: () => Promise<T>, message?: string): Promise<T> {
   })
 }
 
+/** The last seen storage by company id: a hint for the first call. */
+const lastSeen = new LruCache<number, StorageRow | null>({ maxWeight: 1_000 })
+
+type Reached<T> = { storage: FileStorage; first: T }
+
 /**
- * Works with the storage of an order's files; null if none is configured.
+ * Works with the storage of an order's files; null if none is configured. The first call must change nothing: it runs
+ * beside the check of the order, on the last seen storage, and is repeated if the check finds another one.
  *
  * @throws ApiError 404 if the company does not have the order, 502 when its own storage fails, 503 when R2 does
  */
-export async function useStorage<Result>(
+export async function useStorage<First, Result>(
   context: RequestContext,
   orderId: number,
-  use: (storage: FileStorage) => Promise<Result>,
+  call: (storage: FileStorage) => Promise<First>,
+  use: (reached: Reached<First>) => Promise<Result>,
 ): Promise<Result | null> {
   const { companyId, requestId } = context
-  const storage = await openStorage(context, await findStorage(context, orderId))
+  const callFirst = async (row: StorageRow | null): Promise<Reached<First> | null> => {
+    const storage = await openStorage(context, row)
+    return storage && { storage, first: await call(storage) }
+  }
+  const expected = lastSeen.get(companyId) ?? null
+  const prefetched = callFirst(expected)
+  // If it is discarded, its failure must not end the request.
+  prefetched.catch(() => undefined)
+  const row = await findStorage(context, orderId)
+  lastSeen.set(companyId, row)
+  const isExpected = JSON.stringify(row) === JSON.stringify(expected)
   try {
-    return storage && (await use(storage))
+    const reached = await (isExpected ? prefetched : callFirst(row))
+    return reached && (await use(reached))
   } catch (error) {
     if (!(error instanceof StorageError)) throw error
     const { problem, status, code } = error
@@ -141,8 +160,9 @@ const MAX_PAGES = 40
 export function listOrderFiles(context: RequestContext, orderId: number, legacyThreadId: string | undefined) {
   const until = Date.now() + BUDGET_MS.listing
   const prefix = keyPrefix(context.companyId, orderId, legacyThreadId)
-  return useStorage(context, orderId, async (storage) => {
-    const { files: all, ...first } = await storage.list(prefix)
+  const listFirst = (storage: FileStorage) => storage.list(prefix)
+  return useStorage(context, orderId, listFirst, async ({ storage, first }) => {
+    const all = [...first.files]
     let { cursor } = first
     try {
       for (let pages = 1; cursor !== null && all.length < MAX_FILES && pages < MAX_PAGES; pages++) {
