@@ -1,9 +1,6 @@
-import { createHash } from 'node:crypto'
-import { availableParallelism, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { availableParallelism } from 'node:os'
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-pool-workers'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
-import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 type Project = TestProjectInlineConfiguration
 
@@ -57,40 +54,16 @@ const workerWith = (bindings: Record<string, string>): Project => ({
   },
 })
 const worker = workerWith({})
-/** Its files share a worker, but not what it stores or holds in memory. */
-const fresh: Project = {
-  ...worker,
-  test: { ...worker.test, setupFiles: ['./test/support/fresh.ts'] },
-}
 /** Each company is in the second database, from slot 1,023 down, with ids near 2^48. */
 const workerFar = workerWith({ COMPANIES: 'far' })
 
 /** Tests of what runs in Node, or against other software: commands, browsers, packages installed at the first run. */
 const node: Project = {
   extends: true,
-  test: {
-    globalSetup: ['./test/node/cli-setup.ts'],
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
-    // Half of what a command takes is to compile it.
-    env: { NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache') },
-  },
+  test: { globalSetup: ['./test/node/cli-setup.ts'], testTimeout: 300_000, hookTimeout: 300_000 },
 }
 
-/** Longer files first: at the end, no worker waits long for the others. */
-const ORDER = ['node', 'node-slow', 'worker-slow', 'worker-isolated', 'worker-far', 'worker']
-
-/** Shuffles the files of each project. Those of one follow each other, since a worker serves one project. */
-class Sequencer extends BaseSequencer {
-  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const { seed } = this.ctx.config.sequence
-    const placed = files.map((file) => {
-      const random = createHash('sha256').update(`${seed} ${file.moduleId}`).digest('hex')
-      return { file, place: `${ORDER.indexOf(file.project.name)} ${random}` }
-    })
-    return placed.sort((a, b) => (a.place < b.place ? -1 : 1)).map(({ file }) => file)
-  }
-}
+const ORDER = ['worker', 'worker-far', 'worker-isolated', 'worker-slow', 'node', 'node-slow']
 
 function project(name: string, base: Project, include: string, exclude: string[] = [], isolate = true): Project {
   return {
@@ -101,14 +74,16 @@ function project(name: string, base: Project, include: string, exclude: string[]
       isolate,
       include: [include],
       exclude: ['**/node_modules/**', ...exclude],
+      // One project after the other: a worker that serves files of several is started again for each.
+      sequence: { groupOrder: ORDER.indexOf(name) },
     },
   }
 }
 
 /**
  * `npm test` runs `worker`, `worker-far`, `worker-isolated` and `node`. Most files share a worker and its database, where each has
- * companies of its own. Those named `*.isolated.test.ts` look at the whole database or change its schema: each begins
- * with an empty one, and with its modules as if just loaded. `worker-far` runs the tests of clients, orders and
+ * companies of its own: starting a worker takes longer than most of them. Those named `*.isolated.test.ts` look at the
+ * whole database or change its schema, and have one of their own. `worker-far` runs the tests of clients, orders and
  * changes with companies in other places; the other tests use clients and orders of companies near the first one.
  *
  * `npm run test:slow` runs the files named `*.slow.test.ts`: long random runs, whole matrices of faults, waits in real
@@ -121,11 +96,11 @@ export default defineConfig({
     maxWorkers: availableParallelism() + 1,
     expect: { poll: { timeout: 30_000 } },
     // No test may need those before it. `--sequence.seed=N` repeats the order of a run, which prints its seed.
-    sequence: { sequencer: Sequencer, shuffle: { tests: true } },
+    sequence: { shuffle: { files: true, tests: true } },
     projects: [
       project('worker', worker, 'test/**/*.test.ts', [NODE, FAR, `**/${SLOW}`, `**/${ISOLATED}`], false),
       project('worker-far', workerFar, `${FAR}/*.test.ts`, [`**/${SLOW}`, `**/${ISOLATED}`], false),
-      project('worker-isolated', fresh, `test/**/${ISOLATED}`, [], false),
+      project('worker-isolated', worker, `test/**/${ISOLATED}`),
       project('worker-slow', worker, `test/**/${SLOW}`, [NODE]),
       project('node', node, `${NODE}/*.test.ts`, [`**/${SLOW}`]),
       project('node-slow', node, `${NODE}/${SLOW}`),
