@@ -1,9 +1,9 @@
+import { reset } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, vi } from 'vitest'
 import { fairShare } from '../../src/kernel/gate/fair-share.ts'
 import { beginFile, beginTest } from './app.ts'
 import { captureLog } from './log.ts'
-import { emptyStorage } from './reset.ts'
 
 /** A database has places for 1,024 companies, and one file makes a few hundred at most. */
 const MAX_COMPANIES = 400
@@ -18,4 +18,4 @@ beforeEach(() => void vi.spyOn(fairShare, 'isAlone').mockReturnValue(true))
 const companies = await env.DB.prepare('SELECT count(*) AS count FROM companies')
   .first<number>('count')
   .catch(() => 0)
-if ((companies ?? 0) > MAX_COMPANIES) await emptyStorage()
+if ((companies ?? 0) > MAX_COMPANIES) await reset()

@@ -1,4 +1,4 @@
-import { applyD1Migrations } from 'cloudflare:test'
+import { applyD1Migrations, reset } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { describe, expect, inject, it } from 'vitest'
 import {
@@ -14,7 +14,6 @@ import {
 import { migrate, sql } from '../../support/app.ts'
 import { runEverything } from '../../support/every-statement.ts'
 import { type Call, recordSql, replay } from '../../support/record-sql.ts'
-import { emptyStorage } from '../../support/reset.ts'
 import text from './fixtures/released-sql.json?raw'
 
 /*
@@ -51,7 +50,7 @@ const ROWS = {
 }
 
 async function migrateTo(migration: string): Promise<void> {
-  await emptyStorage()
+  await reset()
   await applyD1Migrations(
     env.DB,
     env.TEST_MIGRATIONS.filter(({ name }) => name <= migration),
@@ -100,7 +99,7 @@ describe.skipIf(inject('recordsRelease'))('the statements of the last release', 
       `CREATE TRIGGER t BEFORE INSERT ON payments BEGIN SELECT RAISE(ABORT, 'no'); END`,
     ],
   ])('fail when %s', async (_, statement) => {
-    await emptyStorage()
+    await reset()
     await migrate()
     await sql(statement)
     expect(differences(await replay(env.DB, calls))).not.toEqual([])
