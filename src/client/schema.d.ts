@@ -5770,7 +5770,7 @@ export interface operations {
                      *           "body": {
                      *             "error": {
                      *               "code": "invalid_request",
-                     *               "message": "The resource does not exist, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
+                     *               "message": "The resource does not exist, is deleted, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                      *               "details": {
                      *                 "reason": "version_mismatch",
                      *                 "documentation_url": "https://crm.example/#updateClient"
