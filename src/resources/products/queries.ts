@@ -17,9 +17,8 @@ const KINDS = Object.values(suppliers).map(({ name }) => name)
 export type Integration = typeof integrations.$inferSelect
 
 /** A line is hidden when its invoice is deleted. */
-const isVisibleLineOf = (
-  companyId: number | Placeholder,
-) => sql`${invoiceItems.company_id} = ${companyId} AND EXISTS (SELECT 1 FROM ${invoices}
+const isVisibleLineOf = (companyId: number | Placeholder) =>
+  sql`${invoiceItems.company_id} = ${companyId} AND EXISTS (SELECT 1 FROM ${invoices}
   WHERE ${invoices.company_id} = ${invoiceItems.company_id} AND ${invoices.id} = ${invoiceItems.invoice_id} AND ${invoices.deleted} = 0)`
 
 /** Reads the requested sources of the database, and the integrations of the company's suppliers, in one round trip. */
