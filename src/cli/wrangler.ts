@@ -40,10 +40,10 @@ export async function runWrangler(args: string[], input?: string): Promise<strin
   child.stdin?.on('error', () => undefined).end(input)
   const output = collectOutput(child)
   const [code] = await once(child, 'close')
-  // It has been seen to end with 0 after an error.
-  if (code === 0 && !`${output.stdout}${output.stderr}`.includes('[ERROR]')) return output.stdout
-  // It colours its errors wherever it runs.
-  const lines = stripVTControlCharacters(`${output.stdout}\n${output.stderr}`).trim().split('\n')
+  // It colours its errors wherever it runs, and may end with 0 after one.
+  const text = stripVTControlCharacters(`${output.stdout}\n${output.stderr}`)
+  if (code === 0 && !text.includes('[ERROR]')) return output.stdout
+  const lines = text.trim().split('\n')
   const errors = lines.filter((line) => /\[ERROR\]|\[code: \d+\]/.test(line))
   const message = (errors.length > 0 ? errors : lines.slice(-1)).map((line) =>
     line.replace(/^.*\[ERROR\]\s*/, '').trim(),
