@@ -111,7 +111,7 @@ await runCommand('companies', HELP, {
   move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move, { missing }),
   export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, writeExport, { missing }),
   import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, async (...given) => {
-    // Loading what it needs takes a second.
+    // Its modules take half a second to load, which no other action needs.
     const { importCompany } = await import('./import-company.ts')
     await importCompany(...given)
   }),

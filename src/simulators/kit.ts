@@ -19,7 +19,7 @@ export interface Fault {
   /** Replaces every match of a regular expression in the body, simulated or given, by a text. */
   replace?: readonly (readonly [pattern: string, replacement: string])[]
   /** Sends the body in this coding of its characters instead of UTF-8. */
-  encoding?: 'latin1' | 'utf16le'
+  encoding?: 'latin1'
   /** Carries the call out first, so that only its response is lost or replaced. */
   apply?: boolean
   /** Announces the whole response, sends this many bytes of it and closes the connection. */

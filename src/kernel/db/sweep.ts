@@ -25,8 +25,8 @@ export const IDEMPOTENCY_TTL_MS = DAY_MS
 const CHUNK_ROWS = 3_000
 
 /**
- * What one sweep may remove in all databases. D1 allows 1,000 statements: by 700, each table loses 300,000 rows, which are
- * what 200 tokens write at their limit.
+ * Limits the removals of one sweep over all databases. D1 allows 1,000 statements; 700 remove 300,000 rows of each table,
+ * as many as 200 tokens write at their limit.
  */
 export const removalLimits = () => ({ statements: 700, endMs: Date.now() + 60_000 })
 
