@@ -15,8 +15,8 @@ type Statement = Statements[number]
 /** Limits the text of one statement: D1 takes 2,000,000 bytes. A longer row is bound value by value. */
 const STATEMENT_CHARACTERS = 400_000
 const STATEMENT_ROWS = 100
-/** Limits the keys that one statement binds. */
-const KEYS_AT_ONCE = 1_000
+/** Limits the keys that one statement removes: they are bound as one JSON text, below the 2 MB of D1's values. */
+const REMOVED_KEYS = 1_000
 
 const lengthOf = (row: Row) => Object.values(row).reduce((sum: number, value) => sum + String(value).length + 5, 0)
 
@@ -167,8 +167,8 @@ function clearUnique(companyId: number, { table, unique }: TablePlan, rows: read
 }
 
 export async function removeKeys(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): Promise<void> {
-  for (let at = 0; at < keys.length; at += KEYS_AT_ONCE) {
-    const isRemoved = isAmong(context, atDestination(plan), keys.slice(at, at + KEYS_AT_ONCE))
+  for (let at = 0; at < keys.length; at += REMOVED_KEYS) {
+    const isRemoved = isAmong(context, atDestination(plan), keys.slice(at, at + REMOVED_KEYS))
     await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isRemoved)])
   }
 }
