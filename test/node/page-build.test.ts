@@ -6,7 +6,7 @@ import { writeLlmsText, writePostman } from '../../src/site/reference/document.t
 import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
 import committed from '../../src/site/reference/openapi.json' with { type: 'json' }
 import { renderFields } from '../../src/site/reference/page/fields.ts'
-import { highlight, html, renderMarkdown, splitSections } from '../../src/site/reference/page/html.ts'
+import { type Html, highlight, html, renderMarkdown, splitSections } from '../../src/site/reference/page/html.ts'
 import { renderPage } from '../../src/site/reference/page/page.ts'
 import { addressOf, LANGUAGES, ORIGIN, sampleRequest } from '../../src/site/reference/page/samples.ts'
 import { type Operation, readContracts } from '../../src/site/reference/reference.ts'
@@ -22,6 +22,9 @@ const textOf = (markup: string) =>
       /&(lt|gt|quot|#39|amp);/g,
       (_, name: string) => ({ lt: '<', gt: '>', quot: '"', '#39': "'" })[name] ?? '&',
     )
+
+/** Without the space between elements. */
+const compact = (markup: Html) => String(markup).trim().replaceAll(/>\s+</g, '><')
 
 describe('markup', () => {
   it('escapes every value and shows any text unchanged', () => {
@@ -43,14 +46,14 @@ describe('markup', () => {
     ['### Title\n\n[text](#id)', '<h3 id="title">Title</h3><p><a href="#id">text</a></p>'],
     ['<script>&', '<p>&lt;script&gt;&amp;</p>'],
   ])('renders the Markdown %j', (markdown, expected) => {
-    expect(String(renderMarkdown(markdown))).toBe(expected)
+    expect(compact(renderMarkdown(markdown))).toBe(expected)
   })
 
   it('renders tables and blocks of code', () => {
-    const table = String(renderMarkdown('| A | B |\n|---|---|\n| `1` | two |'))
+    const table = compact(renderMarkdown('| A | B |\n|---|---|\n| `1` | two |'))
     expect(table).toContain('<th scope="col">A</th><th scope="col">B</th>')
     expect(table).toContain('<tr><td><code>1</code></td><td>two</td></tr>')
-    const code = String(renderMarkdown('Before\n\n```sh\ncurl a\n\ncurl b\n```\n\nAfter'))
+    const code = compact(renderMarkdown('Before\n\n```sh\ncurl a\n\ncurl b\n```\n\nAfter'))
     expect(code).toMatch(/^<p>Before<\/p><pre[^>]*><code>curl a\n\ncurl b<\/code><\/pre><p>After<\/p>$/)
   })
 

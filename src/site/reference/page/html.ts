@@ -1,5 +1,6 @@
-import { html as template } from 'hono/html'
+import { raw, html as template } from 'hono/html'
 import type { HtmlEscapedString } from 'hono/utils/html'
+import { Marked, Renderer } from 'marked'
 
 /** Markup that is included unescaped. */
 export type Html = HtmlEscapedString
@@ -29,21 +30,14 @@ const TOKEN =
 
 /** Highlights a block of code, for display only. */
 export function highlight(code: string): Html {
-  return markUp(code, TOKEN, (token, groups) => {
-    const [kind] = Object.entries(groups).find(([, found]) => found !== undefined) ?? ['string']
-    return html`<span class="${kind}">${token}</span>`
-  })
-}
-
-/** Renders what a pattern finds in a text, from its named groups, and all else as it is. */
-function markUp(text: string, pattern: RegExp, render: (found: string, groups: NodeJS.Dict<string>) => Html): Html {
   const parts: Content[] = []
   let end = 0
-  for (const { 0: found, index, groups = {} } of text.matchAll(pattern)) {
-    parts.push(text.slice(end, index), render(found, groups))
-    end = index + found.length
+  for (const { 0: token, index, groups = {} } of code.matchAll(TOKEN)) {
+    const [kind] = Object.entries(groups).find(([, found]) => found !== undefined) ?? ['string']
+    parts.push(code.slice(end, index), html`<span class="${kind}">${token}</span>`)
+    end = index + token.length
   }
-  return html`${parts}${text.slice(end)}`
+  return html`${parts}${code.slice(end)}`
 }
 
 /** A part of a Markdown text under a heading of the second level; the part before the first heading has no title. */
@@ -66,52 +60,31 @@ export function slugOf(title: string): string {
   return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
 }
 
-/** Renders the Markdown that this API's texts use: paragraphs, lists, tables, code, headings of three levels. */
+/** Headings below the title have an id, by which other pages link to them. Markup within a text is shown as it is. */
+const marked = new Marked({
+  tokenizer: { html: () => undefined, tag: () => undefined },
+  renderer: {
+    code: ({ text }) => String(renderCode(text)),
+    heading({ tokens, depth, text }) {
+      const title = raw(this.parser.parseInline(tokens))
+      return String(html`<h${depth}${depth > 1 && html` id="${slugOf(text)}"`}>${title}</h${depth}>`)
+    },
+    table(token) {
+      const table = raw(Renderer.prototype.table.call(this, token).replaceAll(/<th\b/g, '<th scope="col"'))
+      return String(html`<div class="table" tabindex="0" role="group" aria-label="Table">${table}</div>`)
+    },
+  },
+})
+
 export function renderMarkdown(markdown: string): Html {
-  const blocks = markdown.trim().match(/^```[\s\S]*?^```$|(?:(?!^```)[^\n]*\S[^\n]*\n?)+/gm) ?? []
-  return html`${blocks.map((block) => renderBlock(block.trimEnd()))}`
+  return raw(marked.parse(markdown, { async: false })) as Html
 }
 
-function renderBlock(block: string): Html {
-  const lines = block.split('\n')
-  if (block.startsWith('```')) return renderCode(lines.slice(1, -1).join('\n'))
-  const heading = /^(#{1,3}) (.+)$/.exec(block)
-  if (heading) {
-    const [, { length: level } = '', title = ''] = heading
-    // Headings below the title have an id, by which other pages link to them.
-    return html`<h${level}${level > 1 && html` id="${slugOf(title)}"`}>${renderInline(title)}</h${level}>`
-  }
-  if (block.startsWith('|')) return renderTable(lines)
-  if (/^(?:- |\d+\. )/.test(block)) {
-    const items = block.split(/^(?:- |\d+\. )/m).slice(1)
-    const list = items.map((item) => html`<li>${renderInline(item.trim())}</li>`)
-    return block.startsWith('- ') ? html`<ul>${list}</ul>` : html`<ol>${list}</ol>`
-  }
-  return html`<p>${renderInline(block)}</p>`
-}
-
-function renderTable([head = '', , ...rows]: string[]): Html {
-  const cells = (row: string) =>
-    row
-      .split(/(?<!\\)\|/)
-      .slice(1, -1)
-      .map((cell) => renderInline(cell.trim().replaceAll('\\|', '|')))
-  return html`<div class="table" tabindex="0" role="group" aria-label="Table"><table>
-<thead><tr>${cells(head).map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>
-<tbody>${rows.map((row) => html`<tr>${cells(row).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
-</table></div>`
+/** Renders the text of one paragraph. */
+export function renderInline(text: string): Html {
+  return raw(marked.parseInline(text, { async: false })) as Html
 }
 
 export function renderCode(code: string, label = 'Code'): Html {
   return html`<pre tabindex="0" role="group" aria-label="${label}"><code>${highlight(code)}</code></pre>`
-}
-
-const INLINE = /`(?<code>[^`]+)`|\*\*(?<strong>[^*]+)\*\*|\[(?<label>[^\]]+)\]\((?<address>[^)\s]+)\)/g
-
-/** Text of one paragraph: `code`, **strong** and [links](#id). */
-export function renderInline(text: string): Html {
-  return markUp(text, INLINE, (_, { code, strong, label, address }) => {
-    if (code) return html`<code>${code}</code>`
-    return strong ? html`<strong>${strong}</strong>` : html`<a href="${address}">${label}</a>`
-  })
 }
