@@ -11,13 +11,13 @@ export function moveTime(ms: number): void {
 }
 
 /**
- * Keeps timers of so many milliseconds from running in this test, so that no deadline passes because the machine is
+ * Keeps timers of these numbers of milliseconds from running in this test, so that no deadline passes because the machine is
  * slow. The returned list has them, for a test that wants them to pass.
  */
-export function holdTimers(heldMs: number): (() => void)[] {
+export function holdTimers(...heldMs: number[]): (() => void)[] {
   const held: (() => void)[] = []
   const { setTimeout } = globalThis
-  const hold = (run: () => void, ms: number) => (ms === heldMs ? void held.push(run) : setTimeout(run, ms))
+  const hold = (run: () => void, ms: number) => (heldMs.includes(ms) ? void held.push(run) : setTimeout(run, ms))
   const timers = vi.spyOn(globalThis, 'setTimeout').mockImplementation(hold as typeof setTimeout)
   onTestFinished(() => timers.mockRestore())
   return held
