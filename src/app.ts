@@ -15,7 +15,6 @@ import {
 } from './kernel/api/endpoint.ts'
 import { refuseQuery } from './kernel/api/input.ts'
 import { databaseText, startUse } from './kernel/db/client.ts'
-import { directoryFor } from './kernel/db/placement.ts'
 import { admit } from './kernel/gate/admit.ts'
 import { DeadlineError } from './kernel/http/deadline.ts'
 import { ApiError, ERRORS, errorResponse, log } from './kernel/http/errors.ts'
@@ -161,7 +160,6 @@ const openContext: Middleware = async (c, next) => {
     token,
     companyId,
     db,
-    openDirectory: () => directoryFor(env, { meter: usage, use: c.get('databaseUse') }),
     // Few requests need these two.
     get deploymentStorage() {
       return deploymentStorage(env, url)

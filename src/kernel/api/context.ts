@@ -1,4 +1,3 @@
-import type { Database } from '../db/client.ts'
 import type { WriteContext } from '../db/context.ts'
 import type { GateEnv } from '../gate/admit.ts'
 import type { Token } from '../gate/tokens.ts'
@@ -19,8 +18,6 @@ export interface DeploymentStorage {
 export interface RequestContext extends WriteContext {
   token: Token
   url: string
-  /** Opens the database with the token's own row. */
-  openDirectory: () => Database
   /** The storage for companies without their own; null if the deployment has none. */
   deploymentStorage: DeploymentStorage | null
   /** The deployment's bucket for contents of email threads that are not in the database. */

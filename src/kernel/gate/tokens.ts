@@ -13,6 +13,7 @@ export const LAST_USED_EVERY_MS = 60_000
 
 export interface Token {
   id: number
+  name: string
   /** SHA-256 of the token, lower-case hex. */
   hash: string
   companyId: number
@@ -49,6 +50,7 @@ export async function findToken(binding: D1Database, hash: string, use?: Databas
     .select({
       appliedMigrations,
       id: apiTokens.id,
+      name: apiTokens.name,
       companyId: apiTokens.company_id,
       database: placementColumns.database,
       companySlot: placementColumns.slot,

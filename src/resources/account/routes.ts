@@ -9,17 +9,16 @@ import { findAccount } from './queries.ts'
 
 export const routes = [
   route(contract.readAccount, async (_input, context) => {
-    const { company, token } = await findAccount(context)
-    const { name, currency, ...stored } = company
-    const { id, permissions, expiresAt } = context.token
+    const { name, currency, ...stored } = await findAccount(context)
+    const { token } = context
     return {
       company: { id: context.companyId, name, currency },
       token: {
-        id,
+        id: token.id,
         name: token.name,
-        permissions: [...permissions].sort(),
-        created_at: isoTime(token.created_at),
-        expires_at: isoTimeOrNull(expiresAt),
+        permissions: [...token.permissions].sort(),
+        created_at: isoTime(token.createdAt),
+        expires_at: isoTimeOrNull(token.expiresAt),
       },
       limits: {
         requests_per_minute: LIMIT,
