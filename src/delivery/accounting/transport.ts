@@ -9,18 +9,6 @@ const MAX_MESSAGE = 300
 const MAX_FAULT_ERRORS = 20
 const MAX_XML_LENGTH = 16_384
 
-const NO_RESPONSE: Record<OutboundFailure | 'malformed', string> = {
-  timeout: 'The accounting system did not respond in time.',
-  network: 'The accounting system could not be reached.',
-  cut: 'The response of the accounting system broke off.',
-  too_large: 'The response of the accounting system was too large.',
-  charset: 'The response of the accounting system is not valid text of its charset.',
-  malformed: 'The response of the accounting system could not be read.',
-  address:
-    'The address of the accounting system is not allowed: it must be https, and resolve to public addresses only.',
-  resolver: 'The address of the accounting system could not be checked, since the resolver did not respond.',
-}
-
 /** A failed call to the accounting system. The message is for people and holds no secret. */
 export class AccountingError extends Error {
   override readonly name = 'AccountingError'
@@ -56,7 +44,7 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
   const { status, body } = await callChecked(addresses, call, TIMEOUT_MS, async ({ status, readText }) => {
     return { status, body: await readText(MAX_RESPONSE_BYTES) }
   }).catch((error: unknown) => {
-    throw error instanceof OutboundError ? noResponse(error.failure) : error
+    throw error instanceof OutboundError ? noResponse(error.failure, error.message) : error
   })
   const fault = readFault(body)
   if (endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) {
@@ -68,7 +56,7 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
   }
   if (!fault && status >= 200 && status < 300) {
     const parsed = schema.safeParse(parseJson(body))
-    if (!parsed.success) throw noResponse('malformed')
+    if (!parsed.success) throw noResponse('malformed', 'the response has another form')
     return parsed.data
   }
 
@@ -78,8 +66,8 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
   throw new AccountingError({ kind: 'response', endpoint, status, codes, oauthError }, redactSecrets(text, secrets))
 }
 
-function noResponse(reason: keyof typeof NO_RESPONSE): AccountingError {
-  return new AccountingError({ kind: 'no_response', reason }, NO_RESPONSE[reason])
+function noResponse(reason: OutboundFailure | 'malformed', why: string): AccountingError {
+  return new AccountingError({ kind: 'no_response', reason }, `The call to the accounting system failed: ${why}.`)
 }
 
 /** A page, a redirect or "not found" instead of tokens means a wrong address, so a retry cannot help. */

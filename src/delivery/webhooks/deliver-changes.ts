@@ -4,7 +4,7 @@ import { CredentialsError } from '../../kernel/gate/credentials.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { pause } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
-import { type AddressPolicy, callChecked, OutboundError, type OutboundFailure } from '../../kernel/http/outbound.ts'
+import { type AddressPolicy, callChecked, OutboundError } from '../../kernel/http/outbound.ts'
 import * as message from './message.ts'
 import { type EndpointRow, type Item, loadRound, type Outcome, ROUND_CHANGES, saveRound } from './queries.ts'
 
@@ -113,7 +113,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
     const result = await attempt(delivery, endpoint, item).catch((error: unknown): Result => {
       const { companyId: company_id, endpointId: endpoint_id } = delivery
       log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
-      if (error instanceof OutboundError) return { status: 'postponed', error: 'the resolver does not respond' }
+      if (error instanceof OutboundError) return { status: 'postponed', error: error.message }
       if (error instanceof CredentialsError) return { status: 'postponed', error: 'the signing secret cannot be read' }
       return { status: 'failed', error: 'an internal error' }
     })
@@ -173,14 +173,6 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   return { outcome, isPostponed, stoppedAt }
 }
 
-const REASONS: Record<Exclude<OutboundFailure, 'address' | 'resolver'>, string> = {
-  timeout: `no response within ${TIMEOUT_MS / 1_000} s`,
-  network: 'no connection',
-  cut: 'the response ended early',
-  charset: 'the response cannot be read',
-  too_large: 'the response is too large',
-}
-
 /** Sends a change once. @throws if the secret cannot be decrypted, or the resolver does not respond */
 async function attempt(
   { companyId, credentialsKey, addresses, db, pace }: Delivery,
@@ -204,7 +196,6 @@ async function attempt(
     return { status: 'failed', error: isRedirect ? `HTTP ${status}, redirects are not followed` : `HTTP ${status}` }
   } catch (error) {
     if (!(error instanceof OutboundError) || error.failure === 'resolver') throw error
-    const { failure, problem } = error
-    return { status: 'failed', error: failure === 'address' ? `the address ${problem}` : REASONS[failure] }
+    return { status: 'failed', error: error.message }
   }
 }

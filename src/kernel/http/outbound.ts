@@ -11,17 +11,24 @@ import { DeadlineError, withDeadline } from './deadline.ts'
  */
 export type OutboundFailure = 'timeout' | 'network' | 'too_large' | 'cut' | 'charset' | 'address' | 'resolver'
 
-/** A failed call to an outside system. It carries no address, text or cause of that system. */
+const REASONS: Record<OutboundFailure, string> = {
+  timeout: 'no response in time',
+  network: 'no connection',
+  too_large: 'the response is too large',
+  cut: 'the response ended early',
+  charset: 'the response cannot be read',
+  address: 'the address is not allowed',
+  resolver: 'the resolver does not respond',
+}
+
+/** A failed call to an outside system. Its message says why, without an address, a text or a cause of that system. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   readonly failure: OutboundFailure
-  /** For `address`: the problem, to follow the field's name in a sentence. */
-  readonly problem: string | null
 
-  constructor(failure: OutboundFailure, problem: string | null = null) {
-    super(`The call to an outside system failed: ${failure}`)
+  constructor(failure: OutboundFailure, reason = REASONS[failure]) {
+    super(reason)
     this.failure = failure
-    this.problem = problem
   }
 }
 
@@ -213,7 +220,7 @@ export async function callChecked<T>(
   const startMs = Date.now()
   // Only the origin is checked: path and query are ours, and may exceed the limit of a configured address.
   const problem = await findProblem(URL.parse(request.url)?.origin ?? '', policy)
-  if (problem !== null) throw new OutboundError('address', problem)
+  if (problem !== null) throw new OutboundError('address', `the address ${problem}`)
   return callOutside(request, timeoutMs - (Date.now() - startMs), read)
 }
 

@@ -40,18 +40,21 @@ export type StoredObject = StoredFile & { contentType: string | null }
 /** `cursor` continues the listing; it is null on the last page. */
 export type FilePage = { files: StoredFile[]; cursor: string | null }
 
-export type StorageProblem = 'timeout' | 'network' | 'address' | 'malformed' | 'refused'
-
 /** A failure of a company's own storage. It holds only the response's status and a well-formed error code. */
 export class StorageError extends Error {
   override readonly name = 'StorageError'
-  readonly problem: StorageProblem
+  readonly problem: OutboundFailure | 'malformed' | 'refused'
   readonly status: number | null
   /** The storage's own error code, such as `NoSuchBucket`. */
   readonly code: string | null
 
-  constructor(problem: StorageProblem, status: number | null = null, code: string | null = null) {
-    super(`The storage failed: ${[problem, status, code].filter((part) => part !== null).join(' ')}`)
+  constructor(
+    problem: StorageError['problem'],
+    status: number | null = null,
+    code: string | null = null,
+    reason = problem === 'refused' ? 'it refused the request' : 'its response is malformed',
+  ) {
+    super(`The company’s storage failed: ${[reason, status, code].filter((part) => part !== null).join(', ')}`)
     this.problem = problem
     this.status = status
     this.code = code
@@ -98,7 +101,7 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
     const { headers } = await sign({ method, url })
     return callChecked(bucket.addresses, { url, method, headers }, BUDGET_MS.storage, read).catch((error) => {
       if (!(error instanceof OutboundError)) throw error
-      throw new StorageError(PROBLEMS[error.failure] ?? 'malformed')
+      throw new StorageError(error.failure, null, null, error.message)
     })
   }
 
@@ -156,13 +159,6 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
 }
 
 type SignedRequest = Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>
-
-const PROBLEMS: Partial<Record<OutboundFailure, StorageProblem>> = {
-  timeout: 'timeout',
-  network: 'network',
-  resolver: 'network',
-  address: 'address',
-}
 
 async function refusalOf({ status, readText }: OutboundResponse): Promise<StorageError> {
   const code = readText(MAX_ERROR_BYTES).then(readErrorCode)

@@ -9,7 +9,7 @@ import type { AddressPolicy } from '../../kernel/http/outbound.ts'
 import { keyPrefix } from './keys.ts'
 import { findStorage, type StorageRow } from './queries.ts'
 import { LOCAL_S3, RELAY } from './relay.ts'
-import { type FilePage, type FileStorage, StorageError, type StorageProblem, s3Storage } from './s3.ts'
+import { type FilePage, type FileStorage, StorageError, s3Storage } from './s3.ts'
 
 const filled = z.string().check(z.minLength(1))
 const addressing = z._default(z.enum(['path', 'virtual']), 'path')
@@ -130,21 +130,14 @@ export async function useStorage<First, Result>(
     const { problem, status, code } = error
     log('storage_failed', { request_id: requestId, company_id: companyId, problem, status, code })
     const isRejected = status === 401 || status === 403
-    const cause = isRejected ? 'rejected its keys: correct them in the integration' : PROBLEMS[problem]
     throw unusable(isRejected ? 'supplier_rejected_credentials' : 'supplier_unavailable', {
-      message: `The company’s storage ${cause}`,
+      message: isRejected ? REJECTED : error.message,
       storage_code: code,
     })
   }
 }
 
-const PROBLEMS: Record<StorageProblem, string> = {
-  timeout: 'did not respond in time',
-  network: 'cannot be reached',
-  address: 'has an address that is not allowed: it must be https, and resolve to public addresses only',
-  malformed: 'sent a malformed response',
-  refused: 'refused the request',
-}
+const REJECTED = 'The company’s storage rejected its keys: correct them in the integration'
 
 /** Limits one listing. Ten full pages have this many files; a storage may send smaller pages. */
 const MAX_FILES = 10_000

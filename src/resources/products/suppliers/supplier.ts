@@ -93,9 +93,7 @@ export async function fetchItems<Item>(
   } catch (error) {
     if (error instanceof SupplierError) throw error
     if (!(error instanceof OutboundError)) throw new SupplierError('supplier_unavailable', problem)
-    const isRefused = error.failure === 'address'
-    const message = isRefused ? `the address ${error.problem}` : `the call failed: ${error.failure}`
-    throw new SupplierError('supplier_unavailable', message)
+    throw new SupplierError('supplier_unavailable', `the call failed: ${error.message}`)
   }
 }
 

@@ -274,7 +274,7 @@ describe('supplier_a', () => {
     await scope.setFaults({ delayMs: 3000 })
     expect(await errorOf(supplier.fetchStyle('K500'))).toMatchObject({
       ...UNAVAILABLE,
-      message: expect.stringMatching(/timeout/),
+      message: expect.stringMatching(/no response in time/),
     })
   })
 

@@ -236,7 +236,10 @@ describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
   it('reports 20 MiB of a valid response as a failure', async () => {
     const { scope, supplier } = connect()
     await scope.setFaults({ body: JSON.stringify([ROW]) + ' '.repeat(20 * 1024 * 1024) })
-    expect(await errorOf(look(supplier))).toMatchObject({ ...UNAVAILABLE, message: expect.stringMatching(/too_large/) })
+    expect(await errorOf(look(supplier))).toMatchObject({
+      ...UNAVAILABLE,
+      message: expect.stringMatching(/the response is too large/),
+    })
   })
 
   it.each([
