@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { component, type Documentation, dateTime, defineContract, idText, text } from '../../kernel/api/contract.ts'
-import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
+import { baseNameOf, LEGACY_THREAD_ID, MAX_NAME_BYTES } from './keys.ts'
 import { EXPIRES_SECONDS } from './s3.ts'
 
 export const MAX_FILE_BYTES = 150 * 1024 * 1024
@@ -17,15 +17,11 @@ export const legacyThreadId = z
     z.describe('The mailbox’s legacy thread id.'),
   )
 
-const baseName = z.pipe(
-  // Browsers may send the folders with the name.
-  text(1, 4_096),
-  z.transform((value, context) => {
-    const result = safeBaseName(value)
-    if ('name' in result) return result.name
-    context.issues.push({ code: 'custom', message: result.problem, input: value })
-    return z.NEVER
-  }),
+const IN_NAME = `must end in a file name of at most ${MAX_NAME_BYTES} bytes of UTF-8`
+// Browsers may send the folders with the name.
+const baseName = z.pipe(text(1, 4_096), z.transform(baseNameOf)).check(
+  z.refine((name) => name.trim() !== '' && !/^\.{1,2}$/.test(name), 'must end in a file name'),
+  z.refine((name) => new TextEncoder().encode(name).length <= MAX_NAME_BYTES, IN_NAME),
 )
 
 const sizeBytes = z

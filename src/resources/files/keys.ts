@@ -4,19 +4,11 @@ export const MAX_NAME_BYTES = 255
 /** A mailbox's thread id. It is one segment of a key, so it contains no slash and is never `.` or `..`. */
 export const LEGACY_THREAD_ID = /^(?!\.+$)[A-Za-z0-9_:.=+-]{1,255}$/
 
-/**
- * Extracts the last segment of a file's key, or explains what is wrong with the name. It must be well-formed Unicode
- * without control characters, and becomes NFC without folders. Nothing else changes, so different names never share a
- * key.
- */
-export function safeBaseName(fileName: string): { name: string } | { problem: string } {
-  const segment = fileName.slice(Math.max(fileName.lastIndexOf('/'), fileName.lastIndexOf('\\')) + 1)
-  const name = segment.replace(/\p{Cc}/gu, '').normalize('NFC')
-  if (name.trim() === '' || name === '.' || name === '..') return { problem: 'must end in a file name' }
-  if (new TextEncoder().encode(name).length > MAX_NAME_BYTES) {
-    return { problem: `must end in a file name of at most ${MAX_NAME_BYTES} bytes of UTF-8` }
-  }
-  return { name }
+/** The last segment of a file's key: its name without folders and control characters, in NFC. Different names stay so. */
+export function baseNameOf(fileName: string): string {
+  return objectNameOf(fileName.replaceAll('\\', '/'))
+    .replace(/\p{Cc}/gu, '')
+    .normalize('NFC')
 }
 
 export function companyPrefix(companyId: number): string {
