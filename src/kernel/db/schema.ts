@@ -1,4 +1,4 @@
-import { sql } from 'drizzle-orm'
+import { type BuildColumns, sql } from 'drizzle-orm'
 import {
   check,
   foreignKey,
@@ -7,6 +7,8 @@ import {
   primaryKey,
   real,
   type SQLiteColumn,
+  type SQLiteColumnBuilderBase,
+  type SQLiteTableExtraConfigValue,
   sqliteTable,
   text,
   uniqueIndex,
@@ -107,7 +109,8 @@ const companyId = () =>
     .notNull()
     .references(() => companies.id)
 
-const companyKey = () => ({ company_id: companyId(), id: integer().notNull() })
+const id = () => integer().notNull()
+type Id = ReturnType<typeof id>
 const version = () => integer().notNull().default(1)
 /** Bytes of the row: see {@link STORED_BYTES}. */
 const stored = (table: keyof typeof STORED_BYTES) => integer().generatedAlwaysAs(sql.raw(STORED_BYTES[table]))
@@ -117,6 +120,31 @@ const counted = (table: keyof typeof TEXT_BYTES) => ({ text_bytes: texts(table),
 const nullable = <Name extends string>(...names: Name[]) =>
   Object.fromEntries(names.map((name) => [name, text()])) as Record<Name, ReturnType<typeof text>>
 const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
+
+type Builders = Record<string, SQLiteColumnBuilderBase>
+type OfCompany<C> = { company_id: ReturnType<typeof companyId> } & C
+type Rest<Name extends string, C extends Builders> = (
+  t: BuildColumns<Name, OfCompany<C>, 'sqlite'>,
+) => SQLiteTableExtraConfigValue[]
+
+/** A table of companies' rows. @param key the columns of its primary key after the company */
+function companyTable<Name extends string, C extends Builders>(
+  name: Name,
+  key: (keyof C & string)[],
+  columns: C,
+  rest?: Rest<Name, C>,
+) {
+  return sqliteTable(name, { company_id: companyId(), ...columns } as OfCompany<C>, (t) => {
+    const byName: Record<string, SQLiteColumn> = t
+    const keyColumns = ['company_id', ...key].map((each) => byName[each]) as [SQLiteColumn, ...SQLiteColumn[]]
+    return [primaryKey({ columns: keyColumns }), ...(rest?.(t) ?? [])]
+  })
+}
+
+/** Its rows have an id, which is unique within the company. */
+function idTable<Name extends string, C extends Builders>(name: Name, columns: C, rest?: Rest<Name, { id: Id } & C>) {
+  return companyTable<Name, { id: Id } & C>(name, ['id'], { id: id(), ...columns }, rest)
+}
 
 export const companies = sqliteTable(
   'companies',
@@ -190,10 +218,9 @@ export const apiTokens = sqliteTable(
   (t) => [index('api_tokens_company').on(t.company_id, t.id)],
 )
 
-export const orderStatuses = sqliteTable(
+export const orderStatuses = idTable(
   'order_statuses',
   {
-    ...companyKey(),
     title: text().notNull(),
     color: text(),
     workflow_key: text(),
@@ -202,30 +229,23 @@ export const orderStatuses = sqliteTable(
     deleted: flag(),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.id] }),
     index('order_statuses_default')
       .on(t.company_id, t.position, t.id)
       .where(sql`${t.is_default} = 1 AND ${t.deleted} = 0`),
   ],
 )
 
-export const taxes = sqliteTable(
-  'taxes',
-  {
-    ...companyKey(),
-    name: text().notNull(),
-    /** Percent, at most 4 decimals. */
-    rate: real().notNull(),
-    accounting_tax_code_id: text(),
-    deleted: flag(),
-  },
-  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
-)
+export const taxes = idTable('taxes', {
+  name: text().notNull(),
+  /** Percent, at most 4 decimals. */
+  rate: real().notNull(),
+  accounting_tax_code_id: text(),
+  deleted: flag(),
+})
 
-export const clients = sqliteTable(
+export const clients = idTable(
   'clients',
   {
-    ...companyKey(),
     company_name: text().notNull(),
     ...nullable('first_name', 'last_name', 'email', 'website', 'phone'),
     /** Folded fields for search and lookup (see `kernel/db/search.ts`): one each, so that a partial update sets its own. */
@@ -250,7 +270,6 @@ export const clients = sqliteTable(
     ...counted('clients'),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.id] }),
     index('clients_email').on(t.company_id, t.email_key, t.deleted, t.id),
     index('clients_live').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
     index('clients_deleted').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
@@ -258,10 +277,9 @@ export const clients = sqliteTable(
   ],
 )
 
-export const orders = sqliteTable(
+export const orders = idTable(
   'orders',
   {
-    ...companyKey(),
     title: text().notNull(),
     client_id: integer().notNull(),
     ...nullable('description', 'start_date', 'deadline'),
@@ -279,7 +297,6 @@ export const orders = sqliteTable(
     ...counted('orders'),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.id] }),
     belongsTo([t.company_id, t.client_id], [clients.company_id, clients.id]),
     belongsTo([t.company_id, t.order_status_id], [orderStatuses.company_id, orderStatuses.id]),
     index('orders_live').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
@@ -293,10 +310,9 @@ export const orders = sqliteTable(
   ],
 )
 
-export const invoices = sqliteTable(
+export const invoices = idTable(
   'invoices',
   {
-    ...companyKey(),
     project_id: integer().notNull(),
     number: text().notNull(),
     due_date: text(),
@@ -316,7 +332,6 @@ export const invoices = sqliteTable(
     stored_bytes: stored('invoices'),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.id] }),
     belongsTo([t.company_id, t.project_id], [orders.company_id, orders.id]),
     belongsTo([t.company_id, t.tax_id], [taxes.company_id, taxes.id]),
     uniqueIndex('invoices_of_order').on(t.company_id, t.project_id),
@@ -327,10 +342,9 @@ export const invoices = sqliteTable(
   ],
 )
 
-export const invoiceItems = sqliteTable(
+export const invoiceItems = idTable(
   'invoice_items',
   {
-    ...companyKey(),
     invoice_id: integer().notNull(),
     title: text().notNull(),
     description: text(),
@@ -343,32 +357,30 @@ export const invoiceItems = sqliteTable(
     ...counted('invoice_items'),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.id] }),
     belongsTo([t.company_id, t.invoice_id], [invoices.company_id, invoices.id]),
     index('invoice_items_of_invoice').on(t.company_id, t.invoice_id, t.id),
   ],
 )
 
-export const payments = sqliteTable(
+export const payments = companyTable(
   'payments',
+  ['invoice_id', 'id'],
   {
-    ...companyKey(),
+    id: integer().notNull(),
     invoice_id: integer().notNull(),
     amount_cents: integer().notNull(),
     ...nullable('method', 'paid_at', 'note'),
     stored_bytes: stored('payments'),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.invoice_id, t.id] }),
     belongsTo([t.company_id, t.invoice_id], [invoices.company_id, invoices.id]),
     uniqueIndex('payments_id').on(t.company_id, t.id),
   ],
 )
 
-export const artworks = sqliteTable(
+export const artworks = idTable(
   'artworks',
   {
-    ...companyKey(),
     project_id: integer().notNull(),
     name: text().notNull(),
     print_method: text(),
@@ -380,33 +392,27 @@ export const artworks = sqliteTable(
     stored_bytes: stored('artworks'),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.id] }),
     belongsTo([t.company_id, t.project_id], [orders.company_id, orders.id]),
     index('artworks_of_order').on(t.company_id, t.project_id, t.id),
     check('artworks_json', sql`json_valid(${t.placements}) AND json_valid(${t.colors})`),
   ],
 )
 
-export const catalogItems = sqliteTable(
-  'catalog_items',
-  {
-    ...companyKey(),
-    title: text().notNull(),
-    description: text(),
-    price_cents: integer(),
-    deleted: flag(),
-    search_text: text().notNull(),
-    version: version(),
-    ...counted('catalog_items'),
-  },
-  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
-)
+export const catalogItems = idTable('catalog_items', {
+  title: text().notNull(),
+  description: text(),
+  price_cents: integer(),
+  deleted: flag(),
+  search_text: text().notNull(),
+  version: version(),
+  ...counted('catalog_items'),
+})
 
 /** Links between mail threads and the CRM. They belong to the company whose seed or request wrote them. */
-export const threadContexts = sqliteTable(
+export const threadContexts = companyTable(
   'thread_contexts',
+  ['thread_id'],
   {
-    company_id: companyId(),
     thread_id: text().notNull(),
     ...nullable('legacy_thread_id', 'sender_email', 'client_id', 'client_data', 'clients_data', 'orders_data'),
     ...nullable('selected_order_id', 'participant_emails', 'participants_data'),
@@ -416,7 +422,6 @@ export const threadContexts = sqliteTable(
     ...counted('thread_contexts'),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.thread_id] }),
     index('thread_contexts_legacy').on(t.company_id, t.legacy_thread_id, t.updated_at),
     check(
       'thread_contexts_json',
@@ -426,18 +431,15 @@ export const threadContexts = sqliteTable(
 )
 
 /** The clients and orders that thread contexts name. Triggers write them. */
-export const threadContextLinks = sqliteTable(
+export const threadContextLinks = companyTable(
   'thread_context_links',
+  ['entity', 'entity_id', 'thread_id'],
   {
-    company_id: companyId(),
     entity: text({ enum: ['client', 'order'] }).notNull(),
     entity_id: integer().notNull(),
     thread_id: text().notNull(),
   },
-  (t) => [
-    primaryKey({ columns: [t.company_id, t.entity, t.entity_id, t.thread_id] }),
-    index('thread_context_links_of_thread').on(t.company_id, t.thread_id),
-  ],
+  (t) => [index('thread_context_links_of_thread').on(t.company_id, t.thread_id)],
 )
 
 /**
@@ -506,10 +508,10 @@ export const emailThreadObjects = sqliteTable(
   ],
 )
 
-export const integrations = sqliteTable(
+export const integrations = companyTable(
   'integrations',
+  ['kind'],
   {
-    company_id: companyId(),
     kind: text().notNull(),
     enabled: flag(),
     /** Base address; the endpoint for `storage`. */
@@ -521,7 +523,6 @@ export const integrations = sqliteTable(
     updated_at: integer().notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.kind] }),
     index('integrations_accounting')
       .on(t.company_id, t.updated_at)
       .where(sql`${t.kind} = 'accounting_sync' AND ${t.enabled} = 1`),
@@ -585,10 +586,10 @@ export const accountingOutbox = sqliteTable(
 )
 
 /** An order's invoice in the accounting system. Without an `external_id` a create was sent and may have been applied. */
-export const accountingLinks = sqliteTable(
+export const accountingLinks = companyTable(
   'accounting_links',
+  ['order_id'],
   {
-    company_id: companyId(),
     order_id: integer().notNull(),
     external_id: text(),
     sync_token: text(),
@@ -597,38 +598,31 @@ export const accountingLinks = sqliteTable(
     synced_at: integer(),
     stored_bytes: stored('accounting_links'),
   },
-  (t) => [
-    primaryKey({ columns: [t.company_id, t.order_id] }),
-    belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
-  ],
+  (t) => [belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id])],
 )
 
-/** Who changed what with which token, without values, for 90 days. Repetitions within a minute are not recorded. */
-export const auditLog = sqliteTable(
-  'audit_log',
-  {
-    company_id: companyId(),
-    /** Ascends by 1 within the company. */
-    id: integer().notNull(),
-    token_id: integer().notNull(),
-    request_id: text().notNull(),
-    action: text().notNull(),
-    entity_id: text().notNull(),
-    at: integer().notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
-)
+/**
+ * Who changed what with which token, without values, for 90 days. Repetitions within a minute are not recorded. Ids ascend
+ * by 1 within the company.
+ */
+export const auditLog = idTable('audit_log', {
+  token_id: integer().notNull(),
+  request_id: text().notNull(),
+  action: text().notNull(),
+  entity_id: text().notNull(),
+  at: integer().notNull(),
+})
 
-export const members = sqliteTable(
+export const members = companyTable(
   'members',
+  ['email'],
   {
-    company_id: companyId(),
     /** In lower case. */
     email: text().notNull(),
     role: text({ enum: ['developer', 'owner'] }).notNull(),
     created_at: integer().notNull(),
   },
-  (t) => [primaryKey({ columns: [t.company_id, t.email] }), index('members_email').on(t.email, t.company_id)],
+  (t) => [index('members_email').on(t.email, t.company_id)],
 )
 
 /** Every change through the administration API, without values, for 400 days. */
@@ -650,94 +644,74 @@ export const adminLog = sqliteTable(
 )
 
 /** How far the import of a seed file in several parts has come. */
-export const imports = sqliteTable(
-  'imports',
-  {
-    company_id: companyId(),
-    /** SHA-256 of the file, hex. */
-    hash: text().notNull(),
-    /** The number of parts; those before `next_part`, from 1, are loaded. */
-    parts: integer().notNull(),
-    next_part: integer().notNull(),
-    updated_at: integer().notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.company_id, t.hash] })],
-)
+export const imports = companyTable('imports', ['hash'], {
+  /** SHA-256 of the file, hex. */
+  hash: text().notNull(),
+  /** The number of parts; those before `next_part`, from 1, are loaded. */
+  parts: integer().notNull(),
+  next_part: integer().notNull(),
+  updated_at: integer().notNull(),
+})
 
 /**
  * Every create, update and delete of a company's clients, orders and email threads in commit order, for 31 days. Triggers
  * write them, so that also those of a seed are here.
  */
-export const changes = sqliteTable(
-  'changes',
-  {
-    company_id: companyId(),
-    /** Ascends by 1 within the company. */
-    sequence: integer().notNull(),
-    type: text({ enum: ['clients', 'orders', 'email_threads'] }).notNull(),
-    /** The number of a client or order, the UUID of an email thread. */
-    entity_id: text().notNull(),
-    /** A row that is deleted after the change has `delete`. */
-    operation: text({ enum: ['create', 'update', 'delete', 'status_changed'] }).notNull(),
-    version: integer().notNull(),
-    at: integer().notNull(),
-    /** The row's `updated_at` before the change; null of a created one. */
-    previous_updated_at: integer(),
-    /** The order's status before and after `status_changed`, which follows the order's change; null for none. */
-    old_status_id: integer(),
-    new_status_id: integer(),
-  },
-  (t) => [primaryKey({ columns: [t.company_id, t.sequence] })],
-)
+export const changes = companyTable('changes', ['sequence'], {
+  /** Ascends by 1 within the company. */
+  sequence: integer().notNull(),
+  type: text({ enum: ['clients', 'orders', 'email_threads'] }).notNull(),
+  /** The number of a client or order, the UUID of an email thread. */
+  entity_id: text().notNull(),
+  /** A row that is deleted after the change has `delete`. */
+  operation: text({ enum: ['create', 'update', 'delete', 'status_changed'] }).notNull(),
+  version: integer().notNull(),
+  at: integer().notNull(),
+  /** The row's `updated_at` before the change; null of a created one. */
+  previous_updated_at: integer(),
+  /** The order's status before and after `status_changed`, which follows the order's change; null for none. */
+  old_status_id: integer(),
+  new_status_id: integer(),
+})
 
 /** The results of requests with an `Idempotency-Key`, for 24 hours; several of one request by position. */
-export const idempotencyKeys = sqliteTable(
-  'idempotency_keys',
-  {
-    company_id: companyId(),
-    token_id: integer().notNull(),
-    key: text().notNull(),
-    position: integer().notNull().default(0),
-    /** SHA-256 of method, path, query and body, hex. */
-    fingerprint: text().notNull(),
-    /** The result from which the response is built. */
-    result: text(),
-    created_at: integer().notNull(),
-    ...counted('idempotency_keys'),
-  },
-  (t) => [primaryKey({ columns: [t.company_id, t.token_id, t.key, t.position] })],
-)
+export const idempotencyKeys = companyTable('idempotency_keys', ['token_id', 'key', 'position'], {
+  token_id: integer().notNull(),
+  key: text().notNull(),
+  position: integer().notNull().default(0),
+  /** SHA-256 of method, path, query and body, hex. */
+  fingerprint: text().notNull(),
+  /** The result from which the response is built. */
+  result: text(),
+  created_at: integer().notNull(),
+  ...counted('idempotency_keys'),
+})
 
-export const webhookEndpoints = sqliteTable(
-  'webhook_endpoints',
-  {
-    company_id: companyId(),
-    /** `we_` and 18 hexadecimal digits. */
-    id: text().notNull(),
-    url: text().notNull(),
-    /** The signing secrets, encrypted with AES-GCM: see `delivery/webhooks/message.ts`. */
-    secret: text().notNull(),
-    /** JSON array of event types such as `client.created`. */
-    event_types: text({ mode: 'json' }).$type<string[]>().notNull(),
-    enabled: bool().notNull().default(true),
-    disabled_reason: text(),
-    /** Changes up to this `sequence` are delivered, or are in `webhook_deliveries`. */
-    position: integer().notNull(),
-    /** A replay: the changes after the one and up to the other are delivered again, before new ones. */
-    replay_position: integer(),
-    replay_end: integer(),
-    /** Attempts at this address that failed before one succeeded; null once one has. */
-    initial_failures: integer(),
-    ...times(),
-  },
-  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
-)
+export const webhookEndpoints = companyTable('webhook_endpoints', ['id'], {
+  /** `we_` and 18 hexadecimal digits. */
+  id: text().notNull(),
+  url: text().notNull(),
+  /** The signing secrets, encrypted with AES-GCM: see `delivery/webhooks/message.ts`. */
+  secret: text().notNull(),
+  /** JSON array of event types such as `client.created`. */
+  event_types: text({ mode: 'json' }).$type<string[]>().notNull(),
+  enabled: bool().notNull().default(true),
+  disabled_reason: text(),
+  /** Changes up to this `sequence` are delivered, or are in `webhook_deliveries`. */
+  position: integer().notNull(),
+  /** A replay: the changes after the one and up to the other are delivered again, before new ones. */
+  replay_position: integer(),
+  replay_end: integer(),
+  /** Attempts at this address that failed before one succeeded; null once one has. */
+  initial_failures: integer(),
+  ...times(),
+})
 
 /** Changes whose delivery failed, and later ones of the same object, which wait behind them. */
-export const webhookDeliveries = sqliteTable(
+export const webhookDeliveries = companyTable(
   'webhook_deliveries',
+  ['endpoint_id', 'type', 'entity_id', 'sequence'],
   {
-    company_id: companyId(),
     endpoint_id: text().notNull(),
     /** The object, and the change, as in `changes`. */
     type: text().notNull(),
@@ -752,7 +726,6 @@ export const webhookDeliveries = sqliteTable(
     stored_bytes: stored('webhook_deliveries'),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.endpoint_id, t.type, t.entity_id, t.sequence] }),
     belongsTo([t.company_id, t.endpoint_id], [webhookEndpoints.company_id, webhookEndpoints.id]),
     index('webhook_deliveries_due')
       .on(t.company_id, t.endpoint_id, t.next_attempt_at)
