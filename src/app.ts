@@ -44,7 +44,7 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   app.router = new TrieRouter()
   app.use(serve)
   // Hono passes Errors to its own handler before the middleware sees them.
-  app.onError((error, c) => respondTo(error, c))
+  app.onError(toResponse)
   app.notFound(serveAsset)
 
   const api = new Hono<AppEnv>({ strict: false })
@@ -138,12 +138,9 @@ async function catchErrors(c: Context<AppEnv>, next: () => Promise<void>): Promi
   try {
     await next()
   } catch (thrown) {
-    c.res = respondTo(thrown, c)
+    c.res = toResponse(thrown, c)
   }
 }
-
-const respondTo = (thrown: unknown, c: Context<AppEnv>) =>
-  toResponse(thrown, c, () => countFailure(c.executionCtx, c.get('requestId')))
 
 /** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `admit`. */
 const openContext: Middleware = async (c, next) => {
@@ -193,7 +190,7 @@ export const app = createApp(routes, adminRoutes)
  * The response for any thrown value. Every 5xx is logged: a `failure` with its cause, which is also counted, or the
  * kind of an ApiError.
  */
-function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: () => void): Response {
+function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.get('requestId')
   if (thrown instanceof ApiError) {
     const error = afterWrites(thrown, c)
@@ -204,12 +201,9 @@ function toResponse(thrown: unknown, c: Context<AppEnv>, countFailure: () => voi
     return errorResponse(error, c.req.url, c.get('operation'))
   }
   log('failure', { request_id: requestId, status: 500, error: describe(thrown) }, 'error')
-  countFailure()
-  return errorResponse(
-    new ApiError('internal_error', { message: `Internal error: report the request id ${requestId}` }),
-    c.req.url,
-    c.get('operation'),
-  )
+  countFailure(c.executionCtx, requestId)
+  const message = `Internal error: report the request id ${requestId}`
+  return errorResponse(new ApiError('internal_error', { message }), c.req.url, c.get('operation'))
 }
 
 /** `Retry-After` promises that nothing changed. If a non-idempotent request may have written, answer 503 without it. */
