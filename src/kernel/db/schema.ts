@@ -457,7 +457,7 @@ export const emailThreads = sqliteTable(
     ...nullable('mail_thread_id', 'subject', 'snippet', 'mail_history_id'),
     /** Bytes of the four texts and of the content in this row. */
     text_bytes: integer().generatedAlwaysAs(
-      sql`coalesce(octet_length(mail_thread_id), 0) + coalesce(octet_length(subject), 0) + coalesce(octet_length(snippet), 0) + coalesce(octet_length(mail_history_id), 0) + coalesce(octet_length(content), 0)`,
+      sql.raw(octets('mail_thread_id', 'subject', 'snippet', 'mail_history_id', 'content')),
     ),
     message_count: integer().notNull(),
     first_message_at: integer(),
