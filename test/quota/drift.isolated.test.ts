@@ -60,7 +60,7 @@ describe('the stored bytes of a company', () => {
 
   it('are in a gauge where they are above 80 % of the quota', async () => {
     const { company } = await mintPair()
-    const near = async () => (await readGauges(env.DB, START_MS)).companies_near_quota
+    const near = async () => (await readGauges(env.DB, START_MS))[0]?.companies_near_quota ?? expect.fail('no gauges')
     const before = await near()
     await company.call('POST', '/clients', { company_name: 'New' })
     const { stored_bytes } = (await company.call('GET', '/me')).body.limits

@@ -83,7 +83,7 @@ const GAUGE_MAX = 10_000
 /**
  * Counts what waits in the whole database. The oldest event has the lowest id of those counted that may be delivered.
  *
- * @returns the fields of the gauge line
+ * @returns the fields of the gauge line, in a list of one
  */
 export async function readGauges(binding: D1Database, nowMs: number) {
   const use = startUse()
@@ -94,33 +94,23 @@ export async function readGauges(binding: D1Database, nowMs: number) {
     count(*) FILTER (WHERE state = 'parked') AS parked, count(*) FILTER (WHERE state = 'dead') AS dead,
     min(id) FILTER (WHERE ${isWaiting} AND company_id IN (${delivering})) AS oldest
     FROM (SELECT id, state, company_id FROM accounting_outbox WHERE state <> 'done' LIMIT ${GAUGE_MAX})`
-  const countRows = (rows: SQL) => orm.select({ count: sql<number>`count(*)`.as('count') }).from(sql`(${rows})`)
+  const age = sql`(${nowMs} - (SELECT created_at FROM accounting_outbox WHERE id = oldest)) / 1000.0`
+  const countRows = (rows: SQL) => sql<number>`(SELECT count(*) FROM (${rows} LIMIT ${GAUGE_MAX}))`
   const isNearQuota = sql`(${storedBytes} > 0.8 * companies.storage_quota_bytes
     OR companies.mail_bytes > 0.8 * companies.mail_quota_bytes)`
-  const [[events], [webhooks], [deliveries], [nearQuota]] = await openDatabase(binding, { use }).read([
-    orm
-      .select({
-        pending: sql<number>`pending`.as('events_pending'),
-        parked: sql<number>`parked`.as('events_parked'),
-        dead: sql<number>`dead`.as('events_dead'),
-        oldestAt: sql<number | null>`(SELECT created_at FROM accounting_outbox WHERE id = oldest)`.as('oldest_at'),
-      })
-      .from(sql`(${counted})`),
-    countRows(sql`SELECT 1 FROM webhook_endpoints WHERE enabled = 0 LIMIT ${GAUGE_MAX}`),
-    countRows(sql`SELECT 1 FROM webhook_deliveries LIMIT ${GAUGE_MAX}`),
-    countRows(sql`SELECT 1 FROM companies WHERE ${isHere} AND ${isNearQuota}`),
-  ])
-  const oldestAt = events?.oldestAt ?? null
-  return {
-    events_pending: events?.pending ?? 0,
-    events_parked: events?.parked ?? 0,
-    events_dead: events?.dead ?? 0,
-    oldest_pending_seconds: oldestAt === null ? 0 : Math.max(0, Math.round((nowMs - oldestAt) / 1_000)),
-    webhooks_disabled: webhooks?.count ?? 0,
-    deliveries_pending: deliveries?.count ?? 0,
-    companies_near_quota: nearQuota?.count ?? 0,
-    database_bytes: use.sizeBytes,
-  }
+  const gauges = orm
+    .select({
+      events_pending: sql<number>`pending`.as('events_pending'),
+      events_parked: sql<number>`parked`.as('events_parked'),
+      events_dead: sql<number>`dead`.as('events_dead'),
+      oldest_pending_seconds: sql<number>`coalesce(max(0, round(${age})), 0)`.as('oldest_pending_seconds'),
+      webhooks_disabled: countRows(sql`SELECT 1 FROM webhook_endpoints WHERE enabled = 0`).as('webhooks_disabled'),
+      deliveries_pending: countRows(sql`SELECT 1 FROM webhook_deliveries`).as('deliveries_pending'),
+      companies_near_quota: countRows(sql`SELECT 1 FROM companies WHERE ${isHere} AND ${isNearQuota}`).as('near_quota'),
+    })
+    .from(sql`(${counted})`)
+  const [rows] = await openDatabase(binding, { use }).read([gauges])
+  return rows.map((row) => ({ ...row, database_bytes: use.sizeBytes }))
 }
 
 /**

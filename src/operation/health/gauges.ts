@@ -3,13 +3,13 @@ import { bindingOf, databaseNames } from '../../kernel/db/placement.ts'
 import { readGauges } from '../../kernel/db/sweep.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 
-type Gauges = Awaited<ReturnType<typeof readGauges>>
+type Gauges = Awaited<ReturnType<typeof readGauges>>[number]
 
 /** Logs one line on the state of the responding databases, for alerts to compare with limits. Never rejects. */
 export async function logGauges(env: Env, now: number): Promise<void> {
   const readEach = databaseNames(env).map(async (database): Promise<Gauges[]> => {
     try {
-      return [await readGauges(bindingOf(env, database), now)]
+      return await readGauges(bindingOf(env, database), now)
     } catch (error) {
       log('gauge_failed', { database, error: nameOf(error) }, 'error')
       return []
