@@ -3,7 +3,7 @@ import { withIsoTimes } from '../../kernel/api/contract.ts'
 import { mapRows, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
 import { clientColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { changes, clients, companies } from '../../kernel/db/schema.ts'
+import { changes, clients, companies, emailThreads } from '../../kernel/db/schema.ts'
 import { orderStatements } from '../orders/parts-sql.ts'
 import { presentListed } from '../orders/present.ts'
 import { EXPANSIONS } from '../orders/shapes.ts'
@@ -29,7 +29,7 @@ const { company_id, previous_updated_at, ...feedColumns } = getTableColumns(chan
 const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'limit'>) => {
   const oldest = sql`(SELECT min(sequence) FROM changes WHERE company_id = ${p.companyId})`
   const first = sql`max(CAST(${p.after} AS INTEGER), coalesce(${oldest}, 1) - 1)`
-  const { sequence, type } = feedColumns
+  const { sequence, type, entity_id } = feedColumns
   return [
     orm
       .select({ last: companies.last_change, oldest: sql<number | null>`${oldest}`.as('oldest') })
@@ -38,10 +38,14 @@ const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'li
     orm
       .select({
         ...feedColumns,
-        account_email: threadColumn('account_email'),
-        legacy_thread_id: threadColumn('legacy_thread_id'),
+        account_email: emailThreads.account_email,
+        legacy_thread_id: emailThreads.legacy_thread_id,
       })
       .from(changes)
+      .leftJoin(
+        emailThreads,
+        sql`${type} = 'email_threads' AND ${emailThreads.id} = ${entity_id} AND ${emailThreads.company_id} = ${company_id}`,
+      )
       .where(
         sql`${company_id} = ${p.companyId} AND ${sequence} > ${first} AND ${sequence} <= ${first} + ${sql.raw(String(WINDOW))}
           AND ${type} IN (SELECT value FROM json_each(${p.types}))`,
@@ -50,14 +54,6 @@ const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'li
       .limit(p.limit),
   ]
 })
-
-/** Selects a column of the change's thread; null for other types. */
-function threadColumn(name: 'account_email' | 'legacy_thread_id') {
-  return sql<string | null>`(SELECT ${sql.raw(name)} FROM email_threads AS thread
-    WHERE changes.type = 'email_threads' AND thread.id = changes.entity_id AND thread.company_id = changes.company_id)`.as(
-    name,
-  )
-}
 
 export async function findChanges(
   { db, companyId }: CompanyContext,
