@@ -76,10 +76,19 @@ export function presentListed(order: OrderRow, expand: readonly Expansion[] = []
   return { ...withIsoTimes(order.row), ...presentParts(order, expand) }
 }
 
-/** The full order, which has no `totals` beside its invoice's. */
-export function presentOrder(order: OrderRow): Order {
-  const parts = presentParts(order, FULL)
-  return { project: withIsoTimes(order.row), ...parts, accounting: presentAccounting(order) } as Order
+/** The full order; undefined without a client, which every order has. */
+export function presentOrder(order: OrderRow): Order | undefined {
+  const { row, client, tax, order_status } = order
+  if (!client) return undefined
+  return {
+    project: withIsoTimes(row),
+    invoice: presentInvoice(order),
+    invoice_items: PARTS.invoice_items(order),
+    payments: PARTS.payments(order),
+    client: withIsoTimes(client),
+    tax,
+    order_status,
+    artworks: PARTS.artworks(order),
+    accounting: presentAccounting(order),
+  }
 }
-
-const FULL = EXPANSIONS.filter((name) => name !== 'totals')

@@ -59,7 +59,7 @@ export const routes = [
 ]
 
 function replyWhole(order: OrderRow | undefined) {
-  const body = presentOrder(found(order, 'Order'))
+  const body = found(order && presentOrder(order), 'Order')
   return { body, version: body.project.version }
 }
 
