@@ -128,7 +128,7 @@ describe.each([
       expect([status, body.sources.supplier_a, body.sources.supplier_b]).toEqual([200, 'failed', 'failed'])
       expect((await get(shop, '/products/supplier_a?style=5000')).status).toBe(502)
       for (const kind of ['supplier_a', 'supplier_b']) {
-        expect(await test(shop, kind)).toEqual({ ok: false, message: `the address ${message}` })
+        expect(await test(shop, kind)).toEqual({ ok: false, message: `the call failed: the address ${message}` })
       }
     })
     expect(called).toEqual([])
@@ -142,7 +142,7 @@ describe.each([
     await move(company, 'storage')
     const called = await callsOf(async () => {
       const { status, body } = await get(company, `/orders/${company.orderId}/files`)
-      expect([status, body.error.message]).toEqual([502, expect.stringContaining('an address that is not allowed')])
+      expect([status, body.error.message]).toEqual([502, `The company’s storage failed: the address ${message}`])
       expect((await test(company, 'storage')).ok).toBe(false)
     })
     expect(called).toEqual([])
@@ -174,6 +174,9 @@ describe.each([
     expect(called).toEqual([])
     expect(await shop.invoices()).toEqual([])
     const [event] = await shop.open()
-    expect(event).toMatchObject({ order_id: order, last_error: expect.stringContaining('is not allowed') })
+    expect(event).toMatchObject({
+      order_id: order,
+      last_error: `The call to the accounting system failed: the address ${message}.`,
+    })
   })
 })
