@@ -74,13 +74,26 @@ export function signedHeaders(secrets: Secrets, id: string, body: string, nowMs:
   }
 }
 
-/** Delays after each failed attempt, as the convention suggests: 5 s, 5 and 30 min, then hours, about three days in all. */
-const RETRY_AFTER_MINUTES = [5 / 60, 5, 30, ...[2, 5, 10, 14, 20, 24].map((hours) => hours * 60)]
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+
+/** Delays after each failed attempt, as the convention suggests: about three days in all. */
+const RETRY_AFTER_MS = [
+  5_000,
+  5 * MINUTE_MS,
+  30 * MINUTE_MS,
+  2 * HOUR_MS,
+  5 * HOUR_MS,
+  10 * HOUR_MS,
+  14 * HOUR_MS,
+  20 * HOUR_MS,
+  24 * HOUR_MS,
+]
 /** The maximal part of a delay that is random, to spread simultaneous failures. */
 const JITTER = 0.1
 
 /** The time of the next attempt after a number of failed ones; null after the last one. @param random from 0 to 1 */
 export function nextAttemptAt(attempts: number, nowMs: number, random: number): number | null {
-  const minutes = RETRY_AFTER_MINUTES[attempts - 1]
-  return minutes === undefined ? null : nowMs + Math.round(minutes * 60_000 * (1 + JITTER * random))
+  const pauseMs = RETRY_AFTER_MS[attempts - 1]
+  return pauseMs === undefined ? null : nowMs + Math.round(pauseMs * (1 + JITTER * random))
 }
