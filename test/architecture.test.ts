@@ -122,7 +122,9 @@ function findQueriesWithoutContext(files: SourceFile[]): string[] {
 
 /** Small files that belong into their only importer, unless a test of their own shows them to be pure. */
 function findSmallFiles(files: SourceFile[]): string[] {
-  const tests = Object.keys(import.meta.glob('./**/*.test.ts')).map((path) => path.replace(/.*\/|\.isolated/g, ''))
+  const tests = Object.keys(import.meta.glob('./**/*.test.ts')).map((path) =>
+    path.replace(/.*\/|\.(isolated|fresh)/g, ''),
+  )
   return worker(files)
     .filter((file) => lineCount(file) < 40)
     .filter(({ path }) => files.filter((other) => other.imports.includes(path)).length === 1)

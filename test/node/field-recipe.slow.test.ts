@@ -35,7 +35,7 @@ const UNCHANGED_TESTS = [
   'test/kernel/db/columns.test.ts',
   'test/kernel/db/database-text.test.ts',
   'test/kernel/db/migrations.isolated.test.ts',
-  'test/kernel/db/outdated-schema.isolated.test.ts',
+  'test/kernel/db/outdated-schema.fresh.test.ts',
   'test/kernel/db/released-sql.isolated.test.ts',
   'test/kernel/db/sweep.isolated.test.ts',
   'test/node/cli-seed-file.test.ts',
@@ -181,7 +181,7 @@ describe('the recipe for a field', { shuffle: false }, () => {
     }
     writeFileSync(join(copy, 'test/nickname.isolated.test.ts'), TEST)
     const files = ['test/nickname.isolated.test.ts', ...UNCHANGED_TESTS]
-    const projects = ['worker', 'worker-isolated', 'node'].flatMap((name) => ['--project', name])
+    const projects = ['worker', 'worker-isolated', 'worker-fresh', 'node'].flatMap((name) => ['--project', name])
     const vitest = run('vitest', ['run', '--config', 'test/vitest.config.ts', ...projects, ...files])
     expect(vitest.status, vitest.output).toBe(0)
   })

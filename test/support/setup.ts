@@ -4,6 +4,7 @@ import { afterEach, beforeEach, vi } from 'vitest'
 import { fairShare } from '../../src/kernel/gate/fair-share.ts'
 import { beginFile, beginTest } from './app.ts'
 import { captureLog } from './log.ts'
+import { resumeTime } from './time.ts'
 
 /** A database has places for 1,024 companies, and one file makes a few hundred at most. */
 const MAX_COMPANIES = 400
@@ -12,10 +13,10 @@ const MAX_COMPANIES = 400
 captureLog()
 beginFile()
 beforeEach(beginTest)
-afterEach(() => void vi.useRealTimers())
+afterEach(resumeTime)
 // Files share an isolate: the companies of others, and how busy the machine is, must not slow or refuse a test's requests.
 beforeEach(() => void vi.spyOn(fairShare, 'isAlone').mockReturnValue(true))
 const companies = await env.DB.prepare('SELECT count(*) AS count FROM companies')
   .first<number>('count')
   .catch(() => 0)
-if ((companies ?? 0) > MAX_COMPANIES) await reset()
+if (env.EMPTIED || (companies ?? 0) > MAX_COMPANIES) await reset()

@@ -2,12 +2,19 @@ import { onTestFinished, vi } from 'vitest'
 
 /** Stops the clock, so that what a test asserts about a time does not depend on how fast the machine is. */
 export function stopTime(): void {
-  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() })
+  moveTime(0)
 }
 
 /** Stops the clock so much later than it is. */
 export function moveTime(ms: number): void {
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
+  // With each look, `vi.waitUntil` and `expect.poll` would move it.
+  vi.spyOn(vi, 'advanceTimersByTime').mockReturnValue(vi)
+}
+
+export function resumeTime(): void {
+  vi.useRealTimers()
+  if (vi.isMockFunction(vi.advanceTimersByTime)) vi.mocked(vi.advanceTimersByTime).mockRestore()
 }
 
 /**
