@@ -19,6 +19,11 @@ export class Logs {
     return this.#failures.get(requestId)
   }
 
+  /** The different errors of failed requests. */
+  get failures(): string[] {
+    return [...new Set(this.#failures.values())]
+  }
+
   /** Whether a request failed because there was too much to do. */
   isOverload(requestId: string): boolean {
     return OVERLOAD.test(this.failureOf(requestId) ?? '')

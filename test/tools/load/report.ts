@@ -67,6 +67,7 @@ export function describe(report: Report): string {
     `latency was back after ${report.recoveryMs / 1_000} s (half seconds whose median is at most ${levelOf(before).toFixed(0)} ms)`,
     `responses that only overload explains: ${overloaded.length}`,
     `logged beside requests: ${others.join(', ') || 'nothing'}`,
+    ...logs.failures.slice(0, SHOWN).map((error) => `  failure: ${error}`),
     '',
   ].join('\n')
 }
