@@ -5,22 +5,22 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
 
 // A database waits for its disk with each write: in memory it does not. A run has stored up to 250 MB at once.
 const MEMORY = '/dev/shm'
-if (existsSync(MEMORY) && freeBytes(MEMORY) > 2 ** 30) process.env.TMPDIR ??= MEMORY
+if (existsSync(MEMORY)) {
+  const { bavail, bsize } = statfsSync(MEMORY)
+  if (bavail * bsize > 2 ** 30) process.env.TMPDIR ??= MEMORY
+}
 // Commands that tests start compile only what is new.
 process.env.NODE_COMPILE_CACHE ??= new URL('../node_modules/.cache/node', import.meta.url).pathname
 
 type Project = TestProjectInlineConfiguration
-
-function freeBytes(folder: string): number {
-  const { bavail, bsize } = statfsSync(folder)
-  return bavail * bsize
-}
 
 const NODE = 'test/{journeys,node,slow}/**'
 const FAR = 'test/resources/{changes,clients,orders}/**'
 const SLOW = '*.slow.test.ts'
 const ISOLATED = '*.isolated.test.ts'
 const FRESH = '*.fresh.test.ts'
+/** Files that are not of `worker` and `worker-far`. */
+const ELSEWHERE = [SLOW, ISOLATED, FRESH].map((name) => `**/${name}`)
 
 /** Packages that tests in workerd load. */
 const BUNDLED = [
@@ -98,8 +98,8 @@ function project(name: string, base: Project, include: string, exclude: string[]
  * `npm test` runs `worker`, `worker-far`, `worker-isolated`, `worker-fresh` and `node`. Most files share a worker and its
  * database, where each has companies of its own: starting a worker takes longer than most of them. Those named
  * `*.isolated.test.ts` look at the whole database or change its schema: everything stored is removed before them. Those
- * named `*.fresh.test.ts` need what an isolate remembers to be empty, and have a worker each. `worker-far` runs the tests of clients, orders and
- * changes with companies in other places; the other tests use clients and orders of companies near the first one.
+ * named `*.fresh.test.ts` need an isolate that remembers nothing, and have a worker each. `worker-far` runs the tests of
+ * clients, orders and changes with companies in other places; the other tests use those of companies near the first one.
  *
  * `npm run test:slow` runs the files named `*.slow.test.ts`: long random runs, whole matrices of faults, waits in real
  * time, browsers and installed packages.
@@ -113,14 +113,8 @@ export default defineConfig({
     // No test may need those before it. `--sequence.seed=N` repeats the order of a run, which prints its seed.
     sequence: { shuffle: { files: true, tests: true } },
     projects: [
-      project(
-        'worker',
-        worker,
-        'test/**/*.test.ts',
-        [NODE, FAR, ...[SLOW, ISOLATED, FRESH].map((name) => `**/${name}`)],
-        false,
-      ),
-      project('worker-far', workerFar, `${FAR}/*.test.ts`, [`**/${SLOW}`, `**/${ISOLATED}`], false),
+      project('worker', worker, 'test/**/*.test.ts', [NODE, FAR, ...ELSEWHERE], false),
+      project('worker-far', workerFar, `${FAR}/*.test.ts`, ELSEWHERE, false),
       project('worker-isolated', workerIsolated, `test/**/${ISOLATED}`, [], false),
       project('worker-fresh', worker, `test/**/${FRESH}`),
       project('worker-slow', worker, `test/**/${SLOW}`, [NODE]),

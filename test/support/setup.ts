@@ -16,7 +16,8 @@ beforeEach(beginTest)
 afterEach(resumeTime)
 // Files share an isolate: the companies of others, and how busy the machine is, must not slow or refuse a test's requests.
 beforeEach(() => void vi.spyOn(fairShare, 'isAlone').mockReturnValue(true))
-const companies = await env.DB.prepare('SELECT count(*) AS count FROM companies')
-  .first<number>('count')
-  .catch(() => 0)
-if (env.EMPTIED || (companies ?? 0) > MAX_COMPANIES) await reset()
+const countCompanies = () =>
+  env.DB.prepare('SELECT count(*) AS count FROM companies')
+    .first<number>('count')
+    .catch(() => 0)
+if (env.EMPTIED || ((await countCompanies()) ?? 0) > MAX_COMPANIES) await reset()
