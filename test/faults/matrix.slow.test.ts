@@ -1,8 +1,7 @@
-import { reset } from 'cloudflare:test'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { BUDGET_MS } from '../../src/kernel/http/deadline.ts'
 import { noise } from '../resources/mail/support.ts'
-import { migrate, request } from '../support/app.ts'
+import { migrate, removeEverything, request } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'
 import { linesOf } from '../support/log.ts'
 import { type Call, type Fault, MODES, type Mode, type Outcome, run } from './run.ts'
@@ -28,7 +27,7 @@ let injected = 0
 
 // The shops of all tests are more than the database takes.
 beforeEach(async () => {
-  await reset()
+  await removeEverything()
   await migrate()
 })
 afterAll(() => console.log(`${injected} faults injected`))

@@ -1,4 +1,11 @@
-import { applyD1Migrations, createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
+import {
+  applyD1Migrations,
+  createExecutionContext,
+  listDurableObjectIds,
+  reset,
+  runInDurableObject,
+  waitOnExecutionContext,
+} from 'cloudflare:test'
 import { env, exports } from 'cloudflare:workers'
 import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
@@ -41,6 +48,23 @@ export async function migrate(): Promise<void> {
   await applyD1Migrations(env.DB_TWO, env.TEST_MIGRATIONS)
   await placeLookAlike('DB')
   await placeLookAlike('DB_TWO')
+}
+
+/** Empties every store. `reset` does so for those in memory, which are not those that nobody has used for ten seconds. */
+export async function removeEverything(): Promise<void> {
+  const { RATE_LIMITER, COMPANY_LIMITER, ACCOUNTING_DELIVERY, WEBHOOK_DELIVERY, COMPANY_BACKUP } = env
+  await Promise.all([
+    ...[env.DB, env.DB_TWO].map((database) => database.prepare('SELECT 1').run()),
+    ...[env.FILES, env.BACKUPS].map((bucket) => bucket.head('none')),
+    env.CACHE.get('none'),
+    ...[RATE_LIMITER, COMPANY_LIMITER, ACCOUNTING_DELIVERY, WEBHOOK_DELIVERY, COMPANY_BACKUP].map(load),
+  ])
+  await reset()
+}
+
+async function load(objects: DurableObjectNamespace): Promise<void> {
+  const ids = await listDurableObjectIds(objects)
+  await Promise.all(ids.map((id) => runInDurableObject(objects.get(id), () => undefined)))
 }
 
 /** The databases of companies. */

@@ -1,8 +1,7 @@
-import { reset } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, vi } from 'vitest'
 import { fairShare } from '../../src/kernel/gate/fair-share.ts'
-import { beginFile, beginTest } from './app.ts'
+import { beginFile, beginTest, removeEverything } from './app.ts'
 import { captureLog } from './log.ts'
 import { resumeTime } from './time.ts'
 
@@ -20,4 +19,4 @@ const countCompanies = () =>
   env.DB.prepare('SELECT count(*) AS count FROM companies')
     .first<number>('count')
     .catch(() => 0)
-if (env.EMPTIED || ((await countCompanies()) ?? 0) > MAX_COMPANIES) await reset()
+if (env.EMPTIED || ((await countCompanies()) ?? 0) > MAX_COMPANIES) await removeEverything()

@@ -1,10 +1,18 @@
-import { reset } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
 import { fold } from '../../src/kernel/db/search.ts'
 import { rowsOf } from '../operation/copies/support.ts'
 import { adminCall } from '../support/admin.ts'
-import { type ApiResponse, type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../support/app.ts'
+import {
+  type ApiResponse,
+  type Home,
+  migrate,
+  mintCompany,
+  removeEverything,
+  sql,
+  sqlIn,
+  type TestCompany,
+} from '../support/app.ts'
 import { insertion } from '../support/rows.ts'
 import { dump, rowsOf as rowsOfDump } from '../support/two-companies.ts'
 
@@ -358,7 +366,7 @@ const OF_GLOBAL = ['attempts', 'actor', 'action', 'permissions', 'token_id']
 
 /** Runs the scenario alone, in a database of its own. */
 async function runAlone(scenario: Scenario, home: Home): Promise<unknown> {
-  await reset()
+  await removeEverything()
   await migrate()
   const actor = await mintTwin('middle', home)
   await scenario(actor)

@@ -1,4 +1,4 @@
-import { applyD1Migrations, reset } from 'cloudflare:test'
+import { applyD1Migrations } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { describe, expect, inject, it } from 'vitest'
 import {
@@ -11,7 +11,7 @@ import {
   statusColumns,
   taxColumns,
 } from '../../../src/kernel/db/columns.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { migrate, removeEverything, sql } from '../../support/app.ts'
 import { runEverything } from '../../support/every-statement.ts'
 import { type Call, recordSql, replay } from '../../support/record-sql.ts'
 import text from './fixtures/released-sql.json?raw'
@@ -50,7 +50,7 @@ const ROWS = {
 }
 
 async function migrateTo(migration: string): Promise<void> {
-  await reset()
+  await removeEverything()
   await applyD1Migrations(
     env.DB,
     env.TEST_MIGRATIONS.filter(({ name }) => name <= migration),
@@ -99,7 +99,7 @@ describe.skipIf(inject('recordsRelease'))('the statements of the last release', 
       `CREATE TRIGGER t BEFORE INSERT ON payments BEGIN SELECT RAISE(ABORT, 'no'); END`,
     ],
   ])('fail when %s', async (_, statement) => {
-    await reset()
+    await removeEverything()
     await migrate()
     await sql(statement)
     expect(differences(await replay(env.DB, calls))).not.toEqual([])
