@@ -45,12 +45,12 @@ interface Sent {
   withoutDatabase?: (body: { sources?: unknown }) => void
   /** The n-th `DB.batch` is the one that writes; else the last. */
   writes?: number
-  /** Those that the database refuses: there is no response to lose. Later ones have a later time. */
-  refused?: number[]
+  /** The `DB.batch` that the database refuses: there is no response to lose. Later ones have a later time. */
+  refused?: number
+  /** The `DB.batch` that looks for the refused operations, and is repeated. */
+  looks?: number
   /** The caller's token is unknown. */
   isStranger?: true
-  /** A refused write gives up, behind its response, what it has written to R2. */
-  withdraws?: true
 }
 
 const putText = (text: string): Sent => ({
@@ -81,9 +81,9 @@ const MORE: [string, Sent][] = [
   ['read a line', { method: 'GET', path: `/products/invoice_item?id=${ITEMS[0]}` }],
   ['PUT a large thread', putThread(300_000)],
   ['PUT a thread that is stored already', { ...putThread(9), before: putThread(9) }],
-  ['PUT a thread for R2', { ...putText(FOR_R2), withdraws: true }],
+  ['PUT a thread for R2', { ...putText(FOR_R2) }],
   // The isolate knows the stored hash.
-  ['PUT other content for R2', { ...putText(OTHER_FOR_R2), withdraws: true, before: putText(FOR_R2) }],
+  ['PUT other content for R2', { ...putText(OTHER_FOR_R2), before: putText(FOR_R2) }],
   ['PUT small content instead of that in R2', { ...putThread(9), before: putText(FOR_R2) }],
   ['PUT a thread that R2 holds already', { ...putText(FOR_R2), before: putText(FOR_R2) }],
   ['read a thread that R2 holds', { ...READ, before: putText(FOR_R2) }],
@@ -103,8 +103,8 @@ const FROM_CONTRACTS = endpoints.map(([name, contract]): [string, Sent] => {
   }
   sent.isOnce = ['POST', 'DELETE'].includes(contract.method) ? !REPEATED.includes(name) : name === PUT_ITEMS
   if (contract.path === '/mail/email-threads/{legacyThreadId}' && contract.method !== 'PUT') sent.before = putThread(9)
-  // The version that it names is refused: then one batch for each operation.
-  if (name === 'POST /batch') Object.assign(sent, { writes: 2, refused: [1, 3] })
+  // The version that it names is refused.
+  if (name === 'POST /batch') Object.assign(sent, { refused: 1, looks: 2, writes: 3 })
   if (name === 'GET /products/search') sent.withoutDatabase = failedSources
   return [name, sent]
 })
@@ -127,11 +127,12 @@ function goesWell(sent: Sent, fault: Fault): boolean {
   const { name, mode } = fault
   if (OPTIONAL.test(name) || mode === 'is slow') return true
   const isLost = mode === 'loses its response' || mode === 'never responds'
-  if (isLost && name === 'DB.batch' && sent.refused?.includes(fault.ordinal)) return true
+  if (isLost && name === 'DB.batch' && sent.refused === fault.ordinal) return true
   // A stream is written once.
   if (name === 'FILES.put') return false
   const isPassing = mode === 'fails once' || mode === 'loses its response'
-  return isPassing && (isRead(sent) || !sent.isOnce)
+  const isRepeated = isRead(sent) || !sent.isOnce || (name === 'DB.batch' && sent.looks === fault.ordinal)
+  return isPassing && isRepeated
 }
 
 /** Waits for other requests' work end at a poll. */
@@ -221,8 +222,7 @@ function check(sent: Sent, fault: Fault, result: Result, well: Result, before: s
   const goesOn = goesWell(sent, fault) || (isDatabaseBatch && sent.withoutDatabase)
   const countOf = (all: Call[]) => all.filter((call) => call.name === name).length
   if (mode === 'is overloaded') {
-    const behind = sent.withdraws && fault.ordinal === writes ? 1 : 0
-    expect(countOf(calls)).toBe(goesOn ? countOf(well.calls) : fault.ordinal + behind)
+    expect(countOf(calls)).toBe(goesOn ? countOf(well.calls) : fault.ordinal)
   }
   if (goesWell(sent, fault)) {
     expect(response.status, bodyText(result)).toBe(well.response.status)
@@ -264,7 +264,5 @@ function expectInTime(sent: Sent, fault: Fault, waitedMs: number, endedMs: numbe
   expect(waitedMs).toBeLessThanOrEqual(limitMs(fault, sent))
   // A slow object gets a report all the same.
   const behindMs = fault.name === 'RATE_LIMITER.report' ? BUDGET_MS.silence : BUDGET_MS.afterwards
-  // What is withdrawn behind the response is one more batch.
-  const withdrawnMs = sent.withdraws ? BUDGET_MS.database : 0
-  expect(endedMs).toBeLessThanOrEqual(limitMs(fault, sent) + behindMs + withdrawnMs + POLLING_MS)
+  expect(endedMs).toBeLessThanOrEqual(limitMs(fault, sent) + behindMs + POLLING_MS)
 }
