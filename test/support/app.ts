@@ -50,14 +50,17 @@ export async function migrate(): Promise<void> {
   await placeLookAlike('DB_TWO')
 }
 
-/** Empties every store. `reset` does so for those in memory, which are not those that nobody has used for ten seconds. */
+/**
+ * Empties all storage that a later file may meet: a token's object has a random name. `reset` empties what is in memory,
+ * which an object, database or bucket is no more that nobody has used for ten seconds.
+ */
 export async function removeEverything(): Promise<void> {
-  const { RATE_LIMITER, COMPANY_LIMITER, ACCOUNTING_DELIVERY, WEBHOOK_DELIVERY, COMPANY_BACKUP } = env
+  const { COMPANY_LIMITER, ACCOUNTING_DELIVERY, WEBHOOK_DELIVERY, COMPANY_BACKUP } = env
+  await Promise.all([COMPANY_LIMITER, ACCOUNTING_DELIVERY, WEBHOOK_DELIVERY, COMPANY_BACKUP].map(load))
   await Promise.all([
     ...[env.DB, env.DB_TWO].map((database) => database.prepare('SELECT 1').run()),
     ...[env.FILES, env.BACKUPS].map((bucket) => bucket.head('none')),
     env.CACHE.get('none'),
-    ...[RATE_LIMITER, COMPANY_LIMITER, ACCOUNTING_DELIVERY, WEBHOOK_DELIVERY, COMPANY_BACKUP].map(load),
   ])
   await reset()
 }
