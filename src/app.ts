@@ -37,7 +37,6 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 type Middleware = MiddlewareHandler<AppEnv>
 
-/** The application: the middleware in its order around the routes of the integration API and of the administration API. */
 export function createApp(routes: readonly Route[], administration: readonly Route[]): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ strict: false })
   // The router of `hono/tiny` tests the patterns of all routes, one after the other.
@@ -186,10 +185,6 @@ export const routes = [...account, ...clients, ...orders, ...changes, ...product
 
 export const app = createApp(routes, adminRoutes)
 
-/**
- * The response for any thrown value. Every 5xx is logged: a `failure` with its cause, which is also counted, or the
- * kind of an ApiError.
- */
 function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.get('requestId')
   if (thrown instanceof ApiError) {

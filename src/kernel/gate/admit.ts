@@ -15,7 +15,6 @@ import { hashToken, type Token } from './tokens.ts'
 import { delayLookup, refuseUnknown, tooManyUnknown } from './unknown-tokens.ts'
 import { isOutOfTime, remainingAt } from './window.ts'
 
-/** Hono's types of what the gate reads and sets. */
 export interface GateEnv {
   Bindings: Env
   Variables: {
@@ -73,7 +72,6 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   usage.end(c.res.status)
 }
 
-/** @returns the 429 of a request that would wait too long */
 async function waitForTurn({ companyId }: Token, request: Request): Promise<ApiError | null> {
   // A body of unknown length counts once it is read.
   const length = Number(request.headers.get('content-length')) || 0
@@ -125,7 +123,6 @@ export class RequestUsage implements Meter {
     if (!decision.allowed) throw refusalOf(decision, Date.now())
   }
 
-  /** Counts a body whose length became known when it was read. */
   addBody(bytes: number): void {
     fairShare.addBody(this.token.companyId, bytes, performance.now())
   }

@@ -35,7 +35,6 @@ export class CompanyLimiter extends DurableObject<Env> {
  * the requests. A company's object that fails opens this limit and no other.
  */
 export class CompanyShare {
-  /** From the last answer of the company's object. */
   remaining: RemainingTime | undefined
   private readonly objects: Env['COMPANY_LIMITER']
   private unsentMs = 0

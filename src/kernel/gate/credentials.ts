@@ -28,10 +28,8 @@ export class CredentialsError extends Error {
 }
 
 /**
- * Encrypts the credentials of one integration (AES-256-GCM, random IV); in another row they cannot be decrypted.
- *
- * @param keys the deployment's `CREDENTIALS_KEY`: 32 bytes in base64, or during a key rotation the new key and the old
- *   one, separated by a comma: the first encrypts, all of them decrypt
+ * Encrypts the credentials of one integration (AES-256-GCM, random IV); in another row they cannot be decrypted. During
+ * a key rotation `keys` has the new key and the old one: the first encrypts, all of them decrypt.
  * @throws CredentialsError when a key is not 32 bytes in base64
  */
 export async function encryptCredentials(keys: string, companyId: number, kind: IntegrationKind, credentials: object) {

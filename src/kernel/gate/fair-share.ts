@@ -41,11 +41,7 @@ export class FairShare {
   /** The last request of a company other than the latest one. */
   private other = this.latest
 
-  /**
-   * Counts a request that is to start.
-   *
-   * @returns the milliseconds that it must wait; null for one that is refused and not counted
-   */
+  /** @returns the milliseconds that the request must wait; null for one that is refused and not counted */
   enter(companyId: number, bodyBytes: number, now: number): number | null {
     if (companyId !== this.latest.companyId) this.other = this.latest
     this.latest = { companyId, at: now }
@@ -77,7 +73,6 @@ function bodyMs(bytes: number): number {
   return (BODY_MS * Math.min(bytes, LARGEST_BODY_BYTES)) / 2 ** 20
 }
 
-/** Of this isolate. */
 export const fairShare = new FairShare()
 
 /** Batches of one company that run at once in an isolate. */
@@ -103,10 +98,8 @@ export type Permit = { startedAt: number }
 export class BatchSemaphore {
   private readonly inFlight = new Set<Permit>()
   private readonly queue = new Set<Permit>()
-  /** Database time of ended batches. */
   private readonly debt = new Debt()
 
-  /** Starts a batch or queues it: see {@link BatchSemaphore.wait}. */
   enter(): Permit {
     const permit = { startedAt: 0 }
     this.queue.add(permit)
@@ -155,7 +148,6 @@ function limitsAt(now: number) {
 
 const semaphores = new LruCache<number, BatchSemaphore>({ maxWeight: 1_000 })
 
-/** The semaphore that all tokens of a company share in this isolate. */
 export function semaphoreOf(companyId: number): BatchSemaphore {
   return semaphores.getOrMake(companyId, () => new BatchSemaphore())
 }

@@ -114,7 +114,6 @@ export class RateLimiter extends DurableObject<Env> {
     if (this.stored?.identity) this.store(1, false)
   }
 
-  /** Returns the use of the last day, by hour. */
   usage(): HourOfUsage[] {
     return this.hours
   }

@@ -58,7 +58,6 @@ export function refusalOf(limits: Remaining, now: number): ApiError {
   return rateLimited(seconds, problem)
 }
 
-/** @param seconds after which the same request succeeds */
 export function rateLimited(seconds: number, problem = `The token may send ${LIMIT} requests a minute`): ApiError {
   return new ApiError('rate_limited', {
     message: `${problem}: retry after ${seconds} second${seconds === 1 ? '' : 's'}`,
@@ -67,7 +66,6 @@ export function rateLimited(seconds: number, problem = `The token may send ${LIM
   })
 }
 
-/** The 429 of a request that the company's earlier ones leave no room for. */
 export function crowded(): ApiError {
   return rateLimited(CROWDED_SECONDS, 'Too many concurrent requests of this company')
 }

@@ -28,7 +28,6 @@ export interface Token {
   expiresAt: number | null
 }
 
-/** The directory's row of a token's hash. */
 export interface Found {
   /** Null for a revoked token, undefined for an unknown one. */
   token: Token | null | undefined
