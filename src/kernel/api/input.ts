@@ -11,11 +11,7 @@ import { type Contract, type Input, takesKey } from './contract.ts'
 
 type ReadPart = (c: Context<AppEnv>) => Promise<unknown>
 
-/**
- * Makes the reader of a contract's requests, which validates the path, the query and the body in this order.
- *
- * `bodyHash` is the SHA-256 of the body of a request with an `Idempotency-Key`, else empty. The reader throws ApiError.
- */
+/** `bodyHash` is the SHA-256 of the body of a request with an `Idempotency-Key`, else empty. It throws ApiErrors. */
 export function inputReader<C extends Contract>(contract: C) {
   const { invalidParams, bodyLimitBytes = BODY_LIMIT_BYTES } = contract
   const readParams = contract.params && partReader('param', contract.params, invalidParams)

@@ -44,9 +44,7 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
 
 /**
  * Extends {@link openList} to lists with numbered pages. A cursor contains its page's number, and the total and time of
- * the first page.
- *
- * @throws ApiError 400 when the query's cursor is not usable
+ * the first page. @throws ApiError 400 when the query's cursor is not usable
  */
 export function openPage(contract: Contract, query: PageQuery, context: RequestContext, extras: Extras) {
   const { page: sentPage = 1, per_page } = query
@@ -69,7 +67,6 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
   return { start, pagination }
 }
 
-/** The default lifetime of a list's cursor. */
 const CURSOR_TTL_MS = 7 * 86_400_000
 
 /** The scope of a cursor: only the same company and query can use it. */
@@ -93,12 +90,7 @@ export function writeCursor(scope: CursorScope, position: CursorPosition): strin
   return Buffer.concat([sign(scope, key, payload), payload]).toString('base64url')
 }
 
-/**
- * Reads the position in a cursor.
- *
- * @param ttlMs the cursor's lifetime
- * @throws ApiError 400 for a cursor that is malformed, expired, or of another company or query
- */
+/** @throws ApiError 400 for a cursor that is malformed, expired, or of another company or query */
 export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TTL_MS): CursorPosition {
   const bytes = Buffer.from(cursor, 'base64url')
   const [signature, payload] = [bytes.subarray(0, MAC_BYTES), bytes.subarray(MAC_BYTES)]

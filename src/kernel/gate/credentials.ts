@@ -30,6 +30,7 @@ export class CredentialsError extends Error {
 /**
  * Encrypts the credentials of one integration (AES-256-GCM, random IV); in another row they cannot be decrypted. During
  * a key rotation `keys` has the new key and the old one: the first encrypts, all of them decrypt.
+ *
  * @throws CredentialsError when a key is not 32 bytes in base64
  */
 export async function encryptCredentials(keys: string, companyId: number, kind: IntegrationKind, credentials: object) {

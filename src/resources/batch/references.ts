@@ -46,8 +46,6 @@ export function positionsOf(body: unknown, own: number): number[] {
 type Outcome = { value: { body: unknown } } | { error: ApiError }
 
 /**
- * Replaces each reference of a body by the value that it names.
- *
  * @throws ApiError 400 that names each reference that has another form, is to no earlier operation, to one that failed,
  *   or to what its result does not have
  */
@@ -65,7 +63,6 @@ export function resolveReferences(body: unknown, own: number, outcomeOf: (positi
   return resolved
 }
 
-/** Finds the value that a reference names, or what is wrong with it. */
 function find(sent: unknown, own: number, outcomeOf: (position: number) => Outcome) {
   const reference = parse(sent)
   if (!reference) {

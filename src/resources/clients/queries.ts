@@ -24,7 +24,6 @@ import { type ClientFields, type ClientList, initial, type NewClient, type Whole
 
 export type ClientRow = RowOf<typeof clientColumns>
 
-/** Identifies a client by id, by its email in any case, or by the caller's own id. */
 export type ClientKey = { id: number } | { email: string } | { externalId: string }
 
 type Key = Placeholders<'companyId', 'clientId' | 'emailKey' | 'externalId'>
@@ -165,10 +164,7 @@ const versionGuard = prepare((p: Key & Placeholders<'versions'>) =>
   failWhen(isOtherVersion(p.versions), sql`${clients}`, isClient(p)),
 )
 
-/**
- * The change of a client: sets only the columns of the fields that are sent, so that concurrent updates of different
- * fields are all applied. Its result is undefined when the client does not exist.
- */
+/** Sets only the columns of the sent fields, so that concurrent updates of different fields are all applied. */
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
   const named = { ...keyValues(key), companyId: context.companyId }
   const versions = versionsOf(context.ifMatch)
@@ -200,7 +196,6 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
 
 const externalGuards = externalGuardsOf('clients')
 
-/** The creation of the client with this external id, or the replacement of all of its fields. */
 export function replacementOf(context: RequestContext, externalId: string, sent: WholeClient): Write<ClientRow> {
   const guards = externalGuards(context, externalId)
   const fields = columnValues({ ...initial, ...sent })

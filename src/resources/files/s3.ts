@@ -27,7 +27,6 @@ export interface Bucket {
   addressing: 'path' | 'virtual'
   accessKeyId: string
   secretAccessKey: string
-  /** The policy for the endpoint's address. */
   addresses: AddressPolicy
 }
 
@@ -77,15 +76,13 @@ export interface FileStorage {
   presignGet(key: string, disposition: string): Promise<string>
   /** Reads the file's properties, null if it does not exist. */
   head(key: string): Promise<StoredObject | null>
-  /** Deletes the file, if it exists. */
   delete(key: string): Promise<void>
   /** Lists one page of the files with the prefix, by key. @param most files of a page, by default 1,000 */
   list(prefix: string, cursor?: string, most?: number): Promise<FilePage>
 }
 
 /**
- * Opens an S3-compatible storage (Amazon S3 API reference; AWS Signature Version 4, presigned by query and otherwise by
- * headers).
+ * Amazon S3 API reference; AWS Signature Version 4, presigned by query and otherwise by headers.
  *
  * @param now milliseconds since the epoch
  */
@@ -184,8 +181,7 @@ async function readPage(response: OutboundResponse): Promise<FilePage> {
 /**
  * Reads a response of `ListObjectsV2` (S3 API reference), whose keys are percent-encoded for `encoding-type=url`.
  *
- * @throws Error for another text or more than {@link PAGE_SIZE} objects; its message may quote the text: do not log
- *   it
+ * @throws Error for another text or more than {@link PAGE_SIZE} objects; its message may quote the text: do not log it
  */
 export function readObjectList(xml: string): FilePage {
   const { fields, contents } = readFields(xml, 'ListBucketResult')

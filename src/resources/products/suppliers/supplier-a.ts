@@ -203,11 +203,9 @@ function rowsOf(status: number, body: string): Row[] {
 const TEXTS = ['Fault', 'Fault/faultstring', 'return', 'return/message', 'return/errorOccured', 'return/errorOccurred']
 
 /**
- * Reads the rows of a response (each `listResponse`, its groups merged, since their names are distinct) and its {@link
- * TEXTS}.
+ * A row is a `listResponse`, its groups merged, since their names are distinct.
  *
- * @throws Error when the text is not such XML or has too many rows; the message may quote it, so it must not be
- *   logged
+ * @throws Error when the text is not such XML or has too many rows; the message may quote it, so it must not be logged
  */
 export function readEnvelope(xml: string): { texts: Map<string, string>; rows: Row[] } {
   const texts = new Map<string, string>()
@@ -235,7 +233,6 @@ function pathInBody(path: readonly string[]): string {
   return path.slice(path[2] === 'Fault' ? 2 : 3).join('/')
 }
 
-/** Converts a row to a variant; null without a style. */
 export function toVariant(row: Row): SupplierAVariant | null {
   const style = textOrNull(row.style)
   return style === null ? null : { style: style.toUpperCase(), ...variantFields.read(row) }

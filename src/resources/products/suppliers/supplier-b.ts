@@ -107,7 +107,6 @@ export const supplierB = {
   },
 } as const
 
-/** Reads the id of a parameter, or null if it is omitted. */
 function readId(query: ProductQuery, path: string): string | null {
   const id = query[path]
   if (id === undefined) return null
@@ -161,7 +160,6 @@ function toStyle(row: Row): SupplierBStyle | null {
 
 type Product = NonNullable<ReturnType<typeof toProduct>>
 
-/** Converts a row to a SKU with its colour's fields; null without a SKU. */
 export function toProduct(row: Row) {
   const sku = textOrNull(row.sku)
   return sku === null ? null : { color: colorFields.read(row), sku: { sku, ...skuFields.read(row) } }

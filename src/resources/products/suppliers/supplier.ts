@@ -39,7 +39,6 @@ export interface SupplierConnection<Credentials = unknown> {
   baseUrl: string
   credentials: Credentials
   addresses: AddressPolicy
-  /** Limits one call including its body. */
   timeoutMs: number
 }
 
