@@ -11,7 +11,7 @@ import { type Contract, type Input, takesKey } from './contract.ts'
 
 type ReadPart = (c: Context<AppEnv>) => Promise<unknown>
 
-/** `bodyHash` is the SHA-256 of the body of a request with an `Idempotency-Key`, else empty. It throws ApiErrors. */
+/** `bodyHash` is the SHA-256 of a body with an `Idempotency-Key`, else empty. The reader throws ApiErrors. */
 export function inputReader<C extends Contract>(contract: C) {
   const { invalidParams, bodyLimitBytes = BODY_LIMIT_BYTES } = contract
   const readParams = contract.params && partReader('param', contract.params, invalidParams)

@@ -44,7 +44,9 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
 
 /**
  * Extends {@link openList} to lists with numbered pages. A cursor contains its page's number, and the total and time of
- * the first page. @throws ApiError 400 when the query's cursor is not usable
+ * the first page.
+ *
+ * @throws ApiError 400 when the query's cursor is not usable
  */
 export function openPage(contract: Contract, query: PageQuery, context: RequestContext, extras: Extras) {
   const { page: sentPage = 1, per_page } = query

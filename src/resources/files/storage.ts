@@ -76,7 +76,8 @@ const MAY_BE_DELETED = 'The file may have been deleted: repeat with the same Ide
 /**
  * Retries once after any failure, which is safe for all of these calls.
  *
- * @param message of a failure that may have changed something: its 503 has no `Retry-After`
+ * @param message of a failure that may have changed something
+ * @throws ApiError 503 when R2 fails or takes too long, with `Retry-After` unless there is a `message`
  */
 function callTwice<T>(call: () => Promise<T>, message?: string): Promise<T> {
   return withDeadline(call().catch(call), BUDGET_MS.storage).catch((error: unknown) => {
