@@ -8,12 +8,10 @@ import { ApiError, errorResponse } from '../http/errors.ts'
 import { networkOf } from '../http/outbound.ts'
 import { type BatchSemaphore, fairShare, type Permit, semaphoreOf } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
+import { crowded, describeLimits, isOutOfTime, POLICY, rateLimited, refusalOf, remainingAt } from './limits.ts'
 import { tighten } from './read-after-write.ts'
-import { crowded, describeLimits, POLICY, refusalOf, refuseToken } from './refusals.ts'
 import { type TokenContext, TokenState } from './token-state.ts'
-import { hashToken, type Token } from './tokens.ts'
-import { delayLookup, refuseUnknown, tooManyUnknown } from './unknown-tokens.ts'
-import { isOutOfTime, remainingAt } from './window.ts'
+import { blockNetwork, countFailure, delayLookup, hashToken, refuseToken, type Token } from './tokens.ts'
 
 export interface GateEnv {
   Bindings: Env
@@ -58,7 +56,8 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   if (admission.kind === 'unknown') {
     // Random tokens must not displace the others.
     states.delete(secret)
-    throw (await refuseUnknown(c.env, network(), c.get('requestId'), now)) ?? unauthenticated('invalid_token')
+    if (await countFailure(c.env, network(), c.get('requestId'))) throw unauthenticated('invalid_token')
+    throw tooManyUnknown(blockNetwork(network(), now))
   }
   if (admission.kind === 'ended') throw unauthenticated('invalid_token')
   const { token, decision } = admission
@@ -79,6 +78,10 @@ async function waitForTurn({ companyId }: Token, request: Request): Promise<ApiE
   if (waitMs === null) return crowded()
   if (waitMs > 0) await pause(waitMs)
   return null
+}
+
+function tooManyUnknown(delayMs: number): ApiError {
+  return rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')
 }
 
 function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {

@@ -1,6 +1,6 @@
 import { LruCache } from '../http/cache.ts'
 import { poll } from '../http/deadline.ts'
-import { COMPANY_LIMIT_MS, WINDOW_MS } from './window.ts'
+import { COMPANY_LIMIT_MS, WINDOW_MS } from './limits.ts'
 
 /** The measured cost of a request for the isolate's thread, and of each MiB of its body, in milliseconds. */
 const REQUEST_MS = 3

@@ -5,8 +5,8 @@ import { acceptsSchema, verifySchema } from '../db/migrations.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/errors.ts'
 import type { Admission, Admitted, RateLimiter, Report } from './limiter.ts'
+import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Remaining, WINDOW_MS } from './limits.ts'
 import { findToken, TOKEN_MS, type Token, usable } from './tokens.ts'
-import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Remaining, WINDOW_MS } from './window.ts'
 
 export type TokenContext = Pick<
   Context<{ Bindings: Env; Variables: { requestId: string; databaseUse: DatabaseUse } }>,
