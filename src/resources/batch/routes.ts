@@ -69,7 +69,6 @@ function present(outcome: Outcome<Reply>, { url }: RequestContext, sent?: contra
   return { status: ERRORS[error.kind].status, body: errorBody(error, url, operationId), transaction: null }
 }
 
-/** Finds the operation of a request, and the decoded parameters of its path. */
 function match({ method, path }: contract.BatchOperation) {
   for (const { operation, pattern } of operations) {
     const found = operation.contract.method === method ? pattern.exec(path) : null

@@ -17,7 +17,6 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024
 const MAX_ERROR_BYTES = 64 * 1024
 const MAX_XML_DEPTH = 8
 
-/** A bucket of an S3-compatible storage and the keys to it. */
 export interface Bucket {
   /** The URL without the bucket, which `addressing` adds to the path or to the host. */
   endpoint: string
@@ -33,7 +32,6 @@ export interface Bucket {
 /** An object as the storage lists it; `changedAt` is in milliseconds since the epoch. */
 export type StoredFile = { key: string; sizeBytes: number; changedAt: number }
 
-/** A {@link StoredFile} and its media type, null if the storage has none. */
 export type StoredObject = StoredFile & { contentType: string | null }
 
 /** `cursor` continues the listing; it is null on the last page. */
@@ -74,7 +72,6 @@ export interface FileStorage {
   presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
   /** Presigns GETs of a file for as long, with this `Content-Disposition` in the response, without a call. */
   presignGet(key: string, disposition: string): Promise<string>
-  /** Reads the file's properties, null if it does not exist. */
   head(key: string): Promise<StoredObject | null>
   delete(key: string): Promise<void>
   /** Lists one page of the files with the prefix, by key. @param most files of a page, by default 1,000 */

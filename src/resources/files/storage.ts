@@ -86,7 +86,6 @@ function callTwice<T>(call: () => Promise<T>, message?: string): Promise<T> {
   })
 }
 
-/** The last seen storage by company id: a hint for the first call. */
 const lastSeen = new LruCache<number, StorageRow | null>({ maxWeight: 1_000 })
 
 type Reached<T> = { storage: FileStorage; first: T }

@@ -19,7 +19,6 @@ export const suppliers = { supplier_b: supplierB, supplier_a: supplierA } as con
 
 export type SupplierName = keyof typeof suppliers
 
-/** The sources of the search, in the order of the contract. */
 export const SOURCES = ['local', 'supplier_b', 'supplier_a', 'lines'] as const
 
 export type Source = (typeof SOURCES)[number]
@@ -74,7 +73,6 @@ export const searchProducts = defineContract({
   errors: [],
 })
 
-/** Trims a parameter of product info; a blank one counts as omitted. */
 const trimmed = z.transform((value: string) => value.trim() || undefined)
 const parameter = z.optional(z.pipe(text(0, 100), trimmed)).check(z.meta({ type: 'string' }))
 

@@ -15,10 +15,8 @@ const CACHE_VERSION = 1
 const CALL_MS = 10_000
 const TIMEOUT = 'no response in time'
 
-/** Fresh for 10 minutes, then served stale for up to 24 hours while it is refreshed. */
 export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
 
-/** The items of a lookup, with their description in the response. */
 export type SupplierResult =
   | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
   | { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
@@ -99,7 +97,6 @@ function failed(reason: Failed['reason'], cause: string): Failed {
   return { state: 'failed', items: [], reason, cause }
 }
 
-/** Reads the cache; null also if it fails or is slow. */
 async function readCache(own: CompanyLookup): Promise<Entry | null> {
   const recent = recentEntries.get(own.id)
   if (recent) return recent

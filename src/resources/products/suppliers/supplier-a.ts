@@ -7,7 +7,6 @@ import type { Lifetime, ProductQuery, Row, SupplierConnection } from './supplier
 import { defineFields, fetchItems, field, nonEmptyText, SupplierError, secret, textOrNull } from './supplier.ts'
 
 const OPERATION = 'getProductInfoByStyleColorSize'
-/** Limits the style numbers of a search text that are looked up. */
 const MAX_STYLES = 2
 const MAX_DEPTH = 16
 const MAX_ROWS = 10_000
@@ -87,7 +86,6 @@ export function summarise(style: string, variants: readonly SupplierAVariant[]) 
   }
 }
 
-/** The distinct values in the order of their first occurrence, without nulls. */
 function distinct<Value>(values: readonly (Value | null)[]): Value[] {
   return [...new Set(values)].filter((value) => value !== null)
 }

@@ -121,7 +121,6 @@ function lookupStyles(text: string) {
   return { name: `search ${q.toLowerCase()}`, fetch: (connection: Connection) => list(connection, path, toStyle) }
 }
 
-/** Looks up SKUs by colour; none if the supplier does not know the style or SKU. */
 function lookupProducts(name: string, query: string) {
   const path = `products/${query}fields=${['sku', ...skuFields.names, ...colorFields.names].join()}`
   return { name, fetch: async (connection: Connection) => groupByColor(await list(connection, path, toProduct)) }
