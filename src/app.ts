@@ -149,13 +149,12 @@ const openContext: Middleware = async (c, next) => {
   const usage = c.get('usage')
   const { token } = usage
   const { companyId } = token
-  const db = usage.openDatabase()
   c.set('context', {
     requestId: c.get('requestId'),
     now: c.get('receivedAt'),
     token,
     companyId,
-    db,
+    db: usage.openDatabase(),
     // Few requests need these two.
     get deploymentStorage() {
       return deploymentStorage(env, url)

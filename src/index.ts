@@ -40,7 +40,7 @@ export default {
       await outcomeOf(forEachDatabase(env, (_, name) => collectAdminEntries(env, name))),
       await outcomeOf(forEachDatabase(env, (binding) => sweepMailContents(binding, env.FILES, scheduledTime))),
     ]
-    const failed = results.find(({ status }) => status === 'rejected')
-    if (failed?.status === 'rejected') throw failed.reason
+    const failed = results.find((result) => result.status === 'rejected')
+    if (failed) throw failed.reason
   },
 } satisfies ExportedHandler<Env>

@@ -15,7 +15,7 @@ const ACTIVE_MS = 2_000
 export const LONGEST_WAIT_MS = 8_000
 
 /** Use that a share of the time pays off. All times are milliseconds of a clock that is never set. */
-export class Debt {
+class Debt {
   private usedMs = 0
   private usedAt = 0
 

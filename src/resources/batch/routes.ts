@@ -94,9 +94,7 @@ function inputOf(operation: Operation, params: unknown, body: unknown, context: 
   const { permission, invalidParams, bodyLimitBytes, ...schemas } = operation.contract
   if (permission !== null) requirePermission(context, permission)
   const parsedParams = schemas.params?.safeParse(params)
-  if (parsedParams?.success === false) {
-    throw invalidPath(invalidParams, parsedParams.error.issues)
-  }
+  if (parsedParams?.success === false) throw invalidPath(invalidParams, parsedParams.error.issues)
   const bytes = bodyLimitBytes === undefined ? 0 : Buffer.byteLength(JSON.stringify(body ?? null))
   if (bodyLimitBytes !== undefined && bytes > bodyLimitBytes) throw tooLarge(bodyLimitBytes)
   const parsedBody = schemas.body?.safeParse(body)

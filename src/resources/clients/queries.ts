@@ -117,8 +117,7 @@ function hitsOf({ slot, match, id }: ListedValues, direction: 'ASC' | 'DESC', is
     WHERE clients_fts MATCH ${match} AND rowid ${inRange} ORDER BY rowid ${sql.raw(direction)} ${limit}`
 }
 
-type Column = keyof ReturnType<typeof columnValues>
-type Change = Placeholders<Actor, Column | KeyName>
+type Change = Placeholders<Actor, keyof ReturnType<typeof columnValues> | KeyName>
 
 const client = jsonRow(clientColumns)
 

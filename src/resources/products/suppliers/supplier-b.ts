@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
 import { component, parseId } from '../../../kernel/api/contract.ts'
 import { invalid } from '../../../kernel/http/errors.ts'
@@ -132,7 +133,7 @@ function encode(text: string): string {
 
 function list<Item>(connection: Connection, path: string, toItem: (row: Row) => Item | null): Promise<Item[]> {
   const { account_number, api_key } = connection.credentials
-  const login = btoa(String.fromCharCode(...new TextEncoder().encode(`${account_number}:${api_key}`)))
+  const login = Buffer.from(`${account_number}:${api_key}`).toString('base64')
   const url = `${connection.baseUrl.replace(/(?<!\/)\/+$/, '')}/v2/${path}`
   const headers = { Authorization: `Basic ${login}`, Accept: 'application/json' }
   return fetchItems(connection, { url, method: 'GET', headers }, rowsOf, toItem)
