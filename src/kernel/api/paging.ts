@@ -72,7 +72,7 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
 const CURSOR_TTL_MS = 7 * 86_400_000
 
 /** The scope of a cursor: only the same company and query can use it. */
-export interface CursorScope {
+interface CursorScope {
   companyId: number
   /** The deployment's `CREDENTIALS_KEY`, from which the signing key is derived. The first key of several signs. */
   credentialsKey: string

@@ -99,7 +99,7 @@ const FAILED_BATCH_MS = 1_000
 const leastNetworkMs = new LruCache<string, number>({ maxWeight: 100 })
 
 /** An admitted request's use of its token's limits and of its company's database. */
-export class RequestUsage implements Meter {
+class RequestUsage implements Meter {
   readonly token: Token
   private readonly c: TokenContext
   private readonly state: TokenState

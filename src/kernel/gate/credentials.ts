@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { integrations } from '../db/schema.ts'
 
-export type IntegrationKind = (typeof integrations.$inferSelect)['kind']
+type IntegrationKind = (typeof integrations.$inferSelect)['kind']
 
 /** The stored format is `v1.FINGERPRINT.DATA`: the key's fingerprint, and base64 of the IV and the ciphertext. */
 const VERSION = 'v1'

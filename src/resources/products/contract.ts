@@ -36,11 +36,6 @@ const catalogItem = component('CatalogItem', 'An item of the company’s own cat
   price: z.nullable(amount),
 })
 
-const include = commaList(
-  SOURCES,
-  `Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`,
-)
-
 export const searchProducts = defineContract({
   method: 'GET',
   path: '/products/search',
@@ -55,7 +50,9 @@ export const searchProducts = defineContract({
           'Search text. Of a line, the title and the first 200 characters of the description are searched, and of all lines of an invoice the first 40,000 characters of these.',
         ),
       ),
-    include: z.optional(include),
+    include: z.optional(
+      commaList(SOURCES, `Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`),
+    ),
   }),
   response: z.strictObject({
     query: z.string().check(z.describe('`q` as it was sent; empty when it was not.')),
