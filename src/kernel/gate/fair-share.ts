@@ -11,7 +11,6 @@ const SHARE = 1 / 4
 const BURST_MS = 250
 /** A company is active for this long after its last request. */
 const ACTIVE_MS = 2_000
-/** A request that would wait longer is refused. */
 export const LONGEST_WAIT_MS = 8_000
 
 /** Use that a share of the time pays off. All times are milliseconds of a clock that is never set. */

@@ -32,7 +32,6 @@ const LARGE_MS = 1_500
 /** The exact state is stored after this time without a call: sooner than an idle object is evicted. */
 const IDLE_MS = 5_000
 
-/** The report of an isolate, sent with each call. */
 export interface Report extends Usage {
   seen?: Seen | undefined
   /** A write that is not known here, or was admitted long ago, may commit. */

@@ -216,7 +216,6 @@ function isClient({ companyId, clientId, emailKey, externalId }: Key): SQL {
   return sql`${clients.company_id} = ${companyId} AND ${clients.id} = ${id}`
 }
 
-/** The fields that are sent, with the folded columns that searches and lookups read. */
 function columnValues(fields: ClientFields) {
   const { company_name, first_name, last_name, email, phone } = fields
   return {
