@@ -37,7 +37,6 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 type Middleware = MiddlewareHandler<AppEnv>
 
-/** The application: the middleware in its order around the routes of the integration API and of the administration API. */
 export function createApp(routes: readonly Route[], administration: readonly Route[]): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ strict: false })
   // The router of `hono/tiny` tests the patterns of all routes, one after the other.
@@ -150,13 +149,12 @@ const openContext: Middleware = async (c, next) => {
   const usage = c.get('usage')
   const { token } = usage
   const { companyId } = token
-  const db = usage.openDatabase()
   c.set('context', {
     requestId: c.get('requestId'),
     now: c.get('receivedAt'),
     token,
     companyId,
-    db,
+    db: usage.openDatabase(),
     // Few requests need these two.
     get deploymentStorage() {
       return deploymentStorage(env, url)
@@ -186,10 +184,6 @@ export const routes = [...account, ...clients, ...orders, ...changes, ...product
 
 export const app = createApp(routes, adminRoutes)
 
-/**
- * The response for any thrown value. Every 5xx is logged: a `failure` with its cause, which is also counted, or the
- * kind of an ApiError.
- */
 function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.get('requestId')
   if (thrown instanceof ApiError) {

@@ -8,7 +8,6 @@ declare global {
       DB: D1Database
       CACHE: KVNamespace
       FILES: R2Bucket
-      /** The backups of the companies: see `operation/copies/store.ts`. */
       BACKUPS: R2Bucket
       ASSETS: Fetcher
       AUTH_FAILURES: RateLimit

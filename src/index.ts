@@ -5,8 +5,7 @@ import type { Env } from './env.ts'
 import { collectAdminEntries } from './kernel/db/audit.ts'
 import { requireSchema } from './kernel/db/migrations.ts'
 import { forEachDatabase } from './kernel/db/placement.ts'
-import { CompanyLimiter } from './kernel/gate/company-limiter.ts'
-import { RateLimiter } from './kernel/gate/limiter.ts'
+import { CompanyLimiter, RateLimiter } from './kernel/gate/limiter.ts'
 import { CompanyBackup, sweepBackups } from './operation/copies/company-backup.ts'
 import { FailureCounter } from './operation/health/failures.ts'
 import { logGauges } from './operation/health/gauges.ts'
@@ -41,7 +40,7 @@ export default {
       await outcomeOf(forEachDatabase(env, (_, name) => collectAdminEntries(env, name))),
       await outcomeOf(forEachDatabase(env, (binding) => sweepMailContents(binding, env.FILES, scheduledTime))),
     ]
-    const failed = results.find(({ status }) => status === 'rejected')
-    if (failed?.status === 'rejected') throw failed.reason
+    const failed = results.find((result) => result.status === 'rejected')
+    if (failed) throw failed.reason
   },
 } satisfies ExportedHandler<Env>

@@ -26,12 +26,10 @@ export interface RequestContext extends WriteContext {
   cache: KVNamespace
   credentialsKey: string
   addresses: AddressPolicy
-  /** The request's `If-None-Match` and `If-Match`. */
   ifNoneMatch: string | null
   ifMatch: string | null
   /** Makes later reads of the token at least as fresh as this one. */
   rememberFreshness: () => Promise<void>
-  /** Continues work after the response. */
   waitUntil: (work: Promise<unknown>) => void
 }
 

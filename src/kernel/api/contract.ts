@@ -89,7 +89,6 @@ export interface Input<C extends Contract> {
   body: C extends { hasRawBody: true } ? Uint8Array : Parsed<C['body']>
 }
 
-/** The JSON that an endpoint sends with 200. */
 export type ResponseBody<C extends Contract> = z.output<C['response']>
 
 /** Requires that a body changes something. Checked only without other issues, since it could mislead beside them. */
@@ -132,7 +131,6 @@ export function oneLine(min: number, max: number) {
   )
 }
 
-/** A text of one line without the white space around it, of 1 to `max` characters. */
 export function trimmed(max: number) {
   return z
     .pipe(z.string().check(z.trim()), oneLine(1, max))
@@ -150,7 +148,6 @@ export function parseId(value: string): number | null {
   return Number.isSafeInteger(number) ? number : null
 }
 
-/** An id in a path or a query. */
 export const idText = z
   .pipe(z.string().check(z.regex(ID_PATTERN, 'must be a positive integer')), z.transform(Number))
   .check(
@@ -184,7 +181,6 @@ export const externalId = trimmed(255).check(
 /** The id of a customer, an item or a tax code in the accounting system. */
 export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))
 
-/** Raised by 1 with every change of the resource. */
 export const version = z.int().check(z.positive(), z.describe('Raised by 1 with every change.'))
 
 /** A comma list of some of the given names in a query; blank names none. */
@@ -277,17 +273,14 @@ export function isoTime(ms: number): string {
 
 type Times<T> = Record<'created_at' | 'updated_at', T>
 
-/** Converts the row's times with {@link isoTime}. */
 export function withIsoTimes<T extends Times<number>>(row: T): Omit<T, keyof Times<number>> & Times<string> {
   return { ...row, created_at: isoTime(row.created_at), updated_at: isoTime(row.updated_at) }
 }
 
-/** {@link isoTime} of an event that may not have happened. */
 export function isoTimeOrNull(ms: number | null): string | null {
   return ms === null ? null : isoTime(ms)
 }
 
-/** The UTC calendar date, `YYYY-MM-DD`. */
 export function isoDate(ms: number): string {
   return isoTime(ms).slice(0, 10)
 }

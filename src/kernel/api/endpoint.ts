@@ -4,7 +4,7 @@ import type { Env } from '../../env.ts'
 import { runWrite, type Write } from '../db/idempotency.ts'
 import { taggedResponse, UNCOMPRESSED, weakenEtag } from '../db/versions.ts'
 import type { Permission } from '../gate/permissions.ts'
-import { refuseToken } from '../gate/refusals.ts'
+import { refuseToken } from '../gate/tokens.ts'
 import { isolateMemory, type Lease } from '../http/body.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
@@ -19,7 +19,6 @@ export interface Route {
   handlers: MiddlewareHandler<AppEnv>[]
 }
 
-/** A handler's extras besides its input and the context. */
 export interface Extras {
   /** The memory for large bodies; a streamed response that needs it releases it. */
   lease: Lease
@@ -75,7 +74,6 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
   return { contract, handlers: [respond] }
 }
 
-/** A value as JSON, with the tag of its version. */
 function toJson(c: Context<AppEnv>, contract: Contract, body: unknown, { version }: Extras): Response {
   const isVersioned = contract.hasVersion && version !== undefined
   const headers = {
@@ -89,7 +87,6 @@ function toJson(c: Context<AppEnv>, contract: Contract, body: unknown, { version
   return Response.json(body, { headers })
 }
 
-/** The response to a change, and the new version of its resource. */
 interface Reply<C extends Contract> {
   body: ResponseBody<C>
   version: number
@@ -102,10 +99,7 @@ export interface Operation<C extends Contract = Contract> {
   write(input: Input<C>, context: RequestContext): Write<Reply<C>>
 }
 
-/**
- * @param reply builds the response from the write's result.
- * @throws ApiError when that is nothing
- */
+/** @param reply throws an ApiError where the write found nothing */
 export function operation<C extends Contract, T>(
   contract: C,
   build: (input: Input<C>, context: RequestContext) => Write<T>,
@@ -128,17 +122,12 @@ export function routeOf({ contract, write }: Operation): Route {
   })
 }
 
-/** An `Idempotency-Key` is visible ASCII. */
 const KEY = /^[\x21-\x7e]{1,255}$/
 
 /** Keys of requests running in this isolate, with their tokens. A canceled request leaves its key, which expires. */
 const running = new LruCache<string, true>({ maxWeight: 10_000, ttlMs: BUDGET_MS.database })
 
-/**
- * Runs the handler with the request's `Idempotency-Key`, if it has one.
- *
- * @throws ApiError 400 for an invalid key, 409 for a running one
- */
+/** @throws ApiError 400 for an invalid key, 409 for a running one */
 async function runOnce<T>(c: Context<AppEnv>, context: RequestContext, bodyHash: string, work: () => Promise<T>) {
   const key = c.req.header('idempotency-key')
   if (key === undefined) return work()
@@ -176,7 +165,6 @@ export function requirePermission({ token }: RequestContext, permission: Permiss
   if (refusal) throw refusal
 }
 
-/** The response headers that pages of other origins may read. */
 const EXPOSED =
   'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Link,Idempotency-Replayed,Server-Timing,X-Bookmark'
 
@@ -212,7 +200,7 @@ export function addCommonHeaders(c: Context<AppEnv>): void {
   for (const [name, value] of Object.entries(commonHeaders(c))) headers.set(name, value)
 }
 
-/** Builds the `Link` (RFC 8288) to the page after the requested one. */
+/** The `Link` of RFC 8288. */
 function linkNext(requestUrl: string, cursor: string): string {
   const url = new URL(requestUrl)
   url.searchParams.set('cursor', cursor)

@@ -9,13 +9,7 @@ import { describeSyntax } from '../http/messages.ts'
 import type { AppEnv } from './context.ts'
 import { type Contract, type Input, takesKey } from './contract.ts'
 
-type ReadPart = (c: Context<AppEnv>) => Promise<unknown>
-
-/**
- * Makes the reader of a contract's requests, which validates the path, the query and the body in this order.
- *
- * `bodyHash` is the SHA-256 of the body of a request with an `Idempotency-Key`, else empty. The reader throws ApiError.
- */
+/** `bodyHash` is the SHA-256 of a body with an `Idempotency-Key`, else empty. The reader throws ApiErrors. */
 export function inputReader<C extends Contract>(contract: C) {
   const { invalidParams, bodyLimitBytes = BODY_LIMIT_BYTES } = contract
   const readParams = contract.params && partReader('param', contract.params, invalidParams)
@@ -40,13 +34,13 @@ export function inputReader<C extends Contract>(contract: C) {
 export const refuseQuery = partReader('query', z.strictObject({}))
 
 /** Hono's own validator, called without a middleware of its own: each would cost every request a step. */
-function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: Contract['invalidParams']): ReadPart {
+function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: Contract['invalidParams']) {
   const validate: MiddlewareHandler<AppEnv> = zValidator(target, schema, (result) => {
     if (result.success) return
     const { issues } = result.error
     throw target === 'param' ? invalidPath(refusal, issues) : invalidInput(target, issues)
   })
-  return async (c) => {
+  return async (c: Context<AppEnv>): Promise<unknown> => {
     await validate(c, async () => undefined)
     return c.req.valid(target as never)
   }

@@ -25,7 +25,6 @@ export const listQuery = {
 
 export const SORTS = ['id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const
 
-/** Completes a list's query. @throws for `page` beside `cursor`, as an issue of `page` */
 export function listOf<T extends typeof listQuery & z.core.$ZodShape>(fields: T) {
   return z.strictObject(fields).check(
     z.refine((query) => !('cursor' in query && 'page' in query && query.cursor && query.page), {

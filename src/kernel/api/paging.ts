@@ -69,11 +69,10 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
   return { start, pagination }
 }
 
-/** The default lifetime of a list's cursor. */
 const CURSOR_TTL_MS = 7 * 86_400_000
 
 /** The scope of a cursor: only the same company and query can use it. */
-export interface CursorScope {
+interface CursorScope {
   companyId: number
   /** The deployment's `CREDENTIALS_KEY`, from which the signing key is derived. The first key of several signs. */
   credentialsKey: string
@@ -93,12 +92,7 @@ export function writeCursor(scope: CursorScope, position: CursorPosition): strin
   return Buffer.concat([sign(scope, key, payload), payload]).toString('base64url')
 }
 
-/**
- * Reads the position in a cursor.
- *
- * @param ttlMs the cursor's lifetime
- * @throws ApiError 400 for a cursor that is malformed, expired, or of another company or query
- */
+/** @throws ApiError 400 for a cursor that is malformed, expired, or of another company or query */
 export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TTL_MS): CursorPosition {
   const bytes = Buffer.from(cursor, 'base64url')
   const [signature, payload] = [bytes.subarray(0, MAC_BYTES), bytes.subarray(MAC_BYTES)]

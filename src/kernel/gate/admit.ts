@@ -8,14 +8,11 @@ import { ApiError, errorResponse } from '../http/errors.ts'
 import { networkOf } from '../http/outbound.ts'
 import { type BatchSemaphore, fairShare, type Permit, semaphoreOf } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
+import { crowded, describeLimits, isOutOfTime, POLICY, rateLimited, refusalOf, remainingAt } from './limits.ts'
 import { tighten } from './read-after-write.ts'
-import { crowded, describeLimits, POLICY, refusalOf, refuseToken } from './refusals.ts'
 import { type TokenContext, TokenState } from './token-state.ts'
-import { hashToken, type Token } from './tokens.ts'
-import { delayLookup, refuseUnknown, tooManyUnknown } from './unknown-tokens.ts'
-import { isOutOfTime, remainingAt } from './window.ts'
+import { blockNetwork, countFailure, delayLookup, hashToken, refuseToken, type Token } from './tokens.ts'
 
-/** Hono's types of what the gate reads and sets. */
 export interface GateEnv {
   Bindings: Env
   Variables: {
@@ -59,7 +56,8 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   if (admission.kind === 'unknown') {
     // Random tokens must not displace the others.
     states.delete(secret)
-    throw (await refuseUnknown(c.env, network(), c.get('requestId'), now)) ?? unauthenticated('invalid_token')
+    if (await countFailure(c.env, network(), c.get('requestId'))) throw unauthenticated('invalid_token')
+    throw tooManyUnknown(blockNetwork(network(), now))
   }
   if (admission.kind === 'ended') throw unauthenticated('invalid_token')
   const { token, decision } = admission
@@ -73,7 +71,6 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   usage.end(c.res.status)
 }
 
-/** @returns the 429 of a request that would wait too long */
 async function waitForTurn({ companyId }: Token, request: Request): Promise<ApiError | null> {
   // A body of unknown length counts once it is read.
   const length = Number(request.headers.get('content-length')) || 0
@@ -81,6 +78,10 @@ async function waitForTurn({ companyId }: Token, request: Request): Promise<ApiE
   if (waitMs === null) return crowded()
   if (waitMs > 0) await pause(waitMs)
   return null
+}
+
+function tooManyUnknown(delayMs: number): ApiError {
+  return rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')
 }
 
 function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {
@@ -98,7 +99,7 @@ const FAILED_BATCH_MS = 1_000
 const leastNetworkMs = new LruCache<string, number>({ maxWeight: 100 })
 
 /** An admitted request's use of its token's limits and of its company's database. */
-export class RequestUsage implements Meter {
+class RequestUsage implements Meter {
   readonly token: Token
   private readonly c: TokenContext
   private readonly state: TokenState
@@ -125,7 +126,6 @@ export class RequestUsage implements Meter {
     if (!decision.allowed) throw refusalOf(decision, Date.now())
   }
 
-  /** Counts a body whose length became known when it was read. */
   addBody(bytes: number): void {
     fairShare.addBody(this.token.companyId, bytes, performance.now())
   }

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { integrations } from '../db/schema.ts'
 
-export type IntegrationKind = (typeof integrations.$inferSelect)['kind']
+type IntegrationKind = (typeof integrations.$inferSelect)['kind']
 
 /** The stored format is `v1.FINGERPRINT.DATA`: the key's fingerprint, and base64 of the IV and the ciphertext. */
 const VERSION = 'v1'
@@ -28,10 +28,9 @@ export class CredentialsError extends Error {
 }
 
 /**
- * Encrypts the credentials of one integration (AES-256-GCM, random IV); in another row they cannot be decrypted.
+ * Encrypts the credentials of one integration (AES-256-GCM, random IV); in another row they cannot be decrypted. During
+ * a key rotation `keys` has the new key and the old one: the first encrypts, all of them decrypt.
  *
- * @param keys the deployment's `CREDENTIALS_KEY`: 32 bytes in base64, or during a key rotation the new key and the old
- *   one, separated by a comma: the first encrypts, all of them decrypt
  * @throws CredentialsError when a key is not 32 bytes in base64
  */
 export async function encryptCredentials(keys: string, companyId: number, kind: IntegrationKind, credentials: object) {

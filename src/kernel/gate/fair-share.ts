@@ -1,6 +1,6 @@
 import { LruCache } from '../http/cache.ts'
 import { poll } from '../http/deadline.ts'
-import { COMPANY_LIMIT_MS, WINDOW_MS } from './window.ts'
+import { COMPANY_LIMIT_MS, WINDOW_MS } from './limits.ts'
 
 /** The measured cost of a request for the isolate's thread, and of each MiB of its body, in milliseconds. */
 const REQUEST_MS = 3
@@ -11,11 +11,10 @@ const SHARE = 1 / 4
 const BURST_MS = 250
 /** A company is active for this long after its last request. */
 const ACTIVE_MS = 2_000
-/** A request that would wait longer is refused. */
 export const LONGEST_WAIT_MS = 8_000
 
 /** Use that a share of the time pays off. All times are milliseconds of a clock that is never set. */
-export class Debt {
+class Debt {
   private usedMs = 0
   private usedAt = 0
 
@@ -41,11 +40,7 @@ export class FairShare {
   /** The last request of a company other than the latest one. */
   private other = this.latest
 
-  /**
-   * Counts a request that is to start.
-   *
-   * @returns the milliseconds that it must wait; null for one that is refused and not counted
-   */
+  /** @returns the milliseconds that the request must wait; null for one that is refused and not counted */
   enter(companyId: number, bodyBytes: number, now: number): number | null {
     if (companyId !== this.latest.companyId) this.other = this.latest
     this.latest = { companyId, at: now }
@@ -77,7 +72,6 @@ function bodyMs(bytes: number): number {
   return (BODY_MS * Math.min(bytes, LARGEST_BODY_BYTES)) / 2 ** 20
 }
 
-/** Of this isolate. */
 export const fairShare = new FairShare()
 
 /** Batches of one company that run at once in an isolate. */
@@ -103,10 +97,8 @@ export type Permit = { startedAt: number }
 export class BatchSemaphore {
   private readonly inFlight = new Set<Permit>()
   private readonly queue = new Set<Permit>()
-  /** Database time of ended batches. */
   private readonly debt = new Debt()
 
-  /** Starts a batch or queues it: see {@link BatchSemaphore.wait}. */
   enter(): Permit {
     const permit = { startedAt: 0 }
     this.queue.add(permit)
@@ -155,7 +147,6 @@ function limitsAt(now: number) {
 
 const semaphores = new LruCache<number, BatchSemaphore>({ maxWeight: 1_000 })
 
-/** The semaphore that all tokens of a company share in this isolate. */
 export function semaphoreOf(companyId: number): BatchSemaphore {
   return semaphores.getOrMake(companyId, () => new BatchSemaphore())
 }

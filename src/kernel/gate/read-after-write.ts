@@ -22,7 +22,6 @@ export interface Receipt {
   settledAt?: number
 }
 
-/** The version of a database that a request has read or written. */
 export interface Seen extends Receipt {
   database: string
   bookmark: string | null

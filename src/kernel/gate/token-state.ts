@@ -5,10 +5,9 @@ import { acceptsSchema, verifySchema } from '../db/migrations.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/errors.ts'
 import type { Admission, Admitted, RateLimiter, Report } from './limiter.ts'
+import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Remaining, WINDOW_MS } from './limits.ts'
 import { findToken, TOKEN_MS, type Token, usable } from './tokens.ts'
-import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Remaining, WINDOW_MS } from './window.ts'
 
-/** The part of a request that its token's calls need. */
 export type TokenContext = Pick<
   Context<{ Bindings: Env; Variables: { requestId: string; databaseUse: DatabaseUse } }>,
   'env' | 'req' | 'get' | 'executionCtx'
@@ -70,7 +69,6 @@ export class TokenState {
     return this.refuse(Date.now()) ?? this.admitAlone(c)
   }
 
-  /** Counts the further requests of an admitted request. */
   async take(c: TokenContext, requests: number): Promise<Decision> {
     const decision = await this.call(c, async (object, report) => object.take({ ...report, requests }), requests)
     return decision ?? this.allow(requests, Date.now())
@@ -81,7 +79,6 @@ export class TokenState {
     return (await this.call(c, async (object, report) => object.report({ ...report, ...own }))) !== null
   }
 
-  /** Whether what is unreported deserves a call of its own. */
   isReportDue(): boolean {
     const { databaseMs } = this.unreported
     const isNearlyUsed = databaseMs > 0 && this.remaining.databaseMs < NEARLY_USED_MS

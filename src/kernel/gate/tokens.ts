@@ -1,9 +1,13 @@
 import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
+import type { Env } from '../../env.ts'
 import { type DatabaseUse, openDatabase, orm, startUse } from '../db/client.ts'
 import { appliedMigrations, isMissing, readApplied } from '../db/migrations.ts'
 import { placementColumns } from '../db/placement.ts'
 import { apiTokens, companies } from '../db/schema.ts'
+import { LruCache } from '../http/cache.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { ApiError, log, nameOf } from '../http/errors.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
 /** A token may be used this long after its look-up: its revocation takes effect everywhere within this time. */
@@ -28,7 +32,6 @@ export interface Token {
   expiresAt: number | null
 }
 
-/** The directory's row of a token's hash. */
 export interface Found {
   /** Null for a revoked token, undefined for an unknown one. */
   token: Token | null | undefined
@@ -88,4 +91,56 @@ export async function touchToken(binding: D1Database, { id }: Token, now: number
 /** The token, or null when it has expired or was revoked. */
 export function usable(token: Token | null, now: number): Token | null {
   return token?.expiresAt != null && token.expiresAt <= now ? null : token
+}
+
+/** The 403 of a token that may not send a request, whatever else is wrong with that. */
+export function refuseToken({ suspended, permissions }: Token, required?: Permission): ApiError | null {
+  if (suspended) return new ApiError('forbidden', { message: 'The company is suspended: ask the operator of this API' })
+  if (required === undefined || permissions.has(required)) return null
+  return new ApiError('forbidden', { message: `The token lacks the permission \`${required}\`: use one that has it` })
+}
+
+/** A network is blocked this long after too many unknown tokens: the window of the `AUTH_FAILURES` binding. */
+const BLOCK_MS = 60_000
+
+/** A blocked network may have one token looked up in this time. */
+const LOOKUP_INTERVAL_MS = 1_000
+
+const blocks = new LruCache<string, { until: number; nextAt: number }>({ maxWeight: 10_000 })
+
+/** When tokens were refused without a look-up, by hash. */
+const refusedAt = new LruCache<string, number>({ maxWeight: 10_000, ttlMs: BLOCK_MS })
+
+/** @returns how many milliseconds later a token may be sent again */
+export function blockNetwork(network: string, now: number): number {
+  blocks.set(network, { until: now + BLOCK_MS, nextAt: blocks.get(network)?.nextAt ?? now })
+  return LOOKUP_INTERVAL_MS
+}
+
+/**
+ * The milliseconds until a token that this isolate does not know may be looked up; 0 uses up its network's turn. A blocked
+ * network's token is looked up when it is retried, which a caller who guesses has no reason to do.
+ */
+export function delayLookup(network: string, tokenHash: string, now: number): number {
+  const block = blocks.get(network)
+  if (!block || now >= block.until) return 0
+  const firstAt = refusedAt.get(tokenHash, now)
+  if (firstAt === undefined) {
+    refusedAt.set(tokenHash, now, now)
+    return blockNetwork(network, now)
+  }
+  const delay = Math.max(firstAt + LOOKUP_INTERVAL_MS, block.nextAt) - now
+  if (delay > 0) return delay
+  block.nextAt = now + LOOKUP_INTERVAL_MS
+  refusedAt.delete(tokenHash)
+  return 0
+}
+
+/** Counts a failure in the caller's network. @returns whether it is within the limit, also where the limiter itself fails */
+export async function countFailure({ AUTH_FAILURES }: Env, network: string, requestId: string): Promise<boolean> {
+  const count = async () => (await AUTH_FAILURES.limit({ key: network })).success
+  return withDeadline(count(), BUDGET_MS.limiter).catch((error: unknown) => {
+    log('auth_limiter_failed', { request_id: requestId, reason: nameOf(error) })
+    return true
+  })
 }

@@ -6,7 +6,6 @@ import { createOrder, createPayment, putInvoiceItems, putOrder, updateOrder } fr
 
 export const OPERATIONS_MAX = 100
 
-/** The schemas of the operations’ bodies, by name. */
 const BODIES = [
   ...['NewClient', 'NewOrder', 'ClientChanges', 'OrderChanges', 'WholeClient', 'WholeOrder', 'NewInvoiceItems'],
   ...['NewPayment', 'PaymentChanges', 'ThreadContextBody'],

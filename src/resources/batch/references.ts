@@ -18,17 +18,17 @@ interface Reference {
 
 function referencesIn(body: unknown): Reference[] {
   const found: Reference[] = []
-  const search = (parent: Record<string, unknown>, path: string, depth: number) => {
+  const search = (parent: object, path: string, depth: number) => {
     for (const [key, value] of Object.entries(parent)) {
-      if (typeof value !== 'object' || value === null || depth > REFERENCE_DEPTH_MAX) continue
+      if (!isObject(value) || depth > REFERENCE_DEPTH_MAX) continue
       const here = path === '' ? key : `${path}.${key}`
       if (REFERENCE in value && Object.keys(value).length === 1) {
         const set = (resolved: unknown) => Object.defineProperty(parent, key, { value: resolved })
         found.push({ path: here, sent: value[REFERENCE], set })
-      } else search(value as Record<string, unknown>, here, depth + 1)
+      } else search(value, here, depth + 1)
     }
   }
-  if (typeof body === 'object' && body !== null) search(body as Record<string, unknown>, '', 0)
+  if (isObject(body)) search(body, '', 0)
   return found
 }
 
@@ -46,8 +46,6 @@ export function positionsOf(body: unknown, own: number): number[] {
 type Outcome = { value: { body: unknown } } | { error: ApiError }
 
 /**
- * Replaces each reference of a body by the value that it names.
- *
  * @throws ApiError 400 that names each reference that has another form, is to no earlier operation, to one that failed,
  *   or to what its result does not have
  */
@@ -65,7 +63,6 @@ export function resolveReferences(body: unknown, own: number, outcomeOf: (positi
   return resolved
 }
 
-/** Finds the value that a reference names, or what is wrong with it. */
 function find(sent: unknown, own: number, outcomeOf: (position: number) => Outcome) {
   const reference = parse(sent)
   if (!reference) {
@@ -77,20 +74,18 @@ function find(sent: unknown, own: number, outcomeOf: (position: number) => Outco
   const outcome = outcomeOf(position)
   if ('error' in outcome) return { problem: `names operation ${position}, which failed` }
   let value: unknown = outcome.value.body
-  for (const name of names) {
-    value = typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? value[name as never] : undefined
-  }
+  for (const name of names) value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
   if (value === undefined) return { problem: `names nothing in the result of operation ${position}` }
-  return typeof value === 'object' && value !== null
-    ? { problem: 'must name a single value, not an object' }
-    : { value }
+  return isObject(value) ? { problem: 'must name a single value, not an object' } : { value }
 }
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 
 function isDeeper(body: unknown): boolean {
   let level = [body]
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > DEPTH_MAX) return true
-    level = level.flatMap((value) => (typeof value === 'object' && value !== null ? Object.values(value) : []))
+    level = level.flatMap((value) => (isObject(value) ? Object.values(value) : []))
   }
   return false
 }

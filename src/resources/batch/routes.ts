@@ -69,7 +69,6 @@ function present(outcome: Outcome<Reply>, { url }: RequestContext, sent?: contra
   return { status: ERRORS[error.kind].status, body: errorBody(error, url, operationId), transaction: null }
 }
 
-/** Finds the operation of a request, and the decoded parameters of its path. */
 function match({ method, path }: contract.BatchOperation) {
   for (const { operation, pattern } of operations) {
     const found = operation.contract.method === method ? pattern.exec(path) : null
@@ -95,9 +94,7 @@ function inputOf(operation: Operation, params: unknown, body: unknown, context: 
   const { permission, invalidParams, bodyLimitBytes, ...schemas } = operation.contract
   if (permission !== null) requirePermission(context, permission)
   const parsedParams = schemas.params?.safeParse(params)
-  if (parsedParams?.success === false) {
-    throw invalidPath(invalidParams, parsedParams.error.issues)
-  }
+  if (parsedParams?.success === false) throw invalidPath(invalidParams, parsedParams.error.issues)
   const bytes = bodyLimitBytes === undefined ? 0 : Buffer.byteLength(JSON.stringify(body ?? null))
   if (bodyLimitBytes !== undefined && bytes > bodyLimitBytes) throw tooLarge(bodyLimitBytes)
   const parsedBody = schemas.body?.safeParse(body)

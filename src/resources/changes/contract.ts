@@ -13,7 +13,6 @@ import type { Permission } from '../../kernel/gate/permissions.ts'
 import { client } from '../clients/contract.ts'
 import { listedOrder } from '../orders/shapes.ts'
 
-/** Types of the feed, with the permission that each one needs. */
 export const CHANGE_TYPES = {
   clients: 'clients:read',
   orders: 'orders:read',

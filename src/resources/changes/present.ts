@@ -2,7 +2,6 @@ import { isoTime } from '../../kernel/api/contract.ts'
 import type { changes } from '../../kernel/db/schema.ts'
 import type { Change } from './contract.ts'
 
-/** A row of the feed, with the identity of an email thread. */
 export type ChangeRow = Pick<
   typeof changes.$inferSelect,
   'type' | 'entity_id' | 'operation' | 'version' | 'at' | 'old_status_id' | 'new_status_id'

@@ -66,12 +66,7 @@ export async function findChanges(
   const shown = rows.slice(0, limit)
   const isFull = rows.length > limit
   const readTo = isFull ? (shown.at(-1)?.sequence ?? after) : Math.min(Math.max(after, oldest - 1) + WINDOW, last)
-  return {
-    rows: shown,
-    readTo: Math.max(readTo, after),
-    hasMore: readTo < last,
-    oldest,
-  }
+  return { rows: shown, readTo: Math.max(readTo, after), hasMore: readTo < last, oldest }
 }
 
 const clientsOf = prepare((p: Placeholders<'companyId' | 'ids'>) =>

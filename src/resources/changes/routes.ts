@@ -8,7 +8,6 @@ import { CHANGE_TYPES, type ChangeType, NAMES } from './contract.ts'
 import { presentChange } from './present.ts'
 import { type ChangePage, findChanges, findLastChange, withObjects } from './queries.ts'
 
-/** The interval in which a waiting request looks for a change. */
 const LOOK_EVERY_MS = 1_000
 
 export const routes = [

@@ -15,7 +15,6 @@ import {
 } from '../../kernel/api/contract.ts'
 import { listOf, listQuery, SORTS } from '../../kernel/api/list-query.ts'
 
-/** An email without the white space around it. */
 export const trimmedEmail = (maxLength: number) =>
   z
     .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(maxLength)))
@@ -32,7 +31,6 @@ function nullable<T extends z.ZodMiniType>(schema: T, seeded: string, sent?: str
   }
 }
 
-/** A flag of a client, false by default. */
 function flag(seeded: string) {
   const seed = z._default(z.boolean(), false).check(z.describe(seeded))
   return { shown: z.boolean(), sent: z.optional(z.boolean()), seeded: seed, initial: false }

@@ -24,7 +24,6 @@ import { type ClientFields, type ClientList, initial, type NewClient, type Whole
 
 export type ClientRow = RowOf<typeof clientColumns>
 
-/** Identifies a client by id, by its email in any case, or by the caller's own id. */
 export type ClientKey = { id: number } | { email: string } | { externalId: string }
 
 type Key = Placeholders<'companyId', 'clientId' | 'emailKey' | 'externalId'>
@@ -118,8 +117,7 @@ function hitsOf({ slot, match, id }: ListedValues, direction: 'ASC' | 'DESC', is
     WHERE clients_fts MATCH ${match} AND rowid ${inRange} ORDER BY rowid ${sql.raw(direction)} ${limit}`
 }
 
-type Column = keyof ReturnType<typeof columnValues>
-type Change = Placeholders<Actor, Column | KeyName>
+type Change = Placeholders<Actor, keyof ReturnType<typeof columnValues> | KeyName>
 
 const client = jsonRow(clientColumns)
 
@@ -165,10 +163,7 @@ const versionGuard = prepare((p: Key & Placeholders<'versions'>) =>
   failWhen(isOtherVersion(p.versions), sql`${clients}`, isClient(p)),
 )
 
-/**
- * The change of a client: sets only the columns of the fields that are sent, so that concurrent updates of different
- * fields are all applied. Its result is undefined when the client does not exist.
- */
+/** Sets only the columns of the sent fields, so that concurrent updates of different fields are all applied. */
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
   const named = { ...keyValues(key), companyId: context.companyId }
   const versions = versionsOf(context.ifMatch)
@@ -200,7 +195,6 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
 
 const externalGuards = externalGuardsOf('clients')
 
-/** The creation of the client with this external id, or the replacement of all of its fields. */
 export function replacementOf(context: RequestContext, externalId: string, sent: WholeClient): Write<ClientRow> {
   const guards = externalGuards(context, externalId)
   const fields = columnValues({ ...initial, ...sent })
@@ -222,7 +216,6 @@ function isClient({ companyId, clientId, emailKey, externalId }: Key): SQL {
   return sql`${clients.company_id} = ${companyId} AND ${clients.id} = ${id}`
 }
 
-/** The fields that are sent, with the folded columns that searches and lookups read. */
 function columnValues(fields: ClientFields) {
   const { company_name, first_name, last_name, email, phone } = fields
   return {

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
 import { component, type Documentation, dateTime, defineContract, idText, text } from '../../kernel/api/contract.ts'
 import { baseNameOf, LEGACY_THREAD_ID, MAX_NAME_BYTES } from './keys.ts'
@@ -21,7 +22,7 @@ const IN_NAME = `must end in a file name of at most ${MAX_NAME_BYTES} bytes of U
 // Browsers may send the folders with the name.
 const baseName = z.pipe(text(1, 4_096), z.transform(baseNameOf)).check(
   z.refine((name) => name.trim() !== '' && !/^\.{1,2}$/.test(name), 'must end in a file name'),
-  z.refine((name) => new TextEncoder().encode(name).length <= MAX_NAME_BYTES, IN_NAME),
+  z.refine((name) => Buffer.byteLength(name) <= MAX_NAME_BYTES, IN_NAME),
 )
 
 const sizeBytes = z
@@ -59,10 +60,7 @@ const file = component('OrderFile', 'A stored file of an order.', fileFields)
 
 const MAX_KEY_BYTES = 1_024
 const storedKey = text(1, MAX_KEY_BYTES).check(
-  z.refine(
-    (key) => new TextEncoder().encode(key).length <= MAX_KEY_BYTES,
-    `must have at most ${MAX_KEY_BYTES} bytes of UTF-8`,
-  ),
+  z.refine((key) => Buffer.byteLength(key) <= MAX_KEY_BYTES, `must have at most ${MAX_KEY_BYTES} bytes of UTF-8`),
   z.meta({ 'x-max-bytes': MAX_KEY_BYTES }),
   z.describe(
     `The whole key: the \`path\` of a listed file, the \`key\` of an upload, the \`storage_key\` of an attachment. At most ${MAX_KEY_BYTES} bytes of UTF-8.`,

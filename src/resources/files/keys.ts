@@ -1,4 +1,3 @@
-/** The longest base name, in UTF-8. */
 export const MAX_NAME_BYTES = 255
 
 /** A mailbox's thread id. It is one segment of a key, so it contains no slash and is never `.` or `..`. */
@@ -21,10 +20,7 @@ export function keyPrefix(companyId: number, orderId: number, legacyThreadId?: s
   return legacyThreadId === undefined ? order : `${order}email/${legacyThreadId}/`
 }
 
-/**
- * Whether a key is a file's below a prefix. Segments `.` and `..` are refused: URLs drop them, so they would name
- * another key.
- */
+/** Segments `.` and `..` are refused: URLs drop them, so they would name another key. */
 export function isBelow(prefix: string, key: string): boolean {
   const isRelative = key.split('/').some((segment) => segment === '.' || segment === '..')
   return key.startsWith(prefix) && key.length > prefix.length && !isRelative

@@ -10,11 +10,7 @@ import { notFound } from '../../kernel/http/errors.ts'
 /** A company's own storage, with encrypted credentials. */
 export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
 
-/**
- * Finds the company's own storage, null if it has none or has disabled it.
- *
- * @throws ApiError 404 without such an order
- */
+/** Null for a company that has no storage of its own, or has disabled it. @throws ApiError 404 without such an order */
 export async function findStorage({ db, companyId }: CompanyContext, orderId: number): Promise<StorageRow | null> {
   const { base_url, settings, credentials, company_id, kind, enabled } = integrations
   const isOrder = and(eq(orders.company_id, companyId), eq(orders.id, orderId), sql`${orders.deleted} = 0`)
@@ -34,10 +30,7 @@ const deletionRecord = prepareNamed((p: Deletion) => ({
   result: resultStatement(p, sql`${p.response}`),
 }))
 
-/**
- * Records the deletion of a file in the audit log, and the response under its `Idempotency-Key`: before it, since a
- * refused record changes nothing, and a repetition can delete the file but not record it.
- */
+/** Comes before the deletion: a refused record changes nothing, and a repetition can delete the file, not record it. */
 export function deletionRecordOf<T>(context: RequestContext, key: string, response: T): Write<T> {
   return {
     statements: deletionRecord({ ...writerOf(context), key, response: JSON.stringify(response) }),

@@ -3,9 +3,8 @@ import type { Env } from '../../env.ts'
 import { UNCOMPRESSED } from '../../kernel/db/versions.ts'
 
 /**
- * Presigned URLs in development. The local R2 at {@link LOCAL_S3} checks signatures but refuses browsers of origins
- * other than localhost. URLs are signed for it but contain {@link RELAY}, which drops `Origin` and forwards the rest
- * unchanged.
+ * In development the local R2 at {@link LOCAL_S3} checks signatures, but refuses browsers of origins other than
+ * localhost. URLs are signed for it but contain {@link RELAY}, which drops `Origin` and forwards the rest unchanged.
  */
 export const LOCAL_S3 = '/cdn-cgi/local/r2/s3/'
 export const RELAY = '/uploads/'

@@ -2,7 +2,7 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoTime, type ResponseBody } from '../../kernel/api/contract.ts'
 import { route } from '../../kernel/api/endpoint.ts'
 import { findResponse, runWrite } from '../../kernel/db/idempotency.ts'
-import { ApiError, notFound, unusable } from '../../kernel/http/errors.ts'
+import { ApiError, found, notFound, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf } from './keys.ts'
 import { deletionRecordOf, findStorage } from './queries.ts'
@@ -31,10 +31,9 @@ async function useFile<T>(
   // A key must never reach outside of the order's prefix.
   if (!isBelow(keyPrefix(context.companyId, orderId), key)) throw notFound('File')
   const head = (storage: FileStorage) => storage.head(key)
-  const used = await useStorage(context, orderId, head, async ({ storage, first }) => {
-    if (!first) throw notFound('File')
-    return use(storage, first)
-  })
+  const used = await useStorage(context, orderId, head, async ({ storage, first }) =>
+    use(storage, found(first, 'File')),
+  )
   if (used === null) throw unusable('storage_not_configured')
   return used
 }

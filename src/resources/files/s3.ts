@@ -17,7 +17,6 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024
 const MAX_ERROR_BYTES = 64 * 1024
 const MAX_XML_DEPTH = 8
 
-/** A bucket of an S3-compatible storage and the keys to it. */
 export interface Bucket {
   /** The URL without the bucket, which `addressing` adds to the path or to the host. */
   endpoint: string
@@ -27,14 +26,12 @@ export interface Bucket {
   addressing: 'path' | 'virtual'
   accessKeyId: string
   secretAccessKey: string
-  /** The policy for the endpoint's address. */
   addresses: AddressPolicy
 }
 
 /** An object as the storage lists it; `changedAt` is in milliseconds since the epoch. */
 export type StoredFile = { key: string; sizeBytes: number; changedAt: number }
 
-/** A {@link StoredFile} and its media type, null if the storage has none. */
 export type StoredObject = StoredFile & { contentType: string | null }
 
 /** `cursor` continues the listing; it is null on the last page. */
@@ -75,17 +72,14 @@ export interface FileStorage {
   presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
   /** Presigns GETs of a file for as long, with this `Content-Disposition` in the response, without a call. */
   presignGet(key: string, disposition: string): Promise<string>
-  /** Reads the file's properties, null if it does not exist. */
   head(key: string): Promise<StoredObject | null>
-  /** Deletes the file, if it exists. */
   delete(key: string): Promise<void>
   /** Lists one page of the files with the prefix, by key. @param most files of a page, by default 1,000 */
   list(prefix: string, cursor?: string, most?: number): Promise<FilePage>
 }
 
 /**
- * Opens an S3-compatible storage (Amazon S3 API reference; AWS Signature Version 4, presigned by query and otherwise by
- * headers).
+ * Amazon S3 API reference; AWS Signature Version 4, presigned by query and otherwise by headers.
  *
  * @param now milliseconds since the epoch
  */
@@ -184,8 +178,7 @@ async function readPage(response: OutboundResponse): Promise<FilePage> {
 /**
  * Reads a response of `ListObjectsV2` (S3 API reference), whose keys are percent-encoded for `encoding-type=url`.
  *
- * @throws Error for another text or more than {@link PAGE_SIZE} objects; its message may quote the text: do not log
- *   it
+ * @throws Error for another text or more than {@link PAGE_SIZE} objects; its message may quote the text: do not log it
  */
 export function readObjectList(xml: string): FilePage {
   const { fields, contents } = readFields(xml, 'ListBucketResult')

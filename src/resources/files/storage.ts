@@ -21,11 +21,7 @@ type StorageContext = Pick<
   'companyId' | 'requestId' | 'now' | 'credentialsKey' | 'addresses' | 'deploymentStorage'
 >
 
-/**
- * Opens the company's own storage, or the deployment's if `row` is null; null without either.
- *
- * @throws ApiError 409 when the row cannot be read
- */
+/** The company's own storage, or the deployment's if `row` is null. @throws ApiError 409 when the row cannot be read */
 export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
   const { companyId, now, credentialsKey, addresses, deploymentStorage } = context
   if (!row) return deploymentStorage && openDeploymentStorage(deploymentStorage, addresses, now)
@@ -42,10 +38,7 @@ export async function openStorage(context: StorageContext, row: StorageRow | nul
   }
 }
 
-/**
- * The deployment's storage, null without S3 keys. In development presigned URLs have the host of `requestUrl`, through
- * `relay.ts`.
- */
+/** Null without S3 keys. In development presigned URLs have the host of `requestUrl`, through `relay.ts`. */
 export function deploymentStorage(env: Env, requestUrl: string): DeploymentStorage | null {
   const isRelayed = env.STORAGE_RELAY === 'development'
   const endpoint = isRelayed ? new URL(LOCAL_S3, requestUrl).href : env.STORAGE_ENDPOINT
@@ -81,7 +74,7 @@ const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, c
 const MAY_BE_DELETED = 'The file may have been deleted: repeat with the same Idempotency-Key, or first list the files'
 
 /**
- * Calls the binding, and retries once after any failure, which is safe for all of these calls.
+ * Retries once after any failure, which is safe for all of these calls.
  *
  * @param message of a failure that may have changed something
  * @throws ApiError 503 when R2 fails or takes too long, with `Retry-After` unless there is a `message`
@@ -93,14 +86,13 @@ function callTwice<T>(call: () => Promise<T>, message?: string): Promise<T> {
   })
 }
 
-/** The last seen storage by company id: a hint for the first call. */
 const lastSeen = new LruCache<number, StorageRow | null>({ maxWeight: 1_000 })
 
 type Reached<T> = { storage: FileStorage; first: T }
 
 /**
- * Works with the storage of an order's files; null if none is configured. The first call must change nothing: it runs
- * beside the check of the order, on the last seen storage, and is repeated if the check finds another one.
+ * Null if no storage is configured. `call` must change nothing: it runs beside the check of the order, on the last seen
+ * storage, and is repeated if the check finds another one.
  *
  * @throws ApiError 404 if the company does not have the order, 502 when its own storage fails, 503 when R2 does
  */
@@ -144,11 +136,9 @@ const MAX_FILES = 10_000
 const MAX_PAGES = 40
 
 /**
- * Lists the files of an order, or of one of its threads; null without a configured storage. `truncated` means more
- * files: over 10,000, over 40 pages, or not listed within {@link BUDGET_MS}.listing.
+ * Null without a configured storage. `truncated` means more files: over 10,000, over 40 pages, or not listed in time.
  *
- * @throws ApiError 404 where the company does not have the order, 409 and 502 when its own storage cannot be used, 503
- *   when R2 fails
+ * @throws ApiError as {@link useStorage}, and 409 when the company's own storage cannot be opened
  */
 export function listOrderFiles(context: RequestContext, orderId: number, legacyThreadId: string | undefined) {
   const until = Date.now() + BUDGET_MS.listing

@@ -19,7 +19,6 @@ export const suppliers = { supplier_b: supplierB, supplier_a: supplierA } as con
 
 export type SupplierName = keyof typeof suppliers
 
-/** The sources of the search, in the order of the contract. */
 export const SOURCES = ['local', 'supplier_b', 'supplier_a', 'lines'] as const
 
 export type Source = (typeof SOURCES)[number]
@@ -37,11 +36,6 @@ const catalogItem = component('CatalogItem', 'An item of the company’s own cat
   price: z.nullable(amount),
 })
 
-const include = commaList(
-  SOURCES,
-  `Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`,
-)
-
 export const searchProducts = defineContract({
   method: 'GET',
   path: '/products/search',
@@ -56,7 +50,9 @@ export const searchProducts = defineContract({
           'Search text. Of a line, the title and the first 200 characters of the description are searched, and of all lines of an invoice the first 40,000 characters of these.',
         ),
       ),
-    include: z.optional(include),
+    include: z.optional(
+      commaList(SOURCES, `Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`),
+    ),
   }),
   response: z.strictObject({
     query: z.string().check(z.describe('`q` as it was sent; empty when it was not.')),
@@ -74,7 +70,6 @@ export const searchProducts = defineContract({
   errors: [],
 })
 
-/** Trims a parameter of product info; a blank one counts as omitted. */
 const trimmed = z.transform((value: string) => value.trim() || undefined)
 const parameter = z.optional(z.pipe(text(0, 100), trimmed)).check(z.meta({ type: 'string' }))
 

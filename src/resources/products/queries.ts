@@ -8,7 +8,6 @@ import { idOf, inSlot, wordsMatch } from '../../kernel/db/search.ts'
 import { type SupplierName, suppliers } from './contract.ts'
 
 const MAX_FOUND = 50
-/** A blank search lists this many of the newest items. */
 const NEWEST = 20
 const NOTHING = sql`0`
 const KINDS = Object.values(suppliers).map(({ name }) => name)

@@ -25,9 +25,7 @@ export const routes = [
   }),
 ]
 
-/**
- * @throws ApiError 409 without an enabled and readable integration, 502 when the supplier fails and nothing is cached
- */
+/** @throws ApiError 409 without an enabled, readable integration, 502 when the supplier fails and nothing is cached */
 async function readSupplierProducts(context: RequestContext, source: SupplierName, query: ProductQuery) {
   const deadline = Date.now() + INFO_MS
   const supplier: Supplier = suppliers[source]

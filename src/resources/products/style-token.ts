@@ -70,10 +70,7 @@ function splitWords(text: string): string[] {
     .map((word) => (/^[!-~]*$/.test(word) ? word.toUpperCase() : word))
 }
 
-/**
- * Whether a word has the form of a style and is not on the stop list, whole or as a range: "XS-4XL", "2T-5T",
- * "10-12PM".
- */
+/** Whether a word has a style's form and is not on the stop list, whole or as a range: "XS-4XL", "2T-5T", "10-12PM". */
 function isStyle(word: string): boolean {
   if (!STYLE.test(word) || !/[A-Z]/.test(word) || !/\d/.test(word)) return false
   const isListed = (part: string) => STOP_LIST.some((pattern) => pattern.test(part))

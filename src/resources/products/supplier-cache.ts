@@ -15,10 +15,8 @@ const CACHE_VERSION = 1
 const CALL_MS = 10_000
 const TIMEOUT = 'no response in time'
 
-/** Fresh for 10 minutes, then served stale for up to 24 hours while it is refreshed. */
 export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
 
-/** The items of a lookup, with their description in the response. */
 export type SupplierResult =
   | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
   | { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
@@ -32,9 +30,7 @@ type Entry = z.output<typeof metadataSchema> & { items: unknown[] }
 /** A lookup of one company; `id` is unique to both. */
 type CompanyLookup = { context: RequestContext; supplier: Supplier; lookup: Lookup; id: string }
 
-/**
- * This isolate's own writes of the last minute, for which KV may cache that a key has no value. Weighed by characters.
- */
+/** This isolate's own writes of the last minute, for which KV may cache that a key has no value. */
 const recentEntries = new LruCache<string, Entry & { length: number }>({
   maxWeight: 4_000_000,
   weigh: ({ length }) => length,
@@ -59,9 +55,8 @@ const CLOSED: Breaker = { failuresInRow: 0, openUntil: 0, reason: 'supplier_unav
 const breakers = new LruCache<string, Breaker>({ maxWeight: 10_000 })
 
 /**
- * Starts to read the cache, which needs no database. The returned function gives cached items, refreshing stale ones
- * after the response, or else calls the supplier. The integration is `unknown` while the database fails: then only the
- * cache is used. `deadline` is in milliseconds since the epoch.
+ * Starts to read the cache, which needs no database. The returned function refreshes stale items after the response.
+ * The integration is `unknown` while the database fails. `deadline` is in milliseconds since the epoch.
  */
 export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
   const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
@@ -102,7 +97,6 @@ function failed(reason: Failed['reason'], cause: string): Failed {
   return { state: 'failed', items: [], reason, cause }
 }
 
-/** Reads the cache; null also if it fails or is slow. */
 async function readCache(own: CompanyLookup): Promise<Entry | null> {
   const recent = recentEntries.get(own.id)
   if (recent) return recent

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { component } from '../../kernel/api/contract.ts'
-import { rateLimited } from '../../kernel/gate/refusals.ts'
+import { rateLimited } from '../../kernel/gate/limits.ts'
 import { BODY_LIMIT_BYTES, tooLarge } from '../../kernel/http/body.ts'
 import {
   ApiError,

@@ -1,5 +1,4 @@
-import { POLICY } from '../../kernel/gate/refusals.ts'
-import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT, WINDOW_MS } from '../../kernel/gate/window.ts'
+import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT, POLICY, WINDOW_MS } from '../../kernel/gate/limits.ts'
 import type { JsonObject } from './json.ts'
 
 const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' }

@@ -2,12 +2,18 @@ import { abortAllDurableObjects, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { type CompanyLimiter, CompanyShare } from '../../../src/kernel/gate/company-limiter.ts'
 import { IN_FLIGHT } from '../../../src/kernel/gate/fair-share.ts'
 import type { RateLimiter } from '../../../src/kernel/gate/limiter.ts'
-import { describeLimits, refusalOf } from '../../../src/kernel/gate/refusals.ts'
+import { type CompanyLimiter, CompanyShare } from '../../../src/kernel/gate/limiter.ts'
+import {
+  COMPANY_LIMIT_MS,
+  DATABASE_LIMIT_MS,
+  describeLimits,
+  LIMIT,
+  type RemainingTime,
+  refusalOf,
+} from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT, type RemainingTime } from '../../../src/kernel/gate/window.ts'
 import { adminCall } from '../../support/admin.ts'
 import { migrate, mintCompany, mintToken, request, send } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { CompanyShare } from '../../../src/kernel/gate/company-limiter.ts'
-import { DATABASE_LIMIT_MS, type RemainingTime } from '../../../src/kernel/gate/window.ts'
+import { CompanyShare } from '../../../src/kernel/gate/limiter.ts'
+import { DATABASE_LIMIT_MS, type RemainingTime } from '../../../src/kernel/gate/limits.ts'
 import { logLines } from '../../support/log.ts'
 
 // In a file of its own, which has no objects: a timer that one of them sets meanwhile would run outside of it.

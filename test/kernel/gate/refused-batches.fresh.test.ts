@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, expect, it, vi } from 'vitest'
+import { DATABASE_LIMIT_MS } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { DATABASE_LIMIT_MS } from '../../../src/kernel/gate/window.ts'
 import { migrate, mintCompany, request, send, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { memory, timedDatabase, withLimiter } from './support.ts'

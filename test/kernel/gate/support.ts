@@ -3,8 +3,8 @@ import { env } from 'cloudflare:workers'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import type { Admission, AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
+import { type Cost, count, type Decision, LIMIT, type Window } from '../../../src/kernel/gate/limits.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { type Cost, count, type Decision, LIMIT, type Window } from '../../../src/kernel/gate/window.ts'
 
 /** Bindings with this object for every token, and the names of those that were called for requests. */
 export function withLimiter(decide: (name: string, cost: Cost) => Promise<Decision>): {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { blockNetwork, delayLookup } from '../../../src/kernel/gate/unknown-tokens.ts'
+import { blockNetwork, delayLookup } from '../../../src/kernel/gate/tokens.ts'
 
 it('looks up one retried token a second of a blocked network', () => {
   const NETWORK = '203.0.113.7'

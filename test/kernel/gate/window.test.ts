@@ -11,7 +11,7 @@ import {
   secondsUntil,
   WINDOW_MS,
   type Window,
-} from '../../../src/kernel/gate/window.ts'
+} from '../../../src/kernel/gate/limits.ts'
 
 const START = 1_000_000_000
 

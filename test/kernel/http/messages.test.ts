@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { component, date, id, text, trimmed } from '../../../src/kernel/api/contract.ts'
-import { rateLimited } from '../../../src/kernel/gate/refusals.ts'
+import { rateLimited } from '../../../src/kernel/gate/limits.ts'
 import { call, migrate, mintCompany, type TestCompany } from '../../support/app.ts'
 
 let company: TestCompany

@@ -7,7 +7,6 @@ import type { Lifetime, ProductQuery, Row, SupplierConnection } from './supplier
 import { defineFields, fetchItems, field, nonEmptyText, SupplierError, secret, textOrNull } from './supplier.ts'
 
 const OPERATION = 'getProductInfoByStyleColorSize'
-/** Limits the style numbers of a search text that are looked up. */
 const MAX_STYLES = 2
 const MAX_DEPTH = 16
 const MAX_ROWS = 10_000
@@ -87,7 +86,6 @@ export function summarise(style: string, variants: readonly SupplierAVariant[]) 
   }
 }
 
-/** The distinct values in the order of their first occurrence, without nulls. */
 function distinct<Value>(values: readonly (Value | null)[]): Value[] {
   return [...new Set(values)].filter((value) => value !== null)
 }
@@ -203,11 +201,9 @@ function rowsOf(status: number, body: string): Row[] {
 const TEXTS = ['Fault', 'Fault/faultstring', 'return', 'return/message', 'return/errorOccured', 'return/errorOccurred']
 
 /**
- * Reads the rows of a response (each `listResponse`, its groups merged, since their names are distinct) and its {@link
- * TEXTS}.
+ * A row is a `listResponse`, its groups merged, since their names are distinct.
  *
- * @throws Error when the text is not such XML or has too many rows; the message may quote it, so it must not be
- *   logged
+ * @throws Error when the text is not such XML or has too many rows; the message may quote it, so it must not be logged
  */
 export function readEnvelope(xml: string): { texts: Map<string, string>; rows: Row[] } {
   const texts = new Map<string, string>()
@@ -235,7 +231,6 @@ function pathInBody(path: readonly string[]): string {
   return path.slice(path[2] === 'Fault' ? 2 : 3).join('/')
 }
 
-/** Converts a row to a variant; null without a style. */
 export function toVariant(row: Row): SupplierAVariant | null {
   const style = textOrNull(row.style)
   return style === null ? null : { style: style.toUpperCase(), ...variantFields.read(row) }

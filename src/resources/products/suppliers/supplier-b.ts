@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
 import { component, parseId } from '../../../kernel/api/contract.ts'
 import { invalid } from '../../../kernel/http/errors.ts'
@@ -107,7 +108,6 @@ export const supplierB = {
   },
 } as const
 
-/** Reads the id of a parameter, or null if it is omitted. */
 function readId(query: ProductQuery, path: string): string | null {
   const id = query[path]
   if (id === undefined) return null
@@ -122,7 +122,6 @@ function lookupStyles(text: string) {
   return { name: `search ${q.toLowerCase()}`, fetch: (connection: Connection) => list(connection, path, toStyle) }
 }
 
-/** Looks up SKUs by colour; none if the supplier does not know the style or SKU. */
 function lookupProducts(name: string, query: string) {
   const path = `products/${query}fields=${['sku', ...skuFields.names, ...colorFields.names].join()}`
   return { name, fetch: async (connection: Connection) => groupByColor(await list(connection, path, toProduct)) }
@@ -134,7 +133,7 @@ function encode(text: string): string {
 
 function list<Item>(connection: Connection, path: string, toItem: (row: Row) => Item | null): Promise<Item[]> {
   const { account_number, api_key } = connection.credentials
-  const login = btoa(String.fromCharCode(...new TextEncoder().encode(`${account_number}:${api_key}`)))
+  const login = Buffer.from(`${account_number}:${api_key}`).toString('base64')
   const url = `${connection.baseUrl.replace(/(?<!\/)\/+$/, '')}/v2/${path}`
   const headers = { Authorization: `Basic ${login}`, Accept: 'application/json' }
   return fetchItems(connection, { url, method: 'GET', headers }, rowsOf, toItem)
@@ -161,7 +160,6 @@ function toStyle(row: Row): SupplierBStyle | null {
 
 type Product = NonNullable<ReturnType<typeof toProduct>>
 
-/** Converts a row to a SKU with its colour's fields; null without a SKU. */
 export function toProduct(row: Row) {
   const sku = textOrNull(row.sku)
   return sku === null ? null : { color: colorFields.read(row), sku: { sku, ...skuFields.read(row) } }

@@ -6,11 +6,9 @@ const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 /** The wait after a 429 without a `Retry-After`. */
 const RETRY_AFTER_SECONDS = 10
 
-/** A supplier, with the searches and the reads of product info that it has. */
 export interface Supplier {
   /** The `kind` of its integrations, and the source of its products in the contract. */
   name: string
-  /** The schema of an integration's credentials, which are stored encrypted. */
   credentials: z.ZodMiniType
   /**
    * The lookups of a search, tried in order until one has items; none if `q` has nothing for this supplier. `present`
@@ -32,14 +30,12 @@ export interface Lookup {
   fetch(connection: SupplierConnection): Promise<unknown[]>
 }
 
-/** How long a result is fresh, and how long it may be served at all. */
 export type Lifetime = { freshMs: number; maxAgeMs: number }
 
 export interface SupplierConnection<Credentials = unknown> {
   baseUrl: string
   credentials: Credentials
   addresses: AddressPolicy
-  /** Limits one call including its body. */
   timeoutMs: number
 }
 
