@@ -19,11 +19,9 @@ export interface AdminContext extends CompanyContext {
   /** When the request's body had arrived, in milliseconds since the epoch. */
   now: number
   caller: Caller
-  /** The database of tokens, members, companies and their placement. */
   directory: Database
   database: string
   address: string
-  /** Administration may use every binding. */
   env: Env
   waitUntil: (work: Promise<unknown>) => void
   deliverAccounting: () => void

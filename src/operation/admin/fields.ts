@@ -29,10 +29,7 @@ type AdminContract<A extends At, G extends Given> = Omit<Contract, Schemas | 'me
 type OfCompany = `/companies/{company_id}${string}`
 const isOfCompany = (path: string): path is OfCompany => path.startsWith('/companies/{company_id}')
 
-/**
- * Makes the contracts of one subject, by operation and `METHOD /path`. The role is a default; the parameters of a path
- * are by default its company.
- */
+/** Makes the contracts of one subject. The role is a default; the parameters of a path are by default its company. */
 export function adminContracts(tag: string, role: Role) {
   return <A extends At, const G extends Given>(operationId: string, at: A, given: G) => {
     const [method, path = ''] = at.split(' ')

@@ -33,7 +33,6 @@ export function retryEvent(context: AdminContext, eventId: number): Promise<numb
   return retry(context, sql`id = ${eventId}`, String(eventId))
 }
 
-/** @returns how many events are retried */
 export function retryEvents(context: AdminContext, states: readonly string[]): Promise<number> {
   return retry(context, sql`state IN (SELECT value FROM json_each(${JSON.stringify(states)}))`, states.join())
 }

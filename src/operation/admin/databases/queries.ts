@@ -92,11 +92,7 @@ export interface EncryptedValue {
   stored: string
 }
 
-/**
- * Counts the values not encrypted with a key, and lists some that may be changed.
- *
- * @param prefix how values of that key begin
- */
+/** Counts the values that do not begin with the prefix of a key, and lists some that may be changed. */
 export async function listOldValues({ db }: AdminContext, prefix: string, after: string, limit: number) {
   const selects = (Object.keys(COLUMNS) as EncryptedTable[]).map((name) => {
     const { table, column, id } = COLUMNS[name]

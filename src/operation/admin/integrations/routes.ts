@@ -51,11 +51,7 @@ async function findIntegration(context: AdminContext, kind: contract.Kind) {
   return rows.find((each) => each.kind === kind)
 }
 
-/**
- * Finds the stored credentials and the hosts that receive them; null without any.
- *
- * @throws ApiError 409 for unreadable ones
- */
+/** Finds the credentials and the hosts that receive them; null without any. @throws ApiError 409 if unreadable */
 async function findStored(context: AdminContext, kind: contract.Kind) {
   const row = await findIntegration(context, kind)
   if (!row) return null
@@ -66,9 +62,7 @@ async function findStored(context: AdminContext, kind: contract.Kind) {
   return { credentials, origins: originsOf({ base_url: row.base_url, ...JSON.parse(row.settings) }) }
 }
 
-/**
- * The origins of an integration's addresses: permission to change an address must not reveal the stored credentials.
- */
+/** The origins of its addresses: permission to change an address must not reveal the stored credentials. */
 function originsOf(integration: object | undefined): string[] {
   const { base_url, token_url } = { token_url: undefined, base_url: undefined, ...integration }
   return [base_url, token_url].flatMap((url) => (url === undefined ? [] : [new URL(url).origin]))

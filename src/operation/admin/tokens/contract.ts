@@ -8,7 +8,6 @@ export const ACTIVE_TOKENS_MAX = 50
 
 /** The old token stays valid at most this long after a rotation. */
 const OVERLAP_MAX_SECONDS = 7 * 86_400
-/** The default is a day. */
 const OVERLAP_SECONDS = 86_400
 
 const ofToken = z.strictObject({ company_id, token_id: idText.check(z.describe('The token.')) })

@@ -72,11 +72,7 @@ export async function createEndpoint(context: AdminContext, endpoint: NewEndpoin
   return row ?? null
 }
 
-/**
- * Makes waiting retries due when the endpoint is enabled or gets a new address.
- *
- * @returns the endpoint as it is now; null if it does not exist
- */
+/** Makes waiting retries due when the endpoint is enabled or gets a new address. */
 export async function updateEndpoint(
   context: AdminContext,
   id: string,
