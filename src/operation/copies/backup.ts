@@ -17,7 +17,6 @@ import { type Key, TABLES } from './tables.ts'
 /** Rows that change while they are read are read up to this often. */
 const MAX_READS = 5
 
-/** The durable state of a backup under way. */
 export interface BackupState {
   at: string
   /** The position in the reversed list of tables, and the key in that table. */
@@ -81,7 +80,6 @@ export function forgetBackup(kv: SyncKvStorage): void {
   for (const [name] of [...kv.list({ prefix: PART })]) kv.delete(name)
 }
 
-/** Begins a backup of a company; null if it does not exist. */
 export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
   const at = new Date(nowMs).toISOString()
   return (await readCompany(context)) && { at, table: TABLES.length - 1, after: null, parts: 0 }

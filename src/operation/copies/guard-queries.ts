@@ -58,8 +58,6 @@ export async function endGuard({ companyId, db }: CompanyContext): Promise<void>
 /**
  * Creates the company's row in the destination, with counters at zero. The directory already has one, whose slot in the
  * full-text tables is unused.
- *
- * @returns the slot in the destination
  */
 export async function prepareDestination(
   { companyId, db }: CompanyContext,

@@ -39,7 +39,6 @@ interface Move {
   destination: string
   /** The administrator whose call runs this step. */
   by: Administrator
-  /** The company in the directory, and in each of the two databases. */
   directory: CompanyContext
   from: CompanyContext
   to: CompanyContext

@@ -182,7 +182,6 @@ const STAMPS = 4_000
 /**
  * Reads one page of the stamps by which a move finds changed rows.
  *
- * @param after the last key before the page
  * @param until the last key that belongs to it
  * @returns the stamps by the keys of rows as JSON, and the last key if more may follow
  */
@@ -209,7 +208,6 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   return { stamps: new Map(rows.map((row) => [row.key, row.value])), next }
 }
 
-/** Reads the company's row and its feed's oldest change; null if the company does not exist. */
 export async function readCompany({ companyId, db }: CompanyContext) {
   const [[company], [feed]] = await db.read([
     statement<Row>('SELECT * FROM companies WHERE id = ?', companyId),

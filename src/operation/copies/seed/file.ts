@@ -20,7 +20,6 @@ const ID_MAX = 2 ** 48
 /** Stays within the depth of JSON that SQLite reads. */
 const JSON_MAX_DEPTH = 500
 
-/** An omitted field becomes null. */
 function orNull<T extends z.ZodMiniType>(schema: T) {
   return z._default(z.nullable(schema), null as never)
 }
@@ -262,7 +261,6 @@ export const elements = {
   thread_contexts: threadContext,
 }
 
-/** A seed file: the data of one company. */
 export const seedFile = z.strictObject({
   $schema: field('The JSON Schema of this file, for editors. It is not loaded.', z.optional(z.string())),
   company: field('The company.', company),

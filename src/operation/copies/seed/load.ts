@@ -28,7 +28,6 @@ export interface Difference {
   fields: string[]
 }
 
-/** Explains constraint violations in terms of the file. */
 const CONFLICTS: Record<string, string> = {
   'invoices.company_id, invoices.number': 'an invoice number is already that of another invoice in the database',
   'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
@@ -108,7 +107,6 @@ export function describeCounts({ company }: { company: { id: number; name: strin
 
 const DIFFERENCES_MAX = 20
 
-/** Describes differing rows: the first 20, the number of others, and how to change them. */
 export function describeDifferences(differences: Difference[]): string[] {
   if (differences.length === 0) return []
   const order = NAMES.map((name) => TABLES[name].noun as string)
@@ -141,7 +139,7 @@ function findLacking({ id, invoice, artworks }: Order, existing: ReadonlySet<str
     : [{ type: TABLES.orders.noun, id, fields: names.map(([name]) => name.replace('invoices', 'invoice')) }]
 }
 
-/** Derives the rows of integrations. Unchanged credentials keep their encrypted form. */
+/** Unchanged credentials keep their encrypted form. */
 async function listIntegrationRows(
   { companyId, credentialsKey: key, now }: LoadContext,
   stored: Rows['integrations'],
@@ -159,7 +157,6 @@ async function listIntegrationRows(
   return Promise.all(rows)
 }
 
-/** Normalizes credentials for a comparison. */
 function sortedText(credentials: unknown): string {
   return JSON.stringify(credentials && Object.entries(credentials).sort())
 }

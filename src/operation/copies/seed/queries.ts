@@ -9,7 +9,6 @@ import { LAST_IDS, SETTINGS } from '../tables.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
-/** Reads the stored values from which a file's rows are derived. */
 export async function readStored({ companyId, db }: CompanyContext) {
   const [[company], connections] = await db.read([
     orm.select({ number: companies.last_invoice_number }).from(companies).where(eq(companies.id, companyId)),
@@ -26,11 +25,7 @@ function selectEach<T extends Record<string, SQL.Aliased>>(list: unknown[], fiel
   return chunkJson(list).map((chunk) => orm.select<T>(fields).from(sql`json_each(${chunk}) ${table}`).where(where))
 }
 
-/**
- * Selects references to rows that are neither known nor in the database.
- *
- * @param known by table, besides the rows themselves
- */
+/** Selects references to rows that are neither in the file, nor known, nor in the database. */
 export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, known: KnownIds) {
   return REFERENCES.flatMap(([from, field, to]) => {
     const given = new Set<unknown>([null, ...rows[to].map(({ id }) => id), ...(known[to] ?? [])])
@@ -129,7 +124,6 @@ export function saveCompany({ companyId }: CompanyContext, { company, order_stat
   ] as const
 }
 
-/** Encodes a row's value as the database stores it. */
 function toDriver(column: SQLiteColumn, row: object): unknown {
   const value = Reflect.get(row, column.name) ?? column.default ?? null
   return value === null ? null : column.mapToDriverValue(value)
@@ -138,8 +132,6 @@ function toDriver(column: SQLiteColumn, row: object): unknown {
 /**
  * Statements that insert missing rows of a table, and replace different ones if `replaces` says so. Each takes hundreds
  * of rows as one JSON parameter. A defaulted time of `now` alone is no difference.
- *
- * @param key the column that, with the company, identifies a row
  */
 export function loadRows(
   { companyId }: CompanyContext,
