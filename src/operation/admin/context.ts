@@ -1,8 +1,7 @@
 import type { Env } from '../../env.ts'
 import type { Role } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
-import type { Database } from '../../kernel/db/client.ts'
-import type { CompanyContext } from '../../kernel/db/context.ts'
+import type { PlacedContext } from '../../kernel/db/placement.ts'
 
 export interface Caller {
   /** A person's email in lower case, or `operator` for the deployment's secret. */
@@ -14,13 +13,11 @@ export interface Caller {
 export type Membership = Extract<Role, 'developer' | 'owner'>
 
 /** The context of a handler. `companyId` is the path's; 0 where it has none. */
-export interface AdminContext extends CompanyContext {
+export interface AdminContext extends PlacedContext {
   requestId: string
   /** When the request's body had arrived, in milliseconds since the epoch. */
   now: number
   caller: Caller
-  directory: Database
-  database: string
   address: string
   env: Env
   waitUntil: (work: Promise<unknown>) => void
