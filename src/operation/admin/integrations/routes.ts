@@ -34,11 +34,8 @@ export const routes = [
     }
     await putIntegration(context, kind, parsed.data)
     if (kind === 'accounting_sync') context.deliverAccounting()
-    const all = await list(context)
-    return found(
-      all.find((each) => each.kind === kind),
-      'Integration',
-    )
+    const saved = (await list(context)).find((each) => each.kind === kind)
+    return found(saved, 'Integration')
   }),
 
   adminRoute(contract.testIntegration, async ({ params: { kind } }, context) => {
@@ -125,8 +122,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
     const lookup = supplier?.search(TEST_STYLE).lookups[0]
     if (!lookup) return { ok: false, message: 'The supplier is unknown.' }
     const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
-    const connection = { baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS }
-    await lookup.fetch(connection)
+    await lookup.fetch({ baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS })
     return { ok: true, message: 'The supplier accepts the credentials.' }
   } catch (error) {
     const isOurs = error instanceof SupplierError || error instanceof StorageError || error instanceof ApiError
