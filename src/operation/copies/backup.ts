@@ -5,7 +5,7 @@ import {
   copyRows,
   countRows,
   findChangedSince,
-  hasId,
+  isAmong,
   keyOf,
   readCompany,
   type Sink,
@@ -64,11 +64,10 @@ export async function backUpFor(context: BackupContext, kv: SyncKvStorage, ms: n
 async function complete(context: BackupContext, state: BackupState, kv: SyncKvStorage): Promise<void> {
   const parts = [...kv.list<Part>({ prefix: PART })].map(([, part]) => part)
   await endBackup(context, state, parts, Date.now())
-  const { at } = state
-  await recordBackup(context, Date.parse(at))
+  await recordBackup(context, Date.parse(state.at))
   forgetBackup(kv)
   const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-  log('backup', { company_id: context.companyId, parts: parts.length, bytes, began_at: at })
+  log('backup', { company_id: context.companyId, parts: parts.length, bytes, began_at: state.at })
   // A failure here must not repeat the backup: the next one removes them.
   await removeOldBackups(context, Date.now()).catch((error: unknown) => {
     log('backup_failed', { company_id: context.companyId, error: nameOf(error) }, 'error')
@@ -108,7 +107,7 @@ export async function stepBackup(
   for (let reads = 1; versions.length > 0 && reads < MAX_READS; reads++) {
     const ids = await findChangedSince(context, plan, versions)
     versions = []
-    if (ids.length > 0) await copyRows(context, plan, hasId(context, plan, ids), sink)
+    if (ids.length > 0) await copyRows(context, plan, isAmong(context, { ...plan, key: ['id'] }, ids), sink)
   }
   return { ...state, after: next, table: next ? state.table : state.table - 1 }
 }

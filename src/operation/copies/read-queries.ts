@@ -48,11 +48,6 @@ export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly
     SELECT ${list(read)} FROM json_each(${JSON.stringify(keys)}) AS e)`
 }
 
-export function hasId(context: CompanyContext, plan: TablePlan, ids: readonly Value[]): SQL {
-  const keys = ids.map((id) => [id])
-  return isAmong(context, { ...plan, key: ['id'] }, keys)
-}
-
 export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: readonly Value[]): SQL {
   if (!owner) return sql`0`
   const given = sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
@@ -173,7 +168,7 @@ export async function findChangedSince(context: CompanyContext, plan: TablePlan,
         sql`o.company_id = ${context.companyId} AND o.id = v.value ->> 0 AND o.${named(plan.version ?? '')} <> v.value ->> 1`,
       ),
   ])
-  return rows.map(({ id }) => id)
+  return rows.map(({ id }): Key => [id])
 }
 
 /** Limits the stamps of one page. Each is a row of its own, as all would be longer than a value of D1 may be. */
