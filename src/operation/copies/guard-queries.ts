@@ -102,10 +102,8 @@ const SUMS: Record<string, [sum: string, where: string]> = {
   audit_log: ['sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))', 'at > ?2'],
 }
 
-const COUNTED = REMOVED.map(({ table }) => table)
-
 export async function readEnds({ companyId, db }: CompanyContext, nowMs: number) {
-  const texts = COUNTED.map((table) => {
+  const texts = REMOVED.map(({ table }) => {
     const [sum, where] = SUMS[table] ?? ['0', '1']
     return `SELECT '${table}' AS name, count(*) AS count, ${sum} AS checksum FROM ${table}
       WHERE company_id = ?1 AND ${where}`

@@ -118,12 +118,11 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
     return { move, state: BEGINNING, startedAt: Date.now() }
   }
   const { source, started_at: startedAt } = row
-  const isBack = destination === source
   const move = ends(source, row.destination)
   const state = row.state as MoveState
   const isUndone = state.step.startsWith('undo')
   if (destination === row.destination && !isUndone) return { move, state, startedAt }
-  if (!isBack) return { problem: 'moving_elsewhere' }
+  if (destination !== source) return { problem: 'moving_elsewhere' }
   if (await guard.hasMoved(move.from)) return { problem: 'has_moved' }
   return { move, state: isUndone ? state : { ...state, step: 'undo', table: 0 }, startedAt }
 }

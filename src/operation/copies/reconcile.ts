@@ -21,15 +21,13 @@ const REVOKED = 'revoked/'
 /** Limits the values that one call reads. */
 const REVOKED_AT_ONCE = 100
 
-/** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
-type AccountingCheck = ResponseBody<typeof restoreCompany>['accounting']
-
 /** The steps that remain after rows were restored or the whole database was reset. */
 export interface Reconciliation {
   left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
   sequences: Sequences
   cursor: string | null
-  accounting: AccountingCheck
+  /** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
+  accounting: ResponseBody<typeof restoreCompany>['accounting']
   /** The backup's row of `companies`; null if the database has one. */
   company: Row | null
 }

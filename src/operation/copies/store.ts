@@ -162,8 +162,7 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
 
 export type Parts = ReturnType<typeof openParts>
 
-const DAY_MS = 86_400_000
-const KEPT_MS = 35 * DAY_MS
+const KEPT_MS = 35 * 86_400_000
 
 /** Plans which backups to remove: those older than 35 days, but for the newest. */
 export const planRemoval = (backups: readonly string[], nowMs: number): string[] =>
