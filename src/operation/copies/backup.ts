@@ -1,3 +1,4 @@
+import { isoTime } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import {
@@ -80,8 +81,8 @@ export function forgetBackup(kv: SyncKvStorage): void {
 }
 
 export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
-  const at = new Date(nowMs).toISOString()
-  return (await readCompany(context)) && { at, table: TABLES.length - 1, after: null, parts: 0 }
+  const { company } = await readCompany(context)
+  return company ? { at: isoTime(nowMs), table: TABLES.length - 1, after: null, parts: 0 } : null
 }
 
 /**
@@ -114,8 +115,8 @@ export async function stepBackup(
 
 export async function endBackup(context: BackupContext, { at }: BackupState, parts: Part[], nowMs: number) {
   const counts = await countRows(context)
-  const found = await readCompany(context)
-  if (!found) return
-  const facts = { format: 2, company_id: context.companyId, at, finished_at: new Date(nowMs).toISOString() } as const
-  await writeManifest(context, { ...facts, company: found.company, counts, parts })
+  const { company } = await readCompany(context)
+  if (!company) return
+  const facts = { format: 2, company_id: context.companyId, at, finished_at: isoTime(nowMs) } as const
+  await writeManifest(context, { ...facts, company, counts, parts })
 }

@@ -62,7 +62,7 @@ type PartsOf = (table: string, owner: Row) => Row[]
 export async function exportPage(context: CompanyContext, files: R2Bucket, section: Section, after: Key) {
   const plan = plans[section]
   if (!plan) {
-    const { company } = (await readCompany(context)) ?? {}
+    const { company } = await readCompany(context)
     return { next: null, pieces: company ? [line(section, present('companies', company))] : [] }
   }
   const read: Line[] = []

@@ -160,7 +160,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'clear':
       return clear(move, state, next(state, 'begin'))
     case 'begin': {
-      const { company } = (await readCompany(from)) ?? {}
+      const { company } = await readCompany(from)
       if (!company) throw new MoveError('The company has no row in its database.')
       const slot = await guard.prepareDestination(to, company, Number(company.slot))
       await guard.setGuard(from, { state: 'copying', destination, slot })
@@ -175,7 +175,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'compare': {
       if (plan) return turn(state, await sync.comparePage(move, plan, state.after))
       // The feed before this is in the stamps that the first round compares.
-      return { ...next(state, 'follow'), round: 0, since: sync.startFeeds((await readCompany(from))?.company) }
+      return { ...next(state, 'follow'), round: 0, since: sync.startFeeds((await readCompany(from)).company) }
     }
     case 'follow':
       return follow(move, state)
@@ -203,8 +203,8 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
 async function clear({ source, destination, from, to }: Move, state: MoveState, then: MoveState | null) {
   if (state.table === 0) {
     await guard.closeDestination(to)
-    const found = await readCompany(from)
-    await guard.setGuard(to, { state: 'moved', destination: source, slot: Number(found?.company.slot ?? 0) })
+    const { company } = await readCompany(from)
+    await guard.setGuard(to, { state: 'moved', destination: source, slot: Number(company?.slot ?? 0) })
   }
   const step = await removeRows(to, { database: destination, step: state.table, isCopy: true })
   return step === null ? then : { ...state, table: step }
@@ -240,7 +240,7 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const start = Date.now()
   await guard.setReadOnly(from, start)
   try {
-    const { company, oldestChange } = (await readCompany(from)) ?? {}
+    const { company, oldestChange } = await readCompany(from)
     await guard.removeOldChanges(to, oldestChange ?? Number(company?.last_change ?? 0) + 1)
     await sync.catchUp(move, state.since)
     await sync.compareEnds(move, start)

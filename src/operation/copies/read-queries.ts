@@ -208,7 +208,7 @@ export async function readCompany({ companyId, db }: CompanyContext) {
     statement<Row>('SELECT * FROM companies WHERE id = ?', companyId),
     statement<{ oldest: number | null }>('SELECT min(sequence) AS oldest FROM changes WHERE company_id = ?', companyId),
   ])
-  return company ? { company, oldestChange: feed?.oldest ?? null } : null
+  return { company, oldestChange: feed?.oldest ?? null }
 }
 
 /** Counts the company's rows in each table of a backup, by the names of lines. */

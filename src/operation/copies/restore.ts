@@ -66,7 +66,7 @@ export async function restoreFor(
     if (!state) {
       const backup = (await listBackups(context)).findLast((at) => Date.parse(at) <= untilMs)
       if (backup === undefined) return { problem: 'no_backup' }
-      if ((await readCompany(context)) && !(await isEmpty(context))) return { problem: 'not_empty' }
+      if ((await readCompany(context)).company && !(await isEmpty(context))) return { problem: 'not_empty' }
       // The end of the restore reads them again: find a damaged manifest before anything changes.
       await findKnownSequences(context)
       forgetBackup(kv)
