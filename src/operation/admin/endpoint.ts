@@ -96,11 +96,7 @@ export function withTimes<T extends object>(row: T): WithTimes<T> {
 }
 
 /** Binds a cursor to its list. @param filters of the list, without the page's own parameters */
-export function cursorScope(
-  { operationId }: Pick<Contract, 'operationId'>,
-  context: AdminContext,
-  filters: object = {},
-) {
+export function cursorScope({ operationId }: Contract, context: AdminContext, filters: object = {}) {
   const { companyId, env, now } = context
   const query = ['admin', operationId, Object.entries(filters).sort()]
   return { companyId, credentialsKey: env.CREDENTIALS_KEY, now, query }

@@ -87,7 +87,7 @@ export async function planIntegrations(context: LoadContext, integrations: Integ
   return loadRows(context, TABLES.integrations, rows, context.now)
 }
 
-export type Counts = Partial<Record<Name, number>>
+type Counts = Partial<Record<Name, number>>
 
 export function countFile(file: SeedFile): Counts {
   const rows = { ...deriveRows(file, 0, 0), integrations: Object.values(file.integrations).filter(Boolean) }

@@ -95,13 +95,13 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
 export function saveCompany({ companyId }: CompanyContext, { company, order_statuses }: SeedFile, now: number) {
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot()})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
-  const raised = LAST_IDS.flatMap((name) => (company[name] === undefined ? [] : [[name, company[name]] as const]))
+  const raised = LAST_IDS.filter((name) => company[name] !== undefined)
   const given = SETTINGS.filter((name) => company[name] !== undefined)
   const replaced = Object.fromEntries(given.map((name) => [name, company[name]]))
   const differences: SQL[] = given.map(
     (name) => sql`${companies[name]} <> ${sql.param(company[name], companies[name])}`,
   )
-  const floors = raised.map(([name, value]) => [name, sql`max(${companies[name]}, ${value})`])
+  const floors = raised.map((name) => [name, sql`max(${companies[name]}, ${company[name]})`])
   const chosen = order_statuses.find((status) => status.is_default)?.id
   const isOtherDefault = sql`company_id = ${companyId} AND is_default AND id <> ${chosen ?? sql`id`}`
   return [
