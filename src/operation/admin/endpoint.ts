@@ -88,7 +88,6 @@ type WithTimes<T> = {
   [K in keyof T]: K extends `${string}_at` ? (T[K] extends number ? string : string | null) : T[K]
 }
 
-/** A row with its times, whose names end in `_at`, as they are in a response. */
 export function withTimes<T extends object>(row: T): WithTimes<T> {
   const toTime = ([name, value]: [string, unknown]) =>
     [name, name.endsWith('_at') && typeof value === 'number' ? isoTime(value) : value] as const

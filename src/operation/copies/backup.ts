@@ -23,7 +23,6 @@ export interface BackupState {
   /** The position in the reversed list of tables, and the key in that table. */
   table: number
   after: Key | null
-  /** The number of written parts. */
   parts: number
 }
 

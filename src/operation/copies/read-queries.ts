@@ -57,7 +57,6 @@ export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan,
   return sql`${ofCompany(context, part)} AND ${named(owner.column)} IN (${owners})`
 }
 
-/** The owner of a part, and its version at that moment. */
 function ownerFields({ companyId }: CompanyContext, { owner }: TablePlan): Record<string, SQL> {
   if (!owner) return {}
   const column = named(owner.column)

@@ -116,7 +116,6 @@ export async function findKnownSequences({ companyId, bucket }: ReconcileContext
   return highest(company, known ?? {})
 }
 
-/** Lists one page of a bucket, and finds the cursor of the next; null at the end. */
 async function listPage(bucket: R2Bucket, options: R2ListOptions, cursor: string | null) {
   const page = await inTime(bucket.list({ ...options, ...(cursor !== null && { cursor }) }))
   return { ...page, next: page.truncated ? page.cursor : null }
