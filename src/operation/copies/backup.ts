@@ -90,11 +90,7 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
  *
  * @returns the state of the backup; null when all tables are read
  */
-export async function stepBackup(
-  context: BackupContext,
-  state: BackupState,
-  writer: Parts,
-): Promise<BackupState | null> {
+export async function stepBackup(context: BackupContext, state: BackupState, writer: Parts) {
   const plan = TABLES[state.table]
   if (!plan) return null
   let versions: Key[] = []

@@ -74,12 +74,7 @@ function ownerFields({ companyId }: CompanyContext, { owner }: TablePlan): Recor
  * @param where includes the company
  * @returns the lines, and the key after which the next page begins; null at the end
  */
-async function readPage(
-  context: CompanyContext,
-  plan: TablePlan,
-  after: Key | null,
-  where: SQL = ofCompany(context, plan),
-): Promise<{ lines: Line[]; next: Key | null }> {
+async function readPage(context: CompanyContext, plan: TablePlan, after: Key | null, where = ofCompany(context, plan)) {
   const { companyId } = context
   const { pageRows = PAGE_ROWS, idColumn = 'id', partBytes = '0' } = plan
   const [table, columns, keys] = [tableOf(plan.table), columnsOf(plan), list(keysOf(plan))]
