@@ -13,12 +13,10 @@ export interface Caller {
 export type Membership = Extract<Role, 'developer' | 'owner'>
 
 /** The context of a handler. `companyId` is the path's; 0 where it has none. */
-export interface AdminContext extends PlacedContext {
-  requestId: string
+export interface AdminContext extends PlacedContext, Administrator {
   /** When the request's body had arrived, in milliseconds since the epoch. */
   now: number
   caller: Caller
-  address: string
   env: Env
   waitUntil: (work: Promise<unknown>) => void
   deliverAccounting: () => void
