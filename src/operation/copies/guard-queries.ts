@@ -59,11 +59,11 @@ export async function endGuard({ companyId, db }: CompanyContext): Promise<void>
  * Creates the company's row in the destination, with counters at zero. The directory already has one, whose slot in the
  * full-text tables is unused.
  */
-export async function prepareDestination({ companyId, db }: CompanyContext, company: Row, slot: number) {
+export async function prepareDestination({ companyId, db }: CompanyContext, company: Row) {
   const times = { created_at: Number(company.created_at), updated_at: Number(company.updated_at) }
   const values = { id: companyId, name: String(company.name), suspended: true, deliveries_paused: true, ...times }
   const counters = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, stored_bytes: 0 }
-  const state = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(slot) }
+  const state = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(Number(company.slot)) }
   const isCompany = sql`id = ${companyId}`
   const [, , [row]] = await db.writeIdempotent([
     orm

@@ -162,7 +162,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'begin': {
       const { company } = await readCompany(from)
       if (!company) throw new MoveError('The company has no row in its database.')
-      const slot = await guard.prepareDestination(to, company, Number(company.slot))
+      const slot = await guard.prepareDestination(to, company)
       await guard.setGuard(from, { state: 'copying', destination, slot })
       return { ...next(state, 'copy'), since: sync.startFeeds(company) }
     }
