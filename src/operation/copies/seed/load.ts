@@ -1,8 +1,8 @@
-import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../../kernel/gate/credentials.ts'
 import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
 import {
+  type LoadContext,
   loadRows,
   readStored,
   saveCompany,
@@ -12,14 +12,6 @@ import {
   selectMovedInvoices,
 } from './queries.ts'
 import { COLUMN_OF, deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
-
-/** The context of a load: its company must be the file's. */
-export interface LoadContext extends CompanyContext {
-  /** The time of the load, which is the default of omitted times. */
-  now: number
-  /** The deployment's `CREDENTIALS_KEY`, needed only for integrations. */
-  credentialsKey: string
-}
 
 /** An existing row that differs from the file and stays unchanged. */
 export interface Difference {
@@ -59,7 +51,7 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
     ...selectBadReferences(context, rows, known),
     ...selectMovedInvoices(context, rows),
     ...selectConflicts(context, rows),
-    ...selectDifferences(context, file, rows, now),
+    ...selectDifferences(context, file, rows),
   ]
   const found: object[] = first ? (await db.read([first, ...rest])).flat() : []
   const issues = [...findDuplicates(rows), ...found.flatMap((row) => ('issue' in row ? [String(row.issue)] : []))]
@@ -69,7 +61,7 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
   const isOld = ({ id }: Order) => existing.has(`orders ${id}`)
   const absent = { ...file, orders: file.orders.filter((order) => !isOld(order)) }
   const loaded = { ...deriveRows(absent, company?.number ?? 1000, now), integrations: rows.integrations }
-  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], loaded[name], now))
+  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], loaded[name]))
   return {
     issues,
     conflict: describeConflict(violated[0] ?? ''),
@@ -77,14 +69,14 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
       ...compared.flatMap(toDifference),
       ...file.orders.filter(isOld).flatMap((order) => findLacking(order, existing)),
     ],
-    statements: [...saveCompany(context, file, now), ...tables] as const,
+    statements: [...saveCompany(context, file), ...tables] as const,
   }
 }
 
 export async function planIntegrations(context: LoadContext, integrations: IntegrationsFile) {
   const { connections } = await readStored(context)
   const rows = await listIntegrationRows(context, connections, integrations)
-  return loadRows(context, TABLES.integrations, rows, context.now)
+  return loadRows(context, TABLES.integrations, rows)
 }
 
 type Counts = Partial<Record<Name, number>>

@@ -9,6 +9,14 @@ import { LAST_IDS, SETTINGS } from '../tables.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
+/** The context of a load: its company must be the file's. */
+export interface LoadContext extends CompanyContext {
+  /** The time of the load, which is the default of omitted times. */
+  now: number
+  /** The deployment's `CREDENTIALS_KEY`, needed only for integrations. */
+  credentialsKey: string
+}
+
 export async function readStored({ companyId, db }: CompanyContext) {
   const [[company], connections] = await db.read([
     orm.select({ number: companies.last_invoice_number }).from(companies).where(eq(companies.id, companyId)),
@@ -62,7 +70,7 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
 const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
 
 /** Selects the existing rows of clients and orders, each with a comma list of the columns that differ from the file. */
-export function selectDifferences({ companyId }: CompanyContext, file: SeedFile, rows: Rows, now: number) {
+export function selectDifferences({ companyId, now }: LoadContext, file: SeedFile, rows: Rows) {
   const unnumbered = new Set(file.orders.map(({ invoice }) => invoice?.number === undefined && invoice?.id))
   // A field left open by the file cannot differ; the accounting sync finds customers by itself.
   const isOpen = (row: object, column: string, value = Reflect.get(row, column)) =>
@@ -92,7 +100,7 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
 }
 
 /** Replaces the settings that the file has, raises last ids, and clears the default status if the file has one. */
-export function saveCompany({ companyId }: CompanyContext, { company, order_statuses }: SeedFile, now: number) {
+export function saveCompany({ companyId, now }: LoadContext, { company, order_statuses }: SeedFile) {
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot()})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
   const raised = LAST_IDS.filter((name) => company[name] !== undefined)
@@ -134,10 +142,9 @@ function toDriver(column: SQLiteColumn, row: object): unknown {
  * of rows as one JSON parameter. A defaulted time of `now` alone is no difference.
  */
 export function loadRows(
-  { companyId }: CompanyContext,
+  { companyId, now }: LoadContext,
   { table, key, replaces }: { table: SQLiteTable; key: string; replaces: boolean },
   rows: object[],
-  now: number,
 ) {
   const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
   const values = rows
