@@ -13,8 +13,6 @@ import { isLoopback, networkOf } from '../../kernel/http/outbound.ts'
 import type { Caller } from './context.ts'
 import { findAccess } from './queries.ts'
 
-/** The actor of requests with the deployment's secret. */
-const OPERATOR = 'operator'
 /** Development needs no sign-in: the settings open as an owner of the sample company. */
 const DEVELOPER = 'owner@ridgeline.example'
 
@@ -41,7 +39,7 @@ export async function identify(request: Request, env: Env, requestId: string): P
   let identity: Identity
   if (authorization !== null) {
     if (!isSecret(authorization, env)) throw await refuse(request, env, requestId, 'secret')
-    identity = { actor: OPERATOR, isPerson: false, isOperator: true }
+    identity = { actor: 'operator', isPerson: false, isOperator: true }
   } else if (assertion !== null) {
     const email = await verifyAssertion(assertion, env)
     const operators = (env.OPERATORS ?? '').toLowerCase().split(/[\s,]+/)
@@ -90,8 +88,7 @@ export async function authorise(
     throw new ApiError('forbidden', { message: `${actor} is a member of no company: ask an owner to add you` })
   }
   const held: Role = isOperator ? 'operator' : companyId === 0 ? 'member' : (memberships.get(companyId) ?? 'member')
-  const isHidden = companyId !== 0 && (held === 'member' || (database === null && !createsCompany))
-  if (isHidden) throw notFound('Company')
+  if (companyId !== 0 && (held === 'member' || (database === null && !createsCompany))) throw notFound('Company')
   if (ROLES.indexOf(held) < ROLES.indexOf(role)) {
     const how = role === 'operator' ? ': send `Authorization: Bearer ADMIN_TOKEN`, or sign in as one of OPERATORS' : ''
     throw new ApiError('forbidden', { message: `This needs the role \`${role}\`${how}` })

@@ -1,8 +1,7 @@
 import type { Env } from '../../env.ts'
 import type { Role } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
-import type { Database } from '../../kernel/db/client.ts'
-import type { CompanyContext } from '../../kernel/db/context.ts'
+import type { PlacedContext } from '../../kernel/db/placement.ts'
 
 export interface Caller {
   /** A person's email in lower case, or `operator` for the deployment's secret. */
@@ -14,16 +13,10 @@ export interface Caller {
 export type Membership = Extract<Role, 'developer' | 'owner'>
 
 /** The context of a handler. `companyId` is the path's; 0 where it has none. */
-export interface AdminContext extends CompanyContext {
-  requestId: string
+export interface AdminContext extends PlacedContext, Administrator {
   /** When the request's body had arrived, in milliseconds since the epoch. */
   now: number
   caller: Caller
-  /** The database of tokens, members, companies and their placement. */
-  directory: Database
-  database: string
-  address: string
-  /** Administration may use every binding. */
   env: Env
   waitUntil: (work: Promise<unknown>) => void
   deliverAccounting: () => void

@@ -22,10 +22,7 @@ type Handler<C extends Contract> = (input: Input<C>, context: AdminContext) => P
 
 const HEADERS = { 'Cache-Control': 'private, no-store' }
 
-/**
- * A contract of the administration API: caller, role and company, path, query, body, handler. The handler's
- * value is sent as JSON, a `Response` unchanged.
- */
+/** Mounts a contract of the administration API. The handler's value is sent as JSON, a `Response` unchanged. */
 export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
   const respond = async (c: Context<AppEnv>) => {
@@ -83,7 +80,6 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
   }
 }
 
-/** The error 409 for a request that contradicts the present state. */
 export function conflict(message: string): ApiError {
   return new ApiError('conflict', { message })
 }
@@ -92,7 +88,6 @@ type WithTimes<T> = {
   [K in keyof T]: K extends `${string}_at` ? (T[K] extends number ? string : string | null) : T[K]
 }
 
-/** A row with its times, whose names end in `_at`, as they are in a response. */
 export function withTimes<T extends object>(row: T): WithTimes<T> {
   const toTime = ([name, value]: [string, unknown]) =>
     [name, name.endsWith('_at') && typeof value === 'number' ? isoTime(value) : value] as const
@@ -100,11 +95,7 @@ export function withTimes<T extends object>(row: T): WithTimes<T> {
 }
 
 /** Binds a cursor to its list. @param filters of the list, without the page's own parameters */
-export function cursorScope(
-  { operationId }: Pick<Contract, 'operationId'>,
-  context: AdminContext,
-  filters: object = {},
-) {
+export function cursorScope({ operationId }: Contract, context: AdminContext, filters: object = {}) {
   const { companyId, env, now } = context
   const query = ['admin', operationId, Object.entries(filters).sort()]
   return { companyId, credentialsKey: env.CREDENTIALS_KEY, now, query }
@@ -119,11 +110,7 @@ type ListContract = Contract & { params?: z.ZodMiniType<object>; query: z.ZodMin
 type ListInput<C extends Contract> = Input<C> & Page
 type ElementOf<C extends Contract> = ResponseBody<C> extends { data: (infer Element)[] } ? Element : never
 
-/**
- * Mounts a list like {@link adminRoute}. A cursor that is not of this list is a 400.
- *
- * @param placeOf the cursor's key of a row
- */
+/** Mounts a list like {@link adminRoute}. A cursor of another list is a 400. @param placeOf a row's key in it */
 export function adminList<C extends ListContract, Row>(
   contract: C,
   read: (context: AdminContext, input: ListInput<C>) => Promise<Row[]>,

@@ -21,22 +21,16 @@ type AdminContract<A extends At, G extends Given> = Omit<Contract, Schemas | 'me
   (A extends `${infer M} ${infer P}` ? { method: M & Contract['method']; path: P } : never) &
   (G extends { params: z.ZodMiniType }
     ? object
-    : A extends `${string} ${OfCompany}`
+    : A extends `${string} /companies/{company_id}${string}`
       ? { params: typeof ofCompany }
       : object) &
   Pick<G, (Schemas | 'hasRawBody') & keyof G>
 
-type OfCompany = `/companies/{company_id}${string}`
-const isOfCompany = (path: string): path is OfCompany => path.startsWith('/companies/{company_id}')
-
-/**
- * Makes the contracts of one subject, by operation and `METHOD /path`. The role is a default; the parameters of a path
- * are by default its company.
- */
+/** Makes the contracts of one subject. The role is a default; the parameters of a path are by default its company. */
 export function adminContracts(tag: string, role: Role) {
   return <A extends At, const G extends Given>(operationId: string, at: A, given: G) => {
     const [method, path = ''] = at.split(' ')
-    const params = isOfCompany(path) && { params: ofCompany }
+    const params = path.startsWith('/companies/{company_id}') && { params: ofCompany }
     const all: object = { tag, permission: null, role, errors: [], method, path, operationId, ...params, ...given }
     // The types of the method and the path are in `at`.
     return all as AdminContract<A, G>

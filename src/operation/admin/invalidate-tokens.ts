@@ -21,11 +21,9 @@ export const findUsed = (context: AdminContext, sinceMs = context.now - USED_MS)
   listUsedTokens(context, sinceMs, ACTIVE_TOKENS_MAX)
 
 /**
- * Makes the objects of changed tokens reload them, for at most 2 seconds. An object that fails reloads by itself within
- * 30 seconds.
+ * Makes the objects of changed tokens reload them. One that fails for 2 seconds reloads by itself within 30 seconds.
  *
- * @param hashes of tokens that were used: the call must not be the first one, which would make the object near the
- *   operator
+ * @param hashes of tokens that were used: a first call would create the object near the operator
  */
 export async function invalidateTokens({ env, requestId }: AdminContext, hashes: readonly string[]): Promise<void> {
   const { RATE_LIMITER } = env

@@ -24,7 +24,6 @@ export interface Page<Query = unknown> {
   limit: number
 }
 
-/** The query of a list, with the filters of the lists over all companies. */
 export interface ListQuery<Id> {
   per_page: number
   /** By default the one of the context; 0 stands for all. */
@@ -43,7 +42,6 @@ export function isListed({ companyId }: AdminContext, { company_id = companyId, 
  * fail if another one has the unique `id`.
  *
  * @param input whose `after` ends with the database's name in a list of all databases
- * @param list gets the context of a database and the key within it
  * @returns each row with what follows its own key in a cursor
  */
 export async function listFromEach<Input extends Page<Partial<ListQuery<string | number>>>, Row>(

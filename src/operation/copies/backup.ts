@@ -1,3 +1,4 @@
+import { isoTime } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import {
@@ -5,7 +6,7 @@ import {
   copyRows,
   countRows,
   findChangedSince,
-  hasId,
+  isAmong,
   keyOf,
   readCompany,
   type Sink,
@@ -17,13 +18,11 @@ import { type Key, TABLES } from './tables.ts'
 /** Rows that change while they are read are read up to this often. */
 const MAX_READS = 5
 
-/** The durable state of a backup under way. */
 export interface BackupState {
   at: string
   /** The position in the reversed list of tables, and the key in that table. */
   table: number
   after: Key | null
-  /** The number of written parts. */
   parts: number
 }
 
@@ -65,11 +64,10 @@ export async function backUpFor(context: BackupContext, kv: SyncKvStorage, ms: n
 async function complete(context: BackupContext, state: BackupState, kv: SyncKvStorage): Promise<void> {
   const parts = [...kv.list<Part>({ prefix: PART })].map(([, part]) => part)
   await endBackup(context, state, parts, Date.now())
-  const { at } = state
-  await recordBackup(context, Date.parse(at))
+  await recordBackup(context, Date.parse(state.at))
   forgetBackup(kv)
   const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-  log('backup', { company_id: context.companyId, parts: parts.length, bytes, began_at: at })
+  log('backup', { company_id: context.companyId, parts: parts.length, bytes, began_at: state.at })
   // A failure here must not repeat the backup: the next one removes them.
   await removeOldBackups(context, Date.now()).catch((error: unknown) => {
     log('backup_failed', { company_id: context.companyId, error: nameOf(error) }, 'error')
@@ -81,10 +79,9 @@ export function forgetBackup(kv: SyncKvStorage): void {
   for (const [name] of [...kv.list({ prefix: PART })]) kv.delete(name)
 }
 
-/** Begins a backup of a company; null if it does not exist. */
 export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
-  const at = new Date(nowMs).toISOString()
-  return (await readCompany(context)) && { at, table: TABLES.length - 1, after: null, parts: 0 }
+  const { company } = await readCompany(context)
+  return company ? { at: isoTime(nowMs), table: TABLES.length - 1, after: null, parts: 0 } : null
 }
 
 /**
@@ -93,11 +90,7 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
  *
  * @returns the state of the backup; null when all tables are read
  */
-export async function stepBackup(
-  context: BackupContext,
-  state: BackupState,
-  writer: Parts,
-): Promise<BackupState | null> {
+export async function stepBackup(context: BackupContext, state: BackupState, writer: Parts) {
   const plan = TABLES[state.table]
   if (!plan) return null
   let versions: Key[] = []
@@ -110,15 +103,15 @@ export async function stepBackup(
   for (let reads = 1; versions.length > 0 && reads < MAX_READS; reads++) {
     const ids = await findChangedSince(context, plan, versions)
     versions = []
-    if (ids.length > 0) await copyRows(context, plan, hasId(context, plan, ids), sink)
+    if (ids.length > 0) await copyRows(context, plan, isAmong(context, { ...plan, key: ['id'] }, ids), sink)
   }
   return { ...state, after: next, table: next ? state.table : state.table - 1 }
 }
 
 export async function endBackup(context: BackupContext, { at }: BackupState, parts: Part[], nowMs: number) {
   const counts = await countRows(context)
-  const found = await readCompany(context)
-  if (!found) return
-  const facts = { format: 2, company_id: context.companyId, at, finished_at: new Date(nowMs).toISOString() } as const
-  await writeManifest(context, { ...facts, company: found.company, counts, parts })
+  const { company } = await readCompany(context)
+  if (!company) return
+  const facts = { format: 2, company_id: context.companyId, at, finished_at: isoTime(nowMs) } as const
+  await writeManifest(context, { ...facts, company, counts, parts })
 }

@@ -1,8 +1,7 @@
 /**
  * Splits a list into groups that each stay within limits; an item over a limit is a group by itself.
  *
- * @param sizesOf the sizes of an item
- * @param limits of the sums of those sizes in one group
+ * @param limits of the sums of the sizes in one group
  */
 export function splitBySize<T>(items: Iterable<T>, sizesOf: (item: T) => number[], limits: number[]): T[][] {
   const groups: T[][] = []

@@ -28,6 +28,7 @@ const STARTED_AT_ONCE = 5
 /** Backs up, restores and moves one company. A single object does one of these at a time. */
 export class CompanyBackup extends CompanyObject {
   protected override readonly name = 'backup'
+  private readonly kv = this.ctx.storage.kv
   private last: Promise<unknown> = Promise.resolve()
 
   override async alarm(): Promise<void> {
@@ -35,42 +36,39 @@ export class CompanyBackup extends CompanyObject {
   }
 
   protected override async run(context: PlacedContext): Promise<number | null> {
-    const { kv } = this.ctx.storage
     const move = await findMove({ ...context, db: context.directory })
     const isMoving = move && Date.now() - move.updated_at < MOVE_LEFT_MS
-    if (isMoving || kv.get(RESTORE) !== undefined) {
+    if (isMoving || this.kv.get(RESTORE) !== undefined) {
       log('backup_skipped', { company_id: context.companyId, reason: isMoving ? 'move' : 'restore' })
       return null
     }
-    const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, kv, CALL_MS)
+    const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, this.kv, CALL_MS)
     return isDone ? null : Date.now()
   }
 
   restore(by: Administrator, untilMs: number) {
-    const { kv } = this.ctx.storage
-    return this.inTurn(async () => restoreFor(await this.open(by.companyId), kv, by, untilMs, CALL_MS))
+    return this.inTurn(async () => restoreFor(await this.open(by.companyId), this.kv, by, untilMs, CALL_MS))
   }
 
   recover(companyId: number, run: string) {
     return this.inTurn(async () => {
       // Its rows are of before the reset, and its feed ends.
-      forgetBackup(this.ctx.storage.kv)
+      forgetBackup(this.kv)
       const context = await this.open(companyId)
       const company = await closeCopies(context, context.database, openEach(this.env))
       // Until another database is set back too, what is written now would be lost or taken for its data.
       if (!company) return { done: true, missing: { id: companyId, database: context.database } }
-      repeatRestore(this.ctx.storage.kv, company.suspended)
-      return recoverFor(context, this.ctx.storage.kv, run, CALL_MS)
+      repeatRestore(this.kv, company.suspended)
+      return recoverFor(context, this.kv, run, CALL_MS)
     })
   }
 
   /** Moves the company to another database, step by step like {@link restore}. */
   move(by: Administrator, destination: string) {
     return this.inTurn<MoveResult>(async () => {
-      const { kv } = this.ctx.storage
-      if (kv.get(RESTORE) !== undefined) return { problem: 'restoring' }
+      if (this.kv.get(RESTORE) !== undefined) return { problem: 'restoring' }
       // The backup's state belongs to the old database.
-      forgetBackup(kv)
+      forgetBackup(this.kv)
       return moveFor(this.env, by, destination, CALL_MS)
     })
   }

@@ -26,7 +26,6 @@ const THREAD_FIELDS = [
 
 type Fields = Record<string, unknown>
 
-/** Shows the rows of a table: nothing but the fields of a seed file. */
 function presenterOf(table: string, fields: readonly string[]): (row: Row) => Fields {
   const columns = new Map(columnsOf({ table }).map((column) => [column.name, column]))
   const shown = fields.flatMap((field) => {
@@ -56,17 +55,14 @@ export const line = (type: string, data: object) => `${JSON.stringify({ type, da
 type PartsOf = (table: string, owner: Row) => Row[]
 
 /**
- * Reads a page of a section.
+ * Reads the page of a section after a key, which is empty at the beginning.
  *
- * @param files holds content of threads that is not in their rows
- * @param after the key of the last row before the page; empty at the beginning
- * @returns its lines in few pieces, since each is written by itself, and the key after which the next page begins; null at
- *   the end
+ * @returns its lines in few pieces, since each is written by itself, and the key of the next page; null at the end
  */
 export async function exportPage(context: CompanyContext, files: R2Bucket, section: Section, after: Key) {
   const plan = plans[section]
   if (!plan) {
-    const { company } = (await readCompany(context)) ?? {}
+    const { company } = await readCompany(context)
     return { next: null, pieces: company ? [line(section, present('companies', company))] : [] }
   }
   const read: Line[] = []

@@ -58,18 +58,12 @@ export async function endGuard({ companyId, db }: CompanyContext): Promise<void>
 /**
  * Creates the company's row in the destination, with counters at zero. The directory already has one, whose slot in the
  * full-text tables is unused.
- *
- * @returns the slot in the destination
  */
-export async function prepareDestination(
-  { companyId, db }: CompanyContext,
-  company: Row,
-  slot: number,
-): Promise<number> {
+export async function prepareDestination({ companyId, db }: CompanyContext, company: Row) {
   const times = { created_at: Number(company.created_at), updated_at: Number(company.updated_at) }
   const values = { id: companyId, name: String(company.name), suspended: true, deliveries_paused: true, ...times }
   const counters = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, stored_bytes: 0 }
-  const state = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(slot) }
+  const state = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(Number(company.slot)) }
   const isCompany = sql`id = ${companyId}`
   const [, , [row]] = await db.writeIdempotent([
     orm
@@ -104,10 +98,8 @@ const SUMS: Record<string, [sum: string, where: string]> = {
   audit_log: ['sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))', 'at > ?2'],
 }
 
-const COUNTED = REMOVED.map(({ table }) => table)
-
 export async function readEnds({ companyId, db }: CompanyContext, nowMs: number) {
-  const texts = COUNTED.map((table) => {
+  const texts = REMOVED.map(({ table }) => {
     const [sum, where] = SUMS[table] ?? ['0', '1']
     return `SELECT '${table}' AS name, count(*) AS count, ${sum} AS checksum FROM ${table}
       WHERE company_id = ?1 AND ${where}`

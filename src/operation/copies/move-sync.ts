@@ -126,11 +126,9 @@ async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
 
 const isOfReference = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
 
-/** Ignores a failure that is due to references between rows. */
-export async function exceptOfReference(work: Promise<void>): Promise<void> {
-  await work.catch((error: unknown) => {
-    if (!isOfReference(error)) throw error
-  })
+/** For `catch`: ignores a failure that is due to references between rows. */
+export function ignoreReference(error: unknown): void {
+  if (!isOfReference(error)) throw error
 }
 
 /**
@@ -143,7 +141,7 @@ export async function withParents<T>(ends: Ends, since: Since, table: number, wo
       return await work()
     } catch (error) {
       if (attempt === ATTEMPTS || !isOfReference(error)) throw error
-      await exceptOfReference(catchUp(ends, since, MOVED.slice(0, table)))
+      await catchUp(ends, since, MOVED.slice(0, table)).catch(ignoreReference)
     }
   }
 }

@@ -39,7 +39,6 @@ interface Move {
   destination: string
   /** The administrator whose call runs this step. */
   by: Administrator
-  /** The company in the directory, and in each of the two databases. */
   directory: CompanyContext
   from: CompanyContext
   to: CompanyContext
@@ -119,12 +118,11 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
     return { move, state: BEGINNING, startedAt: Date.now() }
   }
   const { source, started_at: startedAt } = row
-  const isBack = destination === source
   const move = ends(source, row.destination)
   const state = row.state as MoveState
   const isUndone = state.step.startsWith('undo')
   if (destination === row.destination && !isUndone) return { move, state, startedAt }
-  if (!isBack) return { problem: 'moving_elsewhere' }
+  if (destination !== source) return { problem: 'moving_elsewhere' }
   if (await guard.hasMoved(move.from)) return { problem: 'has_moved' }
   return { move, state: isUndone ? state : { ...state, step: 'undo', table: 0 }, startedAt }
 }
@@ -162,9 +160,9 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'clear':
       return clear(move, state, next(state, 'begin'))
     case 'begin': {
-      const { company } = (await readCompany(from)) ?? {}
+      const { company } = await readCompany(from)
       if (!company) throw new MoveError('The company has no row in its database.')
-      const slot = await guard.prepareDestination(to, company, Number(company.slot))
+      const slot = await guard.prepareDestination(to, company)
       await guard.setGuard(from, { state: 'copying', destination, slot })
       return { ...next(state, 'copy'), since: sync.startFeeds(company) }
     }
@@ -177,7 +175,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'compare': {
       if (plan) return turn(state, await sync.comparePage(move, plan, state.after))
       // The feed before this is in the stamps that the first round compares.
-      return { ...next(state, 'follow'), round: 0, since: sync.startFeeds((await readCompany(from))?.company) }
+      return { ...next(state, 'follow'), round: 0, since: sync.startFeeds((await readCompany(from)).company) }
     }
     case 'follow':
       return follow(move, state)
@@ -205,8 +203,8 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
 async function clear({ source, destination, from, to }: Move, state: MoveState, then: MoveState | null) {
   if (state.table === 0) {
     await guard.closeDestination(to)
-    const found = await readCompany(from)
-    await guard.setGuard(to, { state: 'moved', destination: source, slot: Number(found?.company.slot ?? 0) })
+    const { company } = await readCompany(from)
+    await guard.setGuard(to, { state: 'moved', destination: source, slot: Number(company?.slot ?? 0) })
   }
   const step = await removeRows(to, { database: destination, step: state.table, isCopy: true })
   return step === null ? then : { ...state, table: step }
@@ -225,7 +223,7 @@ async function follow(move: Move, state: MoveState): Promise<MoveState> {
   const { copied, removed, next: after, sequence } = await sync.findPage(move, plan, state.after, since)
   await sync.withParents(move, state.since, state.table, () => sync.copyKeys(move, plan, copied))
   // Rows that others still refer to are removed in the next round.
-  await sync.exceptOfReference(removeKeys(move.to, plan, removed))
+  await removeKeys(move.to, plan, removed).catch(sync.ignoreReference)
   return {
     ...turn(state, after),
     changed: state.changed + copied.length + removed.length,
@@ -242,7 +240,7 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const start = Date.now()
   await guard.setReadOnly(from, start)
   try {
-    const { company, oldestChange } = (await readCompany(from)) ?? {}
+    const { company, oldestChange } = await readCompany(from)
     await guard.removeOldChanges(to, oldestChange ?? Number(company?.last_change ?? 0) + 1)
     await sync.catchUp(move, state.since)
     await sync.compareEnds(move, start)

@@ -48,11 +48,6 @@ export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly
     SELECT ${list(read)} FROM json_each(${JSON.stringify(keys)}) AS e)`
 }
 
-export function hasId(context: CompanyContext, plan: TablePlan, ids: readonly Value[]): SQL {
-  const keys = ids.map((id) => [id])
-  return isAmong(context, { ...plan, key: ['id'] }, keys)
-}
-
 export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: readonly Value[]): SQL {
   if (!owner) return sql`0`
   const given = sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
@@ -62,7 +57,6 @@ export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan,
   return sql`${ofCompany(context, part)} AND ${named(owner.column)} IN (${owners})`
 }
 
-/** The owner of a part, and its version at that moment. */
 function ownerFields({ companyId }: CompanyContext, { owner }: TablePlan): Record<string, SQL> {
   if (!owner) return {}
   const column = named(owner.column)
@@ -80,12 +74,7 @@ function ownerFields({ companyId }: CompanyContext, { owner }: TablePlan): Recor
  * @param where includes the company
  * @returns the lines, and the key after which the next page begins; null at the end
  */
-async function readPage(
-  context: CompanyContext,
-  plan: TablePlan,
-  after: Key | null,
-  where: SQL = ofCompany(context, plan),
-): Promise<{ lines: Line[]; next: Key | null }> {
+async function readPage(context: CompanyContext, plan: TablePlan, after: Key | null, where = ofCompany(context, plan)) {
   const { companyId } = context
   const { pageRows = PAGE_ROWS, idColumn = 'id', partBytes = '0' } = plan
   const [table, columns, keys] = [tableOf(plan.table), columnsOf(plan), list(keysOf(plan))]
@@ -173,7 +162,7 @@ export async function findChangedSince(context: CompanyContext, plan: TablePlan,
         sql`o.company_id = ${context.companyId} AND o.id = v.value ->> 0 AND o.${named(plan.version ?? '')} <> v.value ->> 1`,
       ),
   ])
-  return rows.map(({ id }) => id)
+  return rows.map(({ id }): Key => [id])
 }
 
 /** Limits the stamps of one page. Each is a row of its own, as all would be longer than a value of D1 may be. */
@@ -182,7 +171,6 @@ const STAMPS = 4_000
 /**
  * Reads one page of the stamps by which a move finds changed rows.
  *
- * @param after the last key before the page
  * @param until the last key that belongs to it
  * @returns the stamps by the keys of rows as JSON, and the last key if more may follow
  */
@@ -209,13 +197,12 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   return { stamps: new Map(rows.map((row) => [row.key, row.value])), next }
 }
 
-/** Reads the company's row and its feed's oldest change; null if the company does not exist. */
 export async function readCompany({ companyId, db }: CompanyContext) {
   const [[company], [feed]] = await db.read([
     statement<Row>('SELECT * FROM companies WHERE id = ?', companyId),
     statement<{ oldest: number | null }>('SELECT min(sequence) AS oldest FROM changes WHERE company_id = ?', companyId),
   ])
-  return company ? { company, oldestChange: feed?.oldest ?? null } : null
+  return { company, oldestChange: feed?.oldest ?? null }
 }
 
 /** Counts the company's rows in each table of a backup, by the names of lines. */

@@ -10,10 +10,7 @@ import { addUnknownObjects, endTokens, listSequences, raiseSequences, removeChan
 import { inTime, listBackups, readManifest } from './store.ts'
 import { type Row, SEQUENCES, type Sequences } from './tables.ts'
 
-/**
- * Raises a company's sequence of changes past the known one: writes of the last minutes before the loss are unknown,
- * and their sequences must not be used twice.
- */
+/** Skips sequences of changes in the last minutes before the loss, which are unknown: none may be used twice. */
 const FEED_MARGIN = 1_000_000
 
 /** Invoice numbers of the accounting system that are further away belong to another numbering. */
@@ -24,15 +21,13 @@ const REVOKED = 'revoked/'
 /** Limits the values that one call reads. */
 const REVOKED_AT_ONCE = 100
 
-/** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
-type AccountingCheck = ResponseBody<typeof restoreCompany>['accounting']
-
 /** The steps that remain after rows were restored or the whole database was reset. */
 export interface Reconciliation {
   left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
   sequences: Sequences
   cursor: string | null
-  accounting: AccountingCheck
+  /** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
+  accounting: ResponseBody<typeof restoreCompany>['accounting']
   /** The backup's row of `companies`; null if the database has one. */
   company: Row | null
 }
@@ -40,7 +35,6 @@ export interface Reconciliation {
 export interface ReconcileContext extends PlacedContext {
   /** The slot in the full-text tables by the directory; null without such a company there. */
   slot: number | null
-  /** Holds the hashes of revoked tokens. */
   cache: KVNamespace
   bucket: R2Bucket
   /** The deployment's own files. */
@@ -122,7 +116,6 @@ export async function findKnownSequences({ companyId, bucket }: ReconcileContext
   return highest(company, known ?? {})
 }
 
-/** Lists one page of a bucket, and finds the cursor of the next; null at the end. */
 async function listPage(bucket: R2Bucket, options: R2ListOptions, cursor: string | null) {
   const page = await inTime(bucket.list({ ...options, ...(cursor !== null && { cursor }) }))
   return { ...page, next: page.truncated ? page.cursor : null }
@@ -144,11 +137,7 @@ async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cu
   return page.next
 }
 
-/**
- * Revokes again the tokens that one page of the cache lists as ended in the last 90 days.
- *
- * @returns how many were valid, and the next page
- */
+/** Revokes again the tokens that a page of the cache lists as ended. @returns how many were valid, and the next page */
 export async function revokeAgain(
   { cache, ...context }: CompanyContext & { cache: KVNamespace },
   cursor: string | null,

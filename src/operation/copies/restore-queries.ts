@@ -87,9 +87,9 @@ export async function suspendAgain({ companyId, db }: CompanyContext): Promise<b
 }
 
 /**
- * Creates a backup's company, or takes an empty one: suspended, its deliveries paused. Its slot in the full-text tables
- * is the directory's, else its previous one, else the first free one. Raises the last ids: a request that is let in
- * until the suspension takes effect must not get an id of the backup. A repeated call may find rows of such requests.
+ * Suspends a company without data, or creates it in the directory's slot, else its previous one, else a free one. Its
+ * last ids are raised: a request that is let in until the suspension takes effect must not get an id of the backup. A
+ * repeated call may find rows of such requests.
  *
  * @returns false if the company has data
  */

@@ -24,7 +24,6 @@ export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 
 
 export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message?: string }
 
-/** The durable state of a restore under way. */
 interface RestoreState {
   untilMs: number
   /** The start of the backup, which names it. */
@@ -67,7 +66,7 @@ export async function restoreFor(
     if (!state) {
       const backup = (await listBackups(context)).findLast((at) => Date.parse(at) <= untilMs)
       if (backup === undefined) return { problem: 'no_backup' }
-      if ((await readCompany(context)) && !(await isEmpty(context))) return { problem: 'not_empty' }
+      if ((await readCompany(context)).company && !(await isEmpty(context))) return { problem: 'not_empty' }
       // The end of the restore reads them again: find a damaged manifest before anything changes.
       await findKnownSequences(context)
       forgetBackup(kv)
@@ -105,8 +104,6 @@ export function repeatRestore(kv: SyncKvStorage, isSuspended: boolean): void {
 }
 
 /**
- * Reads the manifest of a backup.
- *
  * @returns the parts in the order in which they are checked, then inserted, and the row of `companies` and counts
  * @throws BackupError when the manifest is damaged
  */

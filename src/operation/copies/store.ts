@@ -48,7 +48,6 @@ export function manifestKey(companyId: number, at: string): string {
 
 const MANIFEST_NAME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)-full\.json$/
 
-/** Parses the key of a manifest; undefined for any other key. */
 export function parseManifestKey(companyId: number, key: string): string | undefined {
   return MANIFEST_NAME.exec(key.slice(prefixOf(companyId, 'manifests').length))?.[1]
 }
@@ -58,7 +57,6 @@ export class BackupError extends Error {
   override readonly name = 'BackupError'
 }
 
-/** Bounds a call of a bucket. */
 export const inTime = <T>(call: Promise<T>): Promise<T> => withDeadline(call, BUDGET_MS.storage)
 
 /** Lists the starts of a company's complete backups, oldest first: about 35, which name them. */
@@ -104,7 +102,6 @@ async function readObject(bucket: R2Bucket, key: string): Promise<Buffer> {
   return Buffer.from(bytes)
 }
 
-/** Compresses a part, and describes it for the manifest. */
 export function packPart(key: string, lines: readonly Line[]) {
   const bytes = gzipSync(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
   const rows: Part['rows'] = {}
@@ -128,11 +125,7 @@ export function unpackPart({ key, sha256 }: Part, bytes: Uint8Array): Line[] {
 /** A part is written after the page with which its text has this many characters, or earlier at twice as many. */
 const PART_CHARACTERS = 3_000_000
 
-/**
- * Gathers lines of several pages, and writes them as the next parts of a backup.
- *
- * @param backup its start, and the number of parts that are written
- */
+/** Gathers lines of several pages, and writes them as the next parts of a backup. */
 export function openParts({ bucket, companyId }: Store, backup: { at: string; parts: number }) {
   const folder = `${prefixOf(companyId, 'parts')}${backup.at}/`
   const written: Part[] = []
@@ -169,14 +162,12 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
 
 export type Parts = ReturnType<typeof openParts>
 
-const DAY_MS = 86_400_000
-const KEPT_MS = 35 * DAY_MS
+const KEPT_MS = 35 * 86_400_000
 
 /** Plans which backups to remove: those older than 35 days, but for the newest. */
 export const planRemoval = (backups: readonly string[], nowMs: number): string[] =>
   backups.slice(0, -1).filter((at) => Date.parse(at) < nowMs - KEPT_MS)
 
-/** Limits the backups that one call removes. */
 const REMOVED_AT_ONCE = 10
 
 /** Removes expired backups, and parts without a manifest. */

@@ -44,9 +44,7 @@ export interface TablePlan {
   sourceId?: 'source_id'
   /** The column that is read and written as `id`. */
   idColumn?: string
-  /**
-   * For ids shared by all companies: `kept` restores them unless another token has one by now, `new` assigns others.
-   */
+  /** For ids that all companies share: `kept` unless another token has it by now, `new` assigns others. */
   sharedId?: 'kept' | 'new'
   /** The condition, in SQL, on rows that a restore replaces; others stay. */
   replaced?: string
@@ -144,7 +142,6 @@ export const TABLES: readonly TablePlan[] = [
 /** Tables of a backup with those of parts, in the order of restoring. */
 export const UNITS: readonly TablePlan[] = TABLES.flatMap((plan) => [plan, ...plan.parts])
 
-/** Tables that are always in the directory. */
 export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'admin_log']
 
 /** Tables that a move copies and a backup does not, or not all rows of them. */

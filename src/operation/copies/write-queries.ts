@@ -142,7 +142,6 @@ function upsert(companyId: number, plan: TablePlan, rows: readonly Row[]): State
   return insert([]).onConflictDoUpdate(replacement(plan, values))
 }
 
-/** The values that replace those of a row with the same key. */
 function replacement({ table, key, idColumn = 'id' }: TablePlan, values: object) {
   const columns: Record<string, SQLiteColumn> = getTableColumns(tableOf(table))
   // Ids of mail objects are unique over all companies.
@@ -188,7 +187,6 @@ const REMOVED_THREADS = 20
 /**
  * Removes some rows of a company from a database in which it is `moved`.
  *
- * @param step the position in the list of tables
  * @param isCopy whether the rows are a copy. Otherwise the directory's row of a company elsewhere may name a slot in
  *   the full-text tables that belongs to another company
  * @returns the next step; null when everything is removed

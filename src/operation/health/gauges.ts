@@ -19,7 +19,6 @@ export async function logGauges(env: Env, now: number): Promise<void> {
   if (first) log('gauge', { ...others.reduce(combine, first), databases: others.length + 1 })
 }
 
-/** Adds counts, and takes the maximum of the oldest event's age and of the size. */
 function combine(one: Gauges, other: Gauges): Gauges {
   const isGreatest = (name: string) => name === 'oldest_pending_seconds' || name === 'database_bytes'
   const entries = Object.entries(one).map(([name, value]) => {

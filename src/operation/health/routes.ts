@@ -26,7 +26,6 @@ export const routes = [
 ]
 
 type Status = 'ok' | 'failed'
-/** `ms` until it responded, or failed. */
 type Check = { status: Status; ms: number }
 type Health = Awaited<ReturnType<typeof checkAll>>
 
@@ -49,7 +48,6 @@ let latest: { health: Health; at: number } | null = null
 /** The start of another request's checks in this isolate. */
 let beganAt: number | null = null
 
-/** Finds the health of the service, at most five seconds old. */
 async function findHealth(env: Env): Promise<Health> {
   const isRunning = beganAt !== null && Date.now() < beganAt + TIMEOUT_MS
   if (isRunning) await poll(() => beganAt === null, TIMEOUT_MS).catch(() => undefined)

@@ -92,10 +92,7 @@ export const published = {
         summary: 'Link a client to a customer',
         description:
           'Assigns the client’s invoices to this customer of the accounting system instead of one found or created by name, and sends the client’s parked and dead events again.',
-        example: {
-          params: { ...params, client_id: '17' },
-          body: { customer_id: '58' },
-        },
+        example: { params: { ...params, client_id: '17' }, body: { customer_id: '58' } },
       },
     }
   },

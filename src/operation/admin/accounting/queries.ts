@@ -33,7 +33,6 @@ export function retryEvent(context: AdminContext, eventId: number): Promise<numb
   return retry(context, sql`id = ${eventId}`, String(eventId))
 }
 
-/** @returns how many events are retried */
 export function retryEvents(context: AdminContext, states: readonly string[]): Promise<number> {
   return retry(context, sql`state IN (SELECT value FROM json_each(${JSON.stringify(states)}))`, states.join())
 }
@@ -72,13 +71,6 @@ async function retry(context: AdminContext, isMeant: SQL, entity: string): Promi
  * statement counts the events that were meant, also in a second run.
  */
 function resend({ companyId, now }: AdminContext, condition: SQL) {
-  const due = {
-    state: sql`iif(state = 'sent', 'sent', 'pending')`,
-    attempts: 0,
-    stale_attempts: 0,
-    next_attempt_at: now,
-    updated_at: now,
-  }
   return [
     orm
       .update(accountingConnections)
@@ -86,7 +78,13 @@ function resend({ companyId, now }: AdminContext, condition: SQL) {
       .where(sql`company_id = ${companyId} AND EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`),
     orm
       .update(accountingOutbox)
-      .set(due)
+      .set({
+        state: sql`iif(state = 'sent', 'sent', 'pending')`,
+        attempts: 0,
+        stale_attempts: 0,
+        next_attempt_at: now,
+        updated_at: now,
+      })
       .where(
         sql`company_id = ${companyId} AND state <> 'done' AND ((${condition}) OR (state = 'sent'
           AND order_id IN (SELECT order_id FROM accounting_outbox WHERE ${condition})))`,

@@ -38,9 +38,7 @@ export const listCompanies = define('listCompanies', 'GET /companies', {
   ...listOf(company, {}),
 })
 
-export const readCompany = define('readCompany', 'GET /companies/{company_id}', {
-  response: company,
-})
+export const readCompany = define('readCompany', 'GET /companies/{company_id}', { response: company })
 
 export const updateCompany = define('updateCompany', 'PATCH /companies/{company_id}', {
   role: 'operator',

@@ -62,7 +62,6 @@ export async function readCompany({ companyId, db, directory, database }: AdminC
   return row ? { ...row, ...placed, database } : null
 }
 
-/** Changes columns that are fields of the body. */
 export async function updateCompany(context: AdminContext, change: Input<typeof contract.updateCompany>['body']) {
   const { companyId, db, database, now } = context
   const [, [row]] = await db.writeIdempotent([
@@ -78,7 +77,6 @@ export async function updateCompany(context: AdminContext, change: Input<typeof 
   return row ? { ...row, database } : null
 }
 
-/** Hashes of the tokens used since a time, the most recently used first. */
 export async function listUsedTokens({ companyId, directory: db }: AdminContext, sinceMs: number, limit: number) {
   const [rows] = await db.read([
     orm

@@ -81,39 +81,37 @@ export const published = {
     Databases: 'Where the data of companies is.',
     Keys: 'The rotation of the key of stored credentials.',
   },
-  document: (): Record<string, Documentation> => {
-    return {
-      listDatabases: {
-        summary: 'List the databases',
-        description:
-          'With their size and what they hold. `DB` is also the directory of all companies, tokens and members.',
-        example: {},
+  document: (): Record<string, Documentation> => ({
+    listDatabases: {
+      summary: 'List the databases',
+      description:
+        'With their size and what they hold. `DB` is also the directory of all companies, tokens and members.',
+      example: {},
+    },
+    createCompany: {
+      summary: 'Create a company',
+      description:
+        'Without data: in the database that is named. A seed file that is imported for a company that does not exist creates it in `DB`.',
+      example: {
+        body: { id: 7, name: 'Ridgeline Custom Apparel', database: 'DB_APAC' },
+        response: { id: 7, name: 'Ridgeline Custom Apparel', database: 'DB_APAC' },
       },
-      createCompany: {
-        summary: 'Create a company',
-        description:
-          'Without data: in the database that is named. A seed file that is imported for a company that does not exist creates it in `DB`.',
-        example: {
-          body: { id: 7, name: 'Ridgeline Custom Apparel', database: 'DB_APAC' },
-          response: { id: 7, name: 'Ridgeline Custom Apparel', database: 'DB_APAC' },
-        },
+    },
+    moveCompany: {
+      summary: 'Move a company to another database',
+      description:
+        'Each request does some steps, for about 5 s: repeat it with the same body until `done`. One that is interrupted is continued by the next. Requests of the company go on meanwhile; in the last moment its writes get 503 with `Retry-After`. Both databases are compared before the new one takes over. Until then a request with the present database takes the move back.',
+      example: {
+        params: { company_id: '7' },
+        body: { database: 'DB_APAC' },
+        response: { done: false, source: 'DB', destination: 'DB_APAC', step: 'copy', rows: 48_210, frozen_ms: 0 },
       },
-      moveCompany: {
-        summary: 'Move a company to another database',
-        description:
-          'Each request does some steps, for about 5 s: repeat it with the same body until `done`. One that is interrupted is continued by the next. Requests of the company go on meanwhile; in the last moment its writes get 503 with `Retry-After`. Both databases are compared before the new one takes over. Until then a request with the present database takes the move back.',
-        example: {
-          params: { company_id: '7' },
-          body: { database: 'DB_APAC' },
-          response: { done: false, source: 'DB', destination: 'DB_APAC', step: 'copy', rows: 48_210, frozen_ms: 0 },
-        },
-      },
-      rotateKey: {
-        summary: 'Encrypt stored credentials with the first key',
-        description:
-          'With `CREDENTIALS_KEY` set to `NEW,OLD`: encrypts up to 100 stored values again. Repeat while `reencrypted` is not 0. The old key may be removed when `remaining` is 0; values that no key can decrypt remain until their credentials are saved again. 409 while the move of a company is not finished, and for a malformed `CREDENTIALS_KEY`.',
-        example: { response: { reencrypted: 4, unreadable: 0, remaining: 0 } },
-      },
-    }
-  },
+    },
+    rotateKey: {
+      summary: 'Encrypt stored credentials with the first key',
+      description:
+        'With `CREDENTIALS_KEY` set to `NEW,OLD`: encrypts up to 100 stored values again. Repeat while `reencrypted` is not 0. The old key may be removed when `remaining` is 0; values that no key can decrypt remain until their credentials are saved again. 409 while the move of a company is not finished, and for a malformed `CREDENTIALS_KEY`.',
+      example: { response: { reencrypted: 4, unreadable: 0, remaining: 0 } },
+    },
+  }),
 }

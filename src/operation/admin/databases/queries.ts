@@ -46,28 +46,25 @@ export async function createCompany(context: AdminContext, { database, ...given 
   const company = { ...given, created_at: now, updated_at: now }
   // `changes()` must follow the statement that inserts the company.
   const entry = adminEntry({ ...context, companyId: id }, 'companies.create', database, sql`changes() > 0`)
+  const insert = orm
+    .insert(companies)
+    .values({ ...company, slot: freeSlot() })
+    .onConflictDoNothing({ target: companies.id })
   if (database === DIRECTORY) {
-    const insert = orm.insert(companies).values({ ...company, slot: freeSlot() })
-    const [rows] = await directory.write([
-      insert.onConflictDoNothing({ target: companies.id }).returning({ id: companies.id }),
-      entry,
-    ])
+    const [rows] = await directory.write([insert.returning({ id: companies.id }), entry])
     return rows.length > 0
   }
   const [[taken]] = await directory.read([orm.select({ id: companies.id }).from(companies).where(sql`id = ${id}`)])
   if (taken) return false
   // Nobody sees the company before the directory names it: a retry completes an interrupted creation.
   const [, [row]] = await openDatabase(bindingOf(env, database)).writeIdempotent([
-    orm
-      .insert(companies)
-      .values({ ...company, slot: freeSlot() })
-      .onConflictDoNothing({ target: companies.id }),
+    insert,
     orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${id}`),
   ])
   const slot = row?.slot ?? 0
   const isFree = sql`NOT EXISTS (SELECT 1 FROM companies WHERE id = ${id})`
-  const insert = insertRow(companies, { ...company, slot, database, database_slot: slot }, sql`WHERE ${isFree}`)
-  const [rows] = await directory.write([insert.returning({ id: companies.id }), entry])
+  const place = insertRow(companies, { ...company, slot, database, database_slot: slot }, sql`WHERE ${isFree}`)
+  const [rows] = await directory.write([place.returning({ id: companies.id }), entry])
   return rows.length > 0
 }
 
@@ -92,11 +89,7 @@ export interface EncryptedValue {
   stored: string
 }
 
-/**
- * Counts the values not encrypted with a key, and lists some that may be changed.
- *
- * @param prefix how values of that key begin
- */
+/** Counts the values that do not begin with the prefix of a key, and lists some that may be changed. */
 export async function listOldValues({ db }: AdminContext, prefix: string, after: string, limit: number) {
   const selects = (Object.keys(COLUMNS) as EncryptedTable[]).map((name) => {
     const { table, column, id } = COLUMNS[name]

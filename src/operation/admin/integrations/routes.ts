@@ -34,11 +34,8 @@ export const routes = [
     }
     await putIntegration(context, kind, parsed.data)
     if (kind === 'accounting_sync') context.deliverAccounting()
-    const all = await list(context)
-    return found(
-      all.find((each) => each.kind === kind),
-      'Integration',
-    )
+    const saved = (await list(context)).find((each) => each.kind === kind)
+    return found(saved, 'Integration')
   }),
 
   adminRoute(contract.testIntegration, async ({ params: { kind } }, context) => {
@@ -51,11 +48,7 @@ async function findIntegration(context: AdminContext, kind: contract.Kind) {
   return rows.find((each) => each.kind === kind)
 }
 
-/**
- * Finds the stored credentials and the hosts that receive them; null without any.
- *
- * @throws ApiError 409 for unreadable ones
- */
+/** Finds the credentials and the hosts that receive them; null without any. @throws ApiError 409 if unreadable */
 async function findStored(context: AdminContext, kind: contract.Kind) {
   const row = await findIntegration(context, kind)
   if (!row) return null
@@ -66,9 +59,7 @@ async function findStored(context: AdminContext, kind: contract.Kind) {
   return { credentials, origins: originsOf({ base_url: row.base_url, ...JSON.parse(row.settings) }) }
 }
 
-/**
- * The origins of an integration's addresses: permission to change an address must not reveal the stored credentials.
- */
+/** The origins of its addresses: permission to change an address must not reveal the stored credentials. */
 function originsOf(integration: object | undefined): string[] {
   const { base_url, token_url } = { token_url: undefined, base_url: undefined, ...integration }
   return [base_url, token_url].flatMap((url) => (url === undefined ? [] : [new URL(url).origin]))
@@ -131,8 +122,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
     const lookup = supplier?.search(TEST_STYLE).lookups[0]
     if (!lookup) return { ok: false, message: 'The supplier is unknown.' }
     const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
-    const connection = { baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS }
-    await lookup.fetch(connection)
+    await lookup.fetch({ baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS })
     return { ok: true, message: 'The supplier accepts the credentials.' }
   } catch (error) {
     const isOurs = error instanceof SupplierError || error instanceof StorageError || error instanceof ApiError

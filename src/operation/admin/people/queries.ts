@@ -61,7 +61,7 @@ export async function deleteMember(context: AdminContext, email: string): Promis
   return removed ? 'removed' : 'last_owner'
 }
 
-/** Lists a person's companies with the role in each; an operator gets the first 1,000 by id. */
+/** An operator gets the first 1,000 by id. */
 export async function listOwnCompanies({ directory, caller }: AdminContext) {
   const ids = JSON.stringify([...caller.memberships.keys()])
   const isOwn = caller.isOperator ? sql`1` : sql`${companies.id} IN (SELECT value FROM json_each(${ids}))`

@@ -10,7 +10,6 @@ export async function recordRestore(context: AdminContext, backup: string): Prom
   await context.db.writeIdempotent([adminEntry(context, 'company.restored', backup, exists)])
 }
 
-/** Finds the next company by id; null after the last. */
 export async function findNextCompany({ directory: db }: AdminContext, after: number): Promise<number | null> {
   const [[row]] = await db.read([
     orm.select({ id: companies.id }).from(companies).where(sql`id > ${after}`).orderBy(companies.id).limit(1),

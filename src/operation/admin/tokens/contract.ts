@@ -8,7 +8,6 @@ export const ACTIVE_TOKENS_MAX = 50
 
 /** The old token stays valid at most this long after a rotation. */
 const OVERLAP_MAX_SECONDS = 7 * 86_400
-/** The default is a day. */
 const OVERLAP_SECONDS = 86_400
 
 const ofToken = z.strictObject({ company_id, token_id: idText.check(z.describe('The token.')) })
@@ -99,17 +98,12 @@ export const published = {
         summary: 'Replace a token',
         description:
           'Creates a token with the name and the permissions of the present one, which stays valid for `overlap_seconds`, so that a client can change over without an outage. With 0 it ends within 30 seconds everywhere. While both are valid they count as two active tokens: 409 where that is too many. A token that was already rotated is a 409 unless `expires_at` is given: if its response was lost, rotate the successor.',
-        example: {
-          params: { ...params, token_id: '7' },
-          body: { overlap_seconds: 86_400 },
-        },
+        example: { params: { ...params, token_id: '7' }, body: { overlap_seconds: 86_400 } },
       },
       revokeToken: {
         summary: 'Revoke a token',
         description: 'Requests with it are refused everywhere within 30 seconds.',
-        example: {
-          params: { ...params, token_id: '7' },
-        },
+        example: { params: { ...params, token_id: '7' } },
       },
     }
   },

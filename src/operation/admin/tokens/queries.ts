@@ -9,7 +9,6 @@ import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
 export type TokenRow = typeof apiTokens.$inferSelect
 
-/** Selects the state of a token, as the contract names it. */
 const stateAt = (now: number) =>
   sql`iif(revoked_at IS NOT NULL, 'revoked', iif(expires_at <= ${now}, 'expired', 'active'))`
 
@@ -36,7 +35,6 @@ export async function findToken({ companyId, directory: db }: AdminContext, id: 
 
 const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`
 const isActive = (now: number) => sql`${stateAt(now)} = 'active'`
-/** Whether the company has room for one more active token. */
 const hasRoom = ({ companyId, now }: AdminContext, others = sql`1`) =>
   sql`(SELECT count(*) FROM api_tokens
     WHERE company_id = ${companyId} AND ${isActive(now)} AND ${others}) < ${ACTIVE_TOKENS_MAX}`

@@ -67,13 +67,10 @@ function checkExpiry(expiresAt: number | null, { now }: AdminContext): number | 
   throw invalid([{ path: 'expires_at', message: 'must be in the future' }])
 }
 
-/** The end of a token is kept outside of the database for longer than Time Travel reaches back. */
+/** Longer than Time Travel reaches back. */
 const ENDED_SECONDS = 90 * 86_400
 
-/**
- * Makes the end of a token known. It is also kept outside of the database, so that Time Travel cannot make the token
- * valid again: KV `revoked/HASH` is the time in milliseconds.
- */
+/** Also keeps the time in milliseconds in KV: Time Travel of the database must not make the token valid again. */
 async function end(context: AdminContext, { token_hash, last_used_at, revoked_at, expires_at }: TokenRow) {
   const endedAt = String(revoked_at ?? expires_at)
   const put = context.env.CACHE.put(`revoked/${token_hash}`, endedAt, { expirationTtl: ENDED_SECONDS })

@@ -144,9 +144,7 @@ are loaded, orders whole, all other rows become those of the file. Credentials a
       readImport: {
         summary: 'Read how far an import has come',
         description: 'For 30 days after its last part.',
-        example: {
-          params: { company_id: '1', hash },
-        },
+        example: { params: { company_id: '1', hash } },
       },
       importEmailThread: {
         summary: 'Load an email thread of an export',

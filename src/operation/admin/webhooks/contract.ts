@@ -82,11 +82,7 @@ export const deleteWebhook = define('deleteWebhook', 'DELETE /companies/{company
 export const rotateWebhookSecret = define(
   'rotateWebhookSecret',
   'POST /companies/{company_id}/webhooks/{endpoint_id}/rotate-secret',
-  {
-    params: ofEndpoint,
-    response: endpointWithSecret,
-    errors: ['conflict'],
-  },
+  { params: ofEndpoint, response: endpointWithSecret, errors: ['conflict'] },
 )
 
 export const replayWebhook = define('replayWebhook', 'POST /companies/{company_id}/webhooks/{endpoint_id}/replay', {
@@ -112,10 +108,7 @@ const delivery = component('WebhookDelivery', 'A change whose delivery failed, o
 export const listWebhookDeliveries = define(
   'listWebhookDeliveries',
   'GET /companies/{company_id}/webhooks/{endpoint_id}/deliveries',
-  {
-    params: ofEndpoint,
-    ...listOf(delivery, {}),
-  },
+  { params: ofEndpoint, ...listOf(delivery, {}) },
 )
 
 export const published = {
@@ -171,10 +164,7 @@ export const published = {
         summary: 'Deliver a time span again',
         description:
           'The changes of the span that the endpoint was already sent are delivered again before new ones, with the same ids. Of a disabled endpoint, once it is enabled. While a replay is under way another one is refused with 409. Changes are kept for 31 days.',
-        example: {
-          params,
-          body: { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' },
-        },
+        example: { params, body: { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' } },
       },
       listWebhookDeliveries: {
         summary: 'List failed deliveries',

@@ -53,12 +53,11 @@ type NewEndpoint = Pick<typeof webhookEndpoints.$inferSelect, 'id' | 'url' | 'se
 export async function createEndpoint(context: AdminContext, endpoint: NewEndpoint): Promise<EndpointRow | null> {
   const { companyId, db, now } = context
   const count = sql`(SELECT count(*) FROM webhook_endpoints WHERE company_id = ${companyId})`
-  const position = sql`(SELECT last_change FROM companies WHERE id = ${companyId})`
   const values = {
     ...endpoint,
     company_id: companyId,
     event_types: JSON.stringify(endpoint.event_types),
-    position,
+    position: sql`(SELECT last_change FROM companies WHERE id = ${companyId})`,
     initial_failures: 0,
     created_at: now,
     updated_at: now,
@@ -72,11 +71,7 @@ export async function createEndpoint(context: AdminContext, endpoint: NewEndpoin
   return row ?? null
 }
 
-/**
- * Makes waiting retries due when the endpoint is enabled or gets a new address.
- *
- * @returns the endpoint as it is now; null if it does not exist
- */
+/** Makes waiting retries due when the endpoint is enabled or gets a new address. */
 export async function updateEndpoint(
   context: AdminContext,
   id: string,

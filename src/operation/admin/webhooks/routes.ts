@@ -86,11 +86,7 @@ export const routes = [
   ),
 ]
 
-/**
- * The normalized address, checked like a delivery's.
- *
- * @throws ApiError 400, or 503 where the resolver does not respond
- */
+/** Normalizes an address and checks it like a delivery. @throws ApiError 400; 503 if the resolver does not respond */
 async function readUrl(text: string, { env }: AdminContext): Promise<string> {
   // Check the stored form, since escapes make it longer.
   const url = URL.parse(text)?.href ?? text

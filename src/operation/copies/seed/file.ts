@@ -20,7 +20,6 @@ const ID_MAX = 2 ** 48
 /** Stays within the depth of JSON that SQLite reads. */
 const JSON_MAX_DEPTH = 500
 
-/** An omitted field becomes null. */
 function orNull<T extends z.ZodMiniType>(schema: T) {
   return z._default(z.nullable(schema), null as never)
 }
@@ -34,7 +33,6 @@ const id = anyId.check(idMaximum, z.meta({ maximum: ID_MAX }))
 const flag = z._default(z.boolean(), false)
 const title = trimmed(255)
 const line = orNull(title)
-const reason = orNull(trimmed(1000))
 const prose = orNull(text(0, 10_000))
 const day = orNull(date)
 const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
@@ -49,11 +47,9 @@ const version = field(
   'Raised by 1 with every change. By default 1.',
   z.optional(z.int().check(z.positive(), idMaximum)),
 )
+const counter = z.optional(z.int().check(z.nonnegative(), idMaximum))
 const lastNumber = (noun: string) =>
-  field(
-    `New ids of ${noun}s are higher. By default the highest of this file.`,
-    z.optional(z.int().check(z.nonnegative(), idMaximum)),
-  )
+  field(`New ids of ${noun}s are higher. By default the highest of this file.`, counter)
 
 /** A setting of the company, which stays as it is where the file leaves it out. */
 const quota = (description: string) =>
@@ -77,10 +73,7 @@ const company = z.strictObject({
   last_invoice_id: lastNumber('invoice'),
   last_invoice_item_id: lastNumber('line'),
   last_payment_id: lastNumber('payment'),
-  last_invoice_number: field(
-    'New invoices get higher numbers. By default the highest of this file, or 1000.',
-    z.optional(z.int().check(z.nonnegative(), idMaximum)),
-  ),
+  last_invoice_number: field('New invoices get higher numbers. By default the highest of this file, or 1000.', counter),
 })
 
 const status = z.strictObject({
@@ -157,7 +150,7 @@ const invoice = z
     due_date: field('When it is due.', day),
     tax_id: field('The id of a tax. 0 or null: no tax.', orNull(z.int().check(z.nonnegative(), idMaximum))),
     tax_exempt: field('Makes the tax 0.', flag),
-    tax_exempt_reason: field('Why there is no tax.', reason),
+    tax_exempt_reason: field('Why there is no tax.', orNull(trimmed(1000))),
     discount_amount: field(
       'In percent (at most 100) or in the currency, by `discount_amount_type`.',
       z._default(decimals(2, 0, AMOUNT_MAX), 0),
@@ -262,7 +255,6 @@ export const elements = {
   thread_contexts: threadContext,
 }
 
-/** A seed file: the data of one company. */
 export const seedFile = z.strictObject({
   $schema: field('The JSON Schema of this file, for editors. It is not loaded.', z.optional(z.string())),
   company: field('The company.', company),

@@ -15,7 +15,6 @@ const address = oneLine(1, MAX_URL_LENGTH).check(({ value, issues }) => {
   if (message !== null) issues.push({ code: 'custom', message, input: value })
 })
 
-/** A field with the description that the published JSON Schema has for it. */
 export function field<T extends z.ZodMiniType>(description: string, schema: T) {
   return schema.check(z.describe(description))
 }

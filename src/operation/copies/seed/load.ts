@@ -1,8 +1,8 @@
-import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../../kernel/gate/credentials.ts'
 import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
 import {
+  type LoadContext,
   loadRows,
   readStored,
   saveCompany,
@@ -13,14 +13,6 @@ import {
 } from './queries.ts'
 import { COLUMN_OF, deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
 
-/** The context of a load: its company must be the file's. */
-export interface LoadContext extends CompanyContext {
-  /** The time of the load, which is the default of omitted times. */
-  now: number
-  /** The deployment's `CREDENTIALS_KEY`, needed only for integrations. */
-  credentialsKey: string
-}
-
 /** An existing row that differs from the file and stays unchanged. */
 export interface Difference {
   type: string
@@ -28,7 +20,6 @@ export interface Difference {
   fields: string[]
 }
 
-/** Explains constraint violations in terms of the file. */
 const CONFLICTS: Record<string, string> = {
   'invoices.company_id, invoices.number': 'an invoice number is already that of another invoice in the database',
   'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
@@ -60,7 +51,7 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
     ...selectBadReferences(context, rows, known),
     ...selectMovedInvoices(context, rows),
     ...selectConflicts(context, rows),
-    ...selectDifferences(context, file, rows, now),
+    ...selectDifferences(context, file, rows),
   ]
   const found: object[] = first ? (await db.read([first, ...rest])).flat() : []
   const issues = [...findDuplicates(rows), ...found.flatMap((row) => ('issue' in row ? [String(row.issue)] : []))]
@@ -70,7 +61,7 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
   const isOld = ({ id }: Order) => existing.has(`orders ${id}`)
   const absent = { ...file, orders: file.orders.filter((order) => !isOld(order)) }
   const loaded = { ...deriveRows(absent, company?.number ?? 1000, now), integrations: rows.integrations }
-  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], loaded[name], now))
+  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], loaded[name]))
   return {
     issues,
     conflict: describeConflict(violated[0] ?? ''),
@@ -78,17 +69,17 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
       ...compared.flatMap(toDifference),
       ...file.orders.filter(isOld).flatMap((order) => findLacking(order, existing)),
     ],
-    statements: [...saveCompany(context, file, now), ...tables] as const,
+    statements: [...saveCompany(context, file), ...tables] as const,
   }
 }
 
 export async function planIntegrations(context: LoadContext, integrations: IntegrationsFile) {
   const { connections } = await readStored(context)
   const rows = await listIntegrationRows(context, connections, integrations)
-  return loadRows(context, TABLES.integrations, rows, context.now)
+  return loadRows(context, TABLES.integrations, rows)
 }
 
-export type Counts = Partial<Record<Name, number>>
+type Counts = Partial<Record<Name, number>>
 
 export function countFile(file: SeedFile): Counts {
   const rows = { ...deriveRows(file, 0, 0), integrations: Object.values(file.integrations).filter(Boolean) }
@@ -108,7 +99,6 @@ export function describeCounts({ company }: { company: { id: number; name: strin
 
 const DIFFERENCES_MAX = 20
 
-/** Describes differing rows: the first 20, the number of others, and how to change them. */
 export function describeDifferences(differences: Difference[]): string[] {
   if (differences.length === 0) return []
   const order = NAMES.map((name) => TABLES[name].noun as string)
@@ -141,7 +131,7 @@ function findLacking({ id, invoice, artworks }: Order, existing: ReadonlySet<str
     : [{ type: TABLES.orders.noun, id, fields: names.map(([name]) => name.replace('invoices', 'invoice')) }]
 }
 
-/** Derives the rows of integrations. Unchanged credentials keep their encrypted form. */
+/** Unchanged credentials keep their encrypted form. */
 async function listIntegrationRows(
   { companyId, credentialsKey: key, now }: LoadContext,
   stored: Rows['integrations'],
@@ -159,7 +149,6 @@ async function listIntegrationRows(
   return Promise.all(rows)
 }
 
-/** Normalizes credentials for a comparison. */
 function sortedText(credentials: unknown): string {
   return JSON.stringify(credentials && Object.entries(credentials).sort())
 }

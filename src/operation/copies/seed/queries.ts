@@ -9,7 +9,14 @@ import { LAST_IDS, SETTINGS } from '../tables.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
-/** Reads the stored values from which a file's rows are derived. */
+/** The context of a load: its company must be the file's. */
+export interface LoadContext extends CompanyContext {
+  /** The time of the load, which is the default of omitted times. */
+  now: number
+  /** The deployment's `CREDENTIALS_KEY`, needed only for integrations. */
+  credentialsKey: string
+}
+
 export async function readStored({ companyId, db }: CompanyContext) {
   const [[company], connections] = await db.read([
     orm.select({ number: companies.last_invoice_number }).from(companies).where(eq(companies.id, companyId)),
@@ -26,11 +33,7 @@ function selectEach<T extends Record<string, SQL.Aliased>>(list: unknown[], fiel
   return chunkJson(list).map((chunk) => orm.select<T>(fields).from(sql`json_each(${chunk}) ${table}`).where(where))
 }
 
-/**
- * Selects references to rows that are neither known nor in the database.
- *
- * @param known by table, besides the rows themselves
- */
+/** Selects references to rows that are neither in the file, nor known, nor in the database. */
 export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, known: KnownIds) {
   return REFERENCES.flatMap(([from, field, to]) => {
     const given = new Set<unknown>([null, ...rows[to].map(({ id }) => id), ...(known[to] ?? [])])
@@ -67,7 +70,7 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
 const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
 
 /** Selects the existing rows of clients and orders, each with a comma list of the columns that differ from the file. */
-export function selectDifferences({ companyId }: CompanyContext, file: SeedFile, rows: Rows, now: number) {
+export function selectDifferences({ companyId, now }: LoadContext, file: SeedFile, rows: Rows) {
   const unnumbered = new Set(file.orders.map(({ invoice }) => invoice?.number === undefined && invoice?.id))
   // A field left open by the file cannot differ; the accounting sync finds customers by itself.
   const isOpen = (row: object, column: string, value = Reflect.get(row, column)) =>
@@ -97,16 +100,16 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
 }
 
 /** Replaces the settings that the file has, raises last ids, and clears the default status if the file has one. */
-export function saveCompany({ companyId }: CompanyContext, { company, order_statuses }: SeedFile, now: number) {
+export function saveCompany({ companyId, now }: LoadContext, { company, order_statuses }: SeedFile) {
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot()})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
-  const raised = LAST_IDS.flatMap((name) => (company[name] === undefined ? [] : [[name, company[name]] as const]))
+  const raised = LAST_IDS.filter((name) => company[name] !== undefined)
   const given = SETTINGS.filter((name) => company[name] !== undefined)
   const replaced = Object.fromEntries(given.map((name) => [name, company[name]]))
   const differences: SQL[] = given.map(
     (name) => sql`${companies[name]} <> ${sql.param(company[name], companies[name])}`,
   )
-  const floors = raised.map(([name, value]) => [name, sql`max(${companies[name]}, ${value})`])
+  const floors = raised.map((name) => [name, sql`max(${companies[name]}, ${company[name]})`])
   const chosen = order_statuses.find((status) => status.is_default)?.id
   const isOtherDefault = sql`company_id = ${companyId} AND is_default AND id <> ${chosen ?? sql`id`}`
   return [
@@ -129,7 +132,6 @@ export function saveCompany({ companyId }: CompanyContext, { company, order_stat
   ] as const
 }
 
-/** Encodes a row's value as the database stores it. */
 function toDriver(column: SQLiteColumn, row: object): unknown {
   const value = Reflect.get(row, column.name) ?? column.default ?? null
   return value === null ? null : column.mapToDriverValue(value)
@@ -138,14 +140,11 @@ function toDriver(column: SQLiteColumn, row: object): unknown {
 /**
  * Statements that insert missing rows of a table, and replace different ones if `replaces` says so. Each takes hundreds
  * of rows as one JSON parameter. A defaulted time of `now` alone is no difference.
- *
- * @param key the column that, with the company, identifies a row
  */
 export function loadRows(
-  { companyId }: CompanyContext,
+  { companyId, now }: LoadContext,
   { table, key, replaces }: { table: SQLiteTable; key: string; replaces: boolean },
   rows: object[],
-  now: number,
 ) {
   const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
   const values = rows

@@ -43,7 +43,6 @@ const CONTEXT_JSON = ['client_data', 'clients_data', 'orders_data', 'participant
 type ContextJson = Record<(typeof CONTEXT_JSON)[number], string | null>
 export const JSON_FIELDS: ReadonlySet<string> = new Set([...CONTEXT_JSON, 'placements', 'colors'])
 
-/** Columns that refer to rows of another table. */
 export const REFERENCES = [
   ['orders', 'client_id', 'clients'],
   ['orders', 'order_status_id', 'order_statuses'],
@@ -53,9 +52,7 @@ export const REFERENCES = [
 /** Ids of rows in other parts of the same file. */
 export type KnownIds = Partial<Record<(typeof REFERENCES)[number][2], number[] | undefined>>
 
-/**
- * Derives the rows of a file. An invoice without a number gets the next one after the company's and the file's highest.
- */
+/** An invoice without a number gets the next one after the company's and the file's highest. */
 export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: number): Rows {
   const numbers = file.orders.flatMap(({ invoice }) => invoice?.number?.match(/^\d{1,15}$/) ?? []).map(Number)
   const floor = Math.max(lastInvoiceNumber, file.company.last_invoice_number ?? 0)

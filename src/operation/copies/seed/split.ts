@@ -25,8 +25,7 @@ interface Element {
  * Splits a valid file into parts that load one after the other: referenced rows first, and orders with invoice numbers
  * before those that get one.
  *
- * @returns the parts, at least one, and a hash of all of them. A part is a valid seed file, with the ids in other parts that
- *   it refers to
+ * @returns a hash of the parts, and these, at least one: valid seed files, with the ids in others that each refers to
  * @throws RangeError for an element that is too large for a part
  */
 export function splitSeedFile(file: SeedInput) {
