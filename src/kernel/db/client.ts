@@ -159,7 +159,6 @@ export interface DatabaseOptions {
   slot?: number | undefined
   /** Meters the caller's token; background work has none. */
   meter?: Meter | undefined
-  /** Gets what the batches use. */
   use?: DatabaseUse | undefined
   /** The binding, for the log. */
   name?: string | undefined
@@ -173,7 +172,6 @@ export function openDatabase(
   const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
   let waited = 0
 
-  /** The results of a batch, and the database time it took. */
   async function runBatch<T extends Statements>(statements: T) {
     const queries = statements.map((statement) => {
       const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }

@@ -6,7 +6,6 @@ import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payme
 
 type Columns<T extends SQLiteTable> = T['_']['columns']
 
-/** The columns of a table without those that no response has. */
 function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T, ...hidden: K[]): Omit<Columns<T>, K> {
   const names = new Set<unknown>(hidden)
   const shown = Object.entries(getTableColumns(table)).filter(([name]) => !names.has(name))

@@ -9,7 +9,6 @@ import { openCompany, type PlacedContext } from './placement.ts'
 const FIRST_RETRY_MS = 30_000
 const MAX_RETRY_MS = 3_600_000
 
-/** How many runs in a row failed, and when the next may start. */
 type Retry = { failures: number; at: number }
 
 /**

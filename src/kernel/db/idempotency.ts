@@ -229,10 +229,8 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
 
 const KEY_TAKEN = /UNIQUE constraint failed: idempotency_keys/
 
-/** The reason of the guard that failed a batch. */
 const failureOf = (error: unknown) => FAILURES.find((reason) => databaseMessage(error).includes(reason))
 
-/** Maps a failed batch to the caller's error; null for a failure that is no refusal. */
 function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
   const overQuota = quotaRefusal(error)

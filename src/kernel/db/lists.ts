@@ -12,7 +12,6 @@ export interface Sort {
   direction: 'ASC' | 'DESC'
 }
 
-/** Values of `deleted` in a list, by its parameter. */
 export const DELETED = { exclude: [0], include: [0, 1], only: [1] } as const
 
 export type Flag = 0 | 1
@@ -39,7 +38,6 @@ interface Search {
  */
 export type ListValues = Placeholders<'companyId' | 'limit', 'offset' | 'key' | 'id' | 'sequence'>
 
-/** The start of a page: after `offset` elements, or after a cursor's position. */
 export interface PageStart {
   limit: number
   offset: number
@@ -52,11 +50,9 @@ export interface FoundPage<T> {
   rows: T[]
   total: number | null
   next: CursorPosition | null
-  /** The page ends before a row that is cut. */
   isCut: boolean
 }
 
-/** Describes a list: its pages, by number and by cursor, and its total are built from this. */
 export interface List {
   table: 'clients' | 'orders'
   sort: Sort
@@ -186,7 +182,6 @@ export function idsOfPage(list: List) {
   return { ids: pageIds(list), order: namesOf(list).order }
 }
 
-/** The rows of {@link pageIds}, to be selected from, and their order. */
 export function pageRows(list: List) {
   const { table, id, order, ofCompany } = namesOf(list)
   return { from: sql`(${pageIds(list)}) AS page CROSS JOIN ${table} ON ${ofCompany} AND ${id} = page_id`, order }

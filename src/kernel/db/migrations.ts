@@ -27,7 +27,6 @@ export function verifySchema(applied: string | null): void {
   if (!acceptsSchema(applied)) throw outdated(applied)
 }
 
-/** As {@link verifySchema}, without an error. */
 export function acceptsSchema(applied: string | null): boolean {
   const isAccepted = (applied !== null && applied === accepted) || isCurrent(applied)
   if (isAccepted) accepted = applied
@@ -46,7 +45,6 @@ export function compareSchema(applied: string | null) {
   }
 }
 
-/** Whether a schema with these migrations has everything that the code needs. */
 export function isCurrent(applied: string | null): boolean {
   return compareSchema(applied).missing.length === 0
 }
@@ -72,7 +70,6 @@ export function isMissing(error: unknown): boolean {
   return accepted === null && /no such (table|column)/.test(databaseMessage(error))
 }
 
-/** The refusal of every request while the schema is older than the code. Logged once a minute in each isolate. */
 function outdated(applied: string | null, now = Date.now()): ApiError {
   if (now - loggedAt >= LOG_EVERY_MS) {
     loggedAt = now

@@ -21,7 +21,6 @@ export const storedBytes = sql<number>`(companies.stored_bytes + ${rowsIn('chang
 const isOverStorage = sql`(companies.recounted_at IS NOT NULL AND ${storedBytes} > companies.storage_quota_bytes)`
 const isOverMail = sql`(companies.mail_bytes > companies.mail_quota_bytes)`
 
-/** The errors of SQLite name the quota. */
 const EXCEEDED = /(storage|mail)_quota_exceeded (\d+)/
 
 const quotaChecks = prepareBatch((p: Placeholders<'companyId'>) => {

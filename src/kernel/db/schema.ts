@@ -112,11 +112,9 @@ const companyId = () =>
 const id = () => integer().notNull()
 type Id = ReturnType<typeof id>
 const version = () => integer().notNull().default(1)
-/** Bytes of the row: see {@link STORED_BYTES}. */
 const stored = (table: keyof typeof STORED_BYTES) => integer().generatedAlwaysAs(sql.raw(STORED_BYTES[table]))
 const texts = (table: keyof typeof TEXT_BYTES) => integer().generatedAlwaysAs(sql.raw(TEXT_BYTES[table]))
 const counted = (table: keyof typeof TEXT_BYTES) => ({ text_bytes: texts(table), stored_bytes: stored(table) })
-/** Columns of text that may be null. */
 const nullable = <Name extends string>(...names: Name[]) =>
   Object.fromEntries(names.map((name) => [name, text()])) as Record<Name, ReturnType<typeof text>>
 const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
@@ -141,7 +139,6 @@ function companyTable<Name extends string, C extends Builders>(
   })
 }
 
-/** Its rows have an id, which is unique within the company. */
 function idTable<Name extends string, C extends Builders>(name: Name, columns: C, rest?: Rest<Name, { id: Id } & C>) {
   return companyTable<Name, { id: Id } & C>(name, ['id'], { id: id(), ...columns }, rest)
 }
@@ -206,7 +203,6 @@ export const apiTokens = sqliteTable(
     /** SHA-256 of the token, lower-case hex. The token itself is not stored. */
     token_hash: text().notNull().unique(),
     name: text().notNull(),
-    /** JSON array of permissions. */
     permissions: text({ mode: 'json' }).$type<string[]>().notNull(),
     created_at: integer().notNull(),
     /** The email of who made it; null for an operator. */
@@ -262,7 +258,6 @@ export const clients = idTable(
     deleted: flag(),
     external_id: text(),
     version: version(),
-    /** The customer's id in the accounting system, once known. */
     accounting_customer_id: text(),
     /** Whether it was linked by hand: then it is never replaced. */
     accounting_customer_linked: flag(),
@@ -455,7 +450,6 @@ export const emailThreads = sqliteTable(
     account_email: text().notNull(),
     legacy_thread_id: text().notNull(),
     ...nullable('mail_thread_id', 'subject', 'snippet', 'mail_history_id'),
-    /** Bytes of the four texts and of the content in this row. */
     text_bytes: integer().generatedAlwaysAs(
       sql.raw(octets('mail_thread_id', 'subject', 'snippet', 'mail_history_id', 'content')),
     ),
@@ -538,7 +532,6 @@ export const accountingConnections = sqliteTable('accounting_connections', {
   remote_account: text().notNull(),
   /** The current tokens, encrypted as credentials are; null before the first refresh. */
   tokens: text(),
-  /** No calls before this time. */
   paused_until: integer().notNull().default(0),
   /** `updated_at` of the integration that failed for good: a changed integration is tried again. */
   stopped_for: integer(),
@@ -681,7 +674,6 @@ export const idempotencyKeys = companyTable('idempotency_keys', ['token_id', 'ke
   position: integer().notNull().default(0),
   /** SHA-256 of method, path, query and body, hex. */
   fingerprint: text().notNull(),
-  /** The result from which the response is built. */
   result: text(),
   created_at: integer().notNull(),
   ...counted('idempotency_keys'),
@@ -717,7 +709,6 @@ export const webhookDeliveries = companyTable(
     type: text().notNull(),
     entity_id: text().notNull(),
     sequence: integer().notNull(),
-    /** Failed ones. */
     attempts: integer().notNull().default(0),
     first_attempt_at: integer(),
     /** Null of a change that waits behind another. */
@@ -766,7 +757,6 @@ export const companyGuards = sqliteTable(
 
 type Listed = Record<'company_id' | 'id' | 'created_at' | 'updated_at' | 'deleted' | 'external_id', SQLiteColumn>
 
-/** The indexes of lists in an order of time, of live and of deleted rows, and by the caller's own id. */
 function byTime(table: 'clients' | 'orders', t: Listed) {
   const isOf = { live: sql`${t.deleted} = 0`, deleted: sql`${t.deleted} = 1` }
   return [

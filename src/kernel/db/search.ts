@@ -24,7 +24,6 @@ export function fold(text: string): string {
     .replace(/\p{Cc}/gu, ' ')
 }
 
-/** The folded text of several fields, without null and blank ones. */
 export function searchText(fields: (string | null | undefined)[]): string {
   return fields.flatMap((field) => (field ? [fold(field)] : [])).join(FIELD_SEPARATOR)
 }
@@ -112,7 +111,6 @@ export function rowidOf(slot: Placeholder, id: SQL): SQL {
   return sql`((CAST(${slot} AS INTEGER) << 53) | CAST(${id} AS INTEGER))`
 }
 
-/** The rowids of a company in a full-text table, as bounds. */
 export function inSlot(slot: Placeholder): SQL {
   return sql`BETWEEN ${rowidOf(slot, sql`0`)} AND ${rowidOf(slot, sql`9007199254740991`)}`
 }

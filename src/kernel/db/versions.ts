@@ -30,7 +30,6 @@ export function versionsOf(ifMatch: string | null): string | null {
 
 const VERSION = /(?<=^|[\s,])"(\d{1,15})(?:-[0-9a-f]*)?"/g
 
-/** Returns 200 with an `ETag` of the version and the bytes, or 304 if `If-None-Match` has it. */
 export function taggedResponse(body: unknown, version: number, headers: object, ifNoneMatch: string | null): Response {
   const text = JSON.stringify(body)
   const etag = `"${version}-${hash64(text)}"`
