@@ -56,7 +56,6 @@ async function readBytes(request: Request, announced: number, limitBytes: number
   return whole
 }
 
-/** Reads the body in chunks. The lease grows with it. */
 async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, lease: Lease) {
   const reader = body.getReader({ mode: 'byob' })
   const chunks: Uint8Array<ArrayBuffer>[] = []
@@ -241,5 +240,4 @@ export function releaseBytes({ buffer }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)
 }
 
-/** Shared by all requests of this isolate. */
 export const isolateMemory = new MemoryBudget(LIMIT_BYTES)

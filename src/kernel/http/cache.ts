@@ -51,7 +51,6 @@ export class LruCache<K, V> {
     }
   }
 
-  /** The value of a key, made where there is none. */
   getOrMake(key: K, make: () => V): V {
     const known = this.get(key)
     if (known !== undefined) return known

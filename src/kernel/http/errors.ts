@@ -117,7 +117,6 @@ export class ApiError extends Error {
   }
 }
 
-/** Limits the listed issues, and the echoed characters of a long path or message. */
 export const MAX_ISSUES = 100
 const MAX_PATH_CHARACTERS = 200
 const MAX_MESSAGE_CHARACTERS = 300
@@ -144,7 +143,6 @@ function truncate(text: string, characters: number): string {
   return text.length > characters ? `${text.slice(0, characters - 1).toWellFormed()}…` : text
 }
 
-/** @param resource such as `Client` */
 export function notFound(resource: string): ApiError {
   return new ApiError('not_found', { message: `${resource} not found` })
 }
@@ -199,7 +197,6 @@ export function errorBody({ kind, message, details }: ApiError, requestUrl: stri
   return { error: { code: ERRORS[kind].code, message, details: { ...details, documentation_url } } }
 }
 
-/** Builds the body and headers of an error response. See {@link errorBody}. */
 export function errorResponse(error: ApiError, requestUrl: string, operation?: string): Response {
   const { status } = ERRORS[error.kind]
   return Response.json(errorBody(error, requestUrl, operation), {
