@@ -109,10 +109,7 @@ export interface Database {
   read<T extends Statements>(queries: T): Promise<Results<T>>
   /** Runs one batch as one transaction. Never retried: a lost response may hide a commit. */
   write<T extends Statements>(queries: T): Promise<Results<T>>
-  /**
-   * A write that leaves and returns the same when it runs twice, apart from what counts writes (audit, events,
-   * revisions). Retried as a read is.
-   */
+  /** Retried as a read is. A second run leaves and returns the same, but for what counts writes: audit, events, revisions. */
   writeIdempotent<T extends Statements>(queries: T): Promise<Results<T>>
   /** How fresh the next read must be. That of another database than the directory has its name: see `parseBookmark`. */
   bookmark(): string | null
@@ -150,10 +147,7 @@ export type BatchResult = { durationMs: number; isPrimary: boolean | undefined }
 export type Meter = { run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> }
 
 export interface DatabaseOptions {
-  /**
-   * How fresh reads must be: they go to any replica that is at least as fresh as the bookmark, or with null to any.
-   * Without one the session starts at the primary.
-   */
+  /** Reads go to any replica that is as fresh, or with null to any. Without one the session starts at the primary. */
   bookmark?: string | null | undefined
   /** See {@link OWN_SLOT}. */
   slot?: number | undefined

@@ -102,11 +102,7 @@ type RowValues<T extends SQLiteTable> = {
   [Name in keyof Columns<T>]?: Placeholder | SQL | string | number | null | undefined
 }
 
-/**
- * An `INSERT … SELECT` of at most one row. Values that are no columns are ignored.
- *
- * @param rest of the statement after the values, such as `WHERE …`
- */
+/** Inserts at most one row. Values that are no columns are ignored. @param rest of its `SELECT`, such as `WHERE …` */
 export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL) {
   const named = new Map<string, unknown>(Object.entries(values))
   const columns = Object.entries<SQLiteColumn>(getTableColumns(table)).filter(([, column]) => !column.generated)
@@ -117,11 +113,7 @@ export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>,
   return orm.insert(table).select(sql`SELECT ${sql.join(selected, sql`, `)} ${rest}`)
 }
 
-/**
- * An `INSERT … SELECT` of many rows.
- *
- * @param rows JSON: arrays of the values of the table's columns, without generated ones
- */
+/** @param rows JSON: arrays of the values of the table's columns, without generated ones */
 export function insertJsonRows<T extends SQLiteTable>(table: T, rows: string) {
   const columns = Object.values<SQLiteColumn>(getTableColumns(table)).filter((column) => !column.generated)
   const values = columns.map((_, index) => sql`value ->> ${sql.raw(String(index))}`)

@@ -60,11 +60,7 @@ interface Startable extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
 }
 
-/**
- * Starts a company's object. A lost call is logged, and the sweep repeats it.
- *
- * @param name prefixes the event in the log
- */
+/** A lost call is logged, and the sweep repeats it. */
 export async function startObject(
   objects: DurableObjectNamespace<Startable>,
   name: string,

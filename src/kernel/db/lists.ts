@@ -32,10 +32,7 @@ interface Search {
   isExact?: boolean
 }
 
-/**
- * Selects `limit` rows after `offset`, or after the row with `key` and `id` as of the company's change `sequence`, which
- * only a list by `updated_at` needs.
- */
+/** A page starts after `offset`, or after the row with `key` and `id`. Only a list by `updated_at` needs `sequence`. */
 export type ListValues = Placeholders<'companyId' | 'limit', 'offset' | 'key' | 'id' | 'sequence'>
 
 export interface PageStart {

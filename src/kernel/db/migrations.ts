@@ -18,11 +18,7 @@ const LOG_EVERY_MS = 60_000
 let accepted: string | null = null
 let loggedAt = 0
 
-/**
- * Checks the names that a query selected as {@link appliedMigrations}. A newer schema is accepted: see `src/site/guides/upgrades.md`.
- *
- * @throws ApiError 503 where the schema is older than the code
- */
+/** A newer schema is accepted: see `src/site/guides/upgrades.md`. @throws ApiError 503 where it is older than the code */
 export function verifySchema(applied: string | null): void {
   if (!acceptsSchema(applied)) throw outdated(applied)
 }

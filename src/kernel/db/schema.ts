@@ -437,10 +437,7 @@ export const threadContextLinks = companyTable(
   (t) => [index('thread_context_links_of_thread').on(t.company_id, t.thread_id)],
 )
 
-/**
- * Whole mail threads. The four texts are stored as JSON (`"…"`), since D1 changes lone surrogates and cuts text at
- * U+0000.
- */
+/** The four texts are stored as JSON (`"…"`), since D1 changes lone surrogates and cuts text at U+0000. */
 export const emailThreads = sqliteTable(
   'email_threads',
   {
@@ -594,10 +591,7 @@ export const accountingLinks = companyTable(
   (t) => [belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id])],
 )
 
-/**
- * Who changed what with which token, without values, for 90 days. Repetitions within a minute are not recorded. Ids ascend
- * by 1 within the company.
- */
+/** Who changed what, without values, for 90 days. Repetitions within a minute are not recorded. Ids ascend by 1. */
 export const auditLog = idTable('audit_log', {
   token_id: integer().notNull(),
   request_id: text().notNull(),
@@ -646,10 +640,7 @@ export const imports = companyTable('imports', ['hash'], {
   updated_at: integer().notNull(),
 })
 
-/**
- * Every create, update and delete of a company's clients, orders and email threads in commit order, for 31 days. Triggers
- * write them, so that also those of a seed are here.
- */
+/** Changes of clients, orders and email threads in commit order, for 31 days. Triggers write them, also for a seed. */
 export const changes = companyTable('changes', ['sequence'], {
   /** Ascends by 1 within the company. */
   sequence: integer().notNull(),

@@ -79,11 +79,7 @@ export async function listWebhookCompanies(db: Database, nowMs: number): Promise
 /** Limits the count of a gauge and so its cost; a gauge at the limit means that or more. */
 const GAUGE_MAX = 10_000
 
-/**
- * Counts what waits in the whole database. The oldest event has the lowest id of those counted that may be delivered.
- *
- * @returns the fields of the gauge line, in a list of one
- */
+/** The fields of the gauge line, in a list of one. The oldest event has the lowest id of those that may be delivered. */
 export async function readGauges(binding: D1Database, nowMs: number) {
   const use = startUse()
   const isWaiting = sql`state IN ('pending', 'sent')`

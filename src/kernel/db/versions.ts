@@ -75,11 +75,7 @@ export function weakenEtag(headers: Headers, acceptEncoding = ''): void {
 type Failure = Extract<Reason, 'version_mismatch' | 'already_exists' | 'invoice_missing' | 'payments_limit'>
 export const FAILURES: readonly Failure[] = ['version_mismatch', 'already_exists', 'invoice_missing', 'payments_limit']
 
-/**
- * A statement that fails its batch.
- *
- * @param when a condition on the row's `version`, which is null where there is no row
- */
+/** Fails its batch. @param when a condition on the row's `version`, which is null where there is no row */
 export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: Failure = 'version_mismatch') {
   // The path depends on the row, or SQLite would evaluate it without one.
   const failure = sql`json_extract('{}', ${sql.raw(`'${reason}'`)} || coalesce(version, ''))`
@@ -109,11 +105,7 @@ export const isOtherVersion = (versions: Placeholder) => sql`version NOT IN (SEL
 
 type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
 
-/**
- * Builds the statements that fail a PUT by the caller's own id as its `If-Match` and `If-None-Match` ask.
- *
- * @throws ApiError 400 for an `If-None-Match` other than `*`
- */
+/** Fails a PUT by the caller's own id as its headers ask. @throws ApiError 400 for an `If-None-Match` other than `*` */
 export function externalGuardsOf(table: 'clients' | 'orders') {
   const fail = (p: ExternalKey, when: SQL, reason?: Failure) =>
     failWhen(when, sql.raw(table), sql`company_id = ${p.companyId} AND external_id = ${p.externalId}`, reason)
