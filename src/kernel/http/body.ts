@@ -22,8 +22,7 @@ const DISCARDED_BYTES = 67_108_864
 const DISCARDED_MS = 5_000
 
 /**
- * Reads a JSON body as UTF-8 without a byte order mark. The limit applies to received bytes; nothing over it is
- * buffered.
+ * Reads a JSON body as UTF-8 without a byte order mark. The limit is of received bytes: nothing over it is buffered.
  *
  * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8 or arrive too
  *   slowly, 503 when there is no memory for a large body
@@ -107,10 +106,7 @@ function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[], length: number):
   return whole
 }
 
-/**
- * Reads and discards the rest, within bounds: a caller still sending when the response arrives may otherwise see a
- * closed connection.
- */
+/** Reads the rest, within bounds: a caller still sending when the response arrives may else see a closed connection. */
 async function discard(reader: ReadableStreamBYOBReader): Promise<void> {
   const end = Date.now() + DISCARDED_MS
   let buffer = new ArrayBuffer(FIRST_READ_BYTES)
@@ -209,11 +205,7 @@ export class Lease {
     this.#budget = budget
   }
 
-  /**
-   * Acquires or releases memory to hold this many bytes. Shrinking never waits.
-   *
-   * @throws ApiError 503 when there is no memory within `waitMs`, or the lease was released
-   */
+  /** Shrinking never waits. @throws ApiError 503 when there is no memory in time, or the lease was released */
   async resize(bytes: number, waitMs: number = BUDGET_MS.memory): Promise<void> {
     for (const endMs = Date.now() + waitMs; ; await pause(POLL_MS)) {
       if (this.#isReleased) throw unavailable(BUSY_SECONDS)

@@ -4,10 +4,7 @@ interface Entry<V> {
   expiresAt: number
 }
 
-/**
- * A cache in this isolate, bounded by the total weight of its entries. The least recently used entries are evicted
- * first.
- */
+/** Bounded by the total weight of its entries. The least recently used are evicted first. */
 export class LruCache<K, V> {
   /** Entries in order of use, least recently used first. */
   private readonly entries = new Map<K, Entry<V>>()

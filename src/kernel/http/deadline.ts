@@ -1,7 +1,4 @@
-/**
- * Deadlines in milliseconds. Calls of bindings may hang, so every wait has a deadline. Those of suppliers are part of
- * the contract and defined in `products/`.
- */
+/** Calls of bindings may hang, so every wait has a deadline. Those of suppliers are in the contract: see `products/`. */
 export const BUDGET_MS = {
   /** One batch, with its retry. */
   database: 10_000,
@@ -41,10 +38,7 @@ export class DeadlineError extends Error {
   }
 }
 
-/**
- * Settles with the promise, or rejects with a {@link DeadlineError} after `ms` milliseconds. The work itself continues,
- * since calls of bindings cannot be canceled.
- */
+/** Rejects with a {@link DeadlineError} after `ms`. The work itself continues: calls of bindings cannot be canceled. */
 export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const outcome = new Promise<T>((resolve, reject) => {

@@ -108,7 +108,6 @@ function decode(bytes: Uint8Array, contentType: string | null): string {
   }
 }
 
-/** Determines a body's charset: `Content-Type`, else XML declaration, else UTF-8. */
 export function charsetOf(body: Uint8Array, contentType: string | null): string {
   const start = Buffer.from(body.subarray(0, 256)).toString('latin1')
   const [, declared] = /^<\?xml\s[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']/.exec(start) ?? []
@@ -167,11 +166,7 @@ function literalOf(hostname: string): string | null {
   return IPV4.test(hostname) ? hostname : null
 }
 
-/**
- * Checks an address chosen by a company when it is set, without a DNS look-up.
- *
- * @returns the problem, to follow the field's name in a sentence; null without one
- */
+/** Checks an address without a DNS look-up. @returns the problem, to follow the field's name in a sentence */
 export function findFormProblem(address: string, allowsLoopback: boolean): string | null {
   const url = URL.parse(address)
   if (!url || address.length > MAX_URL_LENGTH) return `must be a URL of at most ${MAX_URL_LENGTH} characters`
