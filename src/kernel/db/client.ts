@@ -109,7 +109,7 @@ export interface Database {
   read<T extends Statements>(queries: T): Promise<Results<T>>
   /** Runs one batch as one transaction. Never retried: a lost response may hide a commit. */
   write<T extends Statements>(queries: T): Promise<Results<T>>
-  /** Retried as a read is. A second run leaves and returns the same, but for what counts writes: audit, events, revisions. */
+  /** Retried as a read is: run twice, it leaves and returns the same, except for audit, events and revisions. */
   writeIdempotent<T extends Statements>(queries: T): Promise<Results<T>>
   /** How fresh the next read must be. That of another database than the directory has its name: see `parseBookmark`. */
   bookmark(): string | null
@@ -202,8 +202,15 @@ export function openDatabase(
       if (isWrite) use.openWrites--
       return result
     }
+    const attempt = () => (meter ? meter.run(batch) : batch())
+    const retry = async (error: unknown) => {
+      if (!isIdempotent || !TRANSIENT.test(databaseMessage(error))) throw error
+      await pause(RETRY_AFTER_MS + Math.random() * RETRY_JITTER_MS)
+      return attempt()
+    }
     try {
-      const { values } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
+      // A write may still happen after its deadline.
+      const { values } = await withDeadline(attempt().catch(retry), BUDGET_MS.database)
       return values
     } catch (error) {
       throw describeOutage(error, name)
@@ -220,20 +227,6 @@ export function openDatabase(
     bookmark: () => session.getBookmark(),
     waitedMs: () => waited,
   }
-}
-
-/**
- * Runs one call within its deadline. An idempotent one is retried once after a transient failure, not an overload.
- *
- * @throws DeadlineError when it takes too long: a write may still happen then
- */
-function runQuery<T>(work: () => Promise<T>, isIdempotent: boolean): Promise<T> {
-  const retry = async (error: unknown) => {
-    if (!isIdempotent || !TRANSIENT.test(databaseMessage(error))) throw error
-    await pause(RETRY_AFTER_MS + Math.random() * RETRY_JITTER_MS)
-    return work()
-  }
-  return withDeadline(work().catch(retry), BUDGET_MS.database)
 }
 
 /** D1's failures after which it recommends a retry of idempotent queries: only the response may have been lost. */

@@ -56,13 +56,9 @@ export abstract class CompanyObject extends DurableObject<Env> {
   }
 }
 
-interface Startable extends Rpc.DurableObjectBranded {
-  start(companyId: number): Promise<void>
-}
-
 /** A lost call is logged, and the sweep repeats it. */
 export async function startObject(
-  objects: DurableObjectNamespace<Startable>,
+  objects: DurableObjectNamespace<CompanyObject>,
   name: string,
   companyId: number,
 ): Promise<void> {

@@ -1,13 +1,7 @@
-interface Entry<V> {
-  value: V
-  weight: number
-  expiresAt: number
-}
-
 /** Bounded by the total weight of its entries. The least recently used are evicted first. */
 export class LruCache<K, V> {
   /** Entries in order of use, least recently used first. */
-  private readonly entries = new Map<K, Entry<V>>()
+  private readonly entries = new Map<K, { value: V; weight: number; expiresAt: number }>()
   private totalWeight = 0
   private readonly maxWeight: number
   private readonly weigh: (value: V) => number

@@ -153,7 +153,6 @@ const isAddress = (text: string) => ipaddr.IPv4.isValidFourPartDecimal(text) || 
 
 /** Names below `localhost` too: nobody can register one (RFC 6761, section 6.3). */
 const LOOPBACK = /^(([^.]+\.)*localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
-const IPV4 = /^[\d.]+$/
 
 /** @param hostname as normalized by `URL` */
 export function isLoopback(hostname: string): boolean {
@@ -163,7 +162,7 @@ export function isLoopback(hostname: string): boolean {
 /** The address in a normalized hostname, without brackets; null for a name. */
 function literalOf(hostname: string): string | null {
   if (hostname.startsWith('[')) return hostname.slice(1, -1)
-  return IPV4.test(hostname) ? hostname : null
+  return /^[\d.]+$/.test(hostname) ? hostname : null
 }
 
 /** Checks an address without a DNS look-up. @returns the problem, to follow the field's name in a sentence */
