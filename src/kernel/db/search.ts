@@ -45,7 +45,7 @@ export function lineSearchTexts(lines: { title: string; description?: string | n
 
 /** The digits of a text, full-width ones as ASCII. */
 export function digitsOf(text: string): string {
-  return Array.from(text.normalize('NFKC').matchAll(/[0-9]/g), ([digit]) => digit).join('')
+  return text.normalize('NFKC').replaceAll(/[^0-9]/g, '')
 }
 
 /** An FTS5 phrase: with the trigram tokenizer a phrase is exactly a substring. */

@@ -40,13 +40,11 @@ export class DeadlineError extends Error {
 
 /** Rejects with a {@link DeadlineError} after `ms`. The work itself continues: calls of bindings cannot be canceled. */
 export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const outcome = new Promise<T>((resolve, reject) => {
-    timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
-    work.then(resolve, reject)
-  })
+  const { promise, resolve, reject } = Promise.withResolvers<T>()
+  const timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
+  work.then(resolve, reject)
   // Continuations of `work` run in the request that started it, which must not clear another request's timer.
-  return outcome.finally(() => clearTimeout(timer))
+  return promise.finally(() => clearTimeout(timer))
 }
 
 const LONGEST_POLL_MS = 16
