@@ -522,9 +522,7 @@ export const integrations = companyTable(
 
 /** The state of a company's connection to its accounting system. Created by the first delivery. */
 export const accountingConnections = sqliteTable('accounting_connections', {
-  company_id: integer()
-    .primaryKey()
-    .references(() => companies.id),
+  company_id: companyId().primaryKey(),
   /** The remote account (address and realm) that links and customer ids belong to. */
   remote_account: text().notNull(),
   /** The current tokens, encrypted as credentials are; null before the first refresh. */
@@ -717,9 +715,7 @@ export const webhookDeliveries = companyTable(
 
 /** The moves of companies to other databases, in the directory. A row is removed when its move is complete. */
 export const moves = sqliteTable('moves', {
-  company_id: integer()
-    .primaryKey()
-    .references(() => companies.id),
+  company_id: companyId().primaryKey(),
   /** Bindings. */
   source: text().notNull(),
   destination: text().notNull(),
@@ -749,12 +745,11 @@ export const companyGuards = sqliteTable(
 type Listed = Record<'company_id' | 'id' | 'created_at' | 'updated_at' | 'deleted' | 'external_id', SQLiteColumn>
 
 function byTime(table: 'clients' | 'orders', t: Listed) {
-  const isOf = { live: sql`${t.deleted} = 0`, deleted: sql`${t.deleted} = 1` }
   return [
-    ...(['live', 'deleted'] as const).flatMap((kind) => [
-      index(`${table}_${kind}_created`).on(t.company_id, t.created_at, t.id).where(isOf[kind]),
-      index(`${table}_${kind}_updated`).on(t.company_id, t.updated_at, t.id).where(isOf[kind]),
-    ]),
+    index(`${table}_live_created`).on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
+    index(`${table}_live_updated`).on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
+    index(`${table}_deleted_created`).on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
+    index(`${table}_deleted_updated`).on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
     uniqueIndex(`${table}_external_id`).on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
   ]
 }
