@@ -130,10 +130,8 @@ function giveUp(error: unknown): never {
 }
 
 export function tooLarge(limitBytes: number): ApiError {
-  return new ApiError('too_large', {
-    message: `The body must have at most ${describeBytes(limitBytes)}`,
-    details: { limit_bytes: limitBytes },
-  })
+  const message = `The body must have at most ${describeBytes(limitBytes)}`
+  return new ApiError('too_large', { message, details: { limit_bytes: limitBytes } })
 }
 
 /** Smaller bodies need no lease. */
@@ -206,8 +204,8 @@ export class Lease {
   }
 
   /** Shrinking never waits. @throws ApiError 503 when there is no memory in time, or the lease was released */
-  async resize(bytes: number, waitMs: number = BUDGET_MS.memory): Promise<void> {
-    for (const endMs = Date.now() + waitMs; ; await pause(POLL_MS)) {
+  async resize(bytes: number): Promise<void> {
+    for (const endMs = Date.now() + BUDGET_MS.memory; ; await pause(POLL_MS)) {
       if (this.#isReleased) throw unavailable(BUSY_SECONDS)
       this.usedAt = Date.now()
       if (this.#budget.tryResize(this, bytes)) return
