@@ -46,20 +46,18 @@ export const statusColumns = columnsBut(orderStatuses, 'company_id', 'deleted')
  * accepts at most 32 columns. Results of writes are stored so: a new column is the last one, and older results lack it.
  */
 export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteColumn }>(columns: T) {
-  const entries = Object.entries(columns)
+  const names = Object.keys(columns)
+  const list = Object.values<SQLiteColumn>(columns)
   // SQLite writes only 15 digits of a number into JSON; text has them all.
-  const values = entries.map(([, column]) =>
-    is(column, SQLiteReal) ? sql`printf('%!.17g', ${column})` : sql`${column}`,
-  )
+  const values = list.map((column) => (is(column, SQLiteReal) ? sql`printf('%!.17g', ${column})` : sql`${column}`))
   const array = sql`json_array(${sql.join(values, sql`, `)})`
   // Nested, since Drizzle strips the table from columns that are directly in a field.
   const arrayOrNull = sql`CASE WHEN ${columns.id} IS NOT NULL THEN ${array} END`
-  const names = entries.map(([name]) => name)
-  const readers = entries.map(([, column]) => {
+  const readers = list.map((column) => {
     if (is(column, SQLiteReal)) return Number
     return isPlain(column) ? undefined : (value: unknown) => column.mapFromDriverValue(value)
   })
-  const defaults = entries.map(([, column]) => (column.notNull ? column.default : null))
+  const defaults = list.map((column) => (column.notNull ? column.default : null))
   const decode = (json: string | unknown[]) => {
     const values: unknown[] = typeof json === 'string' ? JSON.parse(json) : json
     const row: Record<string, unknown> = {}

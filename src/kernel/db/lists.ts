@@ -79,13 +79,7 @@ export function perVariant<V, T extends object>(build: (variant: V) => T): (vari
 }
 
 /** Values of {@link ListValues} for one page. `limit` is one row more, which tells whether a page follows. */
-interface PageValues {
-  limit: number
-  offset?: number
-  key?: string | number
-  id?: number
-  sequence?: number
-}
+type PageValues = { limit: number; offset?: number; key?: string | number; id?: number; sequence?: number }
 
 /**
  * Reads a page with `page`; without a cursor also the list's length and the company's newest change with `whole`. A row
@@ -107,12 +101,8 @@ export async function readPage<R extends { row: { id: number }; sortValue: strin
   const rows = found.slice(0, end < 0 ? limit : end)
   const last = found.length > rows.length ? rows.at(-1) : undefined
   const walk = column === 'updated_at' ? [since.sequence ?? list?.sequence ?? 0] : []
-  return {
-    rows,
-    total: list?.total ?? null,
-    next: last ? [last.sortValue, last.row.id, ...walk] : null,
-    isCut: end >= 0,
-  }
+  const next = last ? [last.sortValue, last.row.id, ...walk] : null
+  return { rows, total: list?.total ?? null, next, isCut: end >= 0 }
 }
 
 /**
@@ -213,11 +203,10 @@ function namesOf({ table, sort, p }: List) {
   return { table: sql.raw(table), id, key, order, ofCompany }
 }
 
-const allOf = (conditions: (SQL | undefined)[]) =>
-  sql.join(
-    conditions.filter((condition) => condition !== undefined),
-    sql` AND `,
-  )
+function allOf(conditions: (SQL | undefined)[]): SQL {
+  const given = conditions.filter((condition) => condition !== undefined)
+  return sql.join(given, sql` AND `)
+}
 
 const limitTo = (limit: SQL | Placeholder, offset?: Placeholder) =>
   sql`LIMIT ${limit} ${offset ? sql`OFFSET ${offset}` : sql``}`

@@ -188,11 +188,8 @@ export function errorBody({ kind, message, details }: ApiError, requestUrl: stri
 }
 
 export function errorResponse(error: ApiError, requestUrl: string, operation?: string): Response {
-  const { status } = ERRORS[error.kind]
-  return Response.json(errorBody(error, requestUrl, operation), {
-    status,
-    headers: { 'Cache-Control': 'private, no-store', ...error.headers },
-  })
+  const headers = { 'Cache-Control': 'private, no-store', ...error.headers }
+  return Response.json(errorBody(error, requestUrl, operation), { status: ERRORS[error.kind].status, headers })
 }
 
 /**
