@@ -77,10 +77,7 @@ export function adminEntry(
 
 const COLLECTED_AT_ONCE = 500
 
-/**
- * Moves the administrators' entries from another database to the directory, whose entries are listed. The transaction of a
- * change writes its entry into the database of the change; a repeated run adds none twice.
- */
+/** Moves entries from the database of their change to the directory, which is listed. A repeated run adds none twice. */
 export async function collectAdminEntries(env: Env, database: string): Promise<void> {
   if (database === DIRECTORY) return
   const db = openDatabase(bindingOf(env, database))

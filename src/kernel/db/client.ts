@@ -19,7 +19,6 @@ export type Value = string | number | boolean | null
 /** Stands for the company's slot in the full-text tables of its database, which binds it: a moved company may have another. */
 export const OWN_SLOT = -1
 
-/** Placeholders for values that are bound later, by name. */
 export type Placeholders<Name extends string, Optional extends string = never> = Record<Name, Placeholder> &
   Partial<Record<Optional, Placeholder>>
 
@@ -83,7 +82,6 @@ export function prepareNamed<P extends Placeholders<never>, const T extends Reco
   }
 }
 
-/** {@link prepareNamed} of a batch whose statements have no names. */
 export function prepareBatch<P extends Placeholders<never>, const T extends readonly [Query, ...Query[]]>(
   build: (placeholders: P) => T,
 ): (values: ValuesOf<P>) => AllFilled<T> {
@@ -91,7 +89,6 @@ export function prepareBatch<P extends Placeholders<never>, const T extends read
   return (values) => Object.values(named(values)) as AllFilled<T>
 }
 
-/** {@link prepareBatch} of one statement. */
 export function prepare<P extends Placeholders<never>, Q extends Query>(
   build: (placeholders: P) => Q,
 ): (values: ValuesOf<P>) => Filled<Q['_']['result']> {
@@ -127,7 +124,6 @@ export function startUse() {
     openWrites: 0,
     /** Time of the statements, without the network. */
     durationMs: 0,
-    /** Statements that took {@link SLOW_MS} or longer. */
     slow: 0,
     /** Bytes of the database after the last batch. */
     sizeBytes: 0,

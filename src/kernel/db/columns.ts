@@ -119,7 +119,6 @@ export function insertJsonRows<T extends SQLiteTable>(table: T, rows: string) {
   return orm.insert(table).select(sql`SELECT ${sql.join(values, sql`, `)} FROM json_each(${rows}) WHERE true`)
 }
 
-/** The assignments of an `UPDATE`: those of the given values that are columns of the table. */
 export function assignments<T extends SQLiteTable>(table: T, values: Record<string, Placeholder | SQL | undefined>) {
   const names = Object.keys(getTableColumns(table))
   const entries = names.flatMap((name) => (values[name] ? [[name, sql`${values[name]}`]] : []))
@@ -135,7 +134,6 @@ const byName = Object.fromEntries(
   Object.values(schema).flatMap((table) => (is(table, SQLiteTable) ? [[getTableName(table) as string, table]] : [])),
 )
 
-/** The table with this name in SQL. For code that treats all tables alike. */
 export function tableOf(name: string): SQLiteTable {
   const table = byName[name]
   if (!table) throw new Error(`There is no table ${name}.`)

@@ -69,8 +69,7 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
  * runs again in its new database, so an old placement neither reads nor writes there.
  *
  * @param options.bookmark of the placement's database
- * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes while the company
- *   is being moved
+ * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes during a move
  */
 export function databaseFor(
   env: Bindings,
@@ -180,10 +179,7 @@ export const placementColumns = {
   slot: sql<number>`coalesce(${companies.database_slot}, ${companies.slot})`.as('placed_slot'),
 }
 
-/**
- * Whether rows of a company may be changed where they are, for statements that change those of many companies: not while
- * its writes are refused, nor where its rows are a copy.
- */
+/** For statements that change rows of many companies: not while its writes are refused, nor where its rows are a copy. */
 export const isSettled = (companyId: SQL) =>
   sql`${companyId} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
 

@@ -674,7 +674,6 @@ export const webhookEndpoints = companyTable('webhook_endpoints', ['id'], {
   url: text().notNull(),
   /** The signing secrets, encrypted with AES-GCM: see `delivery/webhooks/message.ts`. */
   secret: text().notNull(),
-  /** JSON array of event types such as `client.created`. */
   event_types: text({ mode: 'json' }).$type<string[]>().notNull(),
   enabled: bool().notNull().default(true),
   disabled_reason: text(),
