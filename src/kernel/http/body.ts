@@ -3,7 +3,6 @@ import { BUDGET_MS, bodyBudgetMs, DeadlineError, pause, withDeadline } from './d
 import { ApiError, invalid, unavailable } from './errors.ts'
 import { describeBytes } from './messages.ts'
 
-/** The default limit of a JSON body. */
 export const BODY_LIMIT_BYTES = 1_048_576
 
 const JSON_MEDIA_TYPE = /^\s*application\/json\s*(;|$)/i
@@ -17,7 +16,6 @@ const FIRST_READ_BYTES = 65_536
 /** One read may wait this long: the memory of a body that is silent for {@link LOST_MS} is given to others. */
 const SILENT_MS = 30_000
 
-/** Limits the bytes read and discarded of a body over its limit, and the time. */
 const DISCARDED_BYTES = 67_108_864
 const DISCARDED_MS = 5_000
 
@@ -92,7 +90,6 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
   return { chunks: [...chunks, new Uint8Array(buffer, 0, filled)], length }
 }
 
-/** Joins the chunks, releasing each one as soon as it is copied. */
 function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[], length: number): Uint8Array<ArrayBuffer> {
   const [first] = chunks
   if (first && chunks.length === 1) return first
@@ -141,7 +138,6 @@ export const SMALL_BODY_BYTES = 262_144
 const LIMIT_BYTES = 24_000_000
 
 const POLL_MS = 20
-/** `Retry-After` of a request that finds no memory. */
 const BUSY_SECONDS = 10
 
 /** A request that has not used its lease for this long was canceled. */

@@ -7,11 +7,7 @@ export class LruCache<K, V> {
   private readonly weigh: (value: V) => number
   private readonly ttlMs: number
 
-  /**
-   * @param options.maxWeight with the default weight of 1: the number of entries
-   * @param options.weigh for example the bytes of a value; a value heavier than `maxWeight` is not cached
-   * @param options.ttlMs the lifetime of an entry; unlimited by default
-   */
+  /** `maxWeight` is by default a number of entries. A value that is heavier by itself is not cached. */
   constructor(options: { maxWeight: number; weigh?: (value: V) => number; ttlMs?: number }) {
     this.maxWeight = options.maxWeight
     this.weigh = options.weigh ?? (() => 1)

@@ -51,9 +51,7 @@ const LONGEST_POLL_MS = 16
 
 /**
  * Polls for another request's work: a promise resolved by another request may continue in that request's context, or
- * never if that request is aborted.
- *
- * @throws DeadlineError after `ms` milliseconds
+ * never if that request is aborted. @throws DeadlineError after `ms`
  */
 export async function poll(isDone: () => boolean, ms: number): Promise<void> {
   const endMs = Date.now() + ms

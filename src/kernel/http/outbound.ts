@@ -183,11 +183,7 @@ export function findFormProblem(address: string, allowsLoopback: boolean): strin
 
 const NOT_PUBLIC = 'must resolve to public addresses only'
 
-/**
- * Checks an address before each use: as {@link findFormProblem}, and by the current DNS records of its host.
- *
- * @throws OutboundError `resolver` when the resolver does not respond as expected
- */
+/** As {@link findFormProblem}, and by the current DNS records of its host. @throws OutboundError `resolver` if it fails */
 export async function findProblem(address: string, policy: AddressPolicy): Promise<string | null> {
   const { resolver = DEFAULT_RESOLVER, allowsLoopback } = policy
   const problem = findFormProblem(address, allowsLoopback)
