@@ -73,12 +73,11 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
  */
 export function databaseFor(
   env: Bindings,
-  placement: Placement,
+  { companyId, database, slot }: Placement,
   { bookmark, onMoved, ...options }: Omit<DatabaseOptions, 'slot'> & { onMoved?: () => void } = {},
 ): Database {
-  const { companyId } = placement
-  let name = placement.database
-  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot: placement.slot, name })
+  let name = database
+  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot, name })
   const isOnlyDatabase = databaseNames(env).length === 1
   let waitedBefore = 0
   let used: string | null = null
