@@ -62,16 +62,12 @@ export function substringMatch(folded: string): string {
   return isIndexable(folded) ? `text : ${phrase(folded)}` : firstTrigram(folded)
 }
 
-/** A search of clients: an FTS5 expression, and the same as texts that a row contains. */
-export interface ClientSearch {
-  match: string
-  folded: string
-  /** The digits that a phone number's must contain, where it may be one. */
-  digits?: string
-}
-
-/** Matches a substring of `text` or, for a phone number of three digits or more, of `digits`; `spaced` has both. */
-export function clientSearch(folded: string): ClientSearch {
+/**
+ * Matches a substring of `text` or, for a phone number of three digits or more, of `digits`; `spaced` has both.
+ *
+ * @returns an FTS5 expression, and the same as texts that a row contains
+ */
+export function clientSearch(folded: string): { match: string; folded: string; digits?: string } {
   const match = substringMatch(folded)
   if (!isIndexable(folded)) return { match, folded, digits: folded }
   const mayBePhone = /^[\d\s()+\p{Pd}\u2212./]+$/u.test(folded.normalize('NFKC'))

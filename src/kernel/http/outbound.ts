@@ -122,14 +122,10 @@ export const MAX_URL_LENGTH = 2_048
 /** Look-ups are cached this long, so that the calls of one batch share them. */
 const FRESH_MS = 5_000
 
-export interface AddressPolicy {
-  /** The URL of the resolver; undefined for {@link DEFAULT_RESOLVER}. */
-  resolver: string | undefined
-  /** Whether `http` and `https` to a loopback address are accepted, in development. */
-  allowsLoopback: boolean
-}
+export type AddressPolicy = ReturnType<typeof addressPolicy>
 
-export function addressPolicy(settings: { WEBHOOK_RESOLVER?: string; WEBHOOK_LOOPBACK?: string }): AddressPolicy {
+/** `http` and `https` to a loopback address are accepted in development only. */
+export function addressPolicy(settings: { WEBHOOK_RESOLVER?: string; WEBHOOK_LOOPBACK?: string }) {
   return { resolver: settings.WEBHOOK_RESOLVER, allowsLoopback: settings.WEBHOOK_LOOPBACK === 'development' }
 }
 
