@@ -178,7 +178,7 @@ export const placementColumns = {
   slot: sql<number>`coalesce(${companies.database_slot}, ${companies.slot})`.as('placed_slot'),
 }
 
-/** For statements that change rows of many companies: not while its writes are refused, nor where its rows are a copy. */
+/** For changes of many companies' rows: not while a company's writes are refused, nor where its rows are a copy. */
 export const isSettled = (companyId: SQL) =>
   sql`${companyId} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
 
