@@ -1,10 +1,10 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { Env } from '../../env.ts'
-import { openDatabase, type Placeholders, statement } from '../db/client.ts'
-import { insertRow } from '../db/columns.ts'
-import { bindingOf, DIRECTORY, directoryFor } from '../db/placement.ts'
-import { adminLog, auditLog } from '../db/schema.ts'
+import { openDatabase, type Placeholders, statement } from './client.ts'
+import { insertRow } from './columns.ts'
 import type { WriteContext } from './context.ts'
+import { bindingOf, DIRECTORY, directoryFor } from './placement.ts'
+import { adminLog, auditLog } from './schema.ts'
 
 export interface Administrator {
   /** 0 stands for the whole deployment. */
@@ -77,10 +77,7 @@ export function adminEntry(
 
 const COLLECTED_AT_ONCE = 500
 
-/**
- * Moves the administrators' entries from another database to the directory, whose entries are listed. The transaction of a
- * change writes its entry into the database of the change; a repeated run adds none twice.
- */
+/** Moves entries from the database of their change to the directory, which is listed. A repeated run adds none twice. */
 export async function collectAdminEntries(env: Env, database: string): Promise<void> {
   if (database === DIRECTORY) return
   const db = openDatabase(bindingOf(env, database))
@@ -88,10 +85,7 @@ export async function collectAdminEntries(env: Env, database: string): Promise<v
   const [rows] = await db.read([statement(`SELECT ${columns} FROM admin_log ORDER BY id LIMIT ${COLLECTED_AT_ONCE}`)])
   if (rows.length === 0) return
   const json = JSON.stringify(rows)
-  const values = columns
-    .split(', ')
-    .map((name) => `e.value ->> '$.${name}'`)
-    .join(', ')
+  const values = columns.replaceAll(/\w+/g, (name) => `e.value ->> '$.${name}'`)
   const isSame = ['company_id', 'actor', 'action', 'entity_id', 'request_id']
     .map((name) => `o.${name} IS e.value ->> '$.${name}'`)
     .join(' AND ')

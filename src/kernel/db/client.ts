@@ -19,7 +19,6 @@ export type Value = string | number | boolean | null
 /** Stands for the company's slot in the full-text tables of its database, which binds it: a moved company may have another. */
 export const OWN_SLOT = -1
 
-/** Placeholders for values that are bound later, by name. */
 export type Placeholders<Name extends string, Optional extends string = never> = Record<Name, Placeholder> &
   Partial<Record<Optional, Placeholder>>
 
@@ -83,7 +82,6 @@ export function prepareNamed<P extends Placeholders<never>, const T extends Reco
   }
 }
 
-/** {@link prepareNamed} of a batch whose statements have no names. */
 export function prepareBatch<P extends Placeholders<never>, const T extends readonly [Query, ...Query[]]>(
   build: (placeholders: P) => T,
 ): (values: ValuesOf<P>) => AllFilled<T> {
@@ -91,7 +89,6 @@ export function prepareBatch<P extends Placeholders<never>, const T extends read
   return (values) => Object.values(named(values)) as AllFilled<T>
 }
 
-/** {@link prepareBatch} of one statement. */
 export function prepare<P extends Placeholders<never>, Q extends Query>(
   build: (placeholders: P) => Q,
 ): (values: ValuesOf<P>) => Filled<Q['_']['result']> {
@@ -109,10 +106,7 @@ export interface Database {
   read<T extends Statements>(queries: T): Promise<Results<T>>
   /** Runs one batch as one transaction. Never retried: a lost response may hide a commit. */
   write<T extends Statements>(queries: T): Promise<Results<T>>
-  /**
-   * A write that leaves and returns the same when it runs twice, apart from what counts writes (audit, events,
-   * revisions). Retried as a read is.
-   */
+  /** Retried as a read is: run twice, it leaves and returns the same, except for audit, events and revisions. */
   writeIdempotent<T extends Statements>(queries: T): Promise<Results<T>>
   /** How fresh the next read must be. That of another database than the directory has its name: see `parseBookmark`. */
   bookmark(): string | null
@@ -130,7 +124,6 @@ export function startUse() {
     openWrites: 0,
     /** Time of the statements, without the network. */
     durationMs: 0,
-    /** Statements that took {@link SLOW_MS} or longer. */
     slow: 0,
     /** Bytes of the database after the last batch. */
     sizeBytes: 0,
@@ -150,16 +143,12 @@ export type BatchResult = { durationMs: number; isPrimary: boolean | undefined }
 export type Meter = { run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> }
 
 export interface DatabaseOptions {
-  /**
-   * How fresh reads must be: they go to any replica that is at least as fresh as the bookmark, or with null to any.
-   * Without one the session starts at the primary.
-   */
+  /** Reads go to any replica that is as fresh, or with null to any. Without one the session starts at the primary. */
   bookmark?: string | null | undefined
   /** See {@link OWN_SLOT}. */
   slot?: number | undefined
   /** Meters the caller's token; background work has none. */
   meter?: Meter | undefined
-  /** Gets what the batches use. */
   use?: DatabaseUse | undefined
   /** The binding, for the log. */
   name?: string | undefined
@@ -173,7 +162,6 @@ export function openDatabase(
   const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
   let waited = 0
 
-  /** The results of a batch, and the database time it took. */
   async function runBatch<T extends Statements>(statements: T) {
     const queries = statements.map((statement) => {
       const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
@@ -210,8 +198,15 @@ export function openDatabase(
       if (isWrite) use.openWrites--
       return result
     }
+    const attempt = () => (meter ? meter.run(batch) : batch())
+    const retry = async (error: unknown) => {
+      if (!isIdempotent || !TRANSIENT.test(databaseMessage(error))) throw error
+      await pause(RETRY_AFTER_MS + Math.random() * RETRY_JITTER_MS)
+      return attempt()
+    }
     try {
-      const { values } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
+      // A write may still happen after its deadline.
+      const { values } = await withDeadline(attempt().catch(retry), BUDGET_MS.database)
       return values
     } catch (error) {
       throw describeOutage(error, name)
@@ -228,20 +223,6 @@ export function openDatabase(
     bookmark: () => session.getBookmark(),
     waitedMs: () => waited,
   }
-}
-
-/**
- * Runs one call within its deadline. An idempotent one is retried once after a transient failure, not an overload.
- *
- * @throws DeadlineError when it takes too long: a write may still happen then
- */
-function runQuery<T>(work: () => Promise<T>, isIdempotent: boolean): Promise<T> {
-  const retry = async (error: unknown) => {
-    if (!isIdempotent || !TRANSIENT.test(databaseMessage(error))) throw error
-    await pause(RETRY_AFTER_MS + Math.random() * RETRY_JITTER_MS)
-    return work()
-  }
-  return withDeadline(work().catch(retry), BUDGET_MS.database)
 }
 
 /** D1's failures after which it recommends a retry of idempotent queries: only the response may have been lost. */

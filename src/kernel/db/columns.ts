@@ -6,7 +6,6 @@ import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payme
 
 type Columns<T extends SQLiteTable> = T['_']['columns']
 
-/** The columns of a table without those that no response has. */
 function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T, ...hidden: K[]): Omit<Columns<T>, K> {
   const names = new Set<unknown>(hidden)
   const shown = Object.entries(getTableColumns(table)).filter(([name]) => !names.has(name))
@@ -47,20 +46,18 @@ export const statusColumns = columnsBut(orderStatuses, 'company_id', 'deleted')
  * accepts at most 32 columns. Results of writes are stored so: a new column is the last one, and older results lack it.
  */
 export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteColumn }>(columns: T) {
-  const entries = Object.entries(columns)
+  const names = Object.keys(columns)
+  const list = Object.values<SQLiteColumn>(columns)
   // SQLite writes only 15 digits of a number into JSON; text has them all.
-  const values = entries.map(([, column]) =>
-    is(column, SQLiteReal) ? sql`printf('%!.17g', ${column})` : sql`${column}`,
-  )
+  const values = list.map((column) => (is(column, SQLiteReal) ? sql`printf('%!.17g', ${column})` : sql`${column}`))
   const array = sql`json_array(${sql.join(values, sql`, `)})`
   // Nested, since Drizzle strips the table from columns that are directly in a field.
   const arrayOrNull = sql`CASE WHEN ${columns.id} IS NOT NULL THEN ${array} END`
-  const names = entries.map(([name]) => name)
-  const readers = entries.map(([, column]) => {
+  const readers = list.map((column) => {
     if (is(column, SQLiteReal)) return Number
     return isPlain(column) ? undefined : (value: unknown) => column.mapFromDriverValue(value)
   })
-  const defaults = entries.map(([, column]) => (column.notNull ? column.default : null))
+  const defaults = list.map((column) => (column.notNull ? column.default : null))
   const decode = (json: string | unknown[]) => {
     const values: unknown[] = typeof json === 'string' ? JSON.parse(json) : json
     const row: Record<string, unknown> = {}
@@ -103,11 +100,7 @@ type RowValues<T extends SQLiteTable> = {
   [Name in keyof Columns<T>]?: Placeholder | SQL | string | number | null | undefined
 }
 
-/**
- * An `INSERT … SELECT` of at most one row. Values that are no columns are ignored.
- *
- * @param rest of the statement after the values, such as `WHERE …`
- */
+/** Inserts at most one row. Values that are no columns are ignored. @param rest of its `SELECT`, such as `WHERE …` */
 export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL) {
   const named = new Map<string, unknown>(Object.entries(values))
   const columns = Object.entries<SQLiteColumn>(getTableColumns(table)).filter(([, column]) => !column.generated)
@@ -118,11 +111,7 @@ export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>,
   return orm.insert(table).select(sql`SELECT ${sql.join(selected, sql`, `)} ${rest}`)
 }
 
-/**
- * An `INSERT … SELECT` of many rows.
- *
- * @param rows JSON: arrays of the values of the table's columns, without generated ones
- */
+/** @param rows JSON: arrays of the values of the table's columns, without generated ones */
 export function insertJsonRows<T extends SQLiteTable>(table: T, rows: string) {
   const columns = Object.values<SQLiteColumn>(getTableColumns(table)).filter((column) => !column.generated)
   const values = columns.map((_, index) => sql`value ->> ${sql.raw(String(index))}`)
@@ -130,7 +119,6 @@ export function insertJsonRows<T extends SQLiteTable>(table: T, rows: string) {
   return orm.insert(table).select(sql`SELECT ${sql.join(values, sql`, `)} FROM json_each(${rows}) WHERE true`)
 }
 
-/** The assignments of an `UPDATE`: those of the given values that are columns of the table. */
 export function assignments<T extends SQLiteTable>(table: T, values: Record<string, Placeholder | SQL | undefined>) {
   const names = Object.keys(getTableColumns(table))
   const entries = names.flatMap((name) => (values[name] ? [[name, sql`${values[name]}`]] : []))
@@ -146,7 +134,6 @@ const byName = Object.fromEntries(
   Object.values(schema).flatMap((table) => (is(table, SQLiteTable) ? [[getTableName(table) as string, table]] : [])),
 )
 
-/** The table with this name in SQL. For code that treats all tables alike. */
 export function tableOf(name: string): SQLiteTable {
   const table = byName[name]
   if (!table) throw new Error(`There is no table ${name}.`)

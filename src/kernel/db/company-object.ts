@@ -9,7 +9,6 @@ import { openCompany, type PlacedContext } from './placement.ts'
 const FIRST_RETRY_MS = 30_000
 const MAX_RETRY_MS = 3_600_000
 
-/** How many runs in a row failed, and when the next may start. */
 type Retry = { failures: number; at: number }
 
 /**
@@ -57,17 +56,9 @@ export abstract class CompanyObject extends DurableObject<Env> {
   }
 }
 
-interface Startable extends Rpc.DurableObjectBranded {
-  start(companyId: number): Promise<void>
-}
-
-/**
- * Starts a company's object. A lost call is logged, and the sweep repeats it.
- *
- * @param name prefixes the event in the log
- */
+/** A lost call is logged, and the sweep repeats it. */
 export async function startObject(
-  objects: DurableObjectNamespace<Startable>,
+  objects: DurableObjectNamespace<CompanyObject>,
   name: string,
   companyId: number,
 ): Promise<void> {

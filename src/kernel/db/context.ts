@@ -14,7 +14,6 @@ export interface Idempotency {
   fingerprint: string
   /** Numbers the results of one request, from 0. */
   position: number
-  /** Set when the result of an earlier request was returned. */
   isReplayed: boolean
 }
 

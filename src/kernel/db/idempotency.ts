@@ -17,15 +17,9 @@ export function writerOf(context: WriteContext) {
   return { ...actorOf(context), idempotencyKey: key, fingerprint, position }
 }
 
-/**
- * A change as one batch. With the request's `Idempotency-Key` it happens once: the batch stores its result, and fails as a
- * whole where one is stored.
- */
+/** A change as one batch. With an `Idempotency-Key` it stores its result, and fails as a whole where one is stored. */
 export interface Write<T> {
-  /**
-   * In the order in which they run. `result` is the {@link resultStatement}; `event` returns a row when it writes an
-   * accounting event.
-   */
+  /** In the order in which they run. `result` is the {@link resultStatement}; `event` returns a row when it writes one. */
   statements: { result: Filled<unknown>; event?: Filled<unknown>; [name: string]: Filled<unknown> | undefined }
   isIdempotent?: boolean
   /** A deletion is never refused by a quota. */
@@ -229,10 +223,8 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
 
 const KEY_TAKEN = /UNIQUE constraint failed: idempotency_keys/
 
-/** The reason of the guard that failed a batch. */
 const failureOf = (error: unknown) => FAILURES.find((reason) => databaseMessage(error).includes(reason))
 
-/** Maps a failed batch to the caller's error; null for a failure that is no refusal. */
 function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
   const overQuota = quotaRefusal(error)
@@ -248,8 +240,7 @@ function refusalOf(error: unknown): ApiError | null {
 type Stored = { result: string | null; created_at: number }
 
 /**
- * Removes expired results of a key and returns the others by position. As a write it reads the primary, which refused the
- * batch before.
+ * Removes a key's expired results and returns the others. As a write it reads the primary, which refused the batch.
  *
  * @throws ApiError 400 when the key is that of another request
  */

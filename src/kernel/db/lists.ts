@@ -12,7 +12,6 @@ export interface Sort {
   direction: 'ASC' | 'DESC'
 }
 
-/** Values of `deleted` in a list, by its parameter. */
 export const DELETED = { exclude: [0], include: [0, 1], only: [1] } as const
 
 export type Flag = 0 | 1
@@ -33,13 +32,9 @@ interface Search {
   isExact?: boolean
 }
 
-/**
- * Selects `limit` rows after `offset`, or after the row with `key` and `id` as of the company's change `sequence`, which
- * only a list by `updated_at` needs.
- */
+/** A page starts after `offset`, or after the row with `key` and `id`. Only a list by `updated_at` needs `sequence`. */
 export type ListValues = Placeholders<'companyId' | 'limit', 'offset' | 'key' | 'id' | 'sequence'>
 
-/** The start of a page: after `offset` elements, or after a cursor's position. */
 export interface PageStart {
   limit: number
   offset: number
@@ -52,11 +47,9 @@ export interface FoundPage<T> {
   rows: T[]
   total: number | null
   next: CursorPosition | null
-  /** The page ends before a row that is cut. */
   isCut: boolean
 }
 
-/** Describes a list: its pages, by number and by cursor, and its total are built from this. */
 export interface List {
   table: 'clients' | 'orders'
   sort: Sort
@@ -86,13 +79,7 @@ export function perVariant<V, T extends object>(build: (variant: V) => T): (vari
 }
 
 /** Values of {@link ListValues} for one page. `limit` is one row more, which tells whether a page follows. */
-interface PageValues {
-  limit: number
-  offset?: number
-  key?: string | number
-  id?: number
-  sequence?: number
-}
+type PageValues = { limit: number; offset?: number; key?: string | number; id?: number; sequence?: number }
 
 /**
  * Reads a page with `page`; without a cursor also the list's length and the company's newest change with `whole`. A row
@@ -114,12 +101,8 @@ export async function readPage<R extends { row: { id: number }; sortValue: strin
   const rows = found.slice(0, end < 0 ? limit : end)
   const last = found.length > rows.length ? rows.at(-1) : undefined
   const walk = column === 'updated_at' ? [since.sequence ?? list?.sequence ?? 0] : []
-  return {
-    rows,
-    total: list?.total ?? null,
-    next: last ? [last.sortValue, last.row.id, ...walk] : null,
-    isCut: end >= 0,
-  }
+  const next = last ? [last.sortValue, last.row.id, ...walk] : null
+  return { rows, total: list?.total ?? null, next, isCut: end >= 0 }
 }
 
 /**
@@ -186,7 +169,6 @@ export function idsOfPage(list: List) {
   return { ids: pageIds(list), order: namesOf(list).order }
 }
 
-/** The rows of {@link pageIds}, to be selected from, and their order. */
 export function pageRows(list: List) {
   const { table, id, order, ofCompany } = namesOf(list)
   return { from: sql`(${pageIds(list)}) AS page CROSS JOIN ${table} ON ${ofCompany} AND ${id} = page_id`, order }
@@ -221,11 +203,10 @@ function namesOf({ table, sort, p }: List) {
   return { table: sql.raw(table), id, key, order, ofCompany }
 }
 
-const allOf = (conditions: (SQL | undefined)[]) =>
-  sql.join(
-    conditions.filter((condition) => condition !== undefined),
-    sql` AND `,
-  )
+function allOf(conditions: (SQL | undefined)[]): SQL {
+  const given = conditions.filter((condition) => condition !== undefined)
+  return sql.join(given, sql` AND `)
+}
 
 const limitTo = (limit: SQL | Placeholder, offset?: Placeholder) =>
   sql`LIMIT ${limit} ${offset ? sql`OFFSET ${offset}` : sql``}`

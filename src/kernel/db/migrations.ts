@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import journal from '../../../drizzle/meta/_journal.json' with { type: 'json' }
-import { type ApiError, log, unavailable } from '../http/errors.ts'
+import { log, unavailable } from '../http/errors.ts'
 import { databaseMessage, openDatabase, orm } from './client.ts'
 import { BEFORE_RELEASE } from './names.ts'
 
@@ -18,16 +18,23 @@ const LOG_EVERY_MS = 60_000
 let accepted: string | null = null
 let loggedAt = 0
 
-/**
- * Checks the names that a query selected as {@link appliedMigrations}. A newer schema is accepted: see `src/site/guides/upgrades.md`.
- *
- * @throws ApiError 503 where the schema is older than the code
- */
+/** A newer schema is accepted: see `src/site/guides/upgrades.md`. @throws ApiError 503 where it is older than the code */
 export function verifySchema(applied: string | null): void {
-  if (!acceptsSchema(applied)) throw outdated(applied)
+  if (acceptsSchema(applied)) return
+  const schema = compareSchema(applied)
+  if (Date.now() - loggedAt >= LOG_EVERY_MS) {
+    loggedAt = Date.now()
+    log('schema_outdated', { ...schema, advice: adviceFor(applied) }, 'error')
+  }
+  throw unavailable(RETRY_AFTER_SECONDS, {
+    message:
+      applied === null
+        ? 'The database is empty: run `npm run migrate`, then `npm run seed -- FILE.json`'
+        : 'The service is being updated: retry after the seconds in Retry-After',
+    cause: `the schema misses ${schema.missing.join(', ')}`,
+  })
 }
 
-/** As {@link verifySchema}, without an error. */
 export function acceptsSchema(applied: string | null): boolean {
   const isAccepted = (applied !== null && applied === accepted) || isCurrent(applied)
   if (isAccepted) accepted = applied
@@ -46,7 +53,6 @@ export function compareSchema(applied: string | null) {
   }
 }
 
-/** Whether a schema with these migrations has everything that the code needs. */
 export function isCurrent(applied: string | null): boolean {
   return compareSchema(applied).missing.length === 0
 }
@@ -70,21 +76,6 @@ export async function readApplied(binding: D1Database): Promise<string | null> {
 /** Whether a query failed for a table or column that the database does not have: before the schema is verified, yet. */
 export function isMissing(error: unknown): boolean {
   return accepted === null && /no such (table|column)/.test(databaseMessage(error))
-}
-
-/** The refusal of every request while the schema is older than the code. Logged once a minute in each isolate. */
-function outdated(applied: string | null, now = Date.now()): ApiError {
-  if (now - loggedAt >= LOG_EVERY_MS) {
-    loggedAt = now
-    log('schema_outdated', { ...compareSchema(applied), advice: adviceFor(applied) }, 'error')
-  }
-  return unavailable(RETRY_AFTER_SECONDS, {
-    message:
-      applied === null
-        ? 'The database is empty: run `npm run migrate`, then `npm run seed -- FILE.json`'
-        : 'The service is being updated: retry after the seconds in Retry-After',
-    cause: `the schema misses ${compareSchema(applied).missing.join(', ')}`,
-  })
 }
 
 function adviceFor(applied: string | null): string {

@@ -4,9 +4,9 @@ import { insertRow } from './columns.ts'
 import { accountingOutbox } from './schema.ts'
 
 /**
- * A statement for the batch of an order's change: writes its accounting event when the request, else the company, enables
- * the sync, the integration is enabled, and `when` holds. It returns a row when it does: call `deliverAccounting` after
- * the commit. The event is due with the order's call that is under way: a due event can always be delivered.
+ * Writes an order's event when the request, else the company, enables the sync, the integration is enabled, and `when`
+ * holds. It returns a row when it does: call `deliverAccounting` after the commit. The event is due with the order's call
+ * that is under way: a due event can always be delivered.
  */
 export function accountingEvent(
   { companyId, now, requested }: Placeholders<'companyId' | 'now', 'requested'>,

@@ -28,7 +28,6 @@ export interface Version {
   bookmark: string
 }
 
-/** Reads an `X-Bookmark`: null where it is not well-formed. */
 export function parseBookmark(text: string | null | undefined): Version | null {
   const [, bookmark, database = DIRECTORY] = BOOKMARK.exec(text ?? '') ?? []
   return bookmark === undefined ? null : { database, bookmark }
@@ -60,7 +59,6 @@ export function bindingOf(env: Bindings, name: string): D1Database {
   throw unavailable(RETRY_AFTER_SECONDS, { message, cause: `there is no binding ${name}` })
 }
 
-/** Tokens, members and placement. */
 export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Database {
   return openDatabase(bindingOf(env, DIRECTORY), options)
 }
@@ -71,18 +69,15 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
  * runs again in its new database, so an old placement neither reads nor writes there.
  *
  * @param options.bookmark of the placement's database
- * @param options.onMoved is called when the placement is out of date
- * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes while the company
- *   is being moved
+ * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes during a move
  */
 export function databaseFor(
   env: Bindings,
-  placement: Placement,
+  { companyId, database, slot }: Placement,
   { bookmark, onMoved, ...options }: Omit<DatabaseOptions, 'slot'> & { onMoved?: () => void } = {},
 ): Database {
-  const { companyId } = placement
-  let name = placement.database
-  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot: placement.slot, name })
+  let name = database
+  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot, name })
   const isOnlyDatabase = databaseNames(env).length === 1
   let waitedBefore = 0
   let used: string | null = null
@@ -163,7 +158,6 @@ function parseRefusal(error: unknown): Guard | null {
 /** A move that refuses writes for longer was interrupted. */
 const READ_ONLY_MAX_MS = 10_000
 
-/** Clears read-only states older than 10 s, of one company or of all. */
 export function endStaleReadOnly(nowMs: number, companyId: number | null = null) {
   return statement<{ company_id: number }>(
     `UPDATE company_guards SET state = 'copying', read_only_at = NULL
@@ -184,10 +178,7 @@ export const placementColumns = {
   slot: sql<number>`coalesce(${companies.database_slot}, ${companies.slot})`.as('placed_slot'),
 }
 
-/**
- * Whether rows of a company may be changed where they are, for statements that change those of many companies: not while
- * its writes are refused, nor where its rows are a copy.
- */
+/** For changes of many companies' rows: not while a company's writes are refused, nor where its rows are a copy. */
 export const isSettled = (companyId: SQL) =>
   sql`${companyId} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
 
@@ -213,7 +204,6 @@ export async function openCompany(env: Bindings, companyId: number): Promise<Pla
   return { companyId, directory, database, slot: row?.slot ?? null, db: databaseFor(env, { companyId, database }) }
 }
 
-/** Every database, for work that is not of one company. */
 export function openEach(env: Bindings): { name: string; db: Database }[] {
   return databaseNames(env).map((name) => ({ name, db: openDatabase(bindingOf(env, name)) }))
 }

@@ -21,9 +21,6 @@ export const storedBytes = sql<number>`(companies.stored_bytes + ${rowsIn('chang
 const isOverStorage = sql`(companies.recounted_at IS NOT NULL AND ${storedBytes} > companies.storage_quota_bytes)`
 const isOverMail = sql`(companies.mail_bytes > companies.mail_quota_bytes)`
 
-/** The errors of SQLite name the quota. */
-const EXCEEDED = /(storage|mail)_quota_exceeded (\d+)/
-
 const quotaChecks = prepareBatch((p: Placeholders<'companyId'>) => {
   const isCompany = sql`companies.id = ${p.companyId}`
   const before = {
@@ -41,7 +38,7 @@ const quotaChecks = prepareBatch((p: Placeholders<'companyId'>) => {
       .where(sql`${isCompany} AND (companies.stored_bytes_checked, companies.mail_bytes_checked)
         <> (${before.stored_bytes_checked}, ${before.mail_bytes_checked})`),
     orm
-      .select({ failure: sql`${failure}`.as('failure') })
+      .select({ failure: failure.as('failure') })
       .from(companies)
       .where(sql`${isCompany} AND (${isRaised} OR ${isMailRaised})`),
   ]
@@ -58,7 +55,7 @@ export function withinQuotas<const T extends readonly Filled<unknown>[]>(company
 
 /** 413 for a batch undone by {@link withinQuotas}; null for any other failure. */
 export function quotaRefusal(error: unknown): ApiError | null {
-  const [, of, quota] = EXCEEDED.exec(databaseMessage(error)) ?? []
+  const [, of, quota] = /(storage|mail)_quota_exceeded (\d+)/.exec(databaseMessage(error)) ?? []
   if (quota === undefined) return null
   const limit_bytes = Number(quota)
   const message =

@@ -112,11 +112,9 @@ const companyId = () =>
 const id = () => integer().notNull()
 type Id = ReturnType<typeof id>
 const version = () => integer().notNull().default(1)
-/** Bytes of the row: see {@link STORED_BYTES}. */
 const stored = (table: keyof typeof STORED_BYTES) => integer().generatedAlwaysAs(sql.raw(STORED_BYTES[table]))
 const texts = (table: keyof typeof TEXT_BYTES) => integer().generatedAlwaysAs(sql.raw(TEXT_BYTES[table]))
 const counted = (table: keyof typeof TEXT_BYTES) => ({ text_bytes: texts(table), stored_bytes: stored(table) })
-/** Columns of text that may be null. */
 const nullable = <Name extends string>(...names: Name[]) =>
   Object.fromEntries(names.map((name) => [name, text()])) as Record<Name, ReturnType<typeof text>>
 const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
@@ -141,7 +139,6 @@ function companyTable<Name extends string, C extends Builders>(
   })
 }
 
-/** Its rows have an id, which is unique within the company. */
 function idTable<Name extends string, C extends Builders>(name: Name, columns: C, rest?: Rest<Name, { id: Id } & C>) {
   return companyTable<Name, { id: Id } & C>(name, ['id'], { id: id(), ...columns }, rest)
 }
@@ -206,7 +203,6 @@ export const apiTokens = sqliteTable(
     /** SHA-256 of the token, lower-case hex. The token itself is not stored. */
     token_hash: text().notNull().unique(),
     name: text().notNull(),
-    /** JSON array of permissions. */
     permissions: text({ mode: 'json' }).$type<string[]>().notNull(),
     created_at: integer().notNull(),
     /** The email of who made it; null for an operator. */
@@ -262,7 +258,6 @@ export const clients = idTable(
     deleted: flag(),
     external_id: text(),
     version: version(),
-    /** The customer's id in the accounting system, once known. */
     accounting_customer_id: text(),
     /** Whether it was linked by hand: then it is never replaced. */
     accounting_customer_linked: flag(),
@@ -442,10 +437,7 @@ export const threadContextLinks = companyTable(
   (t) => [index('thread_context_links_of_thread').on(t.company_id, t.thread_id)],
 )
 
-/**
- * Whole mail threads. The four texts are stored as JSON (`"…"`), since D1 changes lone surrogates and cuts text at
- * U+0000.
- */
+/** The four texts are stored as JSON (`"…"`), since D1 changes lone surrogates and cuts text at U+0000. */
 export const emailThreads = sqliteTable(
   'email_threads',
   {
@@ -455,7 +447,6 @@ export const emailThreads = sqliteTable(
     account_email: text().notNull(),
     legacy_thread_id: text().notNull(),
     ...nullable('mail_thread_id', 'subject', 'snippet', 'mail_history_id'),
-    /** Bytes of the four texts and of the content in this row. */
     text_bytes: integer().generatedAlwaysAs(
       sql.raw(octets('mail_thread_id', 'subject', 'snippet', 'mail_history_id', 'content')),
     ),
@@ -531,14 +522,11 @@ export const integrations = companyTable(
 
 /** The state of a company's connection to its accounting system. Created by the first delivery. */
 export const accountingConnections = sqliteTable('accounting_connections', {
-  company_id: integer()
-    .primaryKey()
-    .references(() => companies.id),
+  company_id: companyId().primaryKey(),
   /** The remote account (address and realm) that links and customer ids belong to. */
   remote_account: text().notNull(),
   /** The current tokens, encrypted as credentials are; null before the first refresh. */
   tokens: text(),
-  /** No calls before this time. */
   paused_until: integer().notNull().default(0),
   /** `updated_at` of the integration that failed for good: a changed integration is tried again. */
   stopped_for: integer(),
@@ -601,10 +589,7 @@ export const accountingLinks = companyTable(
   (t) => [belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id])],
 )
 
-/**
- * Who changed what with which token, without values, for 90 days. Repetitions within a minute are not recorded. Ids ascend
- * by 1 within the company.
- */
+/** Who changed what, without values, for 90 days. Repetitions within a minute are not recorded. Ids ascend by 1. */
 export const auditLog = idTable('audit_log', {
   token_id: integer().notNull(),
   request_id: text().notNull(),
@@ -653,10 +638,7 @@ export const imports = companyTable('imports', ['hash'], {
   updated_at: integer().notNull(),
 })
 
-/**
- * Every create, update and delete of a company's clients, orders and email threads in commit order, for 31 days. Triggers
- * write them, so that also those of a seed are here.
- */
+/** Changes of clients, orders and email threads in commit order, for 31 days. Triggers write them, also for a seed. */
 export const changes = companyTable('changes', ['sequence'], {
   /** Ascends by 1 within the company. */
   sequence: integer().notNull(),
@@ -681,7 +663,6 @@ export const idempotencyKeys = companyTable('idempotency_keys', ['token_id', 'ke
   position: integer().notNull().default(0),
   /** SHA-256 of method, path, query and body, hex. */
   fingerprint: text().notNull(),
-  /** The result from which the response is built. */
   result: text(),
   created_at: integer().notNull(),
   ...counted('idempotency_keys'),
@@ -693,7 +674,6 @@ export const webhookEndpoints = companyTable('webhook_endpoints', ['id'], {
   url: text().notNull(),
   /** The signing secrets, encrypted with AES-GCM: see `delivery/webhooks/message.ts`. */
   secret: text().notNull(),
-  /** JSON array of event types such as `client.created`. */
   event_types: text({ mode: 'json' }).$type<string[]>().notNull(),
   enabled: bool().notNull().default(true),
   disabled_reason: text(),
@@ -717,7 +697,6 @@ export const webhookDeliveries = companyTable(
     type: text().notNull(),
     entity_id: text().notNull(),
     sequence: integer().notNull(),
-    /** Failed ones. */
     attempts: integer().notNull().default(0),
     first_attempt_at: integer(),
     /** Null of a change that waits behind another. */
@@ -735,9 +714,7 @@ export const webhookDeliveries = companyTable(
 
 /** The moves of companies to other databases, in the directory. A row is removed when its move is complete. */
 export const moves = sqliteTable('moves', {
-  company_id: integer()
-    .primaryKey()
-    .references(() => companies.id),
+  company_id: companyId().primaryKey(),
   /** Bindings. */
   source: text().notNull(),
   destination: text().notNull(),
@@ -766,14 +743,12 @@ export const companyGuards = sqliteTable(
 
 type Listed = Record<'company_id' | 'id' | 'created_at' | 'updated_at' | 'deleted' | 'external_id', SQLiteColumn>
 
-/** The indexes of lists in an order of time, of live and of deleted rows, and by the caller's own id. */
 function byTime(table: 'clients' | 'orders', t: Listed) {
-  const isOf = { live: sql`${t.deleted} = 0`, deleted: sql`${t.deleted} = 1` }
   return [
-    ...(['live', 'deleted'] as const).flatMap((kind) => [
-      index(`${table}_${kind}_created`).on(t.company_id, t.created_at, t.id).where(isOf[kind]),
-      index(`${table}_${kind}_updated`).on(t.company_id, t.updated_at, t.id).where(isOf[kind]),
-    ]),
+    index(`${table}_live_created`).on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
+    index(`${table}_live_updated`).on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
+    index(`${table}_deleted_created`).on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
+    index(`${table}_deleted_updated`).on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
     uniqueIndex(`${table}_external_id`).on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
   ]
 }

@@ -24,7 +24,6 @@ export function fold(text: string): string {
     .replace(/\p{Cc}/gu, ' ')
 }
 
-/** The folded text of several fields, without null and blank ones. */
 export function searchText(fields: (string | null | undefined)[]): string {
   return fields.flatMap((field) => (field ? [fold(field)] : [])).join(FIELD_SEPARATOR)
 }
@@ -46,7 +45,7 @@ export function lineSearchTexts(lines: { title: string; description?: string | n
 
 /** The digits of a text, full-width ones as ASCII. */
 export function digitsOf(text: string): string {
-  return Array.from(text.normalize('NFKC').matchAll(/[0-9]/g), ([digit]) => digit).join('')
+  return text.normalize('NFKC').replaceAll(/[^0-9]/g, '')
 }
 
 /** An FTS5 phrase: with the trigram tokenizer a phrase is exactly a substring. */
@@ -63,16 +62,12 @@ export function substringMatch(folded: string): string {
   return isIndexable(folded) ? `text : ${phrase(folded)}` : firstTrigram(folded)
 }
 
-/** A search of clients: an FTS5 expression, and the same as texts that a row contains. */
-export interface ClientSearch {
-  match: string
-  folded: string
-  /** The digits that a phone number's must contain, where it may be one. */
-  digits?: string
-}
-
-/** Matches a substring of `text` or, for a phone number of three digits or more, of `digits`; `spaced` has both. */
-export function clientSearch(folded: string): ClientSearch {
+/**
+ * Matches a substring of `text` or, for a phone number of three digits or more, of `digits`; `spaced` has both.
+ *
+ * @returns an FTS5 expression, and the same as texts that a row contains
+ */
+export function clientSearch(folded: string): { match: string; folded: string; digits?: string } {
   const match = substringMatch(folded)
   if (!isIndexable(folded)) return { match, folded, digits: folded }
   const mayBePhone = /^[\d\s()+\p{Pd}\u2212./]+$/u.test(folded.normalize('NFKC'))
@@ -112,7 +107,6 @@ export function rowidOf(slot: Placeholder, id: SQL): SQL {
   return sql`((CAST(${slot} AS INTEGER) << 53) | CAST(${id} AS INTEGER))`
 }
 
-/** The rowids of a company in a full-text table, as bounds. */
 export function inSlot(slot: Placeholder): SQL {
   return sql`BETWEEN ${rowidOf(slot, sql`0`)} AND ${rowidOf(slot, sql`9007199254740991`)}`
 }

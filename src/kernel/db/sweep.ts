@@ -18,7 +18,6 @@ import {
 const DAY_MS = 86_400_000
 const DAYS = { admin_log: 400, audit_log: 90, changes: 31, accounting_outbox: 7 }
 
-/** How long a response can be repeated. */
 export const IDEMPOTENCY_TTL_MS = DAY_MS
 
 /** Rows that one statement removes while others wait. */
@@ -80,11 +79,7 @@ export async function listWebhookCompanies(db: Database, nowMs: number): Promise
 /** Limits the count of a gauge and so its cost; a gauge at the limit means that or more. */
 const GAUGE_MAX = 10_000
 
-/**
- * Counts what waits in the whole database. The oldest event has the lowest id of those counted that may be delivered.
- *
- * @returns the fields of the gauge line, in a list of one
- */
+/** The fields of the gauge line, in a list of one. The oldest event has the lowest id of those that may be delivered. */
 export async function readGauges(binding: D1Database, nowMs: number) {
   const use = startUse()
   const isWaiting = sql`state IN ('pending', 'sent')`
@@ -130,10 +125,6 @@ function oldestBefore(table: 'audit_log' | 'changes', key: 'id' | 'sequence', no
     LIMIT ${CHUNK_ROWS}) SELECT company_id, key FROM old`
 }
 
-/**
- * Removes entries of administrators after 400 days, audit rows after 90, changes after 31, delivered accounting events
- * after 7, and results of idempotent requests after one.
- */
 export async function removeExpiredRows(binding: D1Database, nowMs: number, limits = removalLimits()): Promise<void> {
   const db = openDatabase(binding)
   const ofSettled = isSettled(sql`company_id`)

@@ -1,5 +1,5 @@
 import { fillPlaceholders, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { invalid, type Reason, unusable } from '../http/errors.ts'
+import { invalid, unusable } from '../http/errors.ts'
 import { type Filled, orm, type Placeholders, prepare, statement, type Value } from './client.ts'
 
 /** Reads the entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every tag. */
@@ -30,14 +30,12 @@ export function versionsOf(ifMatch: string | null): string | null {
 
 const VERSION = /(?<=^|[\s,])"(\d{1,15})(?:-[0-9a-f]*)?"/g
 
-/** Returns 200 with an `ETag` of the version and the bytes, or 304 if `If-None-Match` has it. */
 export function taggedResponse(body: unknown, version: number, headers: object, ifNoneMatch: string | null): Response {
   const text = JSON.stringify(body)
   const etag = `"${version}-${hash64(text)}"`
   const known = etagsOf(ifNoneMatch)
-  const isKnown = known === '*' || known.includes(etag)
   const tagged = { ...headers, ETag: etag }
-  if (isKnown) return new Response(null, { status: 304, headers: tagged })
+  if (known === '*' || known.includes(etag)) return new Response(null, { status: 304, headers: tagged })
   return new Response(text, { headers: { ...tagged, 'Content-Type': 'application/json' } })
 }
 
@@ -73,21 +71,14 @@ export function weakenEtag(headers: Headers, acceptEncoding = ''): void {
 }
 
 /** Reasons raised by statements: outside of triggers SQLite has no RAISE. */
-type Failure = Extract<Reason, 'version_mismatch' | 'already_exists' | 'invoice_missing' | 'payments_limit'>
-export const FAILURES: readonly Failure[] = ['version_mismatch', 'already_exists', 'invoice_missing', 'payments_limit']
+export const FAILURES = ['version_mismatch', 'already_exists', 'invoice_missing', 'payments_limit'] as const
+type Failure = (typeof FAILURES)[number]
 
-/**
- * A statement that fails its batch.
- *
- * @param when a condition on the row's `version`, which is null where there is no row
- */
+/** Fails its batch. @param when a condition on the row's `version`, which is null where there is no row */
 export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: Failure = 'version_mismatch') {
   // The path depends on the row, or SQLite would evaluate it without one.
-  const failure = sql`json_extract('{}', ${sql.raw(`'${reason}'`)} || coalesce(version, ''))`
-  return orm
-    .select({ failure: sql`${failure}`.as('failure') })
-    .from(sql`(SELECT max(version) AS version FROM ${table} WHERE ${isRow})`)
-    .where(when)
+  const failure = sql`json_extract('{}', ${sql.raw(`'${reason}'`)} || coalesce(version, ''))`.as('failure')
+  return orm.select({ failure }).from(sql`(SELECT max(version) AS version FROM ${table} WHERE ${isRow})`).where(when)
 }
 
 /** Builds two forms of a {@link failWhen}: a query that returns a row where it fails, and a write that is refused there. */
@@ -110,11 +101,7 @@ export const isOtherVersion = (versions: Placeholder) => sql`version NOT IN (SEL
 
 type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
 
-/**
- * Builds the statements that fail a PUT by the caller's own id as its `If-Match` and `If-None-Match` ask.
- *
- * @throws ApiError 400 for an `If-None-Match` other than `*`
- */
+/** Fails a PUT by the caller's own id as its headers ask. @throws ApiError 400 for an `If-None-Match` other than `*` */
 export function externalGuardsOf(table: 'clients' | 'orders') {
   const fail = (p: ExternalKey, when: SQL, reason?: Failure) =>
     failWhen(when, sql.raw(table), sql`company_id = ${p.companyId} AND external_id = ${p.externalId}`, reason)

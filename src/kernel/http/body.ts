@@ -3,7 +3,6 @@ import { BUDGET_MS, bodyBudgetMs, DeadlineError, pause, withDeadline } from './d
 import { ApiError, invalid, unavailable } from './errors.ts'
 import { describeBytes } from './messages.ts'
 
-/** The default limit of a JSON body. */
 export const BODY_LIMIT_BYTES = 1_048_576
 
 const JSON_MEDIA_TYPE = /^\s*application\/json\s*(;|$)/i
@@ -17,13 +16,11 @@ const FIRST_READ_BYTES = 65_536
 /** One read may wait this long: the memory of a body that is silent for {@link LOST_MS} is given to others. */
 const SILENT_MS = 30_000
 
-/** Limits the bytes read and discarded of a body over its limit, and the time. */
 const DISCARDED_BYTES = 67_108_864
 const DISCARDED_MS = 5_000
 
 /**
- * Reads a JSON body as UTF-8 without a byte order mark. The limit applies to received bytes; nothing over it is
- * buffered.
+ * Reads a JSON body as UTF-8 without a byte order mark. The limit is of received bytes: nothing over it is buffered.
  *
  * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8 or arrive too
  *   slowly, 503 when there is no memory for a large body
@@ -56,7 +53,6 @@ async function readBytes(request: Request, announced: number, limitBytes: number
   return whole
 }
 
-/** Reads the body in chunks. The lease grows with it. */
 async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, lease: Lease) {
   const reader = body.getReader({ mode: 'byob' })
   const chunks: Uint8Array<ArrayBuffer>[] = []
@@ -94,7 +90,6 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
   return { chunks: [...chunks, new Uint8Array(buffer, 0, filled)], length }
 }
 
-/** Joins the chunks, releasing each one as soon as it is copied. */
 function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[], length: number): Uint8Array<ArrayBuffer> {
   const [first] = chunks
   if (first && chunks.length === 1) return first
@@ -108,10 +103,7 @@ function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[], length: number):
   return whole
 }
 
-/**
- * Reads and discards the rest, within bounds: a caller still sending when the response arrives may otherwise see a
- * closed connection.
- */
+/** Reads the rest, within bounds: a caller still sending when the response arrives may else see a closed connection. */
 async function discard(reader: ReadableStreamBYOBReader): Promise<void> {
   const end = Date.now() + DISCARDED_MS
   let buffer = new ArrayBuffer(FIRST_READ_BYTES)
@@ -135,10 +127,8 @@ function giveUp(error: unknown): never {
 }
 
 export function tooLarge(limitBytes: number): ApiError {
-  return new ApiError('too_large', {
-    message: `The body must have at most ${describeBytes(limitBytes)}`,
-    details: { limit_bytes: limitBytes },
-  })
+  const message = `The body must have at most ${describeBytes(limitBytes)}`
+  return new ApiError('too_large', { message, details: { limit_bytes: limitBytes } })
 }
 
 /** Smaller bodies need no lease. */
@@ -148,7 +138,6 @@ export const SMALL_BODY_BYTES = 262_144
 const LIMIT_BYTES = 24_000_000
 
 const POLL_MS = 20
-/** `Retry-After` of a request that finds no memory. */
 const BUSY_SECONDS = 10
 
 /** A request that has not used its lease for this long was canceled. */
@@ -210,13 +199,9 @@ export class Lease {
     this.#budget = budget
   }
 
-  /**
-   * Acquires or releases memory to hold this many bytes. Shrinking never waits.
-   *
-   * @throws ApiError 503 when there is no memory within `waitMs`, or the lease was released
-   */
-  async resize(bytes: number, waitMs: number = BUDGET_MS.memory): Promise<void> {
-    for (const endMs = Date.now() + waitMs; ; await pause(POLL_MS)) {
+  /** Shrinking never waits. @throws ApiError 503 when there is no memory in time, or the lease was released */
+  async resize(bytes: number): Promise<void> {
+    for (const endMs = Date.now() + BUDGET_MS.memory; ; await pause(POLL_MS)) {
       if (this.#isReleased) throw unavailable(BUSY_SECONDS)
       this.usedAt = Date.now()
       if (this.#budget.tryResize(this, bytes)) return
@@ -241,5 +226,4 @@ export function releaseBytes({ buffer }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)
 }
 
-/** Shared by all requests of this isolate. */
 export const isolateMemory = new MemoryBudget(LIMIT_BYTES)

@@ -1,26 +1,13 @@
-interface Entry<V> {
-  value: V
-  weight: number
-  expiresAt: number
-}
-
-/**
- * A cache in this isolate, bounded by the total weight of its entries. The least recently used entries are evicted
- * first.
- */
+/** Bounded by the total weight of its entries. The least recently used are evicted first. */
 export class LruCache<K, V> {
   /** Entries in order of use, least recently used first. */
-  private readonly entries = new Map<K, Entry<V>>()
+  private readonly entries = new Map<K, { value: V; weight: number; expiresAt: number }>()
   private totalWeight = 0
   private readonly maxWeight: number
   private readonly weigh: (value: V) => number
   private readonly ttlMs: number
 
-  /**
-   * @param options.maxWeight with the default weight of 1: the number of entries
-   * @param options.weigh for example the bytes of a value; a value heavier than `maxWeight` is not cached
-   * @param options.ttlMs the lifetime of an entry; unlimited by default
-   */
+  /** `maxWeight` is by default a number of entries. A value that is heavier by itself is not cached. */
   constructor(options: { maxWeight: number; weigh?: (value: V) => number; ttlMs?: number }) {
     this.maxWeight = options.maxWeight
     this.weigh = options.weigh ?? (() => 1)
@@ -51,7 +38,6 @@ export class LruCache<K, V> {
     }
   }
 
-  /** The value of a key, made where there is none. */
   getOrMake(key: K, make: () => V): V {
     const known = this.get(key)
     if (known !== undefined) return known

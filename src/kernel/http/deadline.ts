@@ -1,7 +1,4 @@
-/**
- * Deadlines in milliseconds. Calls of bindings may hang, so every wait has a deadline. Those of suppliers are part of
- * the contract and defined in `products/`.
- */
+/** Calls of bindings may hang, so every wait has a deadline. Those of suppliers are in the contract: see `products/`. */
 export const BUDGET_MS = {
   /** One batch, with its retry. */
   database: 10_000,
@@ -41,27 +38,20 @@ export class DeadlineError extends Error {
   }
 }
 
-/**
- * Settles with the promise, or rejects with a {@link DeadlineError} after `ms` milliseconds. The work itself continues,
- * since calls of bindings cannot be canceled.
- */
+/** Rejects with a {@link DeadlineError} after `ms`. The work itself continues: calls of bindings cannot be canceled. */
 export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const outcome = new Promise<T>((resolve, reject) => {
-    timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
-    work.then(resolve, reject)
-  })
+  const { promise, resolve, reject } = Promise.withResolvers<T>()
+  const timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
+  work.then(resolve, reject)
   // Continuations of `work` run in the request that started it, which must not clear another request's timer.
-  return outcome.finally(() => clearTimeout(timer))
+  return promise.finally(() => clearTimeout(timer))
 }
 
 const LONGEST_POLL_MS = 16
 
 /**
  * Polls for another request's work: a promise resolved by another request may continue in that request's context, or
- * never if that request is aborted.
- *
- * @throws DeadlineError after `ms` milliseconds
+ * never if that request is aborted. @throws DeadlineError after `ms`
  */
 export async function poll(isDone: () => boolean, ms: number): Promise<void> {
   const endMs = Date.now() + ms

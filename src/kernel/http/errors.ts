@@ -1,7 +1,4 @@
-/**
- * All kinds of errors, for a thrown {@link ApiError}, a response and the published description. `code` is one of the
- * contract's six codes; several kinds share a code and differ in status.
- */
+/** `code` is one of the contract's six codes: several kinds of errors share one and differ in status. */
 export const ERRORS = {
   invalid_request: { status: 400, code: 'invalid_request', message: 'Invalid request' },
   unauthenticated: { status: 401, code: 'unauthenticated', message: 'A valid bearer token is required' },
@@ -96,10 +93,7 @@ export type ErrorDetails =
   | { retry_after: number }
   | null
 
-/**
- * An error for the caller. Any other thrown value becomes a 500 without details. A `cause`, in our own words without
- * values, is only logged.
- */
+/** Any other error becomes a 500 without details. A `cause`, in our own words without values, is only logged. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly kind: ErrorKind
@@ -117,16 +111,11 @@ export class ApiError extends Error {
   }
 }
 
-/** Limits the listed issues, and the echoed characters of a long path or message. */
 export const MAX_ISSUES = 100
 const MAX_PATH_CHARACTERS = 200
 const MAX_MESSAGE_CHARACTERS = 300
 
-/**
- * Builds a 400 with every issue at once, up to {@link MAX_ISSUES}.
- *
- * @param count of all issues, if the list holds only the first ones
- */
+/** A 400 with every issue at once. @param count of all issues, if the list holds only the first ones */
 export function invalid(issues: Issue[], count = issues.length): ApiError {
   const listed = issues.slice(0, MAX_ISSUES).map(({ path, message }) => ({
     path: truncate(path, MAX_PATH_CHARACTERS),
@@ -144,7 +133,6 @@ function truncate(text: string, characters: number): string {
   return text.length > characters ? `${text.slice(0, characters - 1).toWellFormed()}…` : text
 }
 
-/** @param resource such as `Client` */
 export function notFound(resource: string): ApiError {
   return new ApiError('not_found', { message: `${resource} not found` })
 }
@@ -199,13 +187,9 @@ export function errorBody({ kind, message, details }: ApiError, requestUrl: stri
   return { error: { code: ERRORS[kind].code, message, details: { ...details, documentation_url } } }
 }
 
-/** Builds the body and headers of an error response. See {@link errorBody}. */
 export function errorResponse(error: ApiError, requestUrl: string, operation?: string): Response {
-  const { status } = ERRORS[error.kind]
-  return Response.json(errorBody(error, requestUrl, operation), {
-    status,
-    headers: { 'Cache-Control': 'private, no-store', ...error.headers },
-  })
+  const headers = { 'Cache-Control': 'private, no-store', ...error.headers }
+  return Response.json(errorBody(error, requestUrl, operation), { status: ERRORS[error.kind].status, headers })
 }
 
 /**

@@ -67,7 +67,6 @@ function describeChoice(values: readonly unknown[], input: unknown): string {
   return `must be ${values.length > 1 ? 'one of ' : ''}${list}${suggest(input, values.map(String))}`
 }
 
-/** The message for a name outside of a comma list's. */
 export function notListed(names: readonly string[]) {
   return ({ input }: { input?: unknown }) => `must be a comma list of ${names.join(', ')}${suggest(input, names)}`
 }
@@ -125,7 +124,6 @@ function suggest(sent: unknown, known: readonly string[]): string {
 
 const lettersOf = (name: string) => name.toLowerCase().replaceAll(/[^a-z\d]/g, '')
 
-/** Formats a size for people: bytes below 1 MiB, else MiB with at most 2 decimals. */
 export function describeBytes(bytes: number): string {
   return bytes < 1_048_576 ? `${bytes} bytes` : `${Number((bytes / 1_048_576).toFixed(2))} MiB`
 }

@@ -108,7 +108,6 @@ function decode(bytes: Uint8Array, contentType: string | null): string {
   }
 }
 
-/** Determines a body's charset: `Content-Type`, else XML declaration, else UTF-8. */
 export function charsetOf(body: Uint8Array, contentType: string | null): string {
   const start = Buffer.from(body.subarray(0, 256)).toString('latin1')
   const [, declared] = /^<\?xml\s[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']/.exec(start) ?? []
@@ -123,14 +122,10 @@ export const MAX_URL_LENGTH = 2_048
 /** Look-ups are cached this long, so that the calls of one batch share them. */
 const FRESH_MS = 5_000
 
-export interface AddressPolicy {
-  /** The URL of the resolver; undefined for {@link DEFAULT_RESOLVER}. */
-  resolver: string | undefined
-  /** Whether `http` and `https` to a loopback address are accepted, in development. */
-  allowsLoopback: boolean
-}
+export type AddressPolicy = ReturnType<typeof addressPolicy>
 
-export function addressPolicy(settings: { WEBHOOK_RESOLVER?: string; WEBHOOK_LOOPBACK?: string }): AddressPolicy {
+/** `http` and `https` to a loopback address are accepted in development only. */
+export function addressPolicy(settings: { WEBHOOK_RESOLVER?: string; WEBHOOK_LOOPBACK?: string }) {
   return { resolver: settings.WEBHOOK_RESOLVER, allowsLoopback: settings.WEBHOOK_LOOPBACK === 'development' }
 }
 
@@ -154,7 +149,6 @@ const isAddress = (text: string) => ipaddr.IPv4.isValidFourPartDecimal(text) || 
 
 /** Names below `localhost` too: nobody can register one (RFC 6761, section 6.3). */
 const LOOPBACK = /^(([^.]+\.)*localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
-const IPV4 = /^[\d.]+$/
 
 /** @param hostname as normalized by `URL` */
 export function isLoopback(hostname: string): boolean {
@@ -164,14 +158,10 @@ export function isLoopback(hostname: string): boolean {
 /** The address in a normalized hostname, without brackets; null for a name. */
 function literalOf(hostname: string): string | null {
   if (hostname.startsWith('[')) return hostname.slice(1, -1)
-  return IPV4.test(hostname) ? hostname : null
+  return /^[\d.]+$/.test(hostname) ? hostname : null
 }
 
-/**
- * Checks an address chosen by a company when it is set, without a DNS look-up.
- *
- * @returns the problem, to follow the field's name in a sentence; null without one
- */
+/** Checks an address without a DNS look-up. @returns the problem, to follow the field's name in a sentence */
 export function findFormProblem(address: string, allowsLoopback: boolean): string | null {
   const url = URL.parse(address)
   if (!url || address.length > MAX_URL_LENGTH) return `must be a URL of at most ${MAX_URL_LENGTH} characters`
@@ -189,11 +179,7 @@ export function findFormProblem(address: string, allowsLoopback: boolean): strin
 
 const NOT_PUBLIC = 'must resolve to public addresses only'
 
-/**
- * Checks an address before each use: as {@link findFormProblem}, and by the current DNS records of its host.
- *
- * @throws OutboundError `resolver` when the resolver does not respond as expected
- */
+/** As {@link findFormProblem}, and by the current DNS records of its host. @throws OutboundError `resolver` if it fails */
 export async function findProblem(address: string, policy: AddressPolicy): Promise<string | null> {
   const { resolver = DEFAULT_RESOLVER, allowsLoopback } = policy
   const problem = findFormProblem(address, allowsLoopback)
