@@ -11,7 +11,6 @@ const NEWEST = 1_000
 export interface AccountingSettings {
   /** The address before `/v3/…`. */
   base_url: string
-  /** Default: {@link getDefaultTokenUrl}. */
   token_url?: string | undefined
   realm_id: string
   client_id: string
@@ -48,9 +47,7 @@ const numbered = z.object({ DocNumber: text })
 
 type Invoice = z.infer<typeof invoice>
 
-/**
- * The client of one company's accounting system. Methods throw {@link AccountingError}, or an error of `saveTokens`.
- */
+/** One company's accounting system. Methods throw {@link AccountingError}, or an error of `saveTokens`. */
 export class AccountingAdapter {
   readonly #companyUrl: string
   readonly #addresses: AddressPolicy
@@ -160,7 +157,6 @@ export class AccountingAdapter {
   }
 }
 
-/** Quotes a literal of the query language: quotes and backslashes are escaped by a backslash. */
 function quote(value: string): string {
   return `'${value.replace(/[\\']/g, '\\$&')}'`
 }
@@ -200,7 +196,6 @@ function createOAuthSession(
   let isSaved = true
   let renewal: Promise<void> | null = null
 
-  /** All secrets, for redaction in messages. */
   const listSecrets = () => [client_secret, basic, tokens.refresh_token, tokens.access_token ?? '']
 
   async function renew(): Promise<void> {
@@ -226,7 +221,6 @@ function createOAuthSession(
     isSaved = true
   }
 
-  /** Returns an access token that is valid by our clock and is not `refused`. */
   async function getAccessToken(refused?: string): Promise<string> {
     const { access_token: accessToken, access_good_until: goodUntil } = tokens
     const isGood = isSaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil

@@ -27,9 +27,7 @@ export interface Connection {
 
 export type Delivery = CompanyContext & { connection: Connection }
 
-/**
- * `again`: the order may have more to deliver; `idle`: nothing now; `halt`: nothing of this company can be delivered.
- */
+/** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
 export type StepResult = 'again' | 'idle' | 'halt'
 
 type OutboxState = 'parked' | 'dead' | 'company_paused' | 'company_stopped' | 'consent_lost'
@@ -85,7 +83,6 @@ async function prepareCall(step: Step): Promise<boolean> {
   return true
 }
 
-/** Builds the call from the order's current state, and collects facts about its invoice and customer. */
 async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: payload.InvoiceCall }) | null> {
   const { delivery, event, link, source, operation, findFirst } = step
   const { adapter, item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = delivery.connection

@@ -88,7 +88,6 @@ export class AccountingDelivery extends CompanyObject {
     }
   }
 
-  /** Finds the highest number up to `ceiling` among the newest invoices in the company's accounting system. */
   async findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'> {
     try {
       const connection = await this.connectionOf(companyId)

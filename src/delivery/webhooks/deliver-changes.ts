@@ -25,7 +25,6 @@ const POSTPONE_MS = 30_000
 export const DELIVERIES_PER_SECOND = 10
 const SECOND_MS = 1_000
 
-/** Spreads the deliveries of one company by their host. */
 export class HostPace {
   /** Start times of the last deliveries to a host, oldest first. */
   private readonly begins = new LruCache<string, number[]>({ maxWeight: 100 })

@@ -27,7 +27,6 @@ const SECRET_BYTES = 32
 /** The previous secret also signs for this long after a rotation. */
 const ROTATION_MS = 86_400_000
 
-/** The form encrypted in `webhook_endpoints`. */
 const storedSecrets = z.object({
   secret: z.string(),
   previous: z.optional(z.object({ secret: z.string(), until: z.number() })),
@@ -56,7 +55,6 @@ export function credentialsKind(endpointId: string): string {
   return `webhook/${endpointId}`
 }
 
-/** The headers of one attempt: the signature of every valid secret, separated by spaces. */
 export function signedHeaders(secrets: Secrets, id: string, body: string, nowMs: number): Record<string, string> {
   const timestamp = Math.floor(nowMs / 1_000)
   const { secret, previous } = secrets
