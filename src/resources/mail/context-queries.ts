@@ -50,9 +50,7 @@ const selectNewest = (p: Which) =>
 
 const newestTied = prepare(selectNewest)
 
-/**
- * Finds the newest context with this legacy id that is tied to the company, without the contents of other companies.
- */
+/** Finds the newest context with this legacy id tied to the company, without the contents of other companies. */
 export async function findThreadContext({ companyId, db }: CompanyContext, legacyThreadId: string) {
   const [[row]] = await db.read([newestTied({ companyId, legacyThreadId })])
   return row
@@ -222,9 +220,7 @@ function problemsOf(p: Values): SQL {
 
 export type ThreadContextRow = NonNullable<Awaited<ReturnType<typeof findThreadContext>>>
 
-/**
- * A context is tied to the company by its client, an order in `orders_data`, or the company's id anywhere in its JSON.
- */
+/** A context is tied by its client, an order in `orders_data`, or the company's id anywhere in its JSON. */
 function isTied(): SQL {
   const namesCompany = JSON_COLUMNS.map(
     (column) => sql`EXISTS (SELECT 1 FROM json_tree(${sql.raw(column)}) AS node
@@ -260,7 +256,6 @@ function isOwned(table: Owned, text: SQL): SQL {
     AND owned.id = CAST(${text} AS INTEGER) AND CAST(owned.id AS TEXT) = ${text})`
 }
 
-/** Selects an id, or null if it is not the company's. */
 function ownedId(column: 'client_id' | 'selected_order_id', table: Owned) {
   const id = sql`${threadContexts[column]}`
   return sql<string | null>`CASE WHEN ${isOwned(table, id)} THEN ${id} END`.as(column)

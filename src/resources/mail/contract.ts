@@ -219,7 +219,6 @@ export const deleteEmailThread = defineContract({
   response: z.strictObject({ email_thread: emailThreadSummary }),
 })
 
-/** The query of a list that only cursors page. */
 const cursorPage = { per_page: listQuery.per_page, cursor: listQuery.cursor }
 const list = { tag: 'Mail', ...read, isPaged: true, errors: [] } as const
 

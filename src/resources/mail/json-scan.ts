@@ -12,7 +12,6 @@ export interface Member {
   mismatches: number[]
 }
 
-/** The bytes are not JSON. */
 export class JsonError extends Error {
   override name = 'JsonError'
 }
@@ -43,7 +42,6 @@ const KINDS: Readonly<Record<number, Kind>> = {
   [LOWER_N]: 'null',
 }
 
-/** Tables by byte, with 1 for a digit, a hexadecimal digit, the letter of an escape, or white space. */
 const DIGIT = tableOf('0123456789')
 const HEX = tableOf('0123456789abcdefABCDEF')
 const ESCAPE = tableOf('"\\/bfnrt')
@@ -123,7 +121,6 @@ function nameOf(bytes: Uint8Array, start: number, end: number): string {
   return text.includes('\\') ? String(JSON.parse(text)) : text.slice(1, -1)
 }
 
-/** The position after a value of any depth. */
 function skipValue(bytes: Uint8Array, start: number): number {
   let at = start
   let depth = 0

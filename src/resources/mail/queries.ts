@@ -153,9 +153,7 @@ const deletion = prepareNamed((p: Placeholders<Actor | Key, KeyName>) => {
   }
 })
 
-/**
- * Soft-deletes a thread, which keeps its content. The result is undefined if it does not exist or is already deleted.
- */
+/** Soft-deletes a thread, which keeps its content. The result is undefined without one that is not deleted yet. */
 export function threadDeletionOf(context: RequestContext, key: ThreadKey): Write<ThreadSummaryRow | undefined> {
   return {
     statements: deletion({ ...writerOf(context), ...key }),

@@ -88,7 +88,6 @@ async function* takeFrom(chunks: Uint8Array[], lease: Lease): AsyncGenerator<Uin
   }
 }
 
-/** Returns a whole thread, or 304 for a current ETag. */
 export async function readThread(
   { params, query }: Input<typeof readEmailThread>,
   context: RequestContext,

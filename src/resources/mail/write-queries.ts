@@ -53,11 +53,7 @@ type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadOb
 export const setObjects = (values: ObjectValues, isChanged: SQL) =>
   orm.update(emailThreadObjects).set(values).where(isChanged)
 
-/**
- * Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it.
- *
- * @param threadId selects the thread's id, if this batch wrote its content
- */
+/** Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it. */
 function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
   const isNamed = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.id = ${p.newId} AND o.thread_id = email_threads.id)`
   return [
@@ -192,7 +188,6 @@ export async function insertThread(
   return rows.length > 0
 }
 
-/** For `catch`, of a batch that was rolled back. */
 function refuse(error: unknown): never {
   const isLost = databaseMessage(error).includes(OBJECT_LOST)
   throw isLost ? unavailable(10) : (quotaRefusal(error) ?? error)
