@@ -82,7 +82,6 @@ export function paymentOf(context: RequestContext, orderId: number, body: NewPay
   })
 }
 
-/** The path of a payment: the ids of its order and its own. */
 type Path = { id: number; payment_id: number }
 
 /** The correction of a payment. Reading its result throws an ApiError 404. */

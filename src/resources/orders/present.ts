@@ -71,7 +71,6 @@ export function presentParts(order: OrderRow, names: readonly Expansion[]): Part
   return Object.fromEntries(wanted.map((name) => [name, PARTS[name](order)]))
 }
 
-/** An order of a list, with what was asked for. */
 export function presentListed(order: OrderRow, expand: readonly Expansion[] = []): Listed {
   return { ...withIsoTimes(order.row), ...presentParts(order, expand) }
 }
