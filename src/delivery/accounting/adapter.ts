@@ -91,7 +91,7 @@ export class AccountingAdapter {
     const query = `select DocNumber from Invoice orderby MetaData.CreateTime desc maxresults ${NEWEST}`
     const found = await this.#query('Invoice', numbered, query)
     const numbers = found.map(({ DocNumber = '' }) => (/^\d{1,15}$/.test(DocNumber) ? Number(DocNumber) : 0))
-    return numbers.reduce((highest, number) => (number > ceiling ? highest : Math.max(highest, number)), 0)
+    return Math.max(0, ...numbers.filter((number) => number <= ceiling))
   }
 
   /**
@@ -191,7 +191,7 @@ function createOAuthSession(
   initial: Tokens,
   saveTokens: (tokens: Tokens) => Promise<void>,
 ) {
-  const basic = btoa(String.fromCharCode(...new TextEncoder().encode(`${client_id}:${client_secret}`)))
+  const basic = new TextEncoder().encode(`${client_id}:${client_secret}`).toBase64()
   let tokens = initial
   let isSaved = true
   let renewal: Promise<void> | null = null
@@ -201,14 +201,13 @@ function createOAuthSession(
   async function renew(): Promise<void> {
     if (isSaved) {
       const start = Date.now()
-      const granted = { grant_type: 'refresh_token', refresh_token: tokens.refresh_token }
       const issued = await sendRequest(tokenResponse, {
         endpoint: 'token',
         url,
         addresses,
         authorization: `Basic ${basic}`,
         contentType: 'application/x-www-form-urlencoded',
-        body: new URLSearchParams(granted).toString(),
+        body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token: tokens.refresh_token }).toString(),
         secrets: listSecrets(),
       })
       const { access_token, refresh_token = tokens.refresh_token, expires_in } = issued

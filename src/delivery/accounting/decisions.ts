@@ -152,7 +152,7 @@ export function getBackoffMs(attempts: number, random: number): number {
   return Math.round(wholeMs * (0.5 + random / 2))
 }
 
-export interface InvoiceIdentity {
+interface InvoiceIdentity {
   DocNumber?: string | undefined
   TxnDate?: string | undefined
   CustomerRef?: { value: string } | undefined

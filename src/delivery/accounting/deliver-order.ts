@@ -1,15 +1,7 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import type { AccountingAdapter } from './adapter.ts'
-import {
-  classify,
-  decide,
-  type FailureClass,
-  type InvoiceIdentity,
-  isOurInvoice,
-  type Operation,
-  planOrder,
-} from './decisions.ts'
+import { classify, decide, type FailureClass, isOurInvoice, type Operation, planOrder } from './decisions.ts'
 import * as payload from './invoice-payload.ts'
 import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
 import { AccountingError } from './transport.ts'
@@ -43,8 +35,6 @@ interface Step {
 }
 
 const NO_REQUEST = { request_id: null, request_body: null } as const
-/** The call is built again and sent under a new request id. */
-const UNSENT = { ...NO_REQUEST, state: 'pending', attempts: 0 } as const
 
 /**
  * Makes the next due call of an order and stores its outcome. The call is stored first, and its result in one batch:
@@ -98,7 +88,9 @@ async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { ca
   if (findFirst) {
     const DocNumber = payload.formatDocNumber(source.invoice.number)
     const CustomerRef = { value: link?.customer_id ?? customerId }
-    key = await findOurInvoice(step, { DocNumber, TxnDate: source.project.created_date, CustomerRef })
+    const wanted = { DocNumber, TxnDate: source.project.created_date, CustomerRef }
+    const found = await adapter.findInvoices(DocNumber)
+    key = found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
     if (operation === 'delete') {
       return key && { call: payload.buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
     }
@@ -155,7 +147,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
         stopped_for: step.delivery.connection.version,
       })
     case 'merge':
-      await record(step, { event: { ...UNSENT, stale_attempts, last_error } })
+      await record(step, { event: { ...NO_REQUEST, state: 'pending', attempts: 0, stale_attempts, last_error } })
       return 'again'
   }
   const state = decision.action === 'dead' ? 'dead' : 'parked'
@@ -165,11 +157,6 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
   await record(step, { event: { ...NO_REQUEST, state, attempts, last_error }, customer })
   logState(step, state, failure, attempts)
   return 'again'
-}
-
-async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Promise<payload.InvoiceKey | null> {
-  const found = await delivery.connection.adapter.findInvoices(wanted.DocNumber ?? '')
-  return found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
 }
 
 /** Logs a stored change on which a person may have to act. It omits the error, which may hold values. */

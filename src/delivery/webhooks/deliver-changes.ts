@@ -160,11 +160,8 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
     } else if (item.isBehind || blocked.has(object)) {
       if (!item.isStored) keep(item, null)
     } else {
-      const flight = send({ ...item, operation })
-      flights.set(
-        object,
-        flight.finally(() => flights.delete(object)),
-      )
+      const flight = send({ ...item, operation }).finally(() => flights.delete(object))
+      flights.set(object, flight)
     }
   }
   await Promise.all(flights.values())
