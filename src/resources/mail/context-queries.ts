@@ -106,10 +106,8 @@ export async function listThreadContexts(
   return { rows: listed, next: last ? [last.threadId] : null }
 }
 
-const MEMBERS = sql.join(
-  Object.keys(columns).map((name) => sql.raw(`'${name}', ${name}`)),
-  sql`, `,
-)
+const members = Object.keys(columns).map((name) => `'${name}', ${name}`)
+const MEMBERS = sql.raw(members.join(', '))
 
 const replacement = prepareNamed((p: Values) => {
   const problems = problemsOf(p)

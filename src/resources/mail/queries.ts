@@ -72,11 +72,10 @@ const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.d
 export type ThreadSummaryRow = Omit<Pick<ThreadRow, (typeof SUMMARY_FIELDS)[number]>, 'deleted'> & { deleted: number }
 
 /** The summary as a JSON object, with the bytes of a text's JSON that surely have its first 2,000 characters. */
-const summary: SQL = (() => {
-  const start = (field: string) => `CAST(substr(CAST(${field} AS BLOB), 1, 12002) AS TEXT)`
-  const members = SUMMARY_FIELDS.map((field) => `'${field}', ${isText(field) ? start(field) : field}`)
-  return sql.raw(`json_object(${members.join(', ')})`)
-})()
+const summaryMembers = SUMMARY_FIELDS.map((field) =>
+  isText(field) ? `'${field}', CAST(substr(CAST(${field} AS BLOB), 1, 12002) AS TEXT)` : `'${field}', ${field}`,
+)
+const summary = sql.raw(`json_object(${summaryMembers.join(', ')})`)
 
 /** The columns of a page: without the content of threads that are only scanned. */
 const NAMES = sql.raw(SUMMARY_FIELDS.join(', '))

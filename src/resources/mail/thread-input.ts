@@ -90,11 +90,9 @@ const NOUNS = { object: 'an object', string: 'a string' }
 
 function nounOf({ kind, text: [first = 0] }: Member): string {
   if (kind === 'null') return 'null'
-  if (kind === 'other') return TRUE_OR_FALSE.has(first) ? 'a boolean' : 'a number'
+  if (kind === 'other') return 'tf'.includes(String.fromCharCode(first)) ? 'a boolean' : 'a number'
   return kind === 'string' ? 'a string' : `an ${kind}`
 }
-
-const TRUE_OR_FALSE: ReadonlySet<number> = new Set(encoder.encode('tf'))
 
 /** A row of D1 has at most 2,000,000 bytes, and escapes may make a text six times as long. */
 const MAX_TEXT_JSON_BYTES = 150_000
