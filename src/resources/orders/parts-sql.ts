@@ -201,7 +201,7 @@ type Row =
 type Element = [orderId: number, columns: unknown[] | null]
 
 function decodeRows(rows: Row[], isLimited: boolean): ListedRow[] {
-  const elements = { invoice_items: [] as Element[], payments: [] as Element[], artworks: [] as Element[] }
+  const elements: Record<ListName, Element[]> = { invoice_items: [], payments: [], artworks: [] }
   let isTooLarge = false
   for (const { list, json } of rows) {
     isTooLarge ||= json === null
