@@ -24,7 +24,6 @@ export type StepResult = 'again' | 'idle' | 'halt'
 
 type OutboxState = 'parked' | 'dead' | 'company_paused' | 'company_stopped' | 'consent_lost'
 
-/** One attempt to deliver one event. `event` is its stored form; `findFirst`: see `OrderPlan`. */
 interface Step {
   delivery: Delivery
   event: EventRow
@@ -114,7 +113,6 @@ async function send(step: Step): Promise<void> {
   logState(step, 'parked', 'difference', attempts)
 }
 
-/** Carries out the decision about a failed call. A failure of this service counts as transient. */
 async function recover(step: Step, error: unknown): Promise<StepResult> {
   const { event, operation } = step
   const accountingError = error instanceof AccountingError ? error : null

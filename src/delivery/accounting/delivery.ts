@@ -120,10 +120,7 @@ export class AccountingDelivery extends CompanyObject {
     return this.connection
   }
 
-  /**
-   * Opens the company's connection from its integration and the last stored tokens. Returns null if these cannot be read,
-   * such as with another `CREDENTIALS_KEY`.
-   */
+  /** Null if the credentials or settings of the integration cannot be read, such as with another `CREDENTIALS_KEY`. */
   private async open(
     context: CompanyContext,
     { base_url, updated_at: version, ...integration }: queries.IntegrationRow,

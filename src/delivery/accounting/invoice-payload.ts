@@ -9,7 +9,6 @@ export interface InvoiceSource {
   >
   tax: Pick<typeof taxes.$inferSelect, 'rate' | 'accounting_tax_code_id'> | null
   client: Pick<typeof clients.$inferSelect, 'id' | 'company_name' | 'email' | 'accounting_customer_id'>
-  /** The lines, in their order. */
   items: Pick<typeof invoiceItems.$inferSelect, 'title' | 'description' | 'quantity' | 'unit_price_cents' | 'taxable'>[]
 }
 

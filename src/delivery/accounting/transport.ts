@@ -29,7 +29,6 @@ interface AccountingRequest {
   url: string
   addresses: AddressPolicy
   authorization: string
-  /** With a body the request is a POST, else a GET. */
   body?: string
   contentType?: string
   /** Redacted in every message, since the other side may echo them. */

@@ -26,7 +26,6 @@ export const DELIVERIES_PER_SECOND = 10
 const SECOND_MS = 1_000
 
 export class HostPace {
-  /** Start times of the last deliveries to a host, oldest first. */
   private readonly begins = new LruCache<string, number[]>({ maxWeight: 100 })
 
   /** Begins a delivery to a host. @returns 0, or the milliseconds after which to ask again: timers may be late */

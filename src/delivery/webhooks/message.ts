@@ -34,7 +34,6 @@ const storedSecrets = z.object({
 
 export type Secrets = z.output<typeof storedSecrets>
 
-/** @param keys the deployment's `CREDENTIALS_KEY` */
 export function sealSecrets(keys: string, companyId: number, endpointId: string, secrets: Secrets): Promise<string> {
   return encryptCredentials(keys, companyId, credentialsKind(endpointId), secrets)
 }
@@ -44,7 +43,6 @@ export async function openSecrets(keys: string, companyId: number, endpointId: s
   return storedSecrets.parse(await decryptCredentials(keys, companyId, credentialsKind(endpointId), sealed))
 }
 
-/** Creates a secret; the present one also signs for 24 h. */
 export function rotateSecret(present: Secrets | null, nowMs: number): Secrets {
   const secret = `${SECRET_PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
   return present ? { secret, previous: { secret: present.secret, until: nowMs + ROTATION_MS } } : { secret }

@@ -144,11 +144,7 @@ export interface Outcome {
   disabledReason: string | null
 }
 
-/**
- * Stores a round, all or nothing; nothing if the endpoint was deleted meanwhile.
- *
- * @returns how many objects fail, and when the next delivery is due
- */
+/** Stores a round, all or nothing; nothing if the endpoint was deleted meanwhile. */
 export async function saveRound(
   { companyId, db }: CompanyContext,
   { id: endpointId, updated_at, replay_end }: EndpointRow,

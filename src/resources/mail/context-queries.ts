@@ -87,12 +87,7 @@ const contextPage = prepareBatch((p: Page) => {
   ]
 })
 
-/**
- * Lists a page of the contexts linked to a client or an order, by thread id.
- *
- * @param options.after the `next` of the previous page
- * @returns `next` is null when no context follows
- */
+/** Lists contexts by thread id. `options.after` is the `next` of the previous page, null when no context follows. */
 export async function listThreadContexts(
   { companyId, db }: CompanyContext,
   options: { entity: 'client' | 'order'; entityId: number; after: CursorPosition | null; limit: number },

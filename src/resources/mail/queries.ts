@@ -124,12 +124,7 @@ type ListOptions = Record<'updatedSince' | 'limit', number> & {
   after: CursorPosition | null
 }
 
-/**
- * Lists a page of a mailbox's threads, newest created first, without their content.
- *
- * @param options.after the `next` of the previous page
- * @returns `next` is null when no thread follows
- */
+/** Lists threads, newest created first. `options.after` is the `next` of the previous page, null when none follows. */
 export async function listThreads({ companyId, db }: CompanyContext, options: ListOptions) {
   const { accountEmail, deleted, updatedSince, limit } = options
   const [createdAt = null, id = null] = options.after ?? [Number.MAX_SAFE_INTEGER, '']

@@ -116,8 +116,6 @@ async function readMembers(context: RequestContext, row: FoundThread, lease: Lea
 /**
  * Builds the email thread of the contract. A large one is streamed, so that it is never in memory as a whole, and the
  * lease is held until the end. A failure then aborts the stream: the caller never sees a complete body.
- *
- * @param members JSON text of the arrays
  */
 async function threadResponse(
   context: RequestContext,
@@ -171,7 +169,6 @@ const MAX_VALUE_BYTES = 2_000
  * Loads an exported thread, unless the company has one of this mailbox and legacy id.
  *
  * @param bytes JSON, whose memory is released
- * @returns the thread's id, and whether it was loaded
  * @throws ApiError 400 for an invalid thread, 503 when R2 fails
  */
 export async function importThread(context: CompanyContext & Administrator, bucket: R2Bucket, bytes: Uint8Array) {

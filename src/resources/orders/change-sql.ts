@@ -73,7 +73,6 @@ type ListOrNull = unknown[][] | null
 type FoundJson = [order: OrderJson, items: ListOrNull, payments: ListOrNull]
 export type ChangedJson = [Outcomes, FoundJson | null, unknown: number[] | null]
 
-/** A changed order, and the lists that were sent. */
 export type Changed = NonNullable<ReturnType<typeof decodeChanged>>
 
 /**

@@ -76,7 +76,6 @@ export type NewItem = z.output<typeof item>
 export type NewPayment = z.output<typeof newPayment>
 export type PaymentFields = z.output<typeof paymentChanges>
 
-/** The lists of an order that is sent whole. */
 export const ordersLists = {
   invoice_items: z
     .optional(z.array(itemOfOrder).check(z.maxLength(LIST_MAX)))
