@@ -5,7 +5,7 @@ import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../
 import { objectOfThread } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
-import type { CursorPosition } from '../../kernel/db/lists.ts'
+import { type CursorPosition, DELETED } from '../../kernel/db/lists.ts'
 import { emailThreads } from '../../kernel/db/schema.ts'
 import { isText, SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
 
@@ -93,8 +93,6 @@ function decode(json: string): ThreadSummaryRow {
 /** Limits the threads read for one page: with filters it may have fewer than requested, or none. */
 const MAX_SCANNED = 1_000
 
-const LISTED = { exclude: '[0]', include: '[0,1]', only: '[1]' }
-
 type Page = Placeholders<'companyId' | 'accountEmail' | 'listed' | 'updatedSince' | 'createdAt' | 'id' | 'limit'>
 
 const page = prepareBatch((p: Page) => {
@@ -120,7 +118,7 @@ const page = prepareBatch((p: Page) => {
 
 type ListOptions = Record<'updatedSince' | 'limit', number> & {
   accountEmail: string
-  deleted: keyof typeof LISTED
+  deleted: keyof typeof DELETED
   after: CursorPosition | null
 }
 
@@ -128,7 +126,8 @@ type ListOptions = Record<'updatedSince' | 'limit', number> & {
 export async function listThreads({ companyId, db }: CompanyContext, options: ListOptions) {
   const { accountEmail, deleted, updatedSince, limit } = options
   const [createdAt = null, id = null] = options.after ?? [Number.MAX_SAFE_INTEGER, '']
-  const values = { companyId, accountEmail, listed: LISTED[deleted], updatedSince, createdAt, id, limit: limit + 1 }
+  const listed = JSON.stringify(DELETED[deleted])
+  const values = { companyId, accountEmail, listed, updatedSince, createdAt, id, limit: limit + 1 }
   const [found, [end]] = await db.read(page(values))
   const rows = found.map(({ json }) => decode(json))
   const shown = rows.slice(0, limit)

@@ -77,12 +77,11 @@ function scaled(value: number): bigint {
   return BigInt(Math.round(value * SCALE))
 }
 
-/** Quotient rounded half up: towards positive infinity at exactly one half. */
+/** Quotient rounded half up: towards positive infinity at exactly one half. The denominator is positive. */
 function divide(numerator: bigint, denominator: bigint): number {
-  const [n, d] = denominator < 0n ? [-numerator, -denominator] : [numerator, denominator]
-  const doubled = 2n * n + d
-  const quotient = doubled / (2n * d)
-  return Number(doubled < 0n && doubled % (2n * d) !== 0n ? quotient - 1n : quotient)
+  const doubled = 2n * numerator + denominator
+  const quotient = doubled / (2n * denominator)
+  return Number(doubled < 0n && doubled % (2n * denominator) !== 0n ? quotient - 1n : quotient)
 }
 
 export function fromCents(cents: number): number {
