@@ -65,6 +65,7 @@ export function scanObject<Name extends string>(
   wanted: Readonly<Record<Name, Kind | null>>,
 ): Map<Name, Member> | null {
   const members = new Map<Name, Member>()
+  const isWanted = (name: string): name is Name => Object.hasOwn(wanted, name)
   const start = skipSpace(bytes, 0)
   if (bytes[start] !== OPEN_OBJECT) {
     expectEnd(bytes, skipValue(bytes, start))
@@ -74,17 +75,13 @@ export function scanObject<Name extends string>(
     const nameEnd = skipString(bytes, at)
     const name = nameOf(bytes, at, nameEnd)
     const valueAt = skipSpace(bytes, expect(bytes, skipSpace(bytes, nameEnd), COLON))
-    if (!isWanted(name, wanted)) return skipValue(bytes, valueAt)
+    if (!isWanted(name)) return skipValue(bytes, valueAt)
     const member = scanMember(bytes, valueAt, wanted[name])
     members.set(name, member)
     return valueAt + member.text.length
   })
   expectEnd(bytes, end)
   return members
-}
-
-function isWanted<Name extends string>(name: string, wanted: Readonly<Record<Name, Kind | null>>): name is Name {
-  return Object.hasOwn(wanted, name)
 }
 
 function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Member {

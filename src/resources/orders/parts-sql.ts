@@ -46,12 +46,6 @@ export interface OrderRow extends Lists {
   accounting: AccountingRow | null
 }
 
-export interface ListedRow extends OrderRow {
-  sortValue: string | number
-  /** Its lists are not complete: with them the response would be too large. */
-  isCut: boolean
-}
-
 /** Limits the elements of a response's lists, and the characters of each of the three. */
 export const ELEMENTS_MAX = 10_000
 const CHARACTERS_MAX = 4_000_000
@@ -200,7 +194,7 @@ type Row =
 /** An element of an order's list; null for one over the limit of characters. */
 type Element = [orderId: number, columns: unknown[] | null]
 
-function decodeRows(rows: Row[], isLimited: boolean): ListedRow[] {
+function decodeRows(rows: Row[], isLimited: boolean) {
   const elements: Record<ListName, Element[]> = { invoice_items: [], payments: [], artworks: [] }
   let isTooLarge = false
   for (const { list, json } of rows) {
@@ -212,6 +206,7 @@ function decodeRows(rows: Row[], isLimited: boolean): ListedRow[] {
   return rows.flatMap((row) => {
     if (row.list !== 'order') return []
     const lists: ListsJson = {}
+    // A cut order's lists are not complete: with them the response would be too large.
     let isCut = isTooLarge
     for (const [name, ofOrders] of byOrder) {
       const found = (ofOrders.get(row.page_id) ?? []).map(([, columns]) => columns)

@@ -14,8 +14,7 @@ import { toHundredths } from './totals.ts'
 import { guarded } from './write-queries.ts'
 import { isInvoice, isLive, isOrder, NEXT_VERSION } from './write-sql.ts'
 
-type PaymentColumn = 'amount_cents' | 'method' | 'paid_at' | 'note'
-type Change = Placeholders<Actor | 'orderId', KeyName | PaymentColumn | 'paymentId'>
+type Change = Placeholders<Actor | 'orderId', KeyName | 'amount_cents' | 'method' | 'paid_at' | 'note' | 'paymentId'>
 
 const PAYMENT = jsonRow(paymentColumns)
 

@@ -26,10 +26,8 @@ import { isAnyOrder } from './write-sql.ts'
 /** The parts of the full order, which has no `totals`. */
 export const FULL: readonly Part[] = [...EXPANSIONS, 'accounting']
 
-type Key = Placeholders<'companyId' | 'orderId' | 'isDeletedToo'>
-
 const orderWith = (parts: readonly Part[]) =>
-  orderStatements(parts, (p: Key) => ({
+  orderStatements(parts, (p: Placeholders<'companyId' | 'orderId' | 'isDeletedToo'>) => ({
     ids: sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE ${isAnyOrder(p)} AND deleted <= ${p.isDeletedToo}`,
   }))
 const fullOrder = orderWith(FULL)
