@@ -153,7 +153,7 @@ const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 
 /**
  * Sets only the columns of the fields that are sent, so that concurrent updates of different fields are all applied. The
  * result is undefined for an order that does not exist or stays deleted. Reading it throws an ApiError: 400 naming each
- * field that refers to another company's row or makes the discount impossible, 409 for lines without an invoice.
+ * field that refers to what is not the company's or makes the discount impossible, 409 for lines without an invoice.
  */
 export function changeOf(
   context: RequestContext,
