@@ -11,7 +11,6 @@ const NEWEST = 1_000
 export interface AccountingSettings {
   /** The address before `/v3/…`. */
   base_url: string
-  /** Default: {@link getDefaultTokenUrl}. */
   token_url?: string | undefined
   realm_id: string
   client_id: string
@@ -48,9 +47,7 @@ const numbered = z.object({ DocNumber: text })
 
 type Invoice = z.infer<typeof invoice>
 
-/**
- * The client of one company's accounting system. Methods throw {@link AccountingError}, or an error of `saveTokens`.
- */
+/** One company's accounting system. Methods throw {@link AccountingError}, or an error of `saveTokens`. */
 export class AccountingAdapter {
   readonly #companyUrl: string
   readonly #addresses: AddressPolicy
@@ -94,7 +91,7 @@ export class AccountingAdapter {
     const query = `select DocNumber from Invoice orderby MetaData.CreateTime desc maxresults ${NEWEST}`
     const found = await this.#query('Invoice', numbered, query)
     const numbers = found.map(({ DocNumber = '' }) => (/^\d{1,15}$/.test(DocNumber) ? Number(DocNumber) : 0))
-    return numbers.reduce((highest, number) => (number > ceiling ? highest : Math.max(highest, number)), 0)
+    return Math.max(0, ...numbers.filter((number) => number <= ceiling))
   }
 
   /**
@@ -160,7 +157,6 @@ export class AccountingAdapter {
   }
 }
 
-/** Quotes a literal of the query language: quotes and backslashes are escaped by a backslash. */
 function quote(value: string): string {
   return `'${value.replace(/[\\']/g, '\\$&')}'`
 }
@@ -195,25 +191,23 @@ function createOAuthSession(
   initial: Tokens,
   saveTokens: (tokens: Tokens) => Promise<void>,
 ) {
-  const basic = btoa(String.fromCharCode(...new TextEncoder().encode(`${client_id}:${client_secret}`)))
+  const basic = new TextEncoder().encode(`${client_id}:${client_secret}`).toBase64()
   let tokens = initial
   let isSaved = true
   let renewal: Promise<void> | null = null
 
-  /** All secrets, for redaction in messages. */
   const listSecrets = () => [client_secret, basic, tokens.refresh_token, tokens.access_token ?? '']
 
   async function renew(): Promise<void> {
     if (isSaved) {
       const start = Date.now()
-      const granted = { grant_type: 'refresh_token', refresh_token: tokens.refresh_token }
       const issued = await sendRequest(tokenResponse, {
         endpoint: 'token',
         url,
         addresses,
         authorization: `Basic ${basic}`,
         contentType: 'application/x-www-form-urlencoded',
-        body: new URLSearchParams(granted).toString(),
+        body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token: tokens.refresh_token }).toString(),
         secrets: listSecrets(),
       })
       const { access_token, refresh_token = tokens.refresh_token, expires_in } = issued
@@ -226,7 +220,6 @@ function createOAuthSession(
     isSaved = true
   }
 
-  /** Returns an access token that is valid by our clock and is not `refused`. */
   async function getAccessToken(refused?: string): Promise<string> {
     const { access_token: accessToken, access_good_until: goodUntil } = tokens
     const isGood = isSaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil

@@ -1,13 +1,10 @@
 import type { accountingOutbox } from '../../kernel/db/schema.ts'
 import type { OutboundFailure } from '../../kernel/http/outbound.ts'
 
-/** A row of the outbox: the schema describes its columns and states. */
 export type OutboxRow = typeof accountingOutbox.$inferSelect
 
-/** The change that the accounting system must make. */
 export type Operation = OutboxRow['operation']
 
-/** The facts that decide about an open row of an order. */
 export type OpenEvent = Pick<OutboxRow, 'id' | 'operation'> & { state: Exclude<OutboxRow['state'], 'done'> }
 
 /**
@@ -72,7 +69,6 @@ const CLASS_BY_CODE = [
 
 export type FailureClass = (typeof CLASS_BY_CODE)[number][0] | 'no_token_endpoint' | 'names_taken'
 
-/** Statuses that always mean refused content. */
 const REFUSED_CONTENT: readonly number[] = [400, 409, 413, 415, 422]
 
 /**
@@ -107,7 +103,6 @@ export const MAX_STALE_ATTEMPTS = 5
 const MIN_BACKOFF_MS = 1_000
 const MAX_BACKOFF_MS = 3_600_000
 
-/** The outbox's reaction to a failure. Times are milliseconds since the epoch. */
 export type Decision =
   | { action: 'done' } // There is nothing left to change.
   | { action: 'retry'; atMs: number } // Send the same body under the same request id. The attempt counts.
@@ -157,7 +152,7 @@ export function getBackoffMs(attempts: number, random: number): number {
   return Math.round(wholeMs * (0.5 + random / 2))
 }
 
-export interface InvoiceIdentity {
+interface InvoiceIdentity {
   DocNumber?: string | undefined
   TxnDate?: string | undefined
   CustomerRef?: { value: string } | undefined

@@ -1,15 +1,7 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import type { AccountingAdapter } from './adapter.ts'
-import {
-  classify,
-  decide,
-  type FailureClass,
-  type InvoiceIdentity,
-  isOurInvoice,
-  type Operation,
-  planOrder,
-} from './decisions.ts'
+import { classify, decide, type FailureClass, isOurInvoice, type Operation, planOrder } from './decisions.ts'
 import * as payload from './invoice-payload.ts'
 import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
 import { AccountingError } from './transport.ts'
@@ -27,14 +19,11 @@ export interface Connection {
 
 export type Delivery = CompanyContext & { connection: Connection }
 
-/**
- * `again`: the order may have more to deliver; `idle`: nothing now; `halt`: nothing of this company can be delivered.
- */
+/** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
 export type StepResult = 'again' | 'idle' | 'halt'
 
 type OutboxState = 'parked' | 'dead' | 'company_paused' | 'company_stopped' | 'consent_lost'
 
-/** One attempt to deliver one event. `event` is its stored form; `findFirst`: see `OrderPlan`. */
 interface Step {
   delivery: Delivery
   event: EventRow
@@ -45,8 +34,6 @@ interface Step {
 }
 
 const NO_REQUEST = { request_id: null, request_body: null } as const
-/** The call is built again and sent under a new request id. */
-const UNSENT = { ...NO_REQUEST, state: 'pending', attempts: 0 } as const
 
 /**
  * Makes the next due call of an order and stores its outcome. The call is stored first, and its result in one batch:
@@ -85,7 +72,6 @@ async function prepareCall(step: Step): Promise<boolean> {
   return true
 }
 
-/** Builds the call from the order's current state, and collects facts about its invoice and customer. */
 async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: payload.InvoiceCall }) | null> {
   const { delivery, event, link, source, operation, findFirst } = step
   const { adapter, item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = delivery.connection
@@ -101,7 +87,9 @@ async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { ca
   if (findFirst) {
     const DocNumber = payload.formatDocNumber(source.invoice.number)
     const CustomerRef = { value: link?.customer_id ?? customerId }
-    key = await findOurInvoice(step, { DocNumber, TxnDate: source.project.created_date, CustomerRef })
+    const wanted = { DocNumber, TxnDate: source.project.created_date, CustomerRef }
+    const found = await adapter.findInvoices(DocNumber)
+    key = found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
     if (operation === 'delete') {
       return key && { call: payload.buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
     }
@@ -125,7 +113,6 @@ async function send(step: Step): Promise<void> {
   logState(step, 'parked', 'difference', attempts)
 }
 
-/** Carries out the decision about a failed call. A failure of this service counts as transient. */
 async function recover(step: Step, error: unknown): Promise<StepResult> {
   const { event, operation } = step
   const accountingError = error instanceof AccountingError ? error : null
@@ -158,7 +145,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
         stopped_for: step.delivery.connection.version,
       })
     case 'merge':
-      await record(step, { event: { ...UNSENT, stale_attempts, last_error } })
+      await record(step, { event: { ...NO_REQUEST, state: 'pending', attempts: 0, stale_attempts, last_error } })
       return 'again'
   }
   const state = decision.action === 'dead' ? 'dead' : 'parked'
@@ -168,11 +155,6 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
   await record(step, { event: { ...NO_REQUEST, state, attempts, last_error }, customer })
   logState(step, state, failure, attempts)
   return 'again'
-}
-
-async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Promise<payload.InvoiceKey | null> {
-  const found = await delivery.connection.adapter.findInvoices(wanted.DocNumber ?? '')
-  return found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
 }
 
 /** Logs a stored change on which a person may have to act. It omits the error, which may hold values. */

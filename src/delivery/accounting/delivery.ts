@@ -88,7 +88,6 @@ export class AccountingDelivery extends CompanyObject {
     }
   }
 
-  /** Finds the highest number up to `ceiling` among the newest invoices in the company's accounting system. */
   async findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'> {
     try {
       const connection = await this.connectionOf(companyId)
@@ -121,10 +120,7 @@ export class AccountingDelivery extends CompanyObject {
     return this.connection
   }
 
-  /**
-   * Opens the company's connection from its integration and the last stored tokens. Returns null if these cannot be read,
-   * such as with another `CREDENTIALS_KEY`.
-   */
+  /** Null if the credentials or settings of the integration cannot be read, such as with another `CREDENTIALS_KEY`. */
   private async open(
     context: CompanyContext,
     { base_url, updated_at: version, ...integration }: queries.IntegrationRow,

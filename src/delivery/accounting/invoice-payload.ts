@@ -9,7 +9,6 @@ export interface InvoiceSource {
   >
   tax: Pick<typeof taxes.$inferSelect, 'rate' | 'accounting_tax_code_id'> | null
   client: Pick<typeof clients.$inferSelect, 'id' | 'company_name' | 'email' | 'accounting_customer_id'>
-  /** The lines, in their order. */
   items: Pick<typeof invoiceItems.$inferSelect, 'title' | 'description' | 'quantity' | 'unit_price_cents' | 'taxable'>[]
 }
 
@@ -43,7 +42,6 @@ export function buildCreateCall(source: InvoiceSource, references: InvoiceRefere
   return { operation: 'create', body, expected }
 }
 
-/** Builds the call that updates an invoice to the order and leaves all other fields unchanged. */
 export function buildUpdateCall(source: InvoiceSource, references: InvoiceReferences, key: InvoiceKey): InvoiceCall {
   const { expected, fields } = buildFields(source, references)
   const body = { Id: key.Id, SyncToken: key.SyncToken, sparse: true as const, ...fields }
@@ -69,9 +67,7 @@ export function describeDifference(computed: Pick<InvoiceResult, 'total' | 'tax'
 
 const formatCents = (cents: number) => fromCents(cents).toFixed(2)
 
-/**
- * The fields that follow the order. A sparse update sends all of them, so that cleared values are cleared there too.
- */
+/** The fields that follow the order. A sparse update sends them all, so that cleared values are cleared there too. */
 function buildFields(source: InvoiceSource, { customerId, itemId, taxCodeId }: InvoiceReferences) {
   const { project, invoice, items } = source
   const totals = computeTotals(items, { ...invoice, taxRate: source.tax?.rate ?? null }, [])
@@ -145,7 +141,6 @@ function cut(text: string, max: number): string {
   return /[\uD800-\uDBFF]$/.test(start) ? start.slice(0, -1) : start
 }
 
-/** Reduces a text to one line: each run of white space and control characters becomes one space. */
 export function cleanLine(text: string): string {
   const line = text.toWellFormed().replaceAll(/[\p{Cc}\s]+/gu, ' ')
   return line.trim()

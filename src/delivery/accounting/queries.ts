@@ -20,17 +20,13 @@ import type { InvoiceSource } from './invoice-payload.ts'
 export type EventRow = OutboxRow & OpenEvent
 export type LinkRow = typeof accountingLinks.$inferSelect
 export type ConnectionRow = typeof accountingConnections.$inferSelect
-/** The stored row, with encrypted credentials. */
 export type IntegrationRow = typeof integrations.$inferSelect
 
 /** The text must match the partial indexes, which a bound parameter would not. */
 const IS_OPEN = sql`state IN ('pending', 'sent')`
 const IS_NOT_DONE = sql`state <> 'done'`
 
-/**
- * Loads the state that decides whether a company's events may be delivered. Without an enabled integration the events
- * stay.
- */
+/** Loads what decides whether a company's events may be delivered. Without an enabled integration they stay. */
 export async function loadCompanyState({ companyId, db }: CompanyContext) {
   const [[company], [integration = null], [connectionRow = null]] = await db.read([
     orm
@@ -123,12 +119,9 @@ export async function dropEvents({ companyId, db }: CompanyContext, ids: number[
   await db.write([updateEvents({ ...DONE, updated_at: nowMs }, sql`${isGiven} AND state <> 'sent'`)])
 }
 
-/** The columns of a delivered or covered event. */
 export const DONE = { state: 'done', request_id: null, request_body: null, last_error: null } as const
 
-/**
- * The changes of one delivery step. `link` null removes it; `customerId` null: the stored customer is unknown there.
- */
+/** The changes of one step. `link` null removes it; `customerId` null: the stored customer is unknown there. */
 export interface StepChanges {
   event: Partial<OutboxRow>
   link?: Partial<LinkRow> | null

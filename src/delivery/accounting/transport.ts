@@ -29,7 +29,6 @@ interface AccountingRequest {
   url: string
   addresses: AddressPolicy
   authorization: string
-  /** With a body the request is a POST, else a GET. */
   body?: string
   contentType?: string
   /** Redacted in every message, since the other side may echo them. */
@@ -138,10 +137,7 @@ function parseJson(body: string): unknown {
 const LONG_WORD = /[\w.~+/=%-]{24,}/g
 const REDACTED = '[secret]'
 
-/**
- * Redacts known and probable secrets in an outside text before truncating it to 300 characters, so that no part of a
- * secret remains.
- */
+/** Redacts known and probable secrets before truncating to 300 characters, so that no part of a secret remains. */
 export function redactSecrets(text: string, secrets: readonly string[]): string {
   const forms = secrets.filter(Boolean).flatMap((secret) => {
     const wellFormed = secret.toWellFormed()

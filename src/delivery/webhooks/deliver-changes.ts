@@ -25,9 +25,7 @@ const POSTPONE_MS = 30_000
 export const DELIVERIES_PER_SECOND = 10
 const SECOND_MS = 1_000
 
-/** Spreads the deliveries of one company by their host. */
 export class HostPace {
-  /** Start times of the last deliveries to a host, oldest first. */
   private readonly begins = new LruCache<string, number[]>({ maxWeight: 100 })
 
   /** Begins a delivery to a host. @returns 0, or the milliseconds after which to ask again: timers may be late */
@@ -161,11 +159,8 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
     } else if (item.isBehind || blocked.has(object)) {
       if (!item.isStored) keep(item, null)
     } else {
-      const flight = send({ ...item, operation })
-      flights.set(
-        object,
-        flight.finally(() => flights.delete(object)),
-      )
+      const flight = send({ ...item, operation }).finally(() => flights.delete(object))
+      flights.set(object, flight)
     }
   }
   await Promise.all(flights.values())

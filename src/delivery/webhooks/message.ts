@@ -27,7 +27,6 @@ const SECRET_BYTES = 32
 /** The previous secret also signs for this long after a rotation. */
 const ROTATION_MS = 86_400_000
 
-/** The form encrypted in `webhook_endpoints`. */
 const storedSecrets = z.object({
   secret: z.string(),
   previous: z.optional(z.object({ secret: z.string(), until: z.number() })),
@@ -35,7 +34,6 @@ const storedSecrets = z.object({
 
 export type Secrets = z.output<typeof storedSecrets>
 
-/** @param keys the deployment's `CREDENTIALS_KEY` */
 export function sealSecrets(keys: string, companyId: number, endpointId: string, secrets: Secrets): Promise<string> {
   return encryptCredentials(keys, companyId, credentialsKind(endpointId), secrets)
 }
@@ -45,7 +43,6 @@ export async function openSecrets(keys: string, companyId: number, endpointId: s
   return storedSecrets.parse(await decryptCredentials(keys, companyId, credentialsKind(endpointId), sealed))
 }
 
-/** Creates a secret; the present one also signs for 24 h. */
 export function rotateSecret(present: Secrets | null, nowMs: number): Secrets {
   const secret = `${SECRET_PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
   return present ? { secret, previous: { secret: present.secret, until: nowMs + ROTATION_MS } } : { secret }
@@ -56,7 +53,6 @@ export function credentialsKind(endpointId: string): string {
   return `webhook/${endpointId}`
 }
 
-/** The headers of one attempt: the signature of every valid secret, separated by spaces. */
 export function signedHeaders(secrets: Secrets, id: string, body: string, nowMs: number): Record<string, string> {
   const timestamp = Math.floor(nowMs / 1_000)
   const { secret, previous } = secrets

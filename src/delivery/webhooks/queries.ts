@@ -24,7 +24,6 @@ export interface Item extends Omit<FeedChange, 'operation'> {
   isBehind: boolean
 }
 
-/** Lists the ids of the company's enabled endpoints; none while it is suspended or its deliveries are paused. */
 export async function listEnabledEndpoints({ companyId, db }: CompanyContext): Promise<string[]> {
   const [endpoints] = await db.read([
     orm
@@ -42,7 +41,6 @@ export async function listEnabledEndpoints({ companyId, db }: CompanyContext): P
 const isOfEndpoint = (companyId: number, endpointId: string) =>
   sql`company_id = ${companyId} AND endpoint_id = ${endpointId}`
 
-/** Counts the failing objects, and finds when the next delivery is due. */
 function selectQueue(companyId: number, endpointId: string) {
   return orm
     .select({
@@ -146,11 +144,7 @@ export interface Outcome {
   disabledReason: string | null
 }
 
-/**
- * Stores a round, all or nothing; nothing if the endpoint was deleted meanwhile.
- *
- * @returns how many objects fail, and when the next delivery is due
- */
+/** Stores a round, all or nothing; nothing if the endpoint was deleted meanwhile. */
 export async function saveRound(
   { companyId, db }: CompanyContext,
   { id: endpointId, updated_at, replay_end }: EndpointRow,

@@ -4,14 +4,7 @@ import { createGunzip, createGzip } from 'node:zlib'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf, unavailable } from '../../kernel/http/errors.ts'
 
-/*
- * The arrays of a thread, compressed: in its row, or as an object in the deployment's own R2 bucket, never in a
- * company's storage. Keys begin with `mail/`, which no route of files reaches, since those begin with `orders/`.
- *
- * Each object is written once, under a unique key, between two writes of the database: the first announces it, the
- * second names it and fails unless it is still announced. The sweep removes only objects that it has marked before,
- * which ends their announcement: so a late write can never name a removed object.
- */
+// A thread's arrays, compressed, are in its row or in the deployment's own R2 bucket, never in a company's storage.
 
 /**
  * Larger compressed content is written to R2. In base64 beside four texts of 150,000 bytes it takes 1.94 MB of D1's
@@ -35,7 +28,6 @@ export function decompress(content: Iterable<Uint8Array> | AsyncIterable<Uint8Ar
 /** A reader of the stream gets its errors. */
 function ignore(): void {}
 
-/** SHA-256 of the joined pieces, lower-case hex. */
 export function hashOf(pieces: readonly Uint8Array[]): string {
   const hash = createHash('sha256')
   for (const piece of pieces) hash.update(piece)
@@ -49,17 +41,22 @@ export function lengthOf(pieces: readonly Uint8Array[]): number {
 /** Objects stay this long after the last thread named them: backups name them for 35 days, Time Travel for 30. */
 export const REPLACED_MS = 43 * 24 * 3_600_000
 
+/**
+ * An object is written once, under a unique key, between two writes of the database: the first announces it, the second
+ * names it and fails unless it is still announced. The sweep removes only objects that it has marked before, which ends
+ * their announcement: so a late write can never name a removed object.
+ */
 export interface StoredObject {
   id: string
   company_id: number
   content_hash: string
 }
 
+/** No route of files reaches `mail/`: their keys begin with `orders/`. */
 export function objectKey({ id, company_id, content_hash }: StoredObject): string {
   return `mail/${company_id}/${content_hash}/${id}`
 }
 
-/** Parses a key of {@link objectKey}. */
 export function parseObjectKey(key: string) {
   const [, , content_hash = '', id = ''] = key.split('/')
   return { id, content_hash }

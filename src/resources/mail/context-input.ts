@@ -74,7 +74,6 @@ export const newThreadContext = component(
 
 export type NewThreadContext = z.output<typeof newThreadContext>
 
-/** Lists the elements that name clients or orders, with their paths. */
 function linksIn({ client_data, clients_data, orders_data }: NewThreadContext) {
   return [
     ...(client_data ? [{ table: 'clients', path: 'client_data', element: client_data }] : []),
@@ -83,7 +82,6 @@ function linksIn({ client_data, clients_data, orders_data }: NewThreadContext) {
   ]
 }
 
-/** Lists every row that a context refers to, with the path of its id. */
 export function referencesOf(body: NewThreadContext) {
   const links = linksIn(body).map(({ table, path, element }) => ({ table, path: `${path}.id`, id: element.id }))
   const all = [{ table: 'clients', path: 'client_id', id: body.client_id }, ...links]

@@ -50,9 +50,7 @@ const selectNewest = (p: Which) =>
 
 const newestTied = prepare(selectNewest)
 
-/**
- * Finds the newest context with this legacy id that is tied to the company, without the contents of other companies.
- */
+/** Finds the newest context with this legacy id tied to the company, without the contents of other companies. */
 export async function findThreadContext({ companyId, db }: CompanyContext, legacyThreadId: string) {
   const [[row]] = await db.read([newestTied({ companyId, legacyThreadId })])
   return row
@@ -89,12 +87,7 @@ const contextPage = prepareBatch((p: Page) => {
   ]
 })
 
-/**
- * Lists a page of the contexts linked to a client or an order, by thread id.
- *
- * @param options.after the `next` of the previous page
- * @returns `next` is null when no context follows
- */
+/** Lists contexts by thread id. `options.after` is the `next` of the previous page, null when no context follows. */
 export async function listThreadContexts(
   { companyId, db }: CompanyContext,
   options: { entity: 'client' | 'order'; entityId: number; after: CursorPosition | null; limit: number },
@@ -108,10 +101,8 @@ export async function listThreadContexts(
   return { rows: listed, next: last ? [last.threadId] : null }
 }
 
-const MEMBERS = sql.join(
-  Object.keys(columns).map((name) => sql.raw(`'${name}', ${name}`)),
-  sql`, `,
-)
+const members = Object.keys(columns).map((name) => `'${name}', ${name}`)
+const MEMBERS = sql.raw(members.join(', '))
 
 const replacement = prepareNamed((p: Values) => {
   const problems = problemsOf(p)
@@ -222,9 +213,7 @@ function problemsOf(p: Values): SQL {
 
 export type ThreadContextRow = NonNullable<Awaited<ReturnType<typeof findThreadContext>>>
 
-/**
- * A context is tied to the company by its client, an order in `orders_data`, or the company's id anywhere in its JSON.
- */
+/** A context is tied by its client, an order in `orders_data`, or the company's id anywhere in its JSON. */
 function isTied(): SQL {
   const namesCompany = JSON_COLUMNS.map(
     (column) => sql`EXISTS (SELECT 1 FROM json_tree(${sql.raw(column)}) AS node
@@ -260,7 +249,6 @@ function isOwned(table: Owned, text: SQL): SQL {
     AND owned.id = CAST(${text} AS INTEGER) AND CAST(owned.id AS TEXT) = ${text})`
 }
 
-/** Selects an id, or null if it is not the company's. */
 function ownedId(column: 'client_id' | 'selected_order_id', table: Owned) {
   const id = sql`${threadContexts[column]}`
   return sql<string | null>`CASE WHEN ${isOwned(table, id)} THEN ${id} END`.as(column)

@@ -38,7 +38,7 @@ export const MAX_TEXT_BYTES = 100_000
 
 const nullableText = z.nullable(z.string())
 const limitedText = z.string().check(z.maxLength(MAX_TEXT_BYTES), z.meta({ 'x-max-bytes': MAX_TEXT_BYTES }))
-const inputText = z.optional(z.nullable(limitedText))
+const inputText = z.nullish(limitedText)
 const inputTime = z.nullish(z.iso.datetime({ offset: true }))
 const participant = z.record(z.string(), z.json())
 const mailbox = z
@@ -95,12 +95,10 @@ const summaryFields = {
   deleted: z.boolean(),
 }
 
-type SummaryField = keyof typeof summaryFields
-
 export const isText = (name: string) => TEXT_FIELDS.some((text) => text === name)
 
 /** The fields of a thread without its content, the texts last. */
-export const SUMMARY_FIELDS = (Object.keys(summaryFields) as SummaryField[]).sort(
+export const SUMMARY_FIELDS = (Object.keys(summaryFields) as (keyof typeof summaryFields)[]).sort(
   (a, b) => Number(isText(a)) - Number(isText(b)),
 )
 
@@ -219,7 +217,6 @@ export const deleteEmailThread = defineContract({
   response: z.strictObject({ email_thread: emailThreadSummary }),
 })
 
-/** The query of a list that only cursors page. */
 const cursorPage = { per_page: listQuery.per_page, cursor: listQuery.cursor }
 const list = { tag: 'Mail', ...read, isPaged: true, errors: [] } as const
 

@@ -5,7 +5,7 @@ import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../
 import { objectOfThread } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
-import type { CursorPosition } from '../../kernel/db/lists.ts'
+import { type CursorPosition, DELETED } from '../../kernel/db/lists.ts'
 import { emailThreads } from '../../kernel/db/schema.ts'
 import { isText, SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
 
@@ -72,11 +72,10 @@ const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.d
 export type ThreadSummaryRow = Omit<Pick<ThreadRow, (typeof SUMMARY_FIELDS)[number]>, 'deleted'> & { deleted: number }
 
 /** The summary as a JSON object, with the bytes of a text's JSON that surely have its first 2,000 characters. */
-const summary: SQL = (() => {
-  const start = (field: string) => `CAST(substr(CAST(${field} AS BLOB), 1, 12002) AS TEXT)`
-  const members = SUMMARY_FIELDS.map((field) => `'${field}', ${isText(field) ? start(field) : field}`)
-  return sql.raw(`json_object(${members.join(', ')})`)
-})()
+const summaryMembers = SUMMARY_FIELDS.map((field) =>
+  isText(field) ? `'${field}', CAST(substr(CAST(${field} AS BLOB), 1, 12002) AS TEXT)` : `'${field}', ${field}`,
+)
+const summary = sql.raw(`json_object(${summaryMembers.join(', ')})`)
 
 /** The columns of a page: without the content of threads that are only scanned. */
 const NAMES = sql.raw(SUMMARY_FIELDS.join(', '))
@@ -93,8 +92,6 @@ function decode(json: string): ThreadSummaryRow {
 
 /** Limits the threads read for one page: with filters it may have fewer than requested, or none. */
 const MAX_SCANNED = 1_000
-
-const LISTED = { exclude: '[0]', include: '[0,1]', only: '[1]' }
 
 type Page = Placeholders<'companyId' | 'accountEmail' | 'listed' | 'updatedSince' | 'createdAt' | 'id' | 'limit'>
 
@@ -121,20 +118,16 @@ const page = prepareBatch((p: Page) => {
 
 type ListOptions = Record<'updatedSince' | 'limit', number> & {
   accountEmail: string
-  deleted: keyof typeof LISTED
+  deleted: keyof typeof DELETED
   after: CursorPosition | null
 }
 
-/**
- * Lists a page of a mailbox's threads, newest created first, without their content.
- *
- * @param options.after the `next` of the previous page
- * @returns `next` is null when no thread follows
- */
+/** Lists threads, newest created first. `options.after` is the `next` of the previous page, null when none follows. */
 export async function listThreads({ companyId, db }: CompanyContext, options: ListOptions) {
   const { accountEmail, deleted, updatedSince, limit } = options
   const [createdAt = null, id = null] = options.after ?? [Number.MAX_SAFE_INTEGER, '']
-  const values = { companyId, accountEmail, listed: LISTED[deleted], updatedSince, createdAt, id, limit: limit + 1 }
+  const listed = JSON.stringify(DELETED[deleted])
+  const values = { companyId, accountEmail, listed, updatedSince, createdAt, id, limit: limit + 1 }
   const [found, [end]] = await db.read(page(values))
   const rows = found.map(({ json }) => decode(json))
   const shown = rows.slice(0, limit)
@@ -153,9 +146,7 @@ const deletion = prepareNamed((p: Placeholders<Actor | Key, KeyName>) => {
   }
 })
 
-/**
- * Soft-deletes a thread, which keeps its content. The result is undefined if it does not exist or is already deleted.
- */
+/** Soft-deletes a thread, which keeps its content. The result is undefined without one that is not deleted yet. */
 export function threadDeletionOf(context: RequestContext, key: ThreadKey): Write<ThreadSummaryRow | undefined> {
   return {
     statements: deletion({ ...writerOf(context), ...key }),

@@ -15,7 +15,6 @@ export function listResponse(elements: readonly string[], pagination: object): R
 
 export const contextText = (row: ThreadContextRow): string => objectText(row, JSON_COLUMNS)
 
-/** Builds the JSON of the contract's email thread without its content. */
 export function summaryText(row: ThreadRow | ThreadSummaryRow): string {
   const shown = Object.fromEntries(SUMMARY_FIELDS.map((name) => [name, row[name]]))
   return objectText({ ...shown, deleted: !!row.deleted }, TEXT_FIELDS)

@@ -86,15 +86,12 @@ function scan(bytes: Uint8Array): Map<keyof typeof FIELDS, Member> {
   throw invalid([{ path: '', message: 'must be an object' }])
 }
 
-const NOUNS = { object: 'an object', string: 'a string' }
+const NOUNS = { null: 'null', object: 'an object', array: 'an array', string: 'a string' }
 
 function nounOf({ kind, text: [first = 0] }: Member): string {
-  if (kind === 'null') return 'null'
-  if (kind === 'other') return TRUE_OR_FALSE.has(first) ? 'a boolean' : 'a number'
-  return kind === 'string' ? 'a string' : `an ${kind}`
+  if (kind !== 'other') return NOUNS[kind]
+  return 'tf'.includes(String.fromCharCode(first)) ? 'a boolean' : 'a number'
 }
-
-const TRUE_OR_FALSE: ReadonlySet<number> = new Set(encoder.encode('tf'))
 
 /** A row of D1 has at most 2,000,000 bytes, and escapes may make a text six times as long. */
 const MAX_TEXT_JSON_BYTES = 150_000

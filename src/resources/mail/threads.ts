@@ -11,18 +11,17 @@ import { etagsOf } from '../../kernel/db/versions.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/body.ts'
 import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
 import { found, log, nameOf, unavailable } from '../../kernel/http/errors.ts'
-import { CHUNK_BYTES, compress, decompress, lengthOf, MAX_DATABASE_BYTES, openObject, putObject } from './content.ts'
+import { CHUNK_BYTES, compress, decompress, lengthOf, MAX_DATABASE_BYTES, openObject } from './content.ts'
 import { exportedFields, type putEmailThread, type readEmailThread } from './contract.ts'
 import { scanObject } from './json-scan.ts'
 import { findThread, readContent, type ThreadRow } from './queries.ts'
 import { HEADERS, summaryText } from './responses.ts'
 import { parseThread } from './thread-input.ts'
 import {
-  announceObject,
   findThreadId,
   insertThread,
   rememberHash,
-  type ThreadWrite,
+  storeContent,
   touchThread,
   valuesOf,
   writeThread,
@@ -57,27 +56,17 @@ export async function putThread(
   }
 
   const compressed = await compress(content)
-  const bytes = lengthOf(compressed)
-  const isInRow = bytes <= MAX_DATABASE_BYTES
   if (isLarge) {
     // The compressed content replaces the body, whose memory is free for other requests while this one waits.
     releaseBytes(body)
     for (const chunk of compressed) lease.own(chunk)
     // A row has the content as base64, and its batch repeats that as JSON.
-    await lease.resize(Math.min(lease.bytes, isInRow ? 4 * bytes : bytes))
+    const bytes = lengthOf(compressed)
+    await lease.resize(Math.min(lease.bytes, bytes <= MAX_DATABASE_BYTES ? 4 * bytes : bytes))
   }
-  const row = isInRow
-    ? await writeThread(context, values, Buffer.concat(compressed).toString('base64'))
-    : await writeWithObject(context, values, compressed)
+  const object = { id: values.newId, company_id: context.companyId, content_hash: values.content_hash }
+  const row = await writeThread(context, values, await storeContent(context, context.mailContents, object, compressed))
   return threadResponse(context, row, isLarge ? decompress(takeFrom(compressed, lease)) : content, { lease })
-}
-
-async function writeWithObject(context: RequestContext, values: ThreadWrite, content: readonly Uint8Array[]) {
-  const { newId: id, companyId: company_id, content_hash } = values
-  const object = { id, company_id, content_hash }
-  await announceObject(context, object, lengthOf(content))
-  await putObject(context.mailContents, object, content)
-  return writeThread(context, values)
 }
 
 /** Yields chunks, whose memory is free once the next is taken. */
@@ -88,7 +77,6 @@ async function* takeFrom(chunks: Uint8Array[], lease: Lease): AsyncGenerator<Uin
   }
 }
 
-/** Returns a whole thread, or 304 for a current ETag. */
 export async function readThread(
   { params, query }: Input<typeof readEmailThread>,
   context: RequestContext,
@@ -101,8 +89,7 @@ export async function readThread(
     const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
     if (row.isKnown) return new Response(null, { status: 304, headers })
     const members = await readMembers(context, row, lease)
-    if (!members) continue
-    return threadResponse(context, row, members, { lease, headers })
+    if (members) return threadResponse(context, row, members, { lease, headers })
   }
   throw unavailable(1)
 }
@@ -129,8 +116,6 @@ async function readMembers(context: RequestContext, row: FoundThread, lease: Lea
 /**
  * Builds the email thread of the contract. A large one is streamed, so that it is never in memory as a whole, and the
  * lease is held until the end. A failure then aborts the stream: the caller never sees a complete body.
- *
- * @param members JSON text of the arrays
  */
 async function threadResponse(
   context: RequestContext,
@@ -184,7 +169,6 @@ const MAX_VALUE_BYTES = 2_000
  * Loads an exported thread, unless the company has one of this mailbox and legacy id.
  *
  * @param bytes JSON, whose memory is released
- * @returns the thread's id, and whether it was loaded
  * @throws ApiError 400 for an invalid thread, 503 when R2 fails
  */
 export async function importThread(context: CompanyContext & Administrator, bucket: R2Bucket, bytes: Uint8Array) {
@@ -196,16 +180,11 @@ export async function importThread(context: CompanyContext & Administrator, buck
 
   const compressed = await compress(content)
   releaseBytes(bytes)
-  const length = lengthOf(compressed)
-  const isInRow = length <= MAX_DATABASE_BYTES
-  const object = isInRow ? null : { id: crypto.randomUUID(), company_id, content_hash: columns.content_hash }
-  if (object) {
-    await announceObject(context, object, length)
-    await putObject(bucket, object, compressed)
-  }
-  const base64 = isInRow ? Buffer.concat(compressed).toString('base64') : null
-  const own = { account_email: accountEmail, content: base64 }
-  return { id: exported.id, is_new: await insertThread(context, { ...columns, ...exported, ...own }, object?.id) }
+  const object = { id: crypto.randomUUID(), company_id, content_hash: columns.content_hash }
+  const base64 = await storeContent(context, bucket, object, compressed)
+  const row = { ...columns, ...exported, account_email: accountEmail, content: base64 ?? null }
+  const is_new = await insertThread(context, row, base64 === undefined ? object.id : undefined)
+  return { id: exported.id, is_new }
 }
 
 /** Parses the fields that a PUT does not have. @throws ApiError 400 */

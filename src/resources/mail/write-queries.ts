@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Administrator, actorOf, adminEntry, auditEntry } from '../../kernel/db/audit.ts'
@@ -8,7 +9,7 @@ import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { unavailable } from '../../kernel/http/errors.ts'
-import { REPLACED_MS, type StoredObject } from './content.ts'
+import { lengthOf, MAX_DATABASE_BYTES, putObject, REPLACED_MS, type StoredObject } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
 
@@ -31,12 +32,19 @@ const WRITING_MS = 15 * 60_000
 /** Limits a company's objects being written, those of failed requests among them. */
 const MAX_WRITING = 500
 
-/** Announces an object before it is written: see `content.ts`. @throws ApiError 503 when too many are being written */
-export async function announceObject(
+/**
+ * Returns the base64 of content for its row. Large content is written to R2 as an announced object, and has none.
+ *
+ * @throws ApiError 503 when too many objects are being written, or R2 fails
+ */
+export async function storeContent(
   { companyId, db, now }: CompanyContext & { now: number },
+  bucket: R2Bucket,
   object: StoredObject,
-  bytes: number,
-) {
+  content: readonly Uint8Array[],
+): Promise<string | undefined> {
+  const bytes = lengthOf(content)
+  if (bytes <= MAX_DATABASE_BYTES) return Buffer.concat(content).toString('base64')
   const writing = sql`(SELECT count(*) FROM email_thread_objects WHERE company_id = ${companyId} AND state = 'writing')`
   const row = { ...object, bytes, remove_at: now + WRITING_MS }
   const [rows] = await db.writeIdempotent([
@@ -46,6 +54,8 @@ export async function announceObject(
       .returning({ id: emailThreadObjects.id }),
   ])
   if (rows.length === 0) throw unavailable(60)
+  await putObject(bucket, object, content)
+  return undefined
 }
 
 type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadObjects>>['set']>[0]
@@ -53,11 +63,7 @@ type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadOb
 export const setObjects = (values: ObjectValues, isChanged: SQL) =>
   orm.update(emailThreadObjects).set(values).where(isChanged)
 
-/**
- * Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it.
- *
- * @param threadId selects the thread's id, if this batch wrote its content
- */
+/** Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it. */
 function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
   const isNamed = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.id = ${p.newId} AND o.thread_id = email_threads.id)`
   return [
@@ -179,12 +185,11 @@ export async function insertThread(
   objectId: string | undefined,
 ): Promise<boolean> {
   const { companyId, db } = context
-  const identity = [company_id, legacy_thread_id, account_email]
   const insert = orm.insert(emailThreads).values({ ...row, company_id: companyId })
   // The stored thread of a PUT meanwhile has another id.
   const isInserted = sql`company_id = ${companyId} AND id = ${row.id}`
   const [, , rows] = await db.writeIdempotent([
-    insert.onConflictDoNothing({ target: identity }),
+    insert.onConflictDoNothing({ target: [company_id, legacy_thread_id, account_email] }),
     adminEntry(context, 'companies.import', `email-threads/${row.id}`, sql`changes() > 0`),
     orm.select({ id: emailThreads.id }).from(emailThreads).where(isInserted),
     ...(objectId ? nameImported({ companyId, newId: objectId, id: row.id }) : []),
@@ -192,7 +197,6 @@ export async function insertThread(
   return rows.length > 0
 }
 
-/** For `catch`, of a batch that was rolled back. */
 function refuse(error: unknown): never {
   const isLost = databaseMessage(error).includes(OBJECT_LOST)
   throw isLost ? unavailable(10) : (quotaRefusal(error) ?? error)

@@ -21,7 +21,6 @@ import {
 
 export type Change = Placeholders<Actor, Column | KeyName | 'created_date'>
 
-/** The end of every write of an order: its accounting event, its entry in the audit log, and its result. */
 export function recorded(
   p: Placeholders<Actor, KeyName | 'requested'>,
   { operation, action, entityId, orderId, when, result }: Recorded,
@@ -74,7 +73,6 @@ type ListOrNull = unknown[][] | null
 type FoundJson = [order: OrderJson, items: ListOrNull, payments: ListOrNull]
 export type ChangedJson = [Outcomes, FoundJson | null, unknown: number[] | null]
 
-/** A changed order, and the lists that were sent. */
 export type Changed = NonNullable<ReturnType<typeof decodeChanged>>
 
 /**
@@ -96,14 +94,12 @@ export function decodeChanged(result: string | ChangedJson | null, isNew = false
   return order && { order, sent: namesOf(invoice_items, payments) }
 }
 
-/** A write of an order with the fields and lists that are sent. */
 interface Plan extends Pick<Recorded, 'operation' | 'action'>, Shown {
   which: Which
   /** Selects the id of its invoice. */
   invoice: SQL
   /** Nothing is written unless it holds, before and after each statement. */
   isAllowed: SQL
-  /** The stored rows to change, and their values. */
   changed?: { isOrder: SQL; isInvoice: SQL; order: Values; invoice: Values }
   /** When to insert an order, and its invoice. */
   inserted?: { external_id: Placeholder | undefined; order: SQL; invoice: SQL }
@@ -151,7 +147,6 @@ export function invoiceValues(p: Change) {
   return { tax_exempt: ofClient(sql`tax_exempt`), tax_exempt_reason, ...p }
 }
 
-/** Inserts an order and its invoice, each when its condition holds. */
 function insertions(p: Change, { external_id, ...when }: NonNullable<Plan['inserted']>) {
   const { companyId } = p
   const fromCounters = (condition: SQL) => sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${condition}`

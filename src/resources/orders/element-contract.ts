@@ -48,7 +48,6 @@ const newItem = { id: z.optional(id).check(z.describe(ofLine)), ...itemFields }
 const item = component('NewInvoiceItem', 'A line of an invoice, as it is to be.', newItem, hasPossibleTotal)
 const itemOfOrder = component('NewOrderItem', 'A line of an order that is sent with it.', itemFields, hasPossibleTotal)
 
-/** Two lines must not have one id. */
 const hasDistinctIds = (items: { id?: number | undefined }[]) => {
   const ids = items.flatMap((item) => item.id ?? [])
   return new Set(ids).size === ids.length
@@ -77,7 +76,6 @@ export type NewItem = z.output<typeof item>
 export type NewPayment = z.output<typeof newPayment>
 export type PaymentFields = z.output<typeof paymentChanges>
 
-/** The lists of an order that is sent whole. */
 export const ordersLists = {
   invoice_items: z
     .optional(z.array(itemOfOrder).check(z.maxLength(LIST_MAX)))

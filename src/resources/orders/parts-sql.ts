@@ -31,7 +31,6 @@ const LIST_NAMES = ['invoice_items', 'payments', 'artworks'] as const satisfies 
 
 type Lists = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
 
-/** A part of an order beside its own columns. */
 export type Part = Expansion | 'accounting'
 
 /** An order with its parts; a part that was not asked for is null or empty. */
@@ -47,12 +46,6 @@ export interface OrderRow extends Lists {
   accounting: AccountingRow | null
 }
 
-export interface ListedRow extends OrderRow {
-  sortValue: string | number
-  /** Its lists are not complete: with them the response would be too large. */
-  isCut: boolean
-}
-
 /** Limits the elements of a response's lists, and the characters of each of the three. */
 export const ELEMENTS_MAX = 10_000
 const CHARACTERS_MAX = 4_000_000
@@ -61,7 +54,6 @@ const CHUNK_CHARACTERS = 250_000
 /** So many elements of so many bytes are a value, too. */
 const SMALL = { elements: 2_000, bytes: 900 }
 
-/** Where the elements of one of `orders` are. */
 const LIST_SOURCES: Record<ListName, SQL> = {
   invoice_items: sql`invoice_items WHERE invoice_items.company_id = orders.company_id
     AND invoice_items.invoice_id = invoices.id`,
@@ -73,10 +65,8 @@ const LIST_SOURCES: Record<ListName, SQL> = {
 export const listJson = (name: ListName) =>
   sql`(SELECT json_group_array(${LISTS[name].row}) FROM ${LIST_SOURCES[name]})`
 
-/** Joins the invoices of `orders`. */
 const INVOICES = sql`LEFT JOIN invoices ON invoices.company_id = orders.company_id
     AND invoices.project_id = orders.id AND ${isKept}`
-/** {@link INVOICES} and their taxes. */
 export const WITH_INVOICE = sql`${INVOICES}
   LEFT JOIN taxes ON ${and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id))}`
 
@@ -137,11 +127,6 @@ export function decodeOrder([project, invoice, client, status, accounting]: Orde
  * Builds the statements that read orders with their parts, in the order of a page: a row for each order, and rows with the
  * elements of their lists.
  *
- * - `small`: a row for each list, since each row of D1 costs time. All orders have `isCut` where one list is too large for it.
- * - `listed`: within the limits of a response, for lists too large for `small`: measuring each element takes twice as long.
- *   An order that is over the limits, and those after it, have `isCut`.
- * - `whole`: without limits, for a single order. Each element is a row, since grouping them would cost rows read.
- *
  * @param pageOf selects `page_id` and `sort_value` in their `order`; a single order needs none
  */
 export function orderStatements<P extends Placeholders<'companyId'>>(
@@ -183,18 +168,21 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
   const arrayOf = (element: SQL, filter = sql``) =>
     sql`'[' || ifnull(group_concat('[' || page_id || ',' || ${element} || ']') ${filter}, '') || ']'`
   return {
+    /** With a row for each list, since each row of D1 costs time. All orders have `isCut` where one list is too large. */
     small: statementWith(
       true,
       (element, source) => sql`iif(count(*) > ${number(SMALL.elements)} OR max(octet_length(element)) > ${bytes}, NULL,
         ${arrayOf(sql`element`, sql`FILTER (WHERE octet_length(element) <= ${bytes})`)})
         FROM ${some(element, source, SMALL.elements)}`,
     ),
+    /** For larger lists: measuring takes twice as long. An order over the limits, and those after it, have `isCut`. */
     listed: statementWith(
       true,
       (element, source) => sql`${arrayOf(sql`iif(characters <= ${number(CHARACTERS_MAX)}, element, 'null')`)}
         FROM (SELECT page_id, element, sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) AS characters
           FROM ${some(element, source, ELEMENTS_MAX)}) GROUP BY characters / ${chunk}`,
     ),
+    /** Without limits, for a single order. Each element is a row, since grouping them would cost rows read. */
     whole: statementWith(false, (element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`),
   }
 }
@@ -206,8 +194,8 @@ type Row =
 /** An element of an order's list; null for one over the limit of characters. */
 type Element = [orderId: number, columns: unknown[] | null]
 
-function decodeRows(rows: Row[], isLimited: boolean): ListedRow[] {
-  const elements = { invoice_items: [] as Element[], payments: [] as Element[], artworks: [] as Element[] }
+function decodeRows(rows: Row[], isLimited: boolean) {
+  const elements: Record<ListName, Element[]> = { invoice_items: [], payments: [], artworks: [] }
   let isTooLarge = false
   for (const { list, json } of rows) {
     isTooLarge ||= json === null
@@ -218,6 +206,7 @@ function decodeRows(rows: Row[], isLimited: boolean): ListedRow[] {
   return rows.flatMap((row) => {
     if (row.list !== 'order') return []
     const lists: ListsJson = {}
+    // A cut order's lists are not complete: with them the response would be too large.
     let isCut = isTooLarge
     for (const [name, ofOrders] of byOrder) {
       const found = (ofOrders.get(row.page_id) ?? []).map(([, columns]) => columns)

@@ -14,8 +14,7 @@ import { toHundredths } from './totals.ts'
 import { guarded } from './write-queries.ts'
 import { isInvoice, isLive, isOrder, NEXT_VERSION } from './write-sql.ts'
 
-type PaymentColumn = 'amount_cents' | 'method' | 'paid_at' | 'note'
-type Change = Placeholders<Actor | 'orderId', KeyName | PaymentColumn | 'paymentId'>
+type Change = Placeholders<Actor | 'orderId', KeyName | 'amount_cents' | 'method' | 'paid_at' | 'note' | 'paymentId'>
 
 const PAYMENT = jsonRow(paymentColumns)
 
@@ -82,7 +81,6 @@ export function paymentOf(context: RequestContext, orderId: number, body: NewPay
   })
 }
 
-/** The path of a payment: the ids of its order and its own. */
 type Path = { id: number; payment_id: number }
 
 /** The correction of a payment. Reading its result throws an ApiError 404. */

@@ -45,14 +45,13 @@ function presentArtwork({ placements, colors, ...artwork }: RowOf<typeof artwork
 }
 
 function presentAccounting({ accounting }: OrderRow): Order['accounting'] {
-  const { state, lastError, stopReason, syncedAt } = accounting ?? NOT_SYNCED
+  if (!accounting) return { status: 'not_synced', last_error: null, synced_at: null }
+  const { state, lastError, stopReason, syncedAt } = accounting
   const synced_at = isoTimeOrNull(syncedAt)
   if (state === null) return { status: synced_at ? 'synced' : 'not_synced', last_error: null, synced_at }
   if (state === 'parked' || state === 'dead') return { status: state, last_error: lastError, synced_at }
   return { status: 'pending', last_error: stopReason ?? lastError, synced_at }
 }
-
-const NOT_SYNCED = { state: null, lastError: null, stopReason: null, syncedAt: null }
 
 const PARTS = {
   totals: presentTotals,
@@ -71,7 +70,6 @@ export function presentParts(order: OrderRow, names: readonly Expansion[]): Part
   return Object.fromEntries(wanted.map((name) => [name, PARTS[name](order)]))
 }
 
-/** An order of a list, with what was asked for. */
 export function presentListed(order: OrderRow, expand: readonly Expansion[] = []): Listed {
   return { ...withIsoTimes(order.row), ...presentParts(order, expand) }
 }

@@ -1,4 +1,4 @@
-import { type SQL, sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import { statusColumns, taxColumns } from '../../kernel/db/columns.ts'
@@ -26,10 +26,8 @@ import { isAnyOrder } from './write-sql.ts'
 /** The parts of the full order, which has no `totals`. */
 export const FULL: readonly Part[] = [...EXPANSIONS, 'accounting']
 
-type Key = Placeholders<'companyId' | 'orderId' | 'isDeletedToo'>
-
 const orderWith = (parts: readonly Part[]) =>
-  orderStatements(parts, (p: Key) => ({
+  orderStatements(parts, (p: Placeholders<'companyId' | 'orderId' | 'isDeletedToo'>) => ({
     ids: sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE ${isAnyOrder(p)} AND deleted <= ${p.isDeletedToo}`,
   }))
 const fullOrder = orderWith(FULL)
@@ -117,6 +115,7 @@ const BY_ID = 'sqlite_autoindex_orders_1'
 function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): List {
   const order = orderOf(sort)
   const isNewestFirst = order.column === 'created_date'
+  const hasClient = p.client_id && sql`orders.client_id = ${p.client_id}`
   const hasChangedSince = p.updated_since && sql`orders.updated_at >= ${p.updated_since}`
   const hasExternalId = p.external_id && sql`orders.external_id = ${p.external_id}`
   const days = inDays(p)
@@ -131,13 +130,7 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
     table: 'orders',
     sort: order,
     flags: DELETED[deleted],
-    filters: [
-      p.client_id && sql`orders.client_id = ${p.client_id}`,
-      hasStatus,
-      ...days,
-      hasChangedSince,
-      hasExternalId,
-    ],
+    filters: [hasClient, hasStatus, ...days, hasChangedSince, hasExternalId],
     search,
     index: (flag) => {
       if (isOfClient(flag)) return 'orders_of_client'
@@ -154,9 +147,8 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
       }
       if (isNewestFirst) return undefined
       if (hasStatus && flag === 0) return { index: 'orders_of_status', condition: hasStatus }
-      return days.length > 0
-        ? { index: indexOf(flag, 'created_date'), condition: sql.join(days, sql` AND `) }
-        : undefined
+      if (days.length === 0) return undefined
+      return { index: indexOf(flag, 'created_date'), condition: sql.join(days, sql` AND `) }
     },
     walk:
       p.statuses && !p.client_id && isNewestFirst && !isFar
@@ -189,7 +181,7 @@ function walkStatuses(p: Values, conditions: SQL, end: SQL, limit: SQL): SQL {
     ORDER BY sort_value DESC, page_id DESC ${limit}`
 }
 
-function hasText(text: SQL | Values['text']): SQL {
+function hasText(text: Placeholder): SQL {
   return sql`(instr(orders.title_key, ${text}) > 0 OR instr(orders.number_key, ${text}) > 0
     OR EXISTS (SELECT 1 FROM clients WHERE clients.company_id = orders.company_id AND clients.id = orders.client_id
       AND instr(clients.company_name_key, ${text}) > 0))`

@@ -26,12 +26,12 @@ export interface Totals {
   balance: number
 }
 
-const QUANTITY_SCALE = 10_000
-const RATE_SCALE = 10_000
+/** Quantities and rates count to 4 decimals. */
+const SCALE = 10_000
 
-/** The total of one line in cents, rounded half up. Quantities count to 4 decimals. */
+/** The total of one line in cents, rounded half up. */
 export function lineTotal(line: Pick<Line, 'quantity' | 'unit_price_cents'>): number {
-  return divide(scaled(line.quantity, QUANTITY_SCALE) * BigInt(line.unit_price_cents), BigInt(QUANTITY_SCALE))
+  return divide(scaled(line.quantity) * BigInt(line.unit_price_cents), BigInt(SCALE))
 }
 
 /**
@@ -46,8 +46,8 @@ export function computeTotals(lines: readonly Line[], terms: Terms, paymentsCent
     subtotal += cents
     if (line.taxable) taxable += cents
   }
-  const rate = terms.tax_exempt || terms.taxRate === null ? 0n : scaled(terms.taxRate, RATE_SCALE)
-  const percentOfRate = BigInt(100 * RATE_SCALE)
+  const rate = terms.tax_exempt || terms.taxRate === null ? 0n : scaled(terms.taxRate)
+  const percentOfRate = BigInt(100 * SCALE)
 
   let discount: number
   let tax: number
@@ -72,17 +72,16 @@ function discountOf(base: number, terms: Terms): number {
   return Math.min(divide(BigInt(base) * BigInt(discount_hundredths), 10_000n), base)
 }
 
-/** `value × scale` as an exact integer; digits beyond the scale are rounded away. */
-function scaled(value: number, scale: number): bigint {
-  return BigInt(Math.round(value * scale))
+/** `value × SCALE` as an exact integer; digits beyond the scale are rounded away. */
+function scaled(value: number): bigint {
+  return BigInt(Math.round(value * SCALE))
 }
 
-/** Quotient rounded half up: towards positive infinity at exactly one half. */
+/** Quotient rounded half up: towards positive infinity at exactly one half. The denominator is positive. */
 function divide(numerator: bigint, denominator: bigint): number {
-  const [n, d] = denominator < 0n ? [-numerator, -denominator] : [numerator, denominator]
-  const doubled = 2n * n + d
-  const quotient = doubled / (2n * d)
-  return Number(doubled < 0n && doubled % (2n * d) !== 0n ? quotient - 1n : quotient)
+  const doubled = 2n * numerator + denominator
+  const quotient = doubled / (2n * denominator)
+  return Number(doubled < 0n && doubled % (2n * denominator) !== 0n ? quotient - 1n : quotient)
 }
 
 export function fromCents(cents: number): number {

@@ -151,10 +151,9 @@ const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 
 })
 
 /**
- * The change of an order: sets only the columns of the fields that are sent, so that concurrent updates of different
- * fields are all applied. Its result is undefined when the order does not exist, or is deleted and stays so; reading it
- * throws an ApiError: 400 that names each field that refers to what is not the company's, or makes the discount
- * impossible; 409 for lines without an invoice.
+ * Sets only the columns of the fields that are sent, so that concurrent updates of different fields are all applied. The
+ * result is undefined for an order that does not exist or stays deleted. Reading it throws an ApiError: 400 naming each
+ * field that refers to what is not the company's or makes the discount impossible, 409 for lines without an invoice.
  */
 export function changeOf(
   context: RequestContext,
@@ -176,12 +175,10 @@ export function changeOf(
   })
 }
 
-/** The replacement of all lines of an order's invoice: {@link changeOf} nothing else. */
 export function replacementOf(context: RequestContext, orderId: number, items: NewItem[]) {
   return changeOf(context, orderId, { invoice_items: items }, { action: 'invoice_items.write', itemsName: 'items' })
 }
 
-/** The deletion of an order: {@link changeOf} nothing else. */
 export function deletionOf(context: RequestContext, orderId: number) {
   return changeOf(context, orderId, { deleted: true })
 }

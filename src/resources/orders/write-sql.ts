@@ -78,7 +78,6 @@ export function discountCheck(p: Placeholders<never, Column>, isInvoiceOfIt: SQL
 
 export const allOf = (checks: Checks) => sql`(${sql.join([sql`1`, ...Object.values(checks)], sql` AND `)})`
 
-/** Whether each check holds, as a JSON object. */
 export function outcomesOf(checks: Checks): SQL {
   const members = Object.entries(checks).map(([field, check]) => sql`${sql.raw(`'${field}'`)}, ${check}`)
   return sql`json_object(${sql.join(members, sql`, `)})`
@@ -95,7 +94,6 @@ const MESSAGES: Record<string, string> = {
   discount_amount_type: 'must be fixed_amount: as a percentage, the stored amount must be at most 100',
 }
 
-/** An issue of the field of each check that failed. */
 export function issuesOf(outcomes: Outcomes): Issue[] {
   const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
   return failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is invalid' }))
@@ -107,7 +105,6 @@ interface Owner {
   invoice: SQL
 }
 
-/** Columns from an element of a JSON list. */
 function sentColumns<const Name extends string>(names: readonly Name[]) {
   const entries = names.map((name) => [name, sql`item.value ->> ${sql.raw(`'${name}'`)}`])
   return Object.fromEntries(entries) as Record<Name, SQL>
