@@ -33,7 +33,6 @@ const STATE: Argument<(typeof STATES)[number] | undefined> = {
     return STATES.findLast((state) => given.some(({ text }) => text === state))
   },
 }
-/** The id of one, or all dead ones. */
 const EVENT: Argument<number | 'dead'> = {
   usage: 'ID | --dead',
   read: ([given, another]) => {

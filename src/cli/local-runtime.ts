@@ -133,7 +133,6 @@ export async function checkPort(port: number): Promise<void> {
 const OLD_STATE =
   'The local data was made by a version before the first release: delete its directory (.wrangler/state), or name another with --state.'
 
-/** The table in which wrangler records migrations. */
 const RECORDS = `CREATE TABLE IF NOT EXISTS d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE,
   applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`
 

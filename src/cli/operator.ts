@@ -34,7 +34,6 @@ interface Printed<C extends Contract, A extends Arguments> extends Row<C, A> {
   print: (response: ResponseBody<C>, values: Values<A>, service: Connection) => string
 }
 
-/** An action that sends one request and prints its response. */
 export function request<C extends Contract, A extends Arguments>(row: Printed<C, A> & { arguments: Fitting<C, A> }) {
   return toCommand(row, async (service, request, values) => {
     console.log(row.print(await service.call(row.contract, request), values, service))
@@ -47,13 +46,10 @@ type Cell = string | number | boolean | null | readonly (string | number)[]
 interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
   columns: Columns<Element<C>>
   limit?: number
-  /** Printed instead of an empty table. */
   empty?: string
-  /** Prints what follows the table. */
   after?: (elements: Element<C>[], values: Values<A>, service: Connection) => void | Promise<void>
 }
 
-/** An action that prints a list as a table. */
 export function listing<C extends Contract, A extends Arguments>(row: Listing<C, A> & { arguments: Fitting<C, A> }) {
   return toCommand(row, async (service, request, values) => {
     const { limit = Number.POSITIVE_INFINITY, columns, empty, after } = row
@@ -107,7 +103,6 @@ function toCommand<C extends Contract, A extends Arguments>(
   return operation(described, send, { check: refuse, missing: find ? undefined : missing })
 }
 
-/** The request of a contract, of the values that have the names of its parameters and fields. */
 function toRequest<C extends Contract>({ path, method, body }: C, values: Record<string, unknown>): RequestOf<C> {
   const given = Object.entries(values).filter(([name, value]) => name !== 'target' && value !== undefined)
   const { true: params = [], false: fields = [] } = Object.groupBy(given, ([name]) => `${path.includes(`{${name}}`)}`)
@@ -135,7 +130,6 @@ function explain(error: unknown, described: Arguments, missing = '', values: Rec
   return new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
 }
 
-/** Lines of aligned columns under their headings. Texts of somebody else and times are shortened to one line. */
 export function formatTable(headings: string[], rows: readonly (readonly Cell[])[]): string {
   const lines = [headings, ...rows.map((cells) => cells.map(toText))]
   const widths = headings.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)))
@@ -148,7 +142,6 @@ function toText(cell: Cell): string {
   return /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? shortTime(text) : text
 }
 
-/** A date-time of the API without its milliseconds. */
 export function shortTime(time: string): string {
   return time.replace(/\.\d+Z$/, 'Z')
 }
@@ -166,7 +159,6 @@ export function time(dateMs: number, example: string) {
   return z.pipe(z.union([z.iso.date(), z.iso.datetime({ offset: true })], error), z.transform(toTime))
 }
 
-/** Some of the given names, by default all. */
 export function someOf<const T extends string>(option: string, names: readonly T[]): Argument<T[] | undefined> {
   const read: Argument<T[] | undefined>['read'] = (given) => {
     const text = given.at(-1)?.text.trim()

@@ -10,7 +10,6 @@ import { checkSeed, importSeed } from './seed-file.ts'
 
 const DAY_MS = 86_400_000
 const DATE_TIME = /(?<=")\d{4}-\d\d-\d\dT[\d:]+Z(?=")/g
-/** A date, or the date of a date-time. */
 const DATE = /(?<=")\d{4}-\d\d-\d\d(?=["T])/g
 
 const TOKEN_NAME = 'sample (dev)'
@@ -24,7 +23,6 @@ export function readSampleCompany(now: number): SeedFile {
   return checkSeed(readSampleSeed(now), 'The sample company')
 }
 
-/** The same, as it is imported. */
 export function readSampleSeed(now: number): SeedInput {
   const text = readFileSync(new URL('sample-company.json', import.meta.url), 'utf8')
   const latest = Math.max(...Array.from(text.matchAll(DATE_TIME), ([dateTime]) => Date.parse(dateTime)))

@@ -55,7 +55,6 @@ export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
   throw problems(name, lines)
 }
 
-/** One line with every issue, at most 100. */
 function problems(name: string, issues: string[]): CommandError {
   const more = issues.length > ISSUES_MAX ? ` (and ${issues.length - ISSUES_MAX} more)` : ''
   return new CommandError(`${name}: ${issues.slice(0, ISSUES_MAX).join('; ')}${more}`)

@@ -13,7 +13,6 @@ const id = z.pipe(
 
 /** Names resources by environment; the top level is for development. */
 const resources = z.object({
-  /** The Worker's. */
   name: z.optional(z.string()),
   d1_databases: z.array(z.object({ binding: z.string(), database_name: z.string(), database_id: id })),
   kv_namespaces: z.array(z.object({ binding: z.string(), id })),
@@ -23,7 +22,6 @@ const resources = z.object({
 })
 const configuration = z.looseObject({ name: z.string(), env: z.record(z.string(), z.unknown()) })
 
-/** The path of a wrangler.toml, by default that of this repository. */
 export const CONFIG: Argument<string> = {
   usage: '[--config FILE]',
   read: (given) => resolvePath(given.at(-1)?.text ?? `${PROJECT_ROOT}wrangler.toml`),

@@ -37,7 +37,6 @@ const ENABLED: Argument<boolean | undefined> = {
   read: (given) => onlyOne(given) && given[0]?.name === '--enable',
 }
 const EVENTS = someOf('--events', EVENT_TYPES)
-/** Finds the company of an endpoint by its id. */
 const ofEndpoint = { find: api.listAllWebhooks, missing: "There is no endpoint '{endpoint_id}'." }
 
 await runCommand('webhooks', HELP, {
