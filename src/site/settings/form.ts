@@ -83,7 +83,6 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   dialog.showModal()
 }
 
-/** A labelled input, with a hint below it. */
 export function field(label: string, input: HTMLInputElement | HTMLSelectElement, hint?: Child): HTMLElement {
   const id = newId()
   input.id = id
@@ -132,12 +131,10 @@ export function checkboxes(name: string, values: readonly string[], chosen: read
   return el('div', { class: 'grid' }, [...columns.values()])
 }
 
-/** @returns the values of `checkboxes` that are checked */
 export function checked<T extends string>(data: FormData, name: string, values: readonly T[]): T[] {
   return values.filter((value) => data.getAll(name).includes(value))
 }
 
-/** A text that is shown only once, with a button that copies it. */
 export function secret(label: string, text: string): HTMLElement {
   const id = newId()
   const input = el('input', { id, class: 'secret', readonly: true, value: text, spellcheck: 'false' })

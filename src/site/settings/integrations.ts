@@ -8,7 +8,6 @@ import { type Item, listView, type Scope } from './view.ts'
 type Integration = ItemOf<'GET /integrations'>
 interface Row {
   kind: Kind
-  /** The integration, once it is set up. */
   integration: Integration | undefined
 }
 

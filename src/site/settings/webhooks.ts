@@ -41,7 +41,6 @@ function stateOf({ enabled, replaying }: Endpoint): Item['state'] {
   return replaying ? ['quiet', 'Replaying'] : ['good', 'Enabled']
 }
 
-/** The failed changes and those queued behind them, loaded whenever this is opened. */
 function foldDeliveries(scope: Scope, endpointId: string): HTMLElement {
   const content = el('div')
   return fold('Failed deliveries', content, () => showLoaded(content, listDeliveries(scope, endpointId)))

@@ -89,7 +89,6 @@ function listObjects({ schemas, operations }: Reference) {
     .map(([name, schema]) => ({ name, schema }))
 }
 
-/** The schema, or the named one that it refers to. */
 function resolve({ schemas }: Reference, schema: JsonObject): JsonObject {
   const name = componentOf(schema)
   return name === null ? schema : asObject(schemas[name])
@@ -167,7 +166,6 @@ function renderResponse(reference: Reference, { status, description, schema }: R
   return html`<details><summary>Response <span class="codes">${status}${name && ` ${name}`}</span></summary>${renderMarkdown(description)}${fields}</details>`
 }
 
-/** Renders the headers of nearly every operation, folded. */
 function renderHeaders({ api }: Reference, { responses }: Operation): Html {
   return html`<details><summary>Headers</summary>
 <h4>Of any request</h4>${renderParameters(Object.values(api.headers))}
