@@ -11,10 +11,8 @@ import { areKeys, MALFORMED_KEY } from '../kernel/gate/credentials.ts'
 import { CommandError } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
-const DEV_VARS = `${PROJECT_ROOT}.dev.vars`
-
 /** The secrets of the service in development, as `wrangler dev` reads them. @throws CommandError without them */
-export function readDevVars(file = DEV_VARS): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
+export function readDevVars(file = `${PROJECT_ROOT}.dev.vars`): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
   const vars = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
   const { ADMIN_TOKEN, CREDENTIALS_KEY = '' } = vars
   if (!areKeys(CREDENTIALS_KEY)) throw new CommandError(`.dev.vars: ${MALFORMED_KEY}`)
@@ -124,10 +122,8 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
 
 /** @throws the error of a port of this machine that cannot be used */
 export async function checkPort(port: number): Promise<void> {
-  const server = createServer().listen(port, '127.0.0.1')
+  await using server = createServer().listen(port, '127.0.0.1')
   await once(server, 'listening')
-  server.close()
-  await once(server, 'close')
 }
 
 const OLD_STATE =

@@ -55,11 +55,9 @@ export function listing<C extends Contract, A extends Arguments>(row: Listing<C,
     const { limit = Number.POSITIVE_INFINITY, columns, empty, after } = row
     const shown: Element<C>[] = []
     for await (const element of service.list(row.contract, request)) if (shown.push(element) > limit) break
-    const cells = shown
-      .slice(0, limit)
-      .map((row) =>
-        Object.values(columns).map((each) => (typeof each === 'function' ? each(row) : (row[each] as Cell))),
-      )
+    const cells = shown.slice(0, limit).map((row) => {
+      return Object.values(columns).map((each) => (typeof each === 'function' ? each(row) : (row[each] as Cell)))
+    })
     console.log(shown.length === 0 && empty ? empty : formatTable(Object.keys(columns), cells))
     if (shown.length > limit) console.log('… and more.')
     await after?.(shown, values, service)
@@ -71,7 +69,7 @@ const hasTarget = z.object({ target: z.custom<Target>() })
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  { check, missing }: Rules<A> = {},
+  { check, missing = '' }: Rules<A> = {},
 ): Command {
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
@@ -119,7 +117,7 @@ function fillIn(text: string, values: Record<string, unknown>): string {
 }
 
 /** An error response in the words of the command line. */
-function explain(error: unknown, described: Arguments, missing = '', values: Record<string, unknown> = {}): unknown {
+function explain(error: unknown, described: Arguments, missing: string, values: Record<string, unknown>): unknown {
   if (!(error instanceof AdminError)) return error
   if (error.status === 404 && missing) return new CommandError(fillIn(missing, values))
   const [issue] = error.issues

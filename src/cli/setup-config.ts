@@ -1,7 +1,6 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { parse } from 'smol-toml'
 import * as z from 'zod/mini'
-import { DATABASE_BINDING } from '../kernel/db/names.ts'
 import { type Argument, CommandError, resolvePath } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
@@ -38,12 +37,6 @@ export function readEnvironment(file: string, env?: string) {
   const { success, data, error } = resources.safeParse(env === undefined ? config : config.env[env])
   if (!success) throw new CommandError(`wrangler.toml, env.${env}: ${z.prettifyError(error)}`)
   return { ...data, name: data.name ?? `${config.name}-${env}` }
-}
-
-/** The bindings of an environment's databases, the directory's first; of the local ones without an environment. */
-export function listDatabases(file: string, env?: string): string[] {
-  const names = readEnvironment(file, env).d1_databases.map(({ binding }) => binding)
-  return names.filter((name) => DATABASE_BINDING.test(name)).sort()
 }
 
 /** A key of a wrangler.toml: `[[env.production.d1_databases]]` with `binding = "DB"`. */

@@ -72,12 +72,9 @@ export async function connect(to: Target): Promise<Connection> {
 export function readState(directory?: string, mayBeNew = false): string {
   if (directory === undefined) return `${PROJECT_ROOT}.wrangler/state`
   const state = resolvePath(directory)
-  if (!existsSync(state)) {
-    const missing = mayBeNew ? dirname(state) : directory
-    if (mayBeNew && existsSync(missing)) return state
-    throw new CommandError(`--state: there is no directory '${missing}'.`)
-  }
-  return state
+  const needed = mayBeNew ? dirname(state) : state
+  if (existsSync(needed)) return state
+  throw new CommandError(`--state: there is no directory '${mayBeNew ? needed : directory}'.`)
 }
 
 /** The process that uses a state directory, in its `dev.json`: `dev` with its address once it serves, or a command. */
