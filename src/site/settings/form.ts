@@ -135,7 +135,7 @@ export function checked<T extends string>(data: FormData, name: string, values: 
   return values.filter((value) => data.getAll(name).includes(value))
 }
 
-export function secret(label: string, text: string): HTMLElement {
+export function secret(what: string, label: string, text: string): Child {
   const id = newId()
   const input = el('input', { id, class: 'secret', readonly: true, value: text, spellcheck: 'false' })
   input.addEventListener('focus', () => input.select())
@@ -150,5 +150,8 @@ export function secret(label: string, text: string): HTMLElement {
     }
   }
   const row = el('div', { class: 'row' }, input, button('Copy', copy))
-  return el('div', { class: 'field' }, el('label', { for: id }, label), row, status)
+  return [
+    el('p', el('strong', `Copy the ${what} now.`), ' It is not shown again.'),
+    el('div', { class: 'field' }, el('label', { for: id }, label), row, status),
+  ]
 }

@@ -108,12 +108,7 @@ const rotate = ({ call }: Scope, { id, url }: Endpoint): Action => ({
   done: 'The webhook has a new secret.',
 })
 
-function show({ secret: signingSecret }: { secret: string }): Child {
-  return [
-    el('p', el('strong', 'Copy the signing secret now.'), ' It is not shown again.'),
-    secret('Signing secret', signingSecret),
-  ]
-}
+const show = (created: { secret: string }) => secret('signing secret', 'Signing secret', created.secret)
 
 function replay({ call }: Scope, { id, url }: Endpoint): Action {
   // The fields have times in the reader's zone.
