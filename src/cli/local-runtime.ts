@@ -64,15 +64,13 @@ async function buildWorker(): Promise<string> {
   return outputFiles[0]?.text ?? ''
 }
 
-type Binding = NonNullable<MiniflareOptions['workers'][number]['config']['env']>[string]
-
 function readConfiguration() {
   const file = parseToml(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8'))
   const { name, compatibility_date, compatibility_flags, vars, ...bindings } = configuration.parse(file)
   // A test or a company's network sets WEBHOOK_RESOLVER in the environment; all others are those of `dev`.
   const { WEBHOOK_RESOLVER } = process.env
   const texts = { ...vars, ...readDevVars(), ...(WEBHOOK_RESOLVER && { WEBHOOK_RESOLVER }) }
-  const env: Record<string, Binding> = {}
+  const env: NonNullable<MiniflareOptions['workers'][number]['config']['env']> = {}
   const exports: Record<string, { type: 'durable-object'; storage: 'sqlite' }> = {}
   for (const [key, value = ''] of Object.entries(texts)) env[key] = { type: 'text', value }
   for (const { binding, database_id: id } of bindings.d1_databases) env[binding] = { type: 'd1', id }

@@ -40,11 +40,10 @@ export function request<C extends Contract, A extends Arguments>(row: Printed<C,
   })
 }
 
-type Columns<T> = Record<string, keyof T | ((row: T) => Cell)>
 type Cell = string | number | boolean | null | readonly (string | number)[]
 
 interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
-  columns: Columns<Element<C>>
+  columns: Record<string, keyof Element<C> | ((row: Element<C>) => Cell)>
   limit?: number
   empty?: string
   after?: (elements: Element<C>[], values: Values<A>, service: Connection) => void | Promise<void>
