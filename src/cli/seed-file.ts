@@ -30,7 +30,6 @@ export async function readSeedFile(path: string, name: string): Promise<SeedInpu
   return value
 }
 
-/** The error of a file of this name that cannot be read; any error without a code as it is. */
 export function unreadable(name: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : null
   if (typeof code !== 'string') return error

@@ -169,7 +169,6 @@ export function createClient(options: ClientOptions) {
     const request = { body: { operations: operations.map(toWire) }, requestCount: operations.length }
     return send<api.BatchAnswer>('POST', ['batch'], { ...options, ...request })
   }
-  const changes = changesOf(read)
 
   return {
     clients,
@@ -177,7 +176,7 @@ export function createClient(options: ClientOptions) {
     products,
     mail,
     files,
-    changes,
+    changes: changesOf(read),
     /** The company, the token and their limits. */
     me: (options?: CallOptions) => send<api.Account>('GET', ['me'], options),
     orderStatuses: (options?: CallOptions) => readItems<api.OrderStatus>(['order-statuses'], options),
