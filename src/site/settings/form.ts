@@ -25,6 +25,7 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   const { label, look, title = label, submit = label, content, send, done } = action
   const titleId = newId()
   const dialog = el('dialog', { 'aria-labelledby': titleId })
+  const close = () => dialog.close()
   const errors = el('div')
   const sender = el('button', { class: look === 'danger' ? look : 'primary' }, submit)
   const canceler = button('Cancel', close)
@@ -34,10 +35,6 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   /** Null after a failure that may have been carried out all the same. */
   let outcome: string | null | undefined
   let isLocked = false
-
-  function close(): void {
-    dialog.close()
-  }
 
   /** A secret that is created or shown would be lost: only its own button closes a locked dialog. */
   function lock(locked: boolean): void {
