@@ -33,7 +33,6 @@ const STATE: Argument<(typeof STATES)[number] | undefined> = {
     return STATES.findLast((state) => given.some(({ text }) => text === state))
   },
 }
-/** The id of one, or all dead ones. */
 const EVENT: Argument<number | 'dead'> = {
   usage: 'ID | --dead',
   read: ([given, another]) => {
@@ -61,11 +60,9 @@ await runCommand('accounting', HELP, {
   }),
   retry: operation({ event: EVENT, company_id: COMPANY }, async (service, { event, company_id }) => {
     if (event !== 'dead') return retryOne(service, event, company_id)
-    const companyIds = new Set<number>()
-    const dead = service.list(api.listAllEvents, { query: { state: 'dead', company_id } })
-    for await (const event of dead) companyIds.add(event.company_id)
+    const dead = await Array.fromAsync(service.list(api.listAllEvents, { query: { state: 'dead', company_id } }))
     let count = 0
-    for (const company_id of companyIds) {
+    for (const company_id of new Set(dead.map((event) => event.company_id))) {
       const { retried } = await service.call(api.retryEvents, { params: { company_id }, body: { states: ['dead'] } })
       count += retried
     }

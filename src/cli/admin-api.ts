@@ -11,11 +11,9 @@ export interface Service {
   headers?: Record<string, string>
 }
 
-/** The shape of a part of a contract's request. */
 export type InputOf<T> = T extends z.ZodMiniType ? z.input<T> : object
 type Texts = Record<string, string | number | boolean | undefined>
 
-/** The parts of a contract's request. */
 export interface RequestOf<C extends Contract> {
   params?: Texts
   query?: Texts
@@ -60,7 +58,6 @@ export type AdminApi = ReturnType<typeof openAdminApi>
 
 /** @throws AdminError for an error response, and when there is no service of this kind at the address */
 export function openAdminApi(service: Service) {
-  /** Sends the request of a contract whose response is not JSON. */
   async function open<C extends Contract>(contract: C, request: RequestOf<C> = {}): Promise<Response> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -82,7 +79,6 @@ export function openAdminApi(service: Service) {
     return body as ResponseBody<C>
   }
 
-  /** The response's body; null for 404. */
   async function find<C extends Contract>(contract: C, request: RequestOf<C>): Promise<ResponseBody<C> | null> {
     return call(contract, request).catch((error: unknown) => {
       if (error instanceof AdminError && error.status === 404) return null

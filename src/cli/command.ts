@@ -30,7 +30,6 @@ export interface Argument<T> {
 export type Arguments = Record<string, Argument<unknown>>
 export type Values<A extends Arguments> = { [K in keyof A]: A[K] extends Argument<infer T> ? T : never }
 
-/** Any text, for {@link required} and {@link optional}. */
 export const TEXT = z.string()
 
 export function required<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T> {
@@ -112,7 +111,6 @@ export function resolvePath(path: string): string {
   return resolve(process.env.INIT_CWD ?? process.cwd(), path)
 }
 
-/** The value of a JSON text, null where it is none. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -133,10 +131,7 @@ export function command<A extends Arguments>(described: A, run: (values: Values<
 /** The reader of the output, such as `head`, has read enough. */
 const isClosedPipe = (error: unknown) => error instanceof Error && 'code' in error && error.code === 'EPIPE'
 
-/**
- * Runs a command, or the action of several that the command line names, or prints the help, which explains every option.
- * A failure becomes one line on standard error and exit code 1.
- */
+/** Runs a command, or that of several which the command line names. A failure becomes one line and exit code 1. */
 export async function runCommand(name: string, help: string, given: Command | Record<string, Command>): Promise<void> {
   const prefix = `npm run ${name} --`
   const actions = isCommand(given) ? { '': given } : given

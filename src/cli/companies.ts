@@ -39,7 +39,6 @@ const EMAIL = required('EMAIL', z.email('must be an email address').check(z.trim
 const ROLE = z.enum(['owner', 'developer'], 'must be owner or developer')
 const DATABASE = databases.moveCompany.body.shape.database
 const missing = 'There is no company {company_id}.'
-const toMb = (bytes: number) => (bytes / 1e6).toFixed(1)
 type OfCompany = { company_id: number }
 const lastLine = z.object({ type: z.enum(['end', 'next']), data: z.object({ cursor: z.optional(z.string()) }) })
 
@@ -148,7 +147,7 @@ async function printDatabases(service: Connection): Promise<void> {
   const { data, moves } = await service.call(databases.listDatabases)
   const rows = data.map(({ name, companies, rows, size_bytes, size_max_bytes: max, error }) => {
     if (error !== null) return [name, null, null, null, `does not respond (${error})`]
-    return [name, companies, rows, `${toMb(size_bytes)} MB`, `${((100 * size_bytes) / max).toFixed(2)} %`]
+    return [name, companies, rows, `${(size_bytes / 1e6).toFixed(1)} MB`, `${((100 * size_bytes) / max).toFixed(2)} %`]
   })
   console.log(`\n${formatTable(['DATABASE', 'COMPANIES', 'CLIENTS AND ORDERS', 'SIZE', 'SHARE OF 10 GB'], rows)}`)
   for (const { company_id, source, destination, step } of moves) {

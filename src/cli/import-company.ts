@@ -7,10 +7,8 @@ import { importSeed, unreadable } from './seed-file.ts'
 import type { Connection } from './target.ts'
 
 /**
- * Loads what `export` printed into an empty company: its rows part after part, then one email thread after the other. An
- * interrupted import continues with the first part that is missing; threads that are there stay as they are.
- *
- * The rows are held in memory, email threads are not.
+ * Loads what `export` printed into an empty company: its rows, held in memory, part after part, then each email thread.
+ * An interrupted import continues with the first part that is missing; threads that are there stay as they are.
  */
 export async function importCompany(
   service: Connection,

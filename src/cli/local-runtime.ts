@@ -11,10 +11,8 @@ import { areKeys, MALFORMED_KEY } from '../kernel/gate/credentials.ts'
 import { CommandError } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
-const DEV_VARS = `${PROJECT_ROOT}.dev.vars`
-
 /** The secrets of the service in development, as `wrangler dev` reads them. @throws CommandError without them */
-export function readDevVars(file = DEV_VARS): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
+export function readDevVars(file = `${PROJECT_ROOT}.dev.vars`): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
   const vars = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
   const { ADMIN_TOKEN, CREDENTIALS_KEY = '' } = vars
   if (!areKeys(CREDENTIALS_KEY)) throw new CommandError(`.dev.vars: ${MALFORMED_KEY}`)
@@ -66,15 +64,13 @@ async function buildWorker(): Promise<string> {
   return outputFiles[0]?.text ?? ''
 }
 
-type Binding = NonNullable<MiniflareOptions['workers'][number]['config']['env']>[string]
-
 function readConfiguration() {
   const file = parseToml(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8'))
   const { name, compatibility_date, compatibility_flags, vars, ...bindings } = configuration.parse(file)
   // A test or a company's network sets WEBHOOK_RESOLVER in the environment; all others are those of `dev`.
   const { WEBHOOK_RESOLVER } = process.env
   const texts = { ...vars, ...readDevVars(), ...(WEBHOOK_RESOLVER && { WEBHOOK_RESOLVER }) }
-  const env: Record<string, Binding> = {}
+  const env: NonNullable<MiniflareOptions['workers'][number]['config']['env']> = {}
   const exports: Record<string, { type: 'durable-object'; storage: 'sqlite' }> = {}
   for (const [key, value = ''] of Object.entries(texts)) env[key] = { type: 'text', value }
   for (const { binding, database_id: id } of bindings.d1_databases) env[binding] = { type: 'd1', id }
@@ -124,16 +120,13 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
 
 /** @throws the error of a port of this machine that cannot be used */
 export async function checkPort(port: number): Promise<void> {
-  const server = createServer().listen(port, '127.0.0.1')
+  await using server = createServer().listen(port, '127.0.0.1')
   await once(server, 'listening')
-  server.close()
-  await once(server, 'close')
 }
 
 const OLD_STATE =
   'The local data was made by a version before the first release: delete its directory (.wrangler/state), or name another with --state.'
 
-/** The table in which wrangler records migrations. */
 const RECORDS = `CREATE TABLE IF NOT EXISTS d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE,
   applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`
 

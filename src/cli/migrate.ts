@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs'
+import { DATABASE_BINDING } from '../kernel/db/names.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
-import { CONFIG, listDatabases } from './setup-config.ts'
+import { CONFIG, readEnvironment } from './setup-config.ts'
 import { readState } from './target.ts'
 import { runWrangler } from './wrangler.ts'
 
@@ -17,11 +18,12 @@ const migrate = command(described, async ({ env, state: directory, config }) => 
   if (env !== undefined && directory !== undefined) {
     throw new CommandError("Options '--env' and '--state' cannot be used together.")
   }
-  const databases = listDatabases(config, env)
+  const bindings = readEnvironment(config, env).d1_databases.map(({ binding }) => binding)
   const state = readState(directory, true)
   if (env === undefined) mkdirSync(state, { recursive: true })
   const where = env === undefined ? ['--local', '--persist-to', state] : ['--remote', '--env', env]
   // The directory comes last: by its schema a Worker knows that it may work.
+  const databases = bindings.filter((name) => DATABASE_BINDING.test(name)).sort()
   for (const name of databases.reverse()) {
     const output = await runWrangler(['d1', 'migrations', 'apply', name, ...where, '--config', config])
     // Where it was cut off it says neither, whatever its exit code.

@@ -34,36 +34,29 @@ interface Printed<C extends Contract, A extends Arguments> extends Row<C, A> {
   print: (response: ResponseBody<C>, values: Values<A>, service: Connection) => string
 }
 
-/** An action that sends one request and prints its response. */
 export function request<C extends Contract, A extends Arguments>(row: Printed<C, A> & { arguments: Fitting<C, A> }) {
   return toCommand(row, async (service, request, values) => {
     console.log(row.print(await service.call(row.contract, request), values, service))
   })
 }
 
-type Columns<T> = Record<string, keyof T | ((row: T) => Cell)>
 type Cell = string | number | boolean | null | readonly (string | number)[]
 
 interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
-  columns: Columns<Element<C>>
+  columns: Record<string, keyof Element<C> | ((row: Element<C>) => Cell)>
   limit?: number
-  /** Printed instead of an empty table. */
   empty?: string
-  /** Prints what follows the table. */
   after?: (elements: Element<C>[], values: Values<A>, service: Connection) => void | Promise<void>
 }
 
-/** An action that prints a list as a table. */
 export function listing<C extends Contract, A extends Arguments>(row: Listing<C, A> & { arguments: Fitting<C, A> }) {
   return toCommand(row, async (service, request, values) => {
     const { limit = Number.POSITIVE_INFINITY, columns, empty, after } = row
     const shown: Element<C>[] = []
     for await (const element of service.list(row.contract, request)) if (shown.push(element) > limit) break
-    const cells = shown
-      .slice(0, limit)
-      .map((row) =>
-        Object.values(columns).map((each) => (typeof each === 'function' ? each(row) : (row[each] as Cell))),
-      )
+    const cells = shown.slice(0, limit).map((row) => {
+      return Object.values(columns).map((each) => (typeof each === 'function' ? each(row) : (row[each] as Cell)))
+    })
     console.log(shown.length === 0 && empty ? empty : formatTable(Object.keys(columns), cells))
     if (shown.length > limit) console.log('… and more.')
     await after?.(shown, values, service)
@@ -75,7 +68,7 @@ const hasTarget = z.object({ target: z.custom<Target>() })
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  { check, missing }: Rules<A> = {},
+  { check, missing = '' }: Rules<A> = {},
 ): Command {
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
@@ -107,7 +100,6 @@ function toCommand<C extends Contract, A extends Arguments>(
   return operation(described, send, { check: refuse, missing: find ? undefined : missing })
 }
 
-/** The request of a contract, of the values that have the names of its parameters and fields. */
 function toRequest<C extends Contract>({ path, method, body }: C, values: Record<string, unknown>): RequestOf<C> {
   const given = Object.entries(values).filter(([name, value]) => name !== 'target' && value !== undefined)
   const { true: params = [], false: fields = [] } = Object.groupBy(given, ([name]) => `${path.includes(`{${name}}`)}`)
@@ -124,7 +116,7 @@ function fillIn(text: string, values: Record<string, unknown>): string {
 }
 
 /** An error response in the words of the command line. */
-function explain(error: unknown, described: Arguments, missing = '', values: Record<string, unknown> = {}): unknown {
+function explain(error: unknown, described: Arguments, missing: string, values: Record<string, unknown>): unknown {
   if (!(error instanceof AdminError)) return error
   if (error.status === 404 && missing) return new CommandError(fillIn(missing, values))
   const [issue] = error.issues
@@ -135,7 +127,6 @@ function explain(error: unknown, described: Arguments, missing = '', values: Rec
   return new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
 }
 
-/** Lines of aligned columns under their headings. Texts of somebody else and times are shortened to one line. */
 export function formatTable(headings: string[], rows: readonly (readonly Cell[])[]): string {
   const lines = [headings, ...rows.map((cells) => cells.map(toText))]
   const widths = headings.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)))
@@ -148,7 +139,6 @@ function toText(cell: Cell): string {
   return /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? shortTime(text) : text
 }
 
-/** A date-time of the API without its milliseconds. */
 export function shortTime(time: string): string {
   return time.replace(/\.\d+Z$/, 'Z')
 }
@@ -166,7 +156,6 @@ export function time(dateMs: number, example: string) {
   return z.pipe(z.union([z.iso.date(), z.iso.datetime({ offset: true })], error), z.transform(toTime))
 }
 
-/** Some of the given names, by default all. */
 export function someOf<const T extends string>(option: string, names: readonly T[]): Argument<T[] | undefined> {
   const read: Argument<T[] | undefined>['read'] = (given) => {
     const text = given.at(-1)?.text.trim()

@@ -4,13 +4,12 @@ import { listCompanies } from '../operation/admin/companies/contract.ts'
 import { putIntegration } from '../operation/admin/integrations/contract.ts'
 import { putMember } from '../operation/admin/people/contract.ts'
 import { ACTIVE_TOKENS_MAX, createToken, listTokens, revokeToken } from '../operation/admin/tokens/contract.ts'
-import type { SeedFile, SeedInput } from '../operation/copies/seed/file.ts'
+import type { SeedInput } from '../operation/copies/seed/file.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
-import { checkSeed, importSeed } from './seed-file.ts'
+import { importSeed } from './seed-file.ts'
 
 const DAY_MS = 86_400_000
 const DATE_TIME = /(?<=")\d{4}-\d\d-\d\dT[\d:]+Z(?=")/g
-/** A date, or the date of a date-time. */
 const DATE = /(?<=")\d{4}-\d\d-\d\d(?=["T])/g
 
 const TOKEN_NAME = 'sample (dev)'
@@ -20,11 +19,6 @@ export const OWNER = 'owner@ridgeline.example'
 const TOKENS_KEPT = 20
 
 /** The sample company. All its dates move by whole days, so that the latest is in the 24 hours before `now`. */
-export function readSampleCompany(now: number): SeedFile {
-  return checkSeed(readSampleSeed(now), 'The sample company')
-}
-
-/** The same, as it is imported. */
 export function readSampleSeed(now: number): SeedInput {
   const text = readFileSync(new URL('sample-company.json', import.meta.url), 'utf8')
   const latest = Math.max(...Array.from(text.matchAll(DATE_TIME), ([dateTime]) => Date.parse(dateTime)))
@@ -38,13 +32,12 @@ export type Sample = Awaited<ReturnType<typeof prepareSample>>
 /** Loads the sample company where there is none, and creates a token and an owner of the first company that is not suspended. */
 export async function prepareSample(service: Service, integrations: NonNullable<SeedInput['integrations']>) {
   const api = openAdminApi(service)
-  const now = Date.now()
-  const file = readSampleCompany(now)
+  const sample = readSampleSeed(Date.now())
   const { data } = await api.call(listCompanies, { query: { per_page: 100 } })
   const stored = data.find(({ suspended }) => !suspended) ?? data[0]
-  if (!stored) await importSeed(api, { ...readSampleSeed(now), integrations }, 'The sample company')
-  const { id, name } = stored ?? file.company
-  if (stored && id === file.company.id && name === file.company.name) {
+  if (!stored) await importSeed(api, { ...sample, integrations }, 'The sample company')
+  const { id, name } = stored ?? sample.company
+  if (stored && id === sample.company.id && name === sample.company.name) {
     // The simulators have other ports at each start.
     for (const [kind, body] of Object.entries(integrations)) {
       if (body) await api.call(putIntegration, { params: { company_id: id, kind }, body })

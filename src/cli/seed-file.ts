@@ -30,7 +30,6 @@ export async function readSeedFile(path: string, name: string): Promise<SeedInpu
   return value
 }
 
-/** The error of a file of this name that cannot be read; any error without a code as it is. */
 export function unreadable(name: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : null
   if (typeof code !== 'string') return error
@@ -55,7 +54,6 @@ export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
   throw problems(name, lines)
 }
 
-/** One line with every issue, at most 100. */
 function problems(name: string, issues: string[]): CommandError {
   const more = issues.length > ISSUES_MAX ? ` (and ${issues.length - ISSUES_MAX} more)` : ''
   return new CommandError(`${name}: ${issues.slice(0, ISSUES_MAX).join('; ')}${more}`)

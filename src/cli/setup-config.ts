@@ -1,7 +1,6 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { parse } from 'smol-toml'
 import * as z from 'zod/mini'
-import { DATABASE_BINDING } from '../kernel/db/names.ts'
 import { type Argument, CommandError, resolvePath } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
@@ -13,7 +12,6 @@ const id = z.pipe(
 
 /** Names resources by environment; the top level is for development. */
 const resources = z.object({
-  /** The Worker's. */
   name: z.optional(z.string()),
   d1_databases: z.array(z.object({ binding: z.string(), database_name: z.string(), database_id: id })),
   kv_namespaces: z.array(z.object({ binding: z.string(), id })),
@@ -23,7 +21,6 @@ const resources = z.object({
 })
 const configuration = z.looseObject({ name: z.string(), env: z.record(z.string(), z.unknown()) })
 
-/** The path of a wrangler.toml, by default that of this repository. */
 export const CONFIG: Argument<string> = {
   usage: '[--config FILE]',
   read: (given) => resolvePath(given.at(-1)?.text ?? `${PROJECT_ROOT}wrangler.toml`),
@@ -40,12 +37,6 @@ export function readEnvironment(file: string, env?: string) {
   const { success, data, error } = resources.safeParse(env === undefined ? config : config.env[env])
   if (!success) throw new CommandError(`wrangler.toml, env.${env}: ${z.prettifyError(error)}`)
   return { ...data, name: data.name ?? `${config.name}-${env}` }
-}
-
-/** The bindings of an environment's databases, the directory's first; of the local ones without an environment. */
-export function listDatabases(file: string, env?: string): string[] {
-  const names = readEnvironment(file, env).d1_databases.map(({ binding }) => binding)
-  return names.filter((name) => DATABASE_BINDING.test(name)).sort()
 }
 
 /** A key of a wrangler.toml: `[[env.production.d1_databases]]` with `binding = "DB"`. */

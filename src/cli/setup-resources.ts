@@ -19,7 +19,6 @@ const ABSENT = /\[code: (10006|10059)\]|Worker "\S+" not found\.|no CORS configu
 const REFUSED = /\b403\b|\[code: (9109|10000|10001)\]/
 const CORS_FILE = 'src/resources/files/cors-rules.json'
 
-/** The account that the environment names, as wrangler works on it. */
 export type Account = ReturnType<typeof openAccount>
 
 /** A dry run prints each call, and makes only those that read: without credentials none, as in an empty account. */
@@ -48,7 +47,6 @@ export function openAccount(isDryRun: boolean, env = process.env, wrangler = run
     isDryRun,
     /** The output of a command that reads; null if that is missing. */
     find,
-    /** The same of a command that prints JSON. */
     async read<T>(schema: z.ZodMiniType<T>, args: string[]): Promise<T | null> {
       const output = await find(args)
       if (output === null) return null
@@ -82,10 +80,7 @@ export function openAccount(isDryRun: boolean, env = process.env, wrangler = run
   }
 }
 
-/**
- * Makes what an environment of wrangler.toml names and the account lacks, and writes its ids there. It changes nothing
- * that exists: a second run completes an interrupted one.
- */
+/** Changes nothing that exists: a second run completes an interrupted one. */
 export async function setUp(account: Account, options: SetupOptions): Promise<void> {
   const { config, env, location, jurisdiction } = options
   const named = readEnvironment(config, env)
@@ -156,7 +151,6 @@ const d1Details = z.object({
 /** https://developers.cloudflare.com/api/resources/kv/subresources/namespaces/ */
 const NAMESPACE = { type: 'KV namespace', key: 'id', list: ['kv', 'namespace', 'list'], isNamed: false }
 
-/** A database has `uuid` and `name`, a namespace `id` and `title`. */
 const listed = z.array(
   z.union([
     z.object({ uuid: z.string(), name: z.string(), jurisdiction }),
@@ -193,7 +187,6 @@ async function ensure(
   return { id: made?.uuid ?? 'ID', found }
 }
 
-/** Secrets of 32 random bytes, and how they are written. */
 const GENERATED = { CREDENTIALS_KEY: 'base64', ADMIN_TOKEN: 'hex' } as const
 const NEEDS_KEY =
   'The database has tables, but the Worker has no CREDENTIALS_KEY: give the one that encrypted them, or a new one (`openssl rand -base64 32`) if no integration was ever saved.'

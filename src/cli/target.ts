@@ -9,7 +9,6 @@ import { type Argument, CommandError, onlyOne, resolvePath } from './command.ts'
 import { readDevVars, startRuntime } from './local-runtime.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
-/** The target of a command: a local state directory, or a deployed service. */
 export type Target = { state: string } | Service
 
 export const TARGET_HELP = `  --state DIR   the local data in this directory, by default .wrangler/state
@@ -45,7 +44,6 @@ function readService(name: string, address: string): Service {
   return { url: url.origin, token, headers }
 }
 
-/** The administration API of a target, to be closed by `await using`. */
 export interface Connection extends AdminApi, AsyncDisposable {
   /** When the service delivers what a command has made due, as the end of a sentence. */
   deliveries: string
@@ -74,12 +72,9 @@ export async function connect(to: Target): Promise<Connection> {
 export function readState(directory?: string, mayBeNew = false): string {
   if (directory === undefined) return `${PROJECT_ROOT}.wrangler/state`
   const state = resolvePath(directory)
-  if (!existsSync(state)) {
-    const missing = mayBeNew ? dirname(state) : directory
-    if (mayBeNew && existsSync(missing)) return state
-    throw new CommandError(`--state: there is no directory '${missing}'.`)
-  }
-  return state
+  const needed = mayBeNew ? dirname(state) : state
+  if (existsSync(needed)) return state
+  throw new CommandError(`--state: there is no directory '${mayBeNew ? needed : directory}'.`)
 }
 
 /** The process that uses a state directory, in its `dev.json`: `dev` with its address once it serves, or a command. */

@@ -35,7 +35,6 @@ const expiry = time(DAY_MS, '2027-01-31').check(
 )
 
 const ID = required('ID', idText)
-const missing = 'There is no token {token_id}.'
 
 await runCommand('tokens', HELP, {
   create: request({
@@ -70,7 +69,7 @@ await runCommand('tokens', HELP, {
   rotate: request({
     contract: api.rotateToken,
     find: api.listAllTokens,
-    missing,
+    missing: 'There is no token {token_id}.',
     arguments: { token_id: ID, overlap_seconds: optional('--overlap TIME', overlap) },
     print: ({ token }) => token,
   }),

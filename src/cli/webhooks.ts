@@ -37,7 +37,6 @@ const ENABLED: Argument<boolean | undefined> = {
   read: (given) => onlyOne(given) && given[0]?.name === '--enable',
 }
 const EVENTS = someOf('--events', EVENT_TYPES)
-/** Finds the company of an endpoint by its id. */
 const ofEndpoint = { find: api.listAllWebhooks, missing: "There is no endpoint '{endpoint_id}'." }
 
 await runCommand('webhooks', HELP, {
@@ -65,12 +64,7 @@ await runCommand('webhooks', HELP, {
   update: request({
     contract: api.updateWebhook,
     ...ofEndpoint,
-    arguments: {
-      endpoint_id: ID,
-      url: optional('--url URL', TEXT),
-      event_types: EVENTS,
-      enabled: ENABLED,
-    },
+    arguments: { endpoint_id: ID, url: optional('--url URL', TEXT), event_types: EVENTS, enabled: ENABLED },
     print: ({ id, removed_changes: removed, ...endpoint }, { enabled, url }, { deliveries }) => {
       const lost = enabled && removed > 0 ? ` ${removed} older changes are no longer kept: read the lists again.` : ''
       const isDue = endpoint.enabled && (enabled || url !== undefined)

@@ -45,8 +45,7 @@ export async function runWrangler(args: string[], input?: string): Promise<strin
   if (code === 0 && !text.includes('[ERROR]')) return output.stdout
   const lines = text.trim().split('\n')
   const errors = lines.filter((line) => /\[ERROR\]|\[code: \d+\]/.test(line))
-  const message = (errors.length > 0 ? errors : lines.slice(-1)).map((line) =>
-    line.replace(/^.*\[ERROR\]\s*/, '').trim(),
-  )
-  throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message.join(' ')}`)
+  const shown = errors.length > 0 ? errors : lines.slice(-1)
+  const message = shown.map((line) => line.replace(/^.*\[ERROR\]\s*/, '').trim()).join(' ')
+  throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message}`)
 }

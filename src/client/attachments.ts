@@ -9,7 +9,6 @@ const MAX_EXTENSION_LENGTH = 20
 /** `order_not_found` is that of a deleted order. */
 export type SkipReason = 'no_context' | 'no_orders' | 'several_orders' | 'order_not_found' | 'storage_not_configured'
 
-/** An attachment's position in the thread and its identity. */
 type Place = ReturnType<typeof findPlaces>[number]
 
 /** An attachment as the mail provider describes it, before its upload. */
@@ -110,7 +109,6 @@ export function toContentType(mimeType: unknown): string | undefined {
   return text.length <= 255 && CONTENT_TYPE.test(text) ? text : undefined
 }
 
-/** All storage keys of a thread's attachments. */
 export function listStorageKeys(messages: Message[]): string[] {
   return findPlaces(messages).flatMap((place) => place.storageKey ?? [])
 }

@@ -12,7 +12,6 @@ import {
 import type * as api from './types.ts'
 
 type OneThread = { email_thread: api.EmailThread }
-type Items<Item> = { data: Item[] }
 type InMailbox = { account_email: string }
 type SearchQuery = CallOptions & { q?: string | undefined; include?: readonly api.SearchSource[] | undefined }
 type UpsertOptions = PutOptions & { ifNoneMatch?: '*' | undefined }
@@ -34,6 +33,7 @@ export function createClient(options: ClientOptions) {
   type Request = Parameters<typeof transport.send>
   const send = async <Body>(...request: Request) => (await transport.send<Body>(...request)).body
   const read: Read = (segments, options) => send('GET', segments, options)
+  const readItems = async <Item>(...request: Parameters<Read>) => (await read<{ data: Item[] }>(...request)).data
   const sendClient = async (...request: Request) => (await send<{ client: api.Client }>(...request)).client
 
   async function readTagged<Body, Value>(segments: Request[1], options: TaggedRead, select: (body: Body) => Value) {
@@ -88,8 +88,7 @@ export function createClient(options: ClientOptions) {
       send<api.InvoiceItemsAnswer>('PUT', ['orders', id, 'invoice-items'], { ...options, body: { items } }),
     addPayment: (id: api.Id, body: api.NewPayment, options?: ChangeOptions) =>
       send<api.PaymentAnswer>('POST', ['orders', id, 'payments'], { ...options, body }),
-    payments: async (id: api.Id, options?: CallOptions) =>
-      (await read<Items<api.Payment>>(['orders', id, 'payments'], options)).data,
+    payments: (id: api.Id, options?: CallOptions) => readItems<api.Payment>(['orders', id, 'payments'], options),
     updatePayment: (id: api.Id, paymentId: api.Id, body: api.PaymentChanges, options?: ChangeOptions) =>
       send<api.PaymentAnswer>('PATCH', ['orders', id, 'payments', paymentId], { ...options, body }),
     deletePayment: (id: api.Id, paymentId: api.Id, options?: ChangeOptions) =>
@@ -170,7 +169,6 @@ export function createClient(options: ClientOptions) {
     const request = { body: { operations: operations.map(toWire) }, requestCount: operations.length }
     return send<api.BatchAnswer>('POST', ['batch'], { ...options, ...request })
   }
-  const changes = changesOf(read)
 
   return {
     clients,
@@ -178,12 +176,11 @@ export function createClient(options: ClientOptions) {
     products,
     mail,
     files,
-    changes,
+    changes: changesOf(read),
     /** The company, the token and their limits. */
     me: (options?: CallOptions) => send<api.Account>('GET', ['me'], options),
-    orderStatuses: async (options?: CallOptions) =>
-      (await read<Items<api.OrderStatus>>(['order-statuses'], options)).data,
-    taxes: async (options?: CallOptions) => (await read<Items<api.Tax>>(['taxes'], options)).data,
+    orderStatuses: (options?: CallOptions) => readItems<api.OrderStatus>(['order-statuses'], options),
+    taxes: (options?: CallOptions) => readItems<api.Tax>(['taxes'], options),
     batch,
     /** Copies the company's clients and orders, or continues a copy: see {@link pull}. */
     pull: (state?: PullState, options?: CallOptions) => pull(read, state, options),

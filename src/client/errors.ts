@@ -161,11 +161,7 @@ function describeResponse({ statuses, reasons, needsRetryAfter }: Omit<RetryRule
 /** The properties of a call that decide, with its response, whether it is retried. */
 export type RetriedCall = { isConditionalPut?: boolean; isEndless?: boolean }
 
-/**
- * Milliseconds to wait before the next attempt, or null for none.
- *
- * @param random the jitter, from 0 up to 1
- */
+/** Milliseconds to wait before the next attempt, or null for none. @param random the jitter, from 0 up to 1 */
 export function chooseDelayMs(error: ApiError, retries: number, random: number, call: RetriedCall = {}): number | null {
   const { reason, retryAfterSeconds } = error
   // To a call without an end, a 2xx that is not the API's, such as a proxy's page, is an outage too.

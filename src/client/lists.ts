@@ -7,7 +7,6 @@ type ListQuery = CallOptions & { page?: number | undefined; per_page?: number | 
 
 const MAX_PER_PAGE = 100
 const MAX_CHANGES_PER_PAGE = 1_000
-/** With the objects of the changes. */
 const MAX_EXPANDED_PER_PAGE = 100
 /** The API responds to a long poll at the latest then. */
 const MAX_WAIT_SECONDS = 25
@@ -87,7 +86,6 @@ export function changesOf(read: Read) {
   }
 }
 
-/** Every part of an order in a list. */
 const EVERYTHING = 'totals,client,invoice,invoice_items,payments,tax,order_status,artworks'
 const TYPES = ['clients', 'orders'] as const
 const OPERATIONS_MAX = 100
@@ -216,7 +214,6 @@ function putOrder(
   return { externalId, operation: { method: 'PUT', path, body }, failure }
 }
 
-/** The result of an order that names a client which is not pushed. */
 function refuse(external_id: string, client: string): PushResult {
   const message = `order ${external_id} names the client ${client}, which is not pushed`
   const details = { issues: [{ path: 'client', message: 'is not pushed' }], documentation_url: 'about:blank' }

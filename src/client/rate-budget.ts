@@ -69,13 +69,9 @@ export function followBudget() {
       inFlight -= count
       const received = headers && readBudget(headers, Date.now())
       if (!received) return
-      const { requests, ...times } = received
-      windowMs = times.windowMs
-      budget = {
-        requests: update(budget?.requests, requests),
-        databaseMs: times.databaseMs,
-        companyMs: times.companyMs,
-      }
+      const { requests, databaseMs, companyMs } = received
+      windowMs = received.windowMs
+      budget = { requests: update(budget?.requests, requests), databaseMs, companyMs }
     },
   }
 }

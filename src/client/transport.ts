@@ -59,7 +59,6 @@ export interface RequestOptions extends ChangeOptions {
   isEndless?: boolean
 }
 
-/** Sends a GET. */
 export type Read = <Body>(segments: readonly (string | number)[], options?: RequestOptions) => Promise<Body>
 
 /** Timeouts allow for this throughput. */
@@ -169,7 +168,6 @@ export function createTransport(clientOptions: ClientOptions) {
   return { send, upload, follow, readBudget: budget.read }
 }
 
-/** Bytes. */
 export function sizeOf(data: FileData): number {
   return 'byteLength' in data ? data.byteLength : data.size
 }
@@ -225,7 +223,6 @@ function toQueryString(query: object): string {
   return params.size > 0 ? `?${params}` : ''
 }
 
-/** Undefined for what is not JSON. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)

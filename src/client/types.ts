@@ -3,7 +3,6 @@ import type { CallOptions } from './transport.ts'
 
 type Schemas = components['schemas']
 
-/** The body of an operation's 200 response. */
 type Body<Name extends keyof operations> = operations[Name]['responses'] extends {
   200: { content: { 'application/json': infer Content } }
 }

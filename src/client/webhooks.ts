@@ -35,7 +35,7 @@ export function verifyWebhook(
   const sent = entries.filter(([, value]) => value !== undefined)
   const received = Object.fromEntries(sent.map(([name, value]) => [name.toLowerCase(), String(value)]))
   const webhooks = secrets.map((secret) => new Webhook(secret))
-  const failures: unknown[] = []
+  let failure: unknown
   for (const webhook of webhooks) {
     try {
       const event = webhook.verify(text, received)
@@ -43,11 +43,11 @@ export function verifyWebhook(
         return { ...event, id: received['webhook-id'] ?? '', bookmark: received['x-bookmark'] ?? null }
       throw new Error('The signed body is not an event')
     } catch (error) {
-      failures.push(error)
+      failure ??= error
     }
   }
-  const [first] = failures
-  throw new WebhookVerificationError(first instanceof Error ? first.message : 'No secret was given', { cause: first })
+  const message = failure instanceof Error ? failure.message : 'No secret was given'
+  throw new WebhookVerificationError(message, { cause: failure })
 }
 
 function isEvent(value: unknown): value is Omit<WebhookEvent, 'id' | 'bookmark'> {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readSampleCompany } from '../../src/cli/sample-company.ts'
+import { readSampleSeed } from '../../src/cli/sample-company.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
 import type { SeedFile } from '../../src/operation/copies/seed/file.ts'
 import { chunkJson, deriveRows, findDuplicates } from '../../src/operation/copies/seed/rows.ts'
@@ -116,7 +116,7 @@ describe('the sample company', () => {
 
   /** Its dates and date-times, in milliseconds. */
   function timesOf(at: number): { dates: number[]; dateTimes: number[] } {
-    const { clients, orders, thread_contexts } = readSampleCompany(at)
+    const { clients, orders, thread_contexts } = checkSeed(readSampleSeed(at), 'The sample company')
     const toMs = (date: string | null | undefined) => Date.parse(date ?? '')
     const dates = orders.flatMap(({ created_date, start_date, deadline, invoice }) => [
       ...[created_date, start_date, deadline, invoice?.due_date].map(toMs),
@@ -149,9 +149,9 @@ describe('the sample company', () => {
   )
 
   it('is a whole shop, the same in every run', () => {
-    const shop = readSampleCompany(now)
+    const shop = checkSeed(readSampleSeed(now), 'The sample company')
     expect(duplicatesIn(shop)).toEqual([])
-    expect(readSampleCompany(now)).toEqual(readSampleCompany(now))
+    expect(readSampleSeed(now)).toEqual(readSampleSeed(now))
     const { clients, orders, catalog_items, thread_contexts, taxes, order_statuses } = shop
     expect([clients.length, orders.length, catalog_items.length, thread_contexts.length, taxes.length]).toEqual([
       60, 80, 40, 12, 3,

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type BrowserContext, chromium, type Page, type Worker } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readSampleCompany } from '../../src/cli/sample-company.ts'
+import { readSampleSeed } from '../../src/cli/sample-company.ts'
+import { checkSeed } from '../../src/cli/seed-file.ts'
 import { runCommand } from './cli-support.ts'
 import { bundleModule, installClient } from './client-package.ts'
 import { type RunningDev, startDev } from './start-dev.ts'
@@ -23,7 +24,7 @@ const hasChromium = await access(CHROMIUM).then(
 const reason = `there is no Chromium at ${CHROMIUM}; install it, or name another place in CHROMIUM_PATH`
 if (!hasChromium) console.warn(`The tests in a browser are skipped: ${reason}.`)
 
-const threads = readSampleCompany(Date.now()).thread_contexts.flatMap((context) =>
+const threads = checkSeed(readSampleSeed(Date.now()), 'The sample company').thread_contexts.flatMap((context) =>
   Array.isArray(context.orders_data) && context.orders_data.length === 1 && context.legacy_thread_id
     ? [context.legacy_thread_id]
     : [],

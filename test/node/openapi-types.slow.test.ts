@@ -3,7 +3,8 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readSampleCompany } from '../../src/cli/sample-company.ts'
+import { readSampleSeed } from '../../src/cli/sample-company.ts'
+import { checkSeed } from '../../src/cli/seed-file.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
 import { type RunningDev, startDev } from './start-dev.ts'
 
@@ -94,7 +95,9 @@ describe('the program', () => {
 
   it('calls every operation of the description with all of its fields, against the served sample company', async () => {
     const operations = listOperations(await readDocument())
-    const thread = readSampleCompany(Date.now()).thread_contexts.find((context) => context.legacy_thread_id)
+    const thread = checkSeed(readSampleSeed(Date.now()), 'The sample company').thread_contexts.find(
+      (context) => context.legacy_thread_id,
+    )
     const { stdout } = await run(process.execPath, [
       join(ROOT, 'test/contract/main.ts'),
       ...[`${dev.url}/api/v1`, dev.token, thread?.legacy_thread_id ?? '', 'shop@quay.example'],

@@ -44,7 +44,6 @@ if (import.meta.main) {
   else fail(`Unknown option ${option}`)
 }
 
-/** The reference of the integration API, and the OpenAPI documents of both APIs, as JSON. */
 async function generateDocuments() {
   const introduction = (await readFile(join(import.meta.dirname, 'introduction.md'), 'utf8'))
     .replace('{{requests}}', String(LIMIT))
@@ -62,7 +61,6 @@ export async function loadPublished(folder: 'resources' | 'operation/admin'): Pr
   return publishedFrom(await Promise.all(files.map((file): Promise<SliceModule> => import(join(SRC, file)))))
 }
 
-/** The JSON Schema (2020-12) of a seed file, as JSON. */
 function describeSeedFile(): string {
   const writer = new SchemaWriter()
   const root = writer.write(seedFile, 'input')
@@ -81,13 +79,11 @@ function describeSeedFile(): string {
   return toJson(schema).replaceAll('#/components/schemas/', '#/$defs/')
 }
 
-/** The client's README, with the rules by which it retries. */
 async function describeClient(): Promise<string> {
   const text = await readFile(join(ROOT, 'src/client/README.md'), 'utf8')
   return text.replace(/(<!-- retry rules, [^>]*-->\n).*?(\n<!-- end -->)/s, `$1${describeRetryRules()}$2`)
 }
 
-/** Writes the committed files, or reports those that are out of date. */
 async function generateFiles(isCheck: boolean): Promise<void> {
   const { integration: document } = await generateDocuments()
   const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
@@ -105,7 +101,6 @@ async function generateFiles(isCheck: boolean): Promise<void> {
   }
 }
 
-/** Lists the reports of Redocly's and Spectral's recommended rules about an OpenAPI document, one line each. */
 export async function lintDocument(source: string): Promise<string[]> {
   // Loaded on demand, since these modules are slow to load.
   const { createConfig, lintFromString } = await import('@redocly/openapi-core')
@@ -150,7 +145,6 @@ async function buildAssets(): Promise<void> {
   }
 }
 
-/** The guides of `src/site/guides`, in no order. */
 export async function readGuides(): Promise<Guide[]> {
   const names = (await readdir(GUIDES_DIR)).filter((name) => name.endsWith('.md'))
   return Promise.all(

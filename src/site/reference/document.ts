@@ -9,7 +9,6 @@ import { type Api, type Operation, type Published, type Reference, type Response
 
 export const VERSION = '1.1.0'
 
-/** The OpenAPI 3.1 document of an API: see {@link readContracts}. */
 export function describeApi(...contracts: Parameters<typeof readContracts>) {
   return writeDocument(readContracts(...contracts))
 }

@@ -142,7 +142,6 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
 }
 
-/** The name of the response under `components`: the kind in Pascal case. */
 export function errorResponseName(kind: ErrorKind): string {
   if (kind === 'too_large') return 'BodyTooLarge'
   return kind.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())

@@ -111,7 +111,6 @@ export const requestHeaders = {
   ),
 }
 
-/** Request headers of the operations that take them. */
 export const ownHeaders = {
   idempotencyKey: requestHeader(
     'Idempotency-Key',
@@ -122,7 +121,6 @@ export const ownHeaders = {
     'If-Match',
     'The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none.',
   ),
-  /** For a PUT that may create. */
   ifNoneMatchAny: requestHeader(
     'If-None-Match',
     '`*` only creates: 412 where the external id is taken, and nothing is changed.',

@@ -48,7 +48,6 @@ export interface Operation {
   responses: Response[]
 }
 
-/** A parameter as OpenAPI has it. */
 export type Parameter = {
   name: string
   in: string
@@ -60,7 +59,6 @@ export type Parameter = {
 
 export interface Response {
   status: number
-  /** Of an error. */
   kind?: ErrorKind
   description: string
   headers: readonly HeaderName[]
@@ -95,11 +93,7 @@ const integrationApi: Api = {
   describeWebhooks,
 }
 
-/**
- * Collects what the contracts of an API say; by default it is the integration API.
- *
- * @throws Error for an endpoint without documentation, an undescribed tag, a parameter without a description, and schemas that share an id
- */
+/** @throws Error for an endpoint, a tag or a parameter without a description, and for schemas that share an id */
 export function readContracts(published: Published, introduction: string, api = integrationApi): Reference {
   const schemas = new SchemaWriter()
   const errorSchemas = new SchemaWriter()
@@ -145,7 +139,6 @@ export type SliceModule = Record<string, unknown> & {
   published?: { tags: Record<string, string>; document: () => Record<string, Documentation> }
 }
 
-/** Joins what slices publish. */
 export function publishedFrom(modules: readonly SliceModule[]): Published {
   const described = modules.flatMap(({ published }) => published ?? [])
   const documentation: Published['documentation'] = Object.assign({}, ...described.map((each) => each.document()))
@@ -218,7 +211,6 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
   }
 }
 
-/** Describes the required access in a sentence. */
 function accessOf({ role, permission }: Contract): string {
   if (role !== undefined) return role === 'member' ? 'Everyone who is signed in.' : `Role: \`${role}\`.`
   return permission === null ? 'Any token.' : `Permission: \`${permission}\`.`

@@ -10,17 +10,11 @@ const UNNAMED = '__schema'
 const JSON_VALUE = 'JsonValue'
 const JSON_VALUE_DEFINITION = JSON.stringify(Object.values(asObject(convert(z.json(), 'output').$defs)))
 
-/**
- * Converts Zod schemas into JSON Schema (2020-12) for OpenAPI 3.1. A `meta({ id })` makes a schema one of the
- * `components`.
- */
+/** Writes Zod schemas as JSON Schema (2020-12) for OpenAPI 3.1. One with a `meta({ id })` becomes a component. */
 export class SchemaWriter {
   readonly components = new Map<string, JsonObject>()
 
-  /**
-   * @param io the side of the schema: what a caller may send (`input`) or what it receives (`output`)
-   * @throws Error where two different schemas have one id, or a recursive one has none
-   */
+  /** @throws Error where two different schemas have one id, or a recursive one has none */
   write(schema: z.core.$ZodType, io: 'input' | 'output'): JsonObject {
     const { $defs = {}, properties } = convert(schema, io)
     for (const [name, definition] of Object.entries(asObject($defs))) {

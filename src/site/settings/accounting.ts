@@ -5,7 +5,6 @@ import { type Item, listView, type Scope } from './view.ts'
 
 type AccountingEvent = ItemOf<'GET /accounting-events'>
 
-/** Explains each state to a person. */
 const STATES: Record<AccountingEvent['state'], readonly [state: Item['state'], meaning: string]> = {
   parked: [['warn', 'Parked'], 'Waits for a person, or for an edit of the order'],
   dead: [['bad', 'Dead'], 'Was rejected, or has failed too often'],

@@ -17,12 +17,10 @@ type ContractsOf<Module> = Module extends unknown ? Extract<Module[keyof Module]
 type NameOf<Method extends string, Path> = Path extends `/companies/{company_id}${infer Rest}`
   ? `${Method}${Rest extends '' ? '' : ` ${Rest}`}`
   : never
-/** The contracts of a company by their names. */
 type Endpoints = { [C in ContractsOf<Subjects> as NameOf<C['method'], C['path']>]: C }
 type Endpoint = keyof Endpoints
 
 type Text = string | number | boolean
-/** The texts of a path or a query; numbers and booleans are written. */
 type Texts<T> = { [Name in keyof T]: Text }
 /** The company is that of the view. */
 type ParamsOf<C> = C extends { params: z.ZodMiniType } ? Omit<Texts<z.input<C['params']>>, 'company_id'> : object
@@ -31,7 +29,6 @@ type Sent<C> = (keyof ParamsOf<C> extends never ? object : { params: ParamsOf<C>
   (C extends { body: z.ZodMiniType } ? { body: z.input<C['body']> } : object)
 
 export type ResponseOf<Name extends Endpoint> = ResponseBody<Endpoints[Name]>
-/** The signed-in person, with their companies. */
 export type Me = ResponseBody<typeof people.readSession>
 
 type Page<Item> = { data: Item[]; pagination: { next_cursor: string | null; has_more: boolean } }
@@ -54,7 +51,6 @@ export class RequestError extends Error {
   }
 }
 
-/** The sign-in in front of this page has expired or is missing. */
 class SignedOutError extends Error {}
 
 export const readMe = (): Promise<Me> => send('GET /me', {})
@@ -70,7 +66,6 @@ export function openCompany(companyId: number) {
     call: <Name extends Endpoint>(endpoint: Name, request: Sent<Endpoints[Name]>): Promise<ResponseOf<Name>> =>
       send(addressOf(endpoint), request),
 
-    /** Reads the items of a list in pages of 100, one after the other, up to {@link LISTED_MAX}. */
     async list<Name extends ListEndpoint>(endpoint: Name, filter: Record<string, Text> = {}) {
       const items: ItemOf<Name>[] = []
       let cursor: string | null = null
@@ -118,7 +113,6 @@ function parse(text: string) {
   }
 }
 
-/** Shows what was loaded in an element, or the error. */
 export async function showLoaded(element: HTMLElement, content: Promise<Child>): Promise<void> {
   replace(element, await content.catch(showError))
 }

@@ -45,7 +45,6 @@ export function byId(id: string): HTMLElement {
 
 let lastId = 0
 
-/** Returns an id that no other element of the page has. */
 export function newId(): string {
   lastId += 1
   return `e${lastId}`
@@ -72,7 +71,6 @@ export function time(iso: string): HTMLElement {
   return el('time', { datetime: iso, title: iso }, DATE_TIME.format(new Date(iso)))
 }
 
-/** Shows a time as its distance from now, such as `3 hours ago`. */
 export function ago(iso: string): HTMLElement {
   const distance = Date.parse(iso) - Date.now()
   const unit = UNITS.find(([, length]) => Math.abs(distance) >= length)
@@ -92,7 +90,6 @@ export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`
 }
 
-/** Short codes such as permissions. */
 export function chips(codes: readonly string[]): HTMLElement {
   const parts = codes.map((code) => [el('code', code), ' '])
   return el('p', { class: 'chips' }, parts)
@@ -110,7 +107,6 @@ export function table(headings: readonly string[], body: HTMLElement, caption?: 
   return el('table', caption && el('caption', { class: 'hidden' }, caption), el('thead', el('tr', cells)), body)
 }
 
-/** A row of a table: what is not a cell becomes one. */
 export function row(...parts: Child[]): HTMLElement {
   const cells = parts.map((part) => (part instanceof HTMLTableCellElement ? part : el('td', part)))
   return el('tr', cells)

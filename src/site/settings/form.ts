@@ -25,6 +25,7 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   const { label, look, title = label, submit = label, content, send, done } = action
   const titleId = newId()
   const dialog = el('dialog', { 'aria-labelledby': titleId })
+  const close = () => dialog.close()
   const errors = el('div')
   const sender = el('button', { class: look === 'danger' ? look : 'primary' }, submit)
   const canceler = button('Cancel', close)
@@ -34,10 +35,6 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   /** Null after a failure that may have been carried out all the same. */
   let outcome: string | null | undefined
   let isLocked = false
-
-  function close(): void {
-    dialog.close()
-  }
 
   /** A secret that is created or shown would be lost: only its own button closes a locked dialog. */
   function lock(locked: boolean): void {
@@ -83,7 +80,6 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   dialog.showModal()
 }
 
-/** A labelled input, with a hint below it. */
 export function field(label: string, input: HTMLInputElement | HTMLSelectElement, hint?: Child): HTMLElement {
   const id = newId()
   input.id = id
@@ -132,13 +128,11 @@ export function checkboxes(name: string, values: readonly string[], chosen: read
   return el('div', { class: 'grid' }, [...columns.values()])
 }
 
-/** @returns the values of `checkboxes` that are checked */
 export function checked<T extends string>(data: FormData, name: string, values: readonly T[]): T[] {
   return values.filter((value) => data.getAll(name).includes(value))
 }
 
-/** A text that is shown only once, with a button that copies it. */
-export function secret(label: string, text: string): HTMLElement {
+export function secret(what: string, label: string, text: string): Child {
   const id = newId()
   const input = el('input', { id, class: 'secret', readonly: true, value: text, spellcheck: 'false' })
   input.addEventListener('focus', () => input.select())
@@ -153,5 +147,8 @@ export function secret(label: string, text: string): HTMLElement {
     }
   }
   const row = el('div', { class: 'row' }, input, button('Copy', copy))
-  return el('div', { class: 'field' }, el('label', { for: id }, label), row, status)
+  return [
+    el('p', el('strong', `Copy the ${what} now.`), ' It is not shown again.'),
+    el('div', { class: 'field' }, el('label', { for: id }, label), row, status),
+  ]
 }

@@ -8,7 +8,6 @@ import { type Item, listView, type Scope } from './view.ts'
 type Integration = ItemOf<'GET /integrations'>
 interface Row {
   kind: Kind
-  /** The integration, once it is set up. */
   integration: Integration | undefined
 }
 
@@ -59,10 +58,8 @@ const factsOf = ({ base_url, paused_until, updated_at }: Integration) => [
 function test({ call }: Scope, kind: Kind, result: HTMLElement): Promise<void> {
   replace(result, el('p', { class: 'quiet' }, 'Testing…'))
   const tested = call('POST /integrations/{kind}/test', { params: { kind } })
-  return showLoaded(
-    result,
-    tested.then(({ ok, message }) => el('p', { class: ok ? 'good' : 'problem' }, message)),
-  )
+  const shown = tested.then(({ ok, message }) => el('p', { class: ok ? 'good' : 'problem' }, message))
+  return showLoaded(result, shown)
 }
 
 function edit({ call }: Scope, { kind, integration }: Row): Action {

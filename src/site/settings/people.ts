@@ -92,7 +92,6 @@ export const audit: View = {
   },
 }
 
-/** Loads the first page of a list, with a button for further ones. */
 async function loadList({ call }: Scope, source: Source) {
   const rows = el('tbody')
   const errors = el('div')

@@ -21,7 +21,6 @@ byId('skip').addEventListener('click', (event) => {
 })
 void start()
 
-/** Shows the signed-in person, and the view and company in the URL. */
 async function start(): Promise<void> {
   try {
     const me = await readMe()
@@ -65,7 +64,6 @@ function showAccount({ actor, operator }: Me): void {
   )
 }
 
-/** Shows the name of the only company, or a choice among the person's companies. */
 function showCompanies(companies: readonly Company[]): HTMLSelectElement {
   const options = companies.map(({ id, name }) => [String(id), name] as const)
   const choice = select('company', options)

@@ -108,8 +108,7 @@ const revoke = ({ call }: Scope, { id, name, last_used_at }: Token): Action => (
 /** The API returns the token only this once. */
 function show({ token, name }: ResponseOf<'POST /tokens'>): Child {
   return [
-    el('p', el('strong', 'Copy the token now.'), ' It is not shown again.'),
-    secret(`Token of ${name}`, token),
+    secret('token', `Token of ${name}`, token),
     el(
       'p',
       { class: 'hint' },

@@ -74,7 +74,6 @@ function duration(ms: number): string {
   return ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${(ms / 60_000).toFixed(1)} min`
 }
 
-/** The hours, newest first, with bars in proportion to the highest. */
 function tableOf(hours: Hour[]): HTMLElement {
   const bar = (hour: Hour, figure: 'requests' | 'database_ms') =>
     el('meter', { value: hour[figure], max: Math.max(...hours.map((each) => each[figure]), 1), 'aria-hidden': 'true' })

@@ -2,7 +2,6 @@ import type { CompanyApi } from './api.ts'
 import { button, type Child, el } from './dom.ts'
 import { type Action, openForm } from './form.ts'
 
-/** The chosen company, as a view gets it. */
 export interface Scope extends CompanyApi {
   /** Whether the person may change integrations and members. */
   isOwner: boolean
@@ -20,14 +19,12 @@ export interface View {
   load(scope: Scope): Promise<readonly Child[]>
 }
 
-/** An action becomes its button. */
 export type Part = Action | Child
 
 export interface Item {
   title: string
   state: readonly [tone: 'good' | 'bad' | 'warn' | 'quiet', text: string]
   problems?: readonly (string | null | false)[]
-  /** Short facts, shown side by side. */
   facts: readonly Child[]
   more?: readonly Child[]
   actions?: readonly Part[] | false
@@ -37,9 +34,7 @@ export interface Item {
 
 interface ListView<Row> extends Omit<View, 'load'> {
   read(scope: Scope): Promise<readonly Row[]>
-  /** What is above the list. */
   head?(scope: Scope, rows: readonly Row[]): readonly Part[]
-  /** The text in place of an empty list. */
   empty?: string
   item(row: Row, scope: Scope): Item
 }

@@ -41,7 +41,6 @@ function stateOf({ enabled, replaying }: Endpoint): Item['state'] {
   return replaying ? ['quiet', 'Replaying'] : ['good', 'Enabled']
 }
 
-/** The failed changes and those queued behind them, loaded whenever this is opened. */
 function foldDeliveries(scope: Scope, endpointId: string): HTMLElement {
   const content = el('div')
   return fold('Failed deliveries', content, () => showLoaded(content, listDeliveries(scope, endpointId)))
@@ -109,12 +108,7 @@ const rotate = ({ call }: Scope, { id, url }: Endpoint): Action => ({
   done: 'The webhook has a new secret.',
 })
 
-function show({ secret: signingSecret }: { secret: string }): Child {
-  return [
-    el('p', el('strong', 'Copy the signing secret now.'), ' It is not shown again.'),
-    secret('Signing secret', signingSecret),
-  ]
-}
+const show = (created: { secret: string }) => secret('signing secret', 'Signing secret', created.secret)
 
 function replay({ call }: Scope, { id, url }: Endpoint): Action {
   // The fields have times in the reader's zone.

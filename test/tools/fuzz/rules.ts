@@ -1,5 +1,6 @@
 import fc from 'fast-check'
-import { readSampleCompany } from '../../../src/cli/sample-company.ts'
+import { readSampleSeed } from '../../../src/cli/sample-company.ts'
+import { checkSeed } from '../../../src/cli/seed-file.ts'
 import type { Json } from '../../../src/site/reference/json.ts'
 
 /*
@@ -118,7 +119,7 @@ export const BODY_LIMIT_BYTES: Readonly<Record<string, number>> = {
 /** Operations whose texts are kept as they are sent, lone surrogates too: their bodies hold somebody else's mail. */
 export const KEEPS_LONE_SURROGATES: readonly string[] = ['putEmailThread']
 
-const sample = readSampleCompany(Date.now())
+const sample = checkSeed(readSampleSeed(Date.now()), 'The sample company')
 
 /** Somewhat more rows than the sample company has: the fuzzer makes more. */
 const MANY = 100

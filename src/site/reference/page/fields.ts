@@ -16,7 +16,6 @@ export function renderParameters(parameters: readonly Parameter[]): Html {
   )}</dl>`
 }
 
-/** Renders the fields of a JSON Schema; for alternatives, those of each. Named schemas are linked. */
 export function renderFields(schema: JsonObject): Html {
   const { properties, required, items } = schema
   const name = componentOf(schema)

@@ -51,7 +51,6 @@ ${renderHead(`${titleOf(guide)}: guide`, promiseOf(guide), '/')}
 `)
 }
 
-/** The guides of each kind of reader, in the order of {@link GUIDES}. */
 const byReaders = (all: readonly Guide[]): [readers: string, guides: Guide[]][] =>
   Object.entries(GUIDES).map(([readers, names]) => [
     readers.toLowerCase(),

@@ -24,11 +24,9 @@ export function renderHead(title: string, description: string, root: '' | '/'): 
 <link rel="stylesheet" href="${root}page.css">`
 }
 
-/** Matches strings, numbers and constants of several languages. */
 const TOKEN =
   /(?<key>"(?:\\.|[^"\\\n])*"(?=:))|(?<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`\n]*`)|(?<constant>\b(?:true|false|null|True|False|None)\b|(?<![\w.-])-?\d+(?:\.\d+)?(?![\w.-]))/g
 
-/** Highlights a block of code, for display only. */
 export function highlight(code: string): Html {
   const parts: Content[] = []
   let end = 0
@@ -55,7 +53,6 @@ export function splitSections(markdown: string): Section[] {
   })
 }
 
-/** Converts a title to a part of a URL. */
 export function slugOf(title: string): string {
   return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
 }
@@ -80,7 +77,6 @@ export function renderMarkdown(markdown: string): Html {
   return raw(marked.parse(markdown, { async: false })) as Html
 }
 
-/** Renders the text of one paragraph. */
 export function renderInline(text: string): Html {
   return raw(marked.parseInline(text, { async: false })) as Html
 }

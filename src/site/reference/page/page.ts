@@ -89,7 +89,6 @@ function listObjects({ schemas, operations }: Reference) {
     .map(([name, schema]) => ({ name, schema }))
 }
 
-/** The schema, or the named one that it refers to. */
 function resolve({ schemas }: Reference, schema: JsonObject): JsonObject {
   const name = componentOf(schema)
   return name === null ? schema : asObject(schemas[name])
@@ -131,18 +130,14 @@ function renderOperation(reference: Reference, operation: Operation): Html {
     required,
     example,
   }))
-  const sections: [title: string, place: string][] = [
-    ['Path', 'path'],
-    ['Query', 'query'],
-    ['Request headers', 'header'],
-  ]
+  const sections = { path: 'Path', query: 'Query', header: 'Request headers' }
   return html`<section id="${id}" class="operation" data-method="${method}" data-path="${path}" data-inputs="${JSON.stringify(inputs)}"${
     body && html` data-body="${JSON.stringify(body.example, null, 2)}"`
   }>
 <div class="text"><h3>${summary}</h3>
 <p class="address">${renderMethod(method)} <code>${path}</code></p>
 ${renderMarkdown(description)}
-${sections.map(([title, place]) => {
+${Object.entries(sections).map(([place, title]) => {
   const shown = parameters.filter((parameter) => parameter.in === place)
   return shown.length > 0 && html`<h4>${title}</h4>${renderParameters(shown)}`
 })}
@@ -167,7 +162,6 @@ function renderResponse(reference: Reference, { status, description, schema }: R
   return html`<details><summary>Response <span class="codes">${status}${name && ` ${name}`}</span></summary>${renderMarkdown(description)}${fields}</details>`
 }
 
-/** Renders the headers of nearly every operation, folded. */
 function renderHeaders({ api }: Reference, { responses }: Operation): Html {
   return html`<details><summary>Headers</summary>
 <h4>Of any request</h4>${renderParameters(Object.values(api.headers))}

@@ -7,7 +7,6 @@ const BASE = `${ORIGIN}/api/v1`
 
 type SampleRequest = ReturnType<typeof sampleRequest>
 
-/** The JSON constants in Python. */
 const PYTHON: Record<string, string> = { true: 'True', false: 'False', null: 'None' }
 
 export const LANGUAGES = [
@@ -16,7 +15,6 @@ export const LANGUAGES = [
   { id: 'python', label: 'Python', write: writePython },
 ] as const
 
-/** Builds a request from an operation's documented example. */
 export function sampleRequest({ method, path, parameters, body, responses }: Operation) {
   const exampleOf = (name: string) => parameters.find((each) => each.name === name)?.example ?? name
   const example = responses.find(({ status }) => status < 300)?.example
