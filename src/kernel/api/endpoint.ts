@@ -210,7 +210,7 @@ function linkNext(requestUrl: string, cursor: string): string {
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
 
-/** Mounts the routes of an API, and refuses every other method of their paths. HEAD is allowed wherever GET is. */
+/** Refuses every other method of the routes' paths. HEAD is allowed wherever GET is. Of two that match, the first runs. */
 export function mount(api: Hono<AppEnv>, routes: readonly Route[]): void {
   for (const { contract, handlers } of routes) api.on(contract.method, [honoPath(contract)], ...handlers)
   for (const [path, ofPath] of Map.groupBy(routes, ({ contract }) => honoPath(contract))) {

@@ -136,6 +136,7 @@ function pageIds(list: List): SQL {
     const walk = (limit: SQL) =>
       sql`SELECT * FROM (${list.walk?.(flag, conditions, end, limit) ?? sql`${walked} ORDER BY ${order} ${limit}`})`
     const source = list.source?.(flag)
+    // SQLite merges plain branches in the order of their indexes, and reads no further than the page.
     if (!source) return [isMerged && !list.walk ? walked : walk(firstIf())]
     if (sort.column === 'id' && 'hits' in source && isWhole(list, source)) {
       return [sql`SELECT id AS page_id, id AS sort_value FROM (${source.hits(firstIf())})`]
@@ -151,6 +152,7 @@ function pageIds(list: List): SQL {
     ]
   })
   if (p.sequence) {
+    // Beside min(), SQLite takes other columns from the row with the minimum: the first change after the walk began.
     tables.push(sql`changed AS MATERIALIZED (
       SELECT CAST(entity_id AS INTEGER) AS id, previous_updated_at AS sort_value, min(sequence) FROM changes
       WHERE company_id = ${p.companyId} AND sequence > ${p.sequence} AND type = ${sql.raw(`'${list.table}'`)}

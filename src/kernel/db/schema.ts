@@ -41,7 +41,7 @@ const octets = (...columns: string[]) => columns.map((name) => `coalesce(octet_l
  */
 const textsWith = (...added: string[]) => (added.length === 0 ? 'text_bytes' : `(text_bytes + ${octets(...added)})`)
 
-/** A row in a table. Rows of more than a third of a page waste the rest of it. */
+/** A row in a table, whose rows over a third of a page waste the rest of it. @param text a column or in parentheses */
 const inTable = (text: string) =>
   `${text} + iif(${text} % 4092 > 2040, 4096 - ${text} % 4092, iif(${text} % 4092 > 1360, 2044 - ${text} % 4092, ${text} / 16))`
 
@@ -262,6 +262,7 @@ export const clients = idTable(
     /** Whether it was linked by hand: then it is never replaced. */
     accounting_customer_linked: flag(),
     ...times(),
+    // New columns come here: stored results have columns by position.
     ...counted('clients'),
   },
   (t) => [

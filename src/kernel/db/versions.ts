@@ -91,6 +91,7 @@ export function guardOf(guard?: Filled<unknown>) {
   const read = () => {
     throw unusable(reason)
   }
+  // It changes nothing, so no quota may refuse it before its guard does.
   const refused = { statements: { result }, isIdempotent: true, isDeletion: true, read }
   // EXISTS does not evaluate the failure.
   return { fails: ask(`SELECT 1 WHERE EXISTS (${text})`), refused }

@@ -38,6 +38,7 @@ export async function findClient({ db, companyId }: CompanyContext, key: ClientK
 export async function listClients(context: RequestContext, query: ClientList, start: PageStart) {
   const { page: _page, per_page: _perPage, cursor: _cursor, ...listed } = query
   const { sort, deleted, q = '', updated_since, external_id, ...unused } = listed
+  // A parameter that this list ignores is a type error.
   unused satisfies Record<string, never>
   const { db, companyId } = context
   const text = fold(q).trim()
@@ -170,7 +171,8 @@ export function changeOf(context: RequestContext, key: ClientKey, fields: Client
   const statements = change({ ...writerOf(context), ...columnValues(fields), ...named })
   return {
     statements: versions === null ? statements : { guard: versionGuard({ ...named, versions }), ...statements },
-    // After a change of the email or of `deleted`, the same email may name another client: such a write is not retried.
+    // A second run would find its own version refused. After a change of the email or of `deleted`, the same email may
+    // name another client.
     isIdempotent: 'id' in key && versions === null,
     isDeletion: fields.deleted === true && Object.keys(fields).length === 1,
     read: (result) => (result === null ? undefined : client.decode(result)),

@@ -19,8 +19,8 @@ import { testTenancy } from '../../support/tenancy.ts'
 import { defaultBudget, defaultDepth } from '../db/budgets.ts'
 
 /*
- * The README's first recipe: a contract, a query, a route and the documentation are all that an endpoint needs. This one
- * is made up; it gets its checks of permission and input, its description, tenancy and budgets without more.
+ * The README's first recipe: a contract, a query, a route and the documentation are all that an endpoint needs in `src`.
+ * This one is made up; it gets its checks of permission and input, its description, tenancy and budgets without more.
  */
 const badge = z.strictObject({ badge: z.strictObject({ id, company_name: z.string() }) })
 const shared = { path: '/badges/{id}', tag: 'Clients', params: z.strictObject({ id: idText.check(z.describe('Id.')) }) }

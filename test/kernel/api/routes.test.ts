@@ -1,5 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { routes } from '../../../src/app.ts'
 import { isPermission, PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
+import { adminRoutes } from '../../../src/operation/admin/routes.ts'
 import { call, migrate, mintCompany, mintToken, type TestCompany } from '../../support/app.ts'
 import { contracts, endpoints, exampleOf, methodsByPath, nameOf } from '../../support/endpoints.ts'
 
@@ -60,6 +62,24 @@ const SPECIFIED: Record<string, string | null> = {
   'GET /orders/{orderId}/files': 'files:read',
 }
 
+interface Endpoint {
+  method: string
+  path: string
+}
+
+/** Routes of which an earlier one takes requests: where their paths first differ, it has a parameter and they a name. */
+function findHidden(all: readonly Endpoint[]): string[] {
+  const isParameter = (segment = '') => segment.startsWith('{')
+  const hides = (earlier: Endpoint, later: Endpoint) => {
+    const [own, others] = [earlier.path.split('/'), later.path.split('/')]
+    const isAlike = own.every((each, at) => each === others[at] || isParameter(each) || isParameter(others[at]))
+    const at = own.findIndex((each, index) => isParameter(each) !== isParameter(others[index]))
+    return earlier.method === later.method && own.length === others.length && isAlike && isParameter(own[at])
+  }
+  const hidden = all.filter((later, index) => all.slice(0, index).some((earlier) => hides(earlier, later)))
+  return hidden.map(({ method, path }) => `${method} ${path}`)
+}
+
 describe('the route table', () => {
   it('holds only known endpoints, each with its permission', () => {
     const table = Object.fromEntries(contracts.map((contract) => [nameOf(contract), contract.permission]))
@@ -67,6 +87,15 @@ describe('the route table', () => {
     expect(table).toEqual(expected)
     expect(contracts.every(({ permission }) => permission === null || isPermission(permission))).toBe(true)
     expect(new Set(contracts.map(({ operationId }) => operationId)).size).toBe(contracts.length)
+  })
+
+  it('has no route that hides a later one', () => {
+    expect(findHidden(routes.map(({ contract }) => contract))).toEqual([])
+    expect(findHidden(adminRoutes.map(({ contract }) => contract))).toEqual([])
+    const paths = ['/clients/{id}/summary', '/clients/by-external-id/{external_id}', '/clients/{id}/x', '/{a}/{b}/{c}']
+    expect(findHidden(paths.map((path) => ({ method: 'GET', path })))).toEqual([
+      'GET /clients/by-external-id/{external_id}',
+    ])
   })
 
   it('has the nine permissions of the contract', () => {
