@@ -1123,11 +1123,11 @@ export interface components {
             client_id: number;
             /** @description Also the private note of the accounting system. */
             description?: string | null;
-            /** @description An ISO date is recommended; stored as sent. */
+            /** @description One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended. */
             start_date?: string | null;
             /**
              * Format: date
-             * @description Also copied to the due date of the invoice.
+             * @description A date such as `2027-03-20`. Also copied to the due date of the invoice.
              */
             deadline?: string | null;
             /** @description A status of the company; read as `order_status_id`. */
@@ -1224,11 +1224,11 @@ export interface components {
             client_id?: number;
             /** @description Also the private note of the accounting system. */
             description?: string | null;
-            /** @description An ISO date is recommended; stored as sent. */
+            /** @description One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended. */
             start_date?: string | null;
             /**
              * Format: date
-             * @description Also copied to the due date of the invoice.
+             * @description A date such as `2027-03-20`. Also copied to the due date of the invoice.
              */
             deadline?: string | null;
             /** @description A status of the company; read as `order_status_id`. */
@@ -1590,11 +1590,11 @@ export interface components {
             client_id: number;
             /** @description Also the private note of the accounting system. */
             description?: string | null;
-            /** @description An ISO date is recommended; stored as sent. */
+            /** @description One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended. */
             start_date?: string | null;
             /**
              * Format: date
-             * @description Also copied to the due date of the invoice.
+             * @description A date such as `2027-03-20`. Also copied to the due date of the invoice.
              */
             deadline?: string | null;
             /** @description A status of the company; read as `order_status_id`. */
