@@ -173,7 +173,8 @@ export function chooseDelayMs(error: ApiError, retries: number, random: number, 
       (!needsRetryAfter || retryAfterSeconds !== null),
   )
   if (!rule?.isRetried || (rule.exceptConditionalPut && call.isConditionalPut)) return null
-  if (retryAfterSeconds === null) return Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (0.5 + random / 2)
+  if (retryAfterSeconds === null)
+    return Math.round(Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (0.5 + random / 2))
   // A call without an end asks again sooner, since an outage may end sooner than it was said to.
   if (retryAfterSeconds > MAX_RETRY_AFTER_SECONDS && !call.isEndless) return null
   return Math.min(retryAfterSeconds, MAX_RETRY_AFTER_SECONDS) * 1000

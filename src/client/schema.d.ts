@@ -1123,11 +1123,11 @@ export interface components {
             client_id: number;
             /** @description Also the private note of the accounting system. */
             description?: string | null;
-            /** @description An ISO date is recommended; stored as sent. */
+            /** @description One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended. */
             start_date?: string | null;
             /**
              * Format: date
-             * @description Also copied to the due date of the invoice.
+             * @description A date such as `2027-03-20`. Also copied to the due date of the invoice.
              */
             deadline?: string | null;
             /** @description A status of the company; read as `order_status_id`. */
@@ -1224,11 +1224,11 @@ export interface components {
             client_id?: number;
             /** @description Also the private note of the accounting system. */
             description?: string | null;
-            /** @description An ISO date is recommended; stored as sent. */
+            /** @description One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended. */
             start_date?: string | null;
             /**
              * Format: date
-             * @description Also copied to the due date of the invoice.
+             * @description A date such as `2027-03-20`. Also copied to the due date of the invoice.
              */
             deadline?: string | null;
             /** @description A status of the company; read as `order_status_id`. */
@@ -1590,11 +1590,11 @@ export interface components {
             client_id: number;
             /** @description Also the private note of the accounting system. */
             description?: string | null;
-            /** @description An ISO date is recommended; stored as sent. */
+            /** @description One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended. */
             start_date?: string | null;
             /**
              * Format: date
-             * @description Also copied to the due date of the invoice.
+             * @description A date such as `2027-03-20`. Also copied to the due date of the invoice.
              */
             deadline?: string | null;
             /** @description A status of the company; read as `order_status_id`. */
@@ -2305,7 +2305,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2473,7 +2473,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2550,7 +2550,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -2912,7 +2912,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3223,7 +3223,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3316,7 +3316,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3752,7 +3752,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3851,7 +3851,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3941,7 +3941,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -4900,7 +4900,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5351,7 +5351,7 @@ export interface operations {
                 account_email: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5628,7 +5628,7 @@ export interface operations {
                 path: string;
             };
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -5689,7 +5689,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key. */
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again. */
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];

@@ -48,8 +48,12 @@ const DISCOUNT_TYPE =
 
 const writable = {
   description: z.nullish(text(0, 10_000)).check(z.describe('Also the private note of the accounting system.')),
-  start_date: z.nullish(oneLine(1, 64)).check(z.describe('An ISO date is recommended; stored as sent.')),
-  deadline: z.nullish(date).check(z.describe('Also copied to the due date of the invoice.')),
+  start_date: z
+    .nullish(oneLine(1, 64))
+    .check(z.describe('One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended.')),
+  deadline: z
+    .nullish(date)
+    .check(z.describe('A date such as `2027-03-20`. Also copied to the due date of the invoice.')),
   status_id: z.optional(id).check(z.describe('A status of the company; read as `order_status_id`.')),
   client_notes: z.nullish(text(0, 10_000)).check(z.describe('Shown to the customer on the invoice.')),
   tax_id: z

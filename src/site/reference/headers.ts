@@ -114,7 +114,7 @@ export const requestHeaders = {
 export const ownHeaders = {
   idempotencyKey: requestHeader(
     'Idempotency-Key',
-    'A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing. A refusal with 409, 412 or 413 is not stored: the same key tries again. Another one, such as 400 or 404, may be stored: correct its cause, and send a new key.',
+    'A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request and token, it returns the first response and changes nothing, also with another `If-Match`. A refusal is stored too where the company’s data is its cause: 404 except for a file, 400 such as for an unknown `client_id`, and 409 `invoice_missing`. Correct the cause, and send a new key. After any other refusal the same key tries again.',
     pattern('^[\\x21-\\x7e]{1,255}$'),
   ),
   ifMatch: requestHeader(

@@ -147,7 +147,7 @@ const invoice = z
   .strictObject({
     id: field('The id of the invoice. It stays with its order.', id),
     number: field('Unique in the company. By default the next number.', z.optional(trimmed(64))),
-    due_date: field('When it is due.', day),
+    due_date: field("When it is due. In a file the order's `deadline` does not set it; in the API it does.", day),
     tax_id: field('The id of a tax. 0 or null: no tax.', orNull(z.int().check(z.nonnegative(), idMaximum))),
     tax_exempt: field('Makes the tax 0.', flag),
     tax_exempt_reason: field('Why there is no tax.', orNull(trimmed(1000))),
