@@ -4,7 +4,8 @@ import { operation, plural } from './operator.ts'
 import { TARGET_HELP } from './target.ts'
 
 const HELP = `Encrypts everything with the new key that is still encrypted with an old one. First set CREDENTIALS_KEY of the service
-to 'NEW,OLD'; remove OLD after this command has ended without an error. One that was interrupted is run again.
+to 'NEW,OLD'; remove OLD after this command has ended without an error, and not before OLD is needed by no cursor (31
+days) and no backup (35 days). One that was interrupted is run again.
 
 ${TARGET_HELP}`
 
