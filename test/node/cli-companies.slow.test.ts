@@ -127,7 +127,7 @@ describe('npm run rotate-key', () => {
       code: 0,
       stderr: '',
       stdout:
-        'Encrypted 0 values with the new key. Nothing uses an older one: remove it from CREDENTIALS_KEY, if it is there.\n',
+        'Encrypted 0 values with the new key. No stored value uses an older one: remove it from CREDENTIALS_KEY after 31 days, and store it for 35: cursors and backups need it.\n',
     })
   })
 
