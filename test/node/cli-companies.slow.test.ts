@@ -93,6 +93,7 @@ Company 9: orders go on after 100, invoices after number 1000.
 Recovered: 2. Tokens revoked again: 0. Companies whose deliveries are paused now: 2.
 When all is right: npm run companies -- resume-deliveries\n`,
     )
+    expect(await run('backups', '7')).toBe('No backups.\n')
     expect(await run('resume-deliveries')).toMatch(
       /^Company 7 \(Shop 7\): waiting events are delivered at once .*\.\nCompany 9 .*: waiting events are delivered at once .*\.\n$/,
     )
