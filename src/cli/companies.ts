@@ -5,7 +5,7 @@ import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
 import * as databases from '../operation/admin/databases/contract.ts'
 import * as membership from '../operation/admin/people/contract.ts'
-import { recoverDeployment, restoreCompany } from '../operation/admin/recovery/contract.ts'
+import { listBackups, recoverDeployment, restoreCompany } from '../operation/admin/recovery/contract.ts'
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
 import { CommandError, optional, parseJson, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { formatTable, listing, operation, request, shortTime } from './operator.ts'
@@ -19,7 +19,7 @@ requests, refused ones and database time by hour. 'members' are the people who m
 developer manages tokens, webhooks and events, an owner integrations and members too.
 
 'export' prints all data of a company as lines of JSON. 'import' loads them into an empty company, and continues
-after an interruption. 'restore' loads the backup of a day into an empty company.
+after an interruption. 'backups' lists the backups of a company. 'restore' loads the one of a day into an empty company.
 
 'recover' is for after a restore of the whole database with Time Travel: it raises the numbers of invoices and ids past
 those that were assigned before, revokes again what was revoked since, and pauses all deliveries.
@@ -113,6 +113,11 @@ await runCommand('companies', HELP, {
     // Its modules take half a second to load, which no other action needs.
     const { importCompany } = await import('./import-company.ts')
     await importCompany(...given)
+  }),
+  backups: request({
+    contract: listBackups,
+    arguments: { company_id: ID },
+    print: ({ data }) => data.map(({ at }) => shortTime(at)).join('\n') || 'No backups.',
   }),
   restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore),
   recover: operation({}, recover),

@@ -30,7 +30,8 @@ const migrate = command(described, async ({ env, state: directory, config }) => 
     if (!/No migrations to apply|✅/.test(output)) {
       throw new CommandError('wrangler did not confirm that the migrations are applied: run this again.')
     }
-    console.log(output.trim())
+    // Its advice is on options that this command does not have.
+    console.log(`${name}\n${output.replaceAll(/^.*(Use|add a) --remote\b.*\n+/gm, '').trim()}`)
   }
 })
 

@@ -4,7 +4,8 @@ import { operation, plural } from './operator.ts'
 import { TARGET_HELP } from './target.ts'
 
 const HELP = `Encrypts everything with the new key that is still encrypted with an old one. First set CREDENTIALS_KEY of the service
-to 'NEW,OLD'; remove OLD after this command has ended without an error. One that was interrupted is run again.
+to 'NEW,OLD'. 31 days after this command has ended without an error no cursor needs OLD: remove it, and store it for
+backups, which are kept for 35 days. A command that was interrupted is run again.
 
 ${TARGET_HELP}`
 
@@ -22,7 +23,7 @@ const rotation = operation({}, async (service) => {
     throw new CommandError(`${plural(unreadable, 'value', 'values')} cannot be read with any key: ${remedy}`)
   }
   console.log(
-    `Encrypted ${plural(done, 'value', 'values')} with the new key. Nothing uses an older one: remove it from CREDENTIALS_KEY, if it is there.`,
+    `Encrypted ${plural(done, 'value', 'values')} with the new key. No stored value uses an older one: remove it from CREDENTIALS_KEY after 31 days, and store it for 35: cursors and backups need it.`,
   )
 })
 

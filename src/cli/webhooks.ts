@@ -11,6 +11,7 @@ const HELP = `Manages the addresses to which a company's changes are delivered, 
 'create' prints the id and the signing secret, which is shown once; delivered is what changes from then on. 'list'
 shows how many changes an endpoint is behind, and why the service disabled it: a delivery failed for three days or was
 answered with 410, or the first 20 attempts at the address failed. 'update --enable' goes on where it stopped.
+It also retries at once what an enabled endpoint failed to take.
 'rotate-secret' prints a new secret; the previous one also signs for 24 hours. 'replay' delivers the changes of a time
 span again, before new ones. 'deliveries' lists the changes that failed, and those that wait behind them.
 

@@ -93,6 +93,7 @@ Company 9: orders go on after 100, invoices after number 1000.
 Recovered: 2. Tokens revoked again: 0. Companies whose deliveries are paused now: 2.
 When all is right: npm run companies -- resume-deliveries\n`,
     )
+    expect(await run('backups', '7')).toBe('No backups.\n')
     expect(await run('resume-deliveries')).toMatch(
       /^Company 7 \(Shop 7\): waiting events are delivered at once .*\.\nCompany 9 .*: waiting events are delivered at once .*\.\n$/,
     )
@@ -127,7 +128,7 @@ describe('npm run rotate-key', () => {
       code: 0,
       stderr: '',
       stdout:
-        'Encrypted 0 values with the new key. Nothing uses an older one: remove it from CREDENTIALS_KEY, if it is there.\n',
+        'Encrypted 0 values with the new key. No stored value uses an older one: remove it from CREDENTIALS_KEY after 31 days, and store it for 35: cursors and backups need it.\n',
     })
   })
 

@@ -53,7 +53,7 @@ describe('a company in another database', () => {
     expect((await read()).status).toBe(200)
     expect(await print('companies', 'export', '7')).toContain('"company_name":"BEGIN TRANSACTION')
     expect(await print('rotate-key')).toBe(
-      'Encrypted 0 values with the new key. Nothing uses an older one: remove it from CREDENTIALS_KEY, if it is there.\n',
+      'Encrypted 0 values with the new key. No stored value uses an older one: remove it from CREDENTIALS_KEY after 31 days, and store it for 35: cursors and backups need it.\n',
     )
   })
 

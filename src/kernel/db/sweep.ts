@@ -79,6 +79,9 @@ export async function listWebhookCompanies(db: Database, nowMs: number): Promise
 /** Limits the count of a gauge and so its cost; a gauge at the limit means that or more. */
 const GAUGE_MAX = 10_000
 
+/** Backups are daily, and one that fails is retried for hours. */
+const BACKUP_OVERDUE_MS = 1.5 * DAY_MS
+
 /** The fields of the gauge line, in a list of one. The oldest event has the lowest id of those that may be delivered. */
 export async function readGauges(binding: D1Database, nowMs: number) {
   const use = startUse()
@@ -93,6 +96,7 @@ export async function readGauges(binding: D1Database, nowMs: number) {
   const countRows = (rows: SQL) => sql<number>`(SELECT count(*) FROM (${rows} LIMIT ${GAUGE_MAX}))`
   const isNearQuota = sql`(${storedBytes} > 0.8 * companies.storage_quota_bytes
     OR companies.mail_bytes > 0.8 * companies.mail_quota_bytes)`
+  const isOverdue = sql`coalesce(companies.backed_up_at, companies.created_at) < ${nowMs - BACKUP_OVERDUE_MS}`
   const gauges = orm
     .select({
       events_pending: sql<number>`pending`.as('events_pending'),
@@ -102,6 +106,7 @@ export async function readGauges(binding: D1Database, nowMs: number) {
       webhooks_disabled: countRows(sql`SELECT 1 FROM webhook_endpoints WHERE enabled = 0`).as('webhooks_disabled'),
       deliveries_pending: countRows(sql`SELECT 1 FROM webhook_deliveries`).as('deliveries_pending'),
       companies_near_quota: countRows(sql`SELECT 1 FROM companies WHERE ${isHere} AND ${isNearQuota}`).as('near_quota'),
+      backups_overdue: countRows(sql`SELECT 1 FROM companies WHERE ${isHere} AND ${isOverdue}`).as('backups_overdue'),
     })
     .from(sql`(${counted})`)
   const [rows] = await openDatabase(binding, { use }).read([gauges])

@@ -50,6 +50,7 @@ describe('the gauge line', () => {
       for (const table of ['accounting_outbox', 'webhook_deliveries', 'webhook_endpoints']) {
         await db.prepare(`DELETE FROM ${table}`).run()
       }
+      await db.prepare('UPDATE companies SET backed_up_at = ?').bind(NOW).run()
     }
   })
 
@@ -63,6 +64,7 @@ describe('the gauge line', () => {
       webhooks_disabled: 0,
       deliveries_pending: 0,
       companies_near_quota: 0,
+      backups_overdue: 0,
       database_bytes: expect.any(Number),
       databases: 2,
     })
@@ -84,6 +86,7 @@ describe('the gauge line', () => {
       `INSERT INTO webhook_deliveries (company_id, endpoint_id, type, entity_id, sequence) VALUES (?, 'we_2', 'clients', '1', 1)`,
       company.id,
     )
+    await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', NOW - 36 * 3_600_000 - 1, company.id)
     expect(await readGauge()).toMatchObject({
       events_pending: 5,
       events_parked: 2,
@@ -92,6 +95,7 @@ describe('the gauge line', () => {
       webhooks_disabled: 1,
       deliveries_pending: 1,
       companies_near_quota: 0,
+      backups_overdue: 1,
     })
   })
 
