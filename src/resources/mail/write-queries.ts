@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer'
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Administrator, actorOf, adminEntry, auditEntry } from '../../kernel/db/audit.ts'
@@ -9,7 +8,7 @@ import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { unavailable } from '../../kernel/http/errors.ts'
-import { lengthOf, MAX_DATABASE_BYTES, putObject, REPLACED_MS, type StoredObject } from './content.ts'
+import { REPLACED_MS, type StoredObject } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
 
@@ -32,19 +31,12 @@ const WRITING_MS = 15 * 60_000
 /** Limits a company's objects being written, those of failed requests among them. */
 const MAX_WRITING = 500
 
-/**
- * Returns the base64 of content for its row. Large content is written to R2 as an announced object, and has none.
- *
- * @throws ApiError 503 when too many objects are being written, or R2 fails
- */
-export async function storeContent(
+/** @throws ApiError 503 when too many objects are being written */
+export async function announceObject(
   { companyId, db, now }: CompanyContext & { now: number },
-  bucket: R2Bucket,
   object: StoredObject,
-  content: readonly Uint8Array[],
-): Promise<string | undefined> {
-  const bytes = lengthOf(content)
-  if (bytes <= MAX_DATABASE_BYTES) return Buffer.concat(content).toString('base64')
+  bytes: number,
+): Promise<void> {
   const writing = sql`(SELECT count(*) FROM email_thread_objects WHERE company_id = ${companyId} AND state = 'writing')`
   const row = { ...object, bytes, remove_at: now + WRITING_MS }
   const [rows] = await db.writeIdempotent([
@@ -54,8 +46,6 @@ export async function storeContent(
       .returning({ id: emailThreadObjects.id }),
   ])
   if (rows.length === 0) throw unavailable(60)
-  await putObject(bucket, object, content)
-  return undefined
 }
 
 type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadObjects>>['set']>[0]
