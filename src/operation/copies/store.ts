@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import * as z from 'zod/mini'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { nameOf, unavailable } from '../../kernel/http/errors.ts'
 import type { Line } from './tables.ts'
 
 /*
@@ -57,7 +58,15 @@ export class BackupError extends Error {
   override readonly name = 'BackupError'
 }
 
-export const inTime = <T>(call: Promise<T>): Promise<T> => withDeadline(call, BUDGET_MS.storage)
+/** The result of a call of R2 or KV. @throws ApiError 503 where that fails or is silent: its step can be repeated */
+export async function inTime<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await withDeadline(call, BUDGET_MS.storage)
+  } catch (error) {
+    const message = 'The storage of backups does not respond. Retry after the seconds in Retry-After'
+    throw unavailable(10, { message, cause: `R2 or KV failed: ${nameOf(error)}` })
+  }
+}
 
 /** Lists the starts of a company's complete backups, oldest first: about 35, which name them. */
 export async function listBackups({ bucket, companyId }: Store): Promise<string[]> {

@@ -1,3 +1,4 @@
+import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
@@ -13,6 +14,7 @@ import { manifestKey } from '../../../src/operation/copies/store.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, operatorOf } from '../../support/admin.ts'
 import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, wipe } from '../copies/support.ts'
 
 beforeAll(migrate)
@@ -49,6 +51,38 @@ it('a restore of a day leaves out a backup that began at the next midnight; one 
   expect(await statusOf('2026-01-30T23:59:59.999Z')).toBe(404)
   expect(await statusOf('2026-01-31T00:00:00Z')).toBe(409)
   expect(await statusOf('2026-01-31')).toBe(409)
+})
+
+it('a failure of R2 is a 503 that says when to retry, and the restore goes on where it was', async () => {
+  await mintCompany()
+  const { id, call } = await mintCompany()
+  const { client } = (await call('POST', '/clients', { company_name: 'Acme' })).body
+  await backUp(id)
+  await wipe(id)
+  let left = 0
+  const failing = wrapBindings(env, (name, work) =>
+    name.startsWith('BACKUPS.') && left-- === 0 ? Promise.reject(new Error('R2 fails.')) : work(),
+  )
+  const refusal = {
+    status: 503,
+    body: { error: { message: expect.stringMatching(/^The storage of backups does not/) } },
+  }
+  const listed = await adminSend(adminRequest('GET', `/companies/${id}/backups`, undefined, HEADERS), failing)
+  expect(listed).toMatchObject(refusal)
+
+  const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
+  await runInDurableObject(object, (instance) => void Reflect.set(instance, 'env', failing))
+  const failures: number[] = []
+  for (let at = 0; ; at++) {
+    left = at
+    const result = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+    if (result.body.done) break
+    expect(result).toMatchObject(refusal)
+    expect(result.headers.get('retry-after')).toBe('2')
+    failures.push(at)
+  }
+  expect(failures.length).toBeGreaterThan(2)
+  expect((await call('GET', `/clients/${client.id}`)).body.client.company_name).toBe('Acme')
 })
 
 /** A company that is empty since its backup, a token in use, and one step of its restore for each call. */

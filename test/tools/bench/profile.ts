@@ -53,6 +53,9 @@ interface Profile {
 
 /** Where a request spends the Worker's time, and the files and functions that it runs: `PROFILE=order` for one route. */
 export async function run(): Promise<void> {
+  const { PROFILE = '' } = process.env
+  const routes = Object.entries(ROUTES).filter(([name]) => name.includes(PROFILE))
+  if (routes.length === 0) throw new Error(`PROFILE must be a part of one of: ${Object.keys(ROUTES).join(', ')}`)
   const directory = mkdtempSync(join(tmpdir(), 'bench-'))
   try {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js', ['--no-minify'])
@@ -61,8 +64,7 @@ export async function run(): Promise<void> {
     const bare = await startBare('export default { fetch: () => new Response() }', filled)
     const tokens = await fillCompany(bare.worker, CLIENTS, TOKENS)
     await bare.worker.dispose()
-    for (const [name, route] of Object.entries(ROUTES)) {
-      if (!name.includes(process.env.PROFILE ?? '')) continue
+    for (const [name, route] of routes) {
       const state = join(directory, name)
       cpSync(filled, state, { recursive: true })
       await profile(name, script, state, route, tokens, source)
