@@ -40,7 +40,7 @@ export async function fillDatabase(db: D1, size: number, tokens: readonly string
          SELECT 1, value, 'bench', ?, 0 FROM json_each(?)`,
       )
       .bind(
-        JSON.stringify(['clients:read', 'clients:write', 'orders:read', 'orders:write']),
+        JSON.stringify(['clients:read', 'clients:write', 'orders:read', 'orders:write', 'mail:read', 'mail:write']),
         JSON.stringify(tokens.map(hashOf)),
       ),
   ])

@@ -5,6 +5,8 @@ import type { Request } from 'autocannon'
 import { fillCompany } from './company.ts'
 import { Inspector } from './inspector.ts'
 import { loadOf } from './load.ts'
+import { requestsOf, sendOnce } from './mail-requests.ts'
+import { makeThread } from './mail-thread.ts'
 import { buildWorker, startApi, startBare } from './worker.ts'
 
 const CLIENTS = 1_000
@@ -20,7 +22,9 @@ const LIBRARY = /^\/\/ (?:\.\.\/)*node_modules\/(\S+)$/gm
 
 type Profiled = () => Request
 
-const ROUTES: Record<string, (token: () => string, id: () => number) => Profiled> = {
+const THREAD = JSON.stringify(makeThread(150_000))
+
+const ROUTES: Record<string, (token: () => string, id: () => number, tokens: string[]) => Profiled> = {
   client: (token, id) => () => ({ method: 'GET', path: `/api/v1/clients/${id()}`, headers: bearer(token()) }),
   clients: (token) => () => ({ method: 'GET', path: '/api/v1/clients', headers: bearer(token()) }),
   order: (token, id) => () => ({ method: 'GET', path: `/api/v1/orders/${id()}`, headers: bearer(token()) }),
@@ -35,6 +39,9 @@ const ROUTES: Record<string, (token: () => string, id: () => number) => Profiled
     headers: { ...bearer(token()), 'content-type': 'application/json' },
     body: JSON.stringify({ title: `Order ${id()}` }),
   }),
+  put: (_token, _id, tokens) => requestsOf('PUT', 'profiled', tokens, THREAD),
+  unchanged: (_token, _id, tokens) => requestsOf('PUT unchanged', 'profiled', tokens, THREAD),
+  thread: (_token, _id, tokens) => requestsOf('GET', 'profiled', tokens, THREAD),
 }
 
 interface Call {
@@ -86,7 +93,8 @@ async function profile(
   try {
     let turn = 0
     const token = () => tokens[turn++ % tokens.length] ?? ''
-    const next = route(token, () => 1 + ((turn * 7_919) % CLIENTS))
+    const next = route(token, () => 1 + ((turn * 7_919) % CLIENTS), tokens)
+    await sendOnce(url, requestsOf('PUT', 'profiled', tokens, THREAD)())
     const load = loadOf(url, next)
     const inspector = await Inspector.of(worker)
     await load(WARM_UP_SECONDS)
