@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Change many clients, orders and thread contexts
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. An operation of another form, such as one with a field beside `method`, `path`, `body` and `if_match`, is a 400 for the whole batch. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409, 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. An operation of another form, such as one with a field beside `method`, `path`, `body` and `if_match`, is a 400 for the whole batch; a method or path that a batch does not take is a 400 of its operation. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409, 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
          *
          *     Any token.
          */
@@ -1142,7 +1142,7 @@ export interface components {
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
@@ -1242,7 +1242,7 @@ export interface components {
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
@@ -1530,7 +1530,7 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
-        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits, which become numbers. */
         ThreadContextBody: {
             /** @description Left out: the stored one, else the legacy id. */
             thread_id?: string | null;
@@ -1609,7 +1609,7 @@ export interface components {
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
@@ -4768,7 +4768,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits, which become numbers. */
         requestBody: {
             content: {
                 /**

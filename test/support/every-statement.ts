@@ -44,7 +44,7 @@ async function deliverAccounting(companyId: number, { DB }: Env): Promise<void> 
   const sent = { state: 'sent', request_id: 'r-1', request_body: '{}' } as const
   const link = { external_id: '7', sync_token: '0', customer_id: '9' }
   await accounting.recordStep(context, event, { event: sent, link, customer: { clientId: 1, customerId: '9' } }, NOW)
-  await accounting.recordStep(context, { ...event, ...sent }, { event: accounting.DONE, link: null }, NOW)
+  await accounting.recordStep(context, { ...event, ...sent }, { event: accounting.DONE }, NOW)
   await accounting.dropEvents(context, [event.id], NOW)
   await accounting.saveTokens(context, 'x')
   await accounting.switchRemoteAccount(context, 'https://x.example 1', undefined)

@@ -468,7 +468,7 @@ async function deliveries({ id, note }: Actor) {
   const step = { event: sent, link, customer: { clientId: 1, customerId: '9' }, connection: { reason: 'x' } }
   await accounting.recordStep(context, event, step, NOW)
   note('sent', await accounting.loadOrder(context, 1, NOW))
-  await accounting.recordStep(context, { ...event, ...sent }, { event: accounting.DONE, link: null }, NOW)
+  await accounting.recordStep(context, { ...event, ...sent }, { event: accounting.DONE }, NOW)
   await accounting.dropEvents(context, [other.id], NOW)
   await accounting.saveTokens(context, 'x')
   await accounting.switchRemoteAccount(context, 'https://x.example 2', 'https://accounting.example 1')

@@ -43,7 +43,7 @@ const NO_REQUEST = { request_id: null, request_body: null } as const
 export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
   const { events, link, source } = await loadOrder(delivery, orderId, Date.now())
   const remote = link?.external_id ? 'linked' : 'unknown'
-  const { next, dropped } = planOrder(events, link ? remote : 'absent')
+  const { next, dropped } = planOrder(events, link && !isRemoved(link) ? remote : 'absent')
   if (dropped.length > 0) await dropEvents(delivery, dropped, Date.now())
   const event = events.find((row) => row.id === next?.id)
   if (!next || !event || event.next_attempt_at > Date.now()) return 'idle'
@@ -104,7 +104,7 @@ async function send(step: Step): Promise<void> {
   const { delivery, event } = step
   const call: payload.InvoiceCall = JSON.parse(event.request_body ?? '')
   const sent = await delivery.connection.adapter.sendInvoice(call, event.request_id ?? '')
-  if (!('expected' in call)) return record(step, { event: DONE, link: null })
+  if (!('expected' in call)) return record(step, { event: DONE, link: { ...REMOVED, synced_at: Date.now() } })
   const last_error = payload.describeDifference(sent, call.expected)
   if (last_error === null) return record(step, { event: DONE, link: { ...toLink(sent), synced_at: Date.now() } })
   // The invoice exists: link it, so that the order's next change corrects it.
@@ -133,7 +133,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
   }
   switch (decision.action) {
     case 'done':
-      await record(step, { event: DONE, link: null })
+      await record(step, { event: DONE, link: { ...REMOVED, synced_at: Date.now() } })
       return 'again'
     case 'retry':
       await record(step, { event: { attempts, next_attempt_at: decision.atMs, last_error } })
@@ -169,6 +169,13 @@ function record({ delivery, event }: Step, changes: StepChanges): Promise<void> 
 
 function getKey(link: LinkRow | null): payload.InvoiceKey | null {
   return link?.external_id && link.sync_token !== null ? { Id: link.external_id, SyncToken: link.sync_token } : null
+}
+
+/** The link of an invoice that was voided or deleted: its time says that the accounting system has accepted that. */
+const REMOVED = { external_id: null, sync_token: null, customer_id: null } as const
+
+function isRemoved({ external_id, customer_id, synced_at }: LinkRow): boolean {
+  return external_id === null && customer_id === null && synced_at !== null
 }
 
 function toLink({ Id, SyncToken }: payload.InvoiceKey) {

@@ -121,10 +121,10 @@ export async function dropEvents({ companyId, db }: CompanyContext, ids: number[
 
 export const DONE = { state: 'done', request_id: null, request_body: null, last_error: null } as const
 
-/** The changes of one step. `link` null removes it; `customerId` null: the stored customer is unknown there. */
+/** The changes of one step. `customerId` null: the stored customer is unknown there. */
 export interface StepChanges {
   event: Partial<OutboxRow>
-  link?: Partial<LinkRow> | null
+  link?: Partial<LinkRow>
   customer?: { clientId: number; customerId: string | null } | undefined
   connection?: Partial<ConnectionRow>
 }
@@ -147,7 +147,6 @@ export async function recordStep(
     // Later events of the order become due with this one, since due events are those that can be delivered.
     updateEvents({ next_attempt_at: nextAttemptAt }, sql`${isOther} AND next_attempt_at <> ${nextAttemptAt}`),
     updateEvents({ ...event, updated_at: nowMs }, isUnchanged),
-    ...(link === null ? [orm.delete(accountingLinks).where(isOfOrder)] : []),
     ...(link ? [upsertLink({ company_id: companyId, order_id }, link)] : []),
     ...(customer ? [setCustomer(companyId, customer)] : []),
     ...(connection ? [upsertConnection(companyId, connection)] : []),

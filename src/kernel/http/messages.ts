@@ -59,6 +59,7 @@ function describeBound(origin: string, comparison: string, limit: number | bigin
 function describeSent(input: unknown): string {
   if (input === null) return 'null'
   if (Array.isArray(input)) return 'an array'
+  if (typeof input === 'number' && !Number.isFinite(input)) return 'one that is too large'
   return typeof input === 'object' ? 'an object' : `a ${typeof input}`
 }
 

@@ -45,7 +45,7 @@ const ignored = z.optional(z.unknown()).check(z.describe('Ignored.'))
 
 export const newThreadContext = component(
   'ThreadContextBody',
-  'A whole context: what is left out becomes null. Ids may be numbers or strings of digits.',
+  'A whole context: what is left out becomes null. Ids may be numbers or strings of digits, which become numbers.',
   {
     thread_id: z.nullish(oneLine(1, 255)).check(z.describe('Left out: the stored one, else the legacy id.')),
     sender_email: z.nullish(trimmed(320)),

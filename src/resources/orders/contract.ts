@@ -42,7 +42,7 @@ export const discountAmountType = z.pipe(
 )
 
 const DISCOUNT_AMOUNT_TYPE =
-  '`percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. `fixed` and `amount` mean `fixed_amount`.'
+  '`percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`.'
 const DISCOUNT_TYPE =
   '`before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.'
 

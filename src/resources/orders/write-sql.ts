@@ -52,17 +52,25 @@ export type Column = keyof ReturnType<typeof columnValues>
 
 export type Checks = Record<string, SQL>
 
-/** Each field that refers to another row of the company. The order that `isStored` keeps its client, a deleted one too. */
+/** Each field that refers to another row of the company. The order that `isStored` keeps its own, deleted ones too. */
 export function referenceChecks(p: Placeholders<'companyId', Column>, isStored = sql`0`): Checks {
   const exists = (table: SQL, id: Placeholder) =>
     sql`EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${p.companyId} AND id = ${id} AND deleted = 0)`
+  const isOrders = (column: SQL, id: Placeholder) =>
+    sql`EXISTS (SELECT 1 FROM orders WHERE ${isStored} AND ${column} = ${id})`
   return {
     ...(p.client_id && {
-      client_id: sql`(${exists(sql`clients`, p.client_id)}
-        OR EXISTS (SELECT 1 FROM orders WHERE ${isStored} AND client_id = ${p.client_id}))`,
+      client_id: sql`(${exists(sql`clients`, p.client_id)} OR ${isOrders(sql`client_id`, p.client_id)})`,
     }),
-    ...(p.order_status_id && { status_id: exists(sql`order_statuses`, p.order_status_id) }),
-    ...(p.tax_id && { tax_id: sql`(${p.tax_id} IS NULL OR ${exists(sql`taxes`, p.tax_id)})` }),
+    ...(p.order_status_id && {
+      status_id: sql`(${exists(sql`order_statuses`, p.order_status_id)}
+        OR ${isOrders(sql`order_status_id`, p.order_status_id)})`,
+    }),
+    ...(p.tax_id && {
+      tax_id: sql`(${p.tax_id} IS NULL OR ${exists(sql`taxes`, p.tax_id)} OR EXISTS (SELECT 1 FROM invoices
+        WHERE company_id = ${p.companyId} AND tax_id = ${p.tax_id}
+          AND project_id = (SELECT id FROM orders WHERE ${isStored})))`,
+    }),
   }
 }
 
@@ -88,8 +96,8 @@ export type Outcomes = Record<string, number>
 
 const MESSAGES: Record<string, string> = {
   client_id: 'must be a client of the company, and not a deleted one',
-  status_id: 'must be an order status of the company: GET /order-statuses lists them',
-  tax_id: 'must be a tax of the company, or 0 for none: GET /taxes lists them',
+  status_id: 'must be an order status of the company, and not a deleted one: GET /order-statuses lists them',
+  tax_id: 'must be a tax of the company that is not deleted, or 0 for none: GET /taxes lists them',
   discount_amount: 'must be at most 100 as a percentage, the stored type: or send discount_amount_type fixed_amount',
   discount_amount_type: 'must be fixed_amount: as a percentage, the stored amount must be at most 100',
 }

@@ -72,10 +72,12 @@ describe('an order’s changes', () => {
     await shop.deliver()
     await shop.call('DELETE', `/orders/${id}`)
     await shop.deliver()
+    const synced_at = expect.any(String)
+    expect(await shop.accounting(id)).toEqual({ status: 'synced', last_error: null, synced_at })
     await shop.call('PATCH', `/orders/${id}`, { deleted: false })
     await shop.deliver()
     expect(await shop.changes()).toEqual(['customer', 'create', 'void'])
-    expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.any(String) })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.any(String), synced_at })
   })
 
   it('bring back an invoice that was deleted', async () => {

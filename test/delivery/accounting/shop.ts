@@ -85,7 +85,7 @@ export class Shop {
 
   /** The `accounting` part of an order. */
   async accounting(orderId: number): Promise<{ status: string; last_error: string | null; synced_at: string | null }> {
-    return (await this.call('GET', `/orders/${orderId}`)).body.accounting
+    return (await this.call('GET', `/orders/${orderId}?deleted=include`)).body.accounting
   }
 
   get object() {

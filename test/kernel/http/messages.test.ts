@@ -228,12 +228,13 @@ describe('the suggestion of a known name', () => {
   })
 })
 
-describe('a text', () => {
+describe('a value', () => {
   it.each([
     [trimmed(5), '  ', 'must not be blank'],
     [text(1, 5), '', 'must not be blank'],
     [text(0, 5), 'abcdef', 'must have at most 5 characters'],
     [z.string().check(z.minLength(1)), '', 'must have at least 1 character'],
+    [z.number(), JSON.parse('1e400'), 'must be a number, not one that is too large'],
     [z.array(z.string()).check(z.maxLength(2)), ['a', 'b', 'c'], 'must have at most 2 elements'],
   ] as [z.ZodMiniType, unknown, string][])('case %#', (schema, value, expected) => {
     expect(schema.safeParse(value).error?.issues.map(({ message }) => message)).toEqual([expected])

@@ -222,6 +222,22 @@ describe('a reference to another row', () => {
     expect(await dump()).toEqual(before)
   })
 
+  it('may stay one that was deleted since, so that an order can be sent back as it was read', async () => {
+    const clientId = await createClient(shop)
+    const [status_id, tax_id] = [shop.id * 100 + 70, shop.id * 100 + 80]
+    await sql('INSERT INTO order_statuses (company_id, id, title) VALUES (?, ?, ?)', shop.id, status_id, 'Printed')
+    await sql('INSERT INTO taxes (company_id, id, name, rate) VALUES (?, ?, ?, 5)', shop.id, tax_id, 'State')
+    const references = { client_id: clientId, status_id, tax_id }
+    const { project } = await createOrder(shop, references)
+    const other = await createOrder(shop)
+    await shop.call('DELETE', `/clients/${clientId}`)
+    await sql('UPDATE order_statuses SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, status_id)
+    await sql('UPDATE taxes SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, tax_id)
+    expect((await shop.call('PATCH', `/orders/${project.id}`, { title: 'b', ...references })).status).toBe(200)
+    const refused = await shop.call('PATCH', `/orders/${other.project.id}`, references)
+    expect(issuesOf(refused).sort()).toEqual(Object.keys(references).sort())
+  })
+
   it('returns 400 naming every field when several are invalid', async () => {
     const { project } = await createOrder(shop)
     const bad = { client_id: 999_999, status_id: 999_999, tax_id: 999_999 }
