@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
-import { decryptCredentials } from '../../src/kernel/gate/credentials.ts'
+import { decryptCredentials } from '../../src/kernel/db/credentials.ts'
 import { describeDifferences } from '../../src/operation/copies/seed/load.ts'
 import { smallShop } from '../support/small-shop.ts'
 import {

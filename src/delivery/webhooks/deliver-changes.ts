@@ -1,6 +1,6 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { CredentialsError } from '../../kernel/gate/credentials.ts'
+import { CredentialsError } from '../../kernel/db/credentials.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { pause } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { createHmac, randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
-import { decryptCredentials, encryptCredentials } from '../../kernel/gate/credentials.ts'
+import { decryptCredentials, encryptCredentials } from '../../kernel/db/credentials.ts'
 import { type ChangeRow, presentChange } from '../../resources/changes/present.ts'
 import { eventTypeOf } from './event-types.ts'
 

@@ -1,6 +1,6 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { splitKeys } from '../db/credentials.ts'
 import type { CursorPosition, FoundPage } from '../db/lists.ts'
-import { splitKeys } from '../gate/credentials.ts'
 import { LruCache } from '../http/cache.ts'
 import { type ApiError, invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'

@@ -510,7 +510,7 @@ export const integrations = companyTable(
     base_url: text().notNull(),
     /** JSON object of what is not secret: bucket and region of `storage`. */
     settings: text().notNull().default('{}'),
-    /** Encrypted with AES-GCM, bound to company and kind: see `kernel/gate/credentials.ts`. */
+    /** Encrypted with AES-GCM, bound to company and kind: see `kernel/db/credentials.ts`. */
     credentials: text().notNull(),
     updated_at: integer().notNull(),
   },

@@ -1,8 +1,8 @@
 import type { Env } from '../../env.ts'
 import { isoTime } from '../../kernel/api/contract.ts'
+import { firstKeyPrefix } from '../../kernel/db/credentials.ts'
 import { compareSchema, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, DIRECTORY, databaseNames, listUnbound } from '../../kernel/db/placement.ts'
-import { firstKeyPrefix } from '../../kernel/gate/credentials.ts'
 import { poll, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
 import type { DeploymentStorage, RequestContext } from '../../kernel/api/context.ts'
-import { CredentialsError, decryptCredentials } from '../../kernel/gate/credentials.ts'
+import { CredentialsError, decryptCredentials } from '../../kernel/db/credentials.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { ApiError, log, nameOf, unavailable, unusable } from '../../kernel/http/errors.ts'

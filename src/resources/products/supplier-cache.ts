@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import * as z from 'zod/mini'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { decryptCredentials } from '../../kernel/gate/credentials.ts'
+import { decryptCredentials } from '../../kernel/db/credentials.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log } from '../../kernel/http/errors.ts'

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { CREDENTIALS } from '../../../src/simulators/accounting-data.ts'
 import {
   type ApiResponse,

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
-import { decryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { countFile, describeCounts, planLoad } from '../../../src/operation/copies/seed/load.ts'
 import { adminCall } from '../../support/admin.ts'

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
-import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { adminCall } from '../../support/admin.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
 

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
-import { decryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { CREDENTIALS } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'

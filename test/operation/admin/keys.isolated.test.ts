@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { decryptCredentials, encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { decryptCredentials, encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
 import { type Home, migrate, mintCompany, sql, sqlIn } from '../../support/app.ts'
 

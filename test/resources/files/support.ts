@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import { encryptCredentials } from '../../../src/kernel/gate/credentials.ts'
+import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { S3_KEYS, S3_REGION } from '../../../src/simulators/s3-keys.ts'
 import { type Home, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 

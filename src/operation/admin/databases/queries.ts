@@ -68,7 +68,7 @@ export async function createCompany(context: AdminContext, { database, ...given 
   return rows.length > 0
 }
 
-/** Columns with encrypted values. Each value is bound to its company and kind: see `kernel/gate/credentials.ts`. */
+/** Columns with encrypted values. Each value is bound to its company and kind: see `kernel/db/credentials.ts`. */
 const COLUMNS = {
   integrations: { table: integrations, column: integrations.credentials, id: integrations.kind },
   webhook_endpoints: { table: webhookEndpoints, column: webhookEndpoints.secret, id: webhookEndpoints.id },

@@ -1,11 +1,11 @@
 import { credentialsKind } from '../../../delivery/webhooks/message.ts'
-import { databaseNames, isFull, openEach } from '../../../kernel/db/placement.ts'
 import {
   CredentialsError,
   decryptCredentials,
   encryptCredentials,
   firstKeyPrefix,
-} from '../../../kernel/gate/credentials.ts'
+} from '../../../kernel/db/credentials.ts'
+import { databaseNames, isFull, openEach } from '../../../kernel/db/placement.ts'
 import { available, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import type { MoveProblem } from '../../copies/move.ts'

@@ -1,6 +1,6 @@
 import { isoTime, isoTimeOrNull } from '../../../kernel/api/contract.ts'
 import { invalidInput } from '../../../kernel/api/input.ts'
-import { decryptCredentials } from '../../../kernel/gate/credentials.ts'
+import { decryptCredentials } from '../../../kernel/db/credentials.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
 import { ApiError, found, invalid, log, nameOf, unusable } from '../../../kernel/http/errors.ts'
 import { addressPolicy } from '../../../kernel/http/outbound.ts'

@@ -1,4 +1,4 @@
-import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../../kernel/gate/credentials.ts'
+import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../../kernel/db/credentials.ts'
 import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
 import {

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
-import type { integrations } from '../db/schema.ts'
+import type { integrations } from './schema.ts'
 
 type IntegrationKind = (typeof integrations.$inferSelect)['kind']
 

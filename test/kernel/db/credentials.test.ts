@@ -6,7 +6,7 @@ import {
   decryptCredentials,
   encryptCredentials,
   firstKeyPrefix,
-} from '../../../src/kernel/gate/credentials.ts'
+} from '../../../src/kernel/db/credentials.ts'
 
 const key = () => btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))
 const KEY = key()
