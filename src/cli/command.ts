@@ -145,12 +145,12 @@ export async function runCommand(name: string, help: string, given: Command | Re
   try {
     refuseTaken(text)
     if (isCommand(given)) return await given.run(args, prefix)
-    const name = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
-    const isMissing = args[0] === undefined || args[0].startsWith('-')
-    const problem = isMissing ? 'Missing action.' : `Unknown action '${args[0]}'.`
-    const action = given[name]
+    // Behind an option, the name of an action may be the option's value.
+    const [name = '', ...others] = args
+    const problem = name === '' || name.startsWith('-') ? 'Missing action: it comes first.' : `Unknown action '${name}'.`
+    const action = Object.hasOwn(given, name) ? given[name] : undefined
     if (!action) throw new CommandError(`${problem} Usage: ${prefix} ${Object.keys(given).join(' | ')}`)
-    await action.run(args.toSpliced(args.indexOf(name), 1), `${prefix} ${name}`)
+    await action.run(others, `${prefix} ${name}`)
   } catch (error) {
     if (isClosedPipe(error)) return
     process.exitCode = 1

@@ -35,7 +35,7 @@ export function readEnvironment(file: string, env?: string) {
     throw new CommandError(`--env must be one of ${names.join(', ')}, not '${env}'.`)
   }
   const { success, data, error } = resources.safeParse(env === undefined ? config : config.env[env])
-  if (!success) throw new CommandError(`wrangler.toml, env.${env}: ${z.prettifyError(error)}`)
+  if (!success) throw new CommandError(`${file}${env === undefined ? '' : `, env.${env}`}: ${z.prettifyError(error)}`)
   return { ...data, name: data.name ?? `${config.name}-${env}` }
 }
 

@@ -105,7 +105,11 @@ describe('a rotation of the key that changed nothing', () => {
 
 describe('a command line', () => {
   it.each([
-    [['--company', '2'], {}, 'Missing action. Usage: npm run tokens -- create | list | rotate | revoke'],
+    [
+      ['--name', 'list', 'create', '2'],
+      {},
+      'Missing action: it comes first. Usage: npm run tokens -- create | list | rotate | revoke',
+    ],
     [['2'], {}, "Unknown action '2'. Usage: npm run tokens"],
     [['create', '--company'], {}, "Option '--company' requires a value. Usage: npm run tokens -- create"],
     [['rotate', '1', '--overlap', '-5m'], {}, "Option '--overlap' requires a value. Usage: npm run tokens -- rotate"],

@@ -148,14 +148,14 @@ const ROWS: Record<string, Row[]> = {
   ],
   updateOrder: [
     ['title', 63, 6, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
-    ['all fields, with an event', 78, 13, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
+    ['all fields, with an event', 79, 13, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
     ['10 lines, 5 payments, 500 events', 84, 10, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
     ['restored', 65, 14, '/orders/208', { ...WITH_EVENT, body: { deleted: false } }],
     ['unknown', 35, 0, '/orders/99999', { ...NOT_FOUND, body: { title: 'Changed' } }],
   ],
   putOrder: [
     ['new, with a line and a payment', 160, 27, '/orders/by-external-id/new', { ...WITH_EVENT, body: WHOLE_ORDER }],
-    ['the same again', 205, 14, '/orders/by-external-id/new', { ...WITH_EVENT, body: WHOLE_ORDER }],
+    ['the same again', 206, 14, '/orders/by-external-id/new', { ...WITH_EVENT, body: WHOLE_ORDER }],
   ],
   deleteOrder: [
     ['with an event', 50, 13, '/orders/203', WITH_EVENT],

@@ -137,7 +137,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     vi.setSystemTime(start)
     await backUp(company.id, { BACKUPS: failing })
     const lines = logLines.filter(({ company_id }) => company_id === company.id)
-    expect(lines).toMatchObject([{ event: 'backup' }, { event: 'backup_failed', error: 'Error' }])
+    expect(lines).toMatchObject([{ event: 'backup' }, { event: 'backup_failed', error: 'ApiError' }])
     vi.setSystemTime(start + DAY_MS)
     await backUp(company.id)
     expect(await manifestsOf(company.id)).toHaveLength(2)
