@@ -147,7 +147,8 @@ export async function runCommand(name: string, help: string, given: Command | Re
     if (isCommand(given)) return await given.run(args, prefix)
     // Behind an option, the name of an action may be the option's value.
     const [name = '', ...others] = args
-    const problem = name === '' || name.startsWith('-') ? 'Missing action: it comes first.' : `Unknown action '${name}'.`
+    const problem =
+      name === '' || name.startsWith('-') ? 'Missing action: it comes first.' : `Unknown action '${name}'.`
     const action = Object.hasOwn(given, name) ? given[name] : undefined
     if (!action) throw new CommandError(`${problem} Usage: ${prefix} ${Object.keys(given).join(' | ')}`)
     await action.run(others, `${prefix} ${name}`)
