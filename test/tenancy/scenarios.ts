@@ -534,7 +534,6 @@ async function moves(actor: Actor) {
   for (let count = 0, done = false; !done; count++) {
     if (count === 500) throw new Error('The move does not end.')
     const result = await moveFor(env, operatorOf(actor.id), 'DB_TWO', count < 12 ? 0 : 2_000)
-    if ('problem' in result) throw new Error(result.message ?? result.problem)
     done = result.done
     if (count === 4 || count === 10) await change(actor)
   }

@@ -142,12 +142,16 @@ export function unavailable(retryAfterSeconds: number, options: { message?: stri
   return new ApiError('unavailable', { ...options, headers: { 'Retry-After': String(retryAfterSeconds) } })
 }
 
-type Outage = { outage: { message: string; cause: string } }
+export function conflict(message: string): ApiError {
+  return new ApiError('conflict', { message })
+}
 
-/** The result of a call of an object that may be repeated. @throws ApiError 503 for an outage */
-export function available<T extends object>(result: T | Outage): Exclude<T, Outage> {
-  if ('outage' in result) throw unavailable(2, result.outage)
-  return result as Exclude<T, Outage>
+type Refusal = { refusal: Pick<ApiError, 'kind' | 'message' | 'headers'> & { cause?: string } }
+
+/** The result of an object's call, which returns an {@link ApiError} since RPC drops its class. @throws that error */
+export function accepted<T extends object>(result: T | Refusal): Exclude<T, Refusal> {
+  if ('refusal' in result) throw new ApiError(result.refusal.kind, result.refusal)
+  return result as Exclude<T, Refusal>
 }
 
 /** @throws ApiError 404 for a row that does not exist */

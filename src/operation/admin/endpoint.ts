@@ -13,7 +13,7 @@ import { requireSchema } from '../../kernel/db/migrations.ts'
 import { databaseFor, directoryFor } from '../../kernel/db/placement.ts'
 import { isolateMemory } from '../../kernel/http/body.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import { ApiError, log, nameOf, notFound } from '../../kernel/http/errors.ts'
+import { log, nameOf, notFound } from '../../kernel/http/errors.ts'
 import { authorise, identify } from './access.ts'
 import type { AdminContext } from './context.ts'
 import { listFromEach, type Page } from './queries.ts'
@@ -78,10 +78,6 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
     deliverAccounting: () => waitUntil(startDelivery(env, companyId)),
     deliverWebhooks: () => waitUntil(startWebhooks(env, companyId)),
   }
-}
-
-export function conflict(message: string): ApiError {
-  return new ApiError('conflict', { message })
 }
 
 type WithTimes<T> = {

@@ -9,10 +9,10 @@ import {
   openEach,
   type PlacedContext,
 } from '../../kernel/db/placement.ts'
-import { ApiError, log } from '../../kernel/http/errors.ts'
+import { ApiError, conflict, log } from '../../kernel/http/errors.ts'
 import { backUpFor, forgetBackup } from './backup.ts'
 import { closeCopies, findMove } from './guard-queries.ts'
-import { type MoveResult, moveFor } from './move.ts'
+import { moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
 import { RESTORE, repeatRestore, restoreFor } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
@@ -65,8 +65,10 @@ export class CompanyBackup extends CompanyObject {
 
   /** Moves the company to another database, step by step like {@link restore}. */
   move(by: Administrator, destination: string) {
-    return this.inTurn<MoveResult>(async () => {
-      if (this.kv.get(RESTORE) !== undefined) return { problem: 'restoring' }
+    return this.inTurn(async () => {
+      if (this.kv.get(RESTORE) !== undefined) {
+        throw conflict('The company is being restored: repeat that until it is done')
+      }
       // The backup's state belongs to the old database.
       forgetBackup(this.kv)
       return moveFor(this.env, by, destination, CALL_MS)
@@ -75,12 +77,13 @@ export class CompanyBackup extends CompanyObject {
 
   /**
    * Runs work after all earlier work: other calls arrive while it waits for D1 or R2. RPC drops the class of an error, so
-   * an outage of a database is returned as a result.
+   * a refusal is returned as a result: see `accepted`.
    */
   private inTurn<T>(work: () => Promise<T>) {
     const result = this.last.then(work).catch((error: unknown) => {
-      if (!(error instanceof ApiError && error.kind === 'unavailable')) throw error
-      return { outage: { message: error.message, cause: String(error.cause) } }
+      if (!(error instanceof ApiError)) throw error
+      const { kind, message, headers, cause } = error
+      return { refusal: { kind, message, headers, ...(cause !== undefined && { cause: String(cause) }) } }
     })
     this.last = result.catch(() => undefined)
     return result

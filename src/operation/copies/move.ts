@@ -5,7 +5,7 @@ import { openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, isFull, openCompany } from '../../kernel/db/placement.ts'
-import { log } from '../../kernel/http/errors.ts'
+import { conflict, log } from '../../kernel/http/errors.ts'
 import type { moveCompany } from '../admin/databases/contract.ts'
 import * as guard from './guard-queries.ts'
 import * as sync from './move-sync.ts'
@@ -54,35 +54,28 @@ const LAST_READ_ONLY_MAX_MS = 9_000
 const FAILURES_MAX = 5
 const LAST_FAILURES = 3
 
-/** The move failed after several attempts: the databases differ, or writes would stop for too long. */
-class MoveError extends Error {
-  override readonly name = 'MoveError'
-}
-
 const START = { table: 0, after: null, changed: 0 } as const
 const BEGINNING: MoveState = { ...START, step: 'clear', rows: 0, refusedMs: 0, failures: 0, since: {}, round: 0 }
 
-export type MoveProblem = 'outdated' | 'full' | 'restoring' | 'moving_elsewhere' | 'has_moved' | 'stuck'
-
-export type MoveResult = ResponseBody<typeof moveCompany> | { problem: MoveProblem; message?: string }
+type Progress = ResponseBody<typeof moveCompany>
 
 /**
  * Moves a company to another database, or back to its source, for some time. The state is in the directory, so the next
  * call continues after an interruption at any point.
+ *
+ * @throws ApiError 409 for a move that cannot begin, or that fails after several attempts
  */
-export async function moveFor(env: Env, by: Administrator, destination: string, ms: number): Promise<MoveResult> {
+export async function moveFor(env: Env, by: Administrator, destination: string, ms: number): Promise<Progress> {
   const endMs = Date.now() + ms
-  const found = await open(env, by, destination)
-  if ('problem' in found) return found
-  const { move, startedAt } = found
+  const { move, startedAt, state: begun } = await open(env, by, destination)
   const { source } = move
   const progress = (done: boolean, { step, rows, refusedMs }: MoveState) =>
     ({ done, source, destination: move.destination, step, rows, frozen_ms: refusedMs }) as const
-  let { state } = found
-  if (!state) return progress(true, { ...BEGINNING, step: 'remove' })
+  if (!begun) return progress(true, { ...BEGINNING, step: 'remove' })
+  let state = begun
   try {
     for (;;) {
-      const after: MoveState | null = await doAndSave(move, state, startedAt)
+      const after = await doAndSave(move, state, startedAt)
       if (!after) {
         const { rows, refusedMs: frozen_ms } = state
         log('company_moved', { company_id: by.companyId, source, destination, rows, frozen_ms })
@@ -94,15 +87,12 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
       if (isPlaced || Date.now() >= endMs) return progress(false, state)
     }
   } catch (error) {
-    if (error instanceof MoveError) return { problem: 'stuck', message: error.message }
-    if (isFull(error)) return { problem: 'full' }
-    throw error
+    throw isFull(error) ? conflict('The database is full: it takes 1,024 companies. Take the move back') : error
   }
 }
 
-type Found = { move: Move; state: MoveState | null; startedAt: number } | { problem: MoveProblem }
-
-async function open(env: Env, by: Administrator, destination: string): Promise<Found> {
+/** Opens a move as it is stored, or a new one. Without a state the company is there already. */
+async function open(env: Env, by: Administrator, destination: string) {
   const { companyId } = by
   const { directory: db, database } = await openCompany(env, companyId)
   const directory = { companyId, db }
@@ -114,7 +104,9 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
   if (!row) {
     const move = ends(database, destination)
     if (database === destination) return { move, state: null, startedAt: 0 }
-    if (!isCurrent(await readApplied(bindingOf(env, destination)))) return { problem: 'outdated' }
+    if (!isCurrent(await readApplied(bindingOf(env, destination)))) {
+      throw conflict('The database has an older schema: run npm run migrate first')
+    }
     return { move, state: BEGINNING, startedAt: Date.now() }
   }
   const { source, started_at: startedAt } = row
@@ -122,9 +114,12 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
   const state = row.state as MoveState
   const isUndone = state.step.startsWith('undo')
   if (destination === row.destination && !isUndone) return { move, state, startedAt }
-  if (destination !== source) return { problem: 'moving_elsewhere' }
-  if (await guard.hasMoved(move.from)) return { problem: 'has_moved' }
-  return { move, state: isUndone ? state : { ...state, step: 'undo', table: 0 }, startedAt }
+  if (destination !== source) {
+    throw conflict('The company is being moved to another database: complete that move, or take it back')
+  }
+  if (await guard.hasMoved(move.from)) throw conflict('The company has moved: complete the move, then move it back')
+  const undone: MoveState = isUndone ? state : { ...state, step: 'undo', table: 0 }
+  return { move, state: undone, startedAt }
 }
 
 /** Does one step and saves the state. @returns that state; null when the move is complete or undone */
@@ -149,7 +144,7 @@ const turn = (state: MoveState, after: Key | null): MoveState => {
 
 function fail(state: MoveState, reason: string): MoveState {
   const failures = state.failures + 1
-  if (failures >= FAILURES_MAX) throw new MoveError(`The move does not come to its end: ${reason}.`)
+  if (failures >= FAILURES_MAX) throw conflict(`The move does not come to its end: ${reason}.`)
   return { ...state, failures }
 }
 
@@ -161,7 +156,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       return clear(move, state, next(state, 'begin'))
     case 'begin': {
       const { company } = await readCompany(from)
-      if (!company) throw new MoveError('The company has no row in its database.')
+      if (!company) throw conflict('The company has no row in its database.')
       const slot = await guard.prepareDestination(to, company)
       await guard.setGuard(from, { state: 'copying', destination, slot })
       return { ...next(state, 'copy'), since: sync.startFeeds(company) }

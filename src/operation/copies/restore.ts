@@ -1,6 +1,7 @@
 import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import { isFull, syncDirectory } from '../../kernel/db/placement.ts'
+import { ApiError, conflict } from '../../kernel/http/errors.ts'
 import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { forgetBackup } from './backup.ts'
 import { countRows, isEmpty, readCompany } from './read-queries.ts'
@@ -18,11 +19,7 @@ import { insertLines } from './write-queries.ts'
 
 export { isEmpty }
 
-type RestoreProgress = ResponseBody<typeof restoreCompany>
-
-export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
-
-export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message?: string }
+export type RestoreProgress = ResponseBody<typeof restoreCompany>
 
 interface RestoreState {
   untilMs: number
@@ -48,6 +45,9 @@ export const RESTORE = 'restore'
 /**
  * Restores an empty company to the newest backup begun before a time. Each call does some steps and is repeated until
  * it is done; an interrupted restore continues.
+ *
+ * @throws ApiError 404 without such a backup; 409 for a company with data, a backup that cannot be read, and while a
+ *   restore from another time is not done
  */
 export async function restoreFor(
   context: ReconcileContext,
@@ -55,32 +55,16 @@ export async function restoreFor(
   by: Administrator,
   untilMs: number,
   ms: number,
-): Promise<RestoreResult> {
+): Promise<RestoreProgress> {
   const endMs = Date.now() + ms
-  let state = kv.get<RestoreState>(RESTORE)
+  let state = await openRestore(context, kv, untilMs).catch(refuseUnreadable)
   try {
-    if (state?.isChecked && state.step !== 'take') {
-      if (!(await suspendAgain(context))) state = undefined
-      await syncDirectory(context)
-    }
-    if (!state) {
-      const backup = (await listBackups(context)).findLast((at) => Date.parse(at) <= untilMs)
-      if (backup === undefined) return { problem: 'no_backup' }
-      if ((await readCompany(context)).company && !(await isEmpty(context))) return { problem: 'not_empty' }
-      // The end of the restore reads them again: find a damaged manifest before anything changes.
-      await findKnownSequences(context)
-      forgetBackup(kv)
-      const start = { step: 'check', isChecked: false, position: 0, rows: 0, reconciliation: null }
-      state = { ...start, differences: [], untilMs, backup }
-    }
-    if (state.untilMs !== untilMs) return { problem: 'restored_otherwise' }
-    kv.put(RESTORE, state)
     const plan = await readPlan(context, state.backup)
     for (;;) {
       const after = await stepRestore(context, plan, state, by)
       if (!after) {
         kv.delete(RESTORE)
-        return { problem: 'not_empty' }
+        throw conflict(NOT_EMPTY)
       }
       state = after
       const progress = progressOf(state)
@@ -90,10 +74,40 @@ export async function restoreFor(
     }
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.
-    if (isFull(error) || kv.get<RestoreState>(RESTORE)?.isChecked === false) kv.delete(RESTORE)
-    if (error instanceof BackupError) return { problem: 'backup_unreadable', message: error.message }
-    throw error
+    if (isFull(error) || !state.isChecked) kv.delete(RESTORE)
+    return refuseUnreadable(error)
   }
+}
+
+const NOT_EMPTY = 'The company has data: only an empty one can be restored'
+
+/** For `catch`. */
+function refuseUnreadable(error: unknown): never {
+  throw error instanceof BackupError ? conflict(error.message) : error
+}
+
+/** The stored state of a restore, or that of a new one. */
+async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs: number): Promise<RestoreState> {
+  let state = kv.get<RestoreState>(RESTORE)
+  if (state?.isChecked && state.step !== 'take') {
+    if (!(await suspendAgain(context))) state = undefined
+    await syncDirectory(context)
+  }
+  if (!state) {
+    const backup = (await listBackups(context)).findLast((at) => Date.parse(at) <= untilMs)
+    if (backup === undefined) {
+      throw new ApiError('not_found', { message: 'No backup of this company began by then: choose a later time' })
+    }
+    if ((await readCompany(context)).company && !(await isEmpty(context))) throw conflict(NOT_EMPTY)
+    // The end of the restore reads them again: find a damaged manifest before anything changes.
+    await findKnownSequences(context)
+    forgetBackup(kv)
+    const start = { step: 'check', isChecked: false, position: 0, rows: 0, reconciliation: null }
+    state = { ...start, differences: [], untilMs, backup }
+  }
+  if (state.untilMs !== untilMs) throw conflict('A restore from another time has begun: repeat it until it is done')
+  kv.put(RESTORE, state)
+  return state
 }
 
 /** Repeats all insertions, which Time Travel may have undone; none if it has removed the suspension that came first. */

@@ -188,8 +188,8 @@ describe('a damaged backup', () => {
     const part = manifest?.parts.find(({ rows }) => rows.clients)
     await env.BACKUPS.put(part?.key ?? '', new Uint8Array(part?.bytes ?? 0))
     await wipe(company.id)
-    expect(await restore(company.id, until())).toEqual({
-      problem: 'backup_unreadable',
+    await expect(restore(company.id, until())).rejects.toMatchObject({
+      kind: 'conflict',
       message: `${part?.key} is damaged: its checksum differs.`,
     })
     expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
@@ -223,8 +223,8 @@ describe('a damaged backup', () => {
     const { at } = await spoil(company.id, change)
     await wipe(company.id)
     const before = await rowsOf(other.id)
-    expect(await restore(company.id, until())).toEqual({
-      problem: 'backup_unreadable',
+    await expect(restore(company.id, until())).rejects.toMatchObject({
+      kind: 'conflict',
       message: expect.stringMatching(
         new RegExp(
           `^backups/${company.id}/manifests/${at}-full\\.json (is damaged: its checksum differs|cannot be read)\\.$`,
@@ -248,8 +248,8 @@ describe('a damaged backup', () => {
     const key = `backups/${company.id}/manifests/${second?.at}-full.json`
     await env.BACKUPS.put(key, '{')
     await wipe(company.id)
-    expect(await restore(company.id, first?.at ?? '')).toEqual({
-      problem: 'backup_unreadable',
+    await expect(restore(company.id, first?.at ?? '')).rejects.toMatchObject({
+      kind: 'conflict',
       message: `${key} cannot be read.`,
     })
     expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])

@@ -6,28 +6,16 @@ import {
   firstKeyPrefix,
 } from '../../../kernel/db/credentials.ts'
 import { databaseNames, isFull, openEach } from '../../../kernel/db/placement.ts'
-import { available, invalid } from '../../../kernel/http/errors.ts'
+import { accepted, conflict, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
-import type { MoveProblem } from '../../copies/move.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
-import { adminRoute, conflict, withTimes } from '../endpoint.ts'
+import { adminRoute, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
 import { createCompany, type EncryptedValue, listDatabases, listMoves, listOldValues, saveValues } from './queries.ts'
 
 /** D1's limit for one database. */
 const SIZE_MAX_BYTES = 10_000_000_000
-
-const FULL = 'The database is full: it takes 1,024 companies'
-
-const PROBLEMS: Record<MoveProblem, string> = {
-  outdated: 'The database has an older schema: run npm run migrate first',
-  full: `${FULL}. Take the move back`,
-  restoring: 'The company is being restored: repeat that until it is done',
-  moving_elsewhere: 'The company is being moved to another database: complete that move, or take it back',
-  has_moved: 'The company has moved: complete the move, then move it back',
-  stuck: 'The move does not come to its end: take it back',
-}
 
 /** Limits the values that one request encrypts again: D1 allows 1,000 statements, and each costs 1 ms of CPU. */
 const VALUES_MAX = 100
@@ -51,7 +39,7 @@ export const routes = [
     checkDatabase(context, database)
     const company = { id, name, database }
     const created = await createCompany(context, company).catch((error: unknown) => {
-      throw isFull(error) ? conflict(FULL) : error
+      throw isFull(error) ? conflict('The database is full: it takes 1,024 companies') : error
     })
     if (!created) throw conflict(`There is a company ${id} already`)
     return company
@@ -62,8 +50,7 @@ export const routes = [
     const { companyId, database: before } = context
     const objects = context.env.COMPANY_BACKUP
     const object = objects.get(objects.idFromName(String(companyId)))
-    const result = available(await object.move(toAdministrator(context), database))
-    if ('problem' in result) throw conflict(result.message ?? PROBLEMS[result.problem])
+    const result = accepted(await object.move(toAdministrator(context), database))
     if (before !== database && result.step === 'remove') await invalidateCompany(context)
     return result
   }),

@@ -1,6 +1,6 @@
 import { isoTime } from '../../../kernel/api/contract.ts'
-import { found } from '../../../kernel/http/errors.ts'
-import { adminList, adminRoute, conflict, withTimes } from '../endpoint.ts'
+import { conflict, found } from '../../../kernel/http/errors.ts'
+import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { deleteMember, listEntries, listMembers, listOwnCompanies, putMember } from './queries.ts'
 

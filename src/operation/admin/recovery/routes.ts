@@ -1,8 +1,7 @@
 import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
 import type { CursorPosition } from '../../../kernel/db/lists.ts'
-import { ApiError, available, type ErrorKind } from '../../../kernel/http/errors.ts'
+import { accepted } from '../../../kernel/http/errors.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'
-import type { RestoreProblem } from '../../copies/restore.ts'
 import { listBackups } from '../../copies/store.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute, cursorScope } from '../endpoint.ts'
@@ -11,16 +10,6 @@ import * as contract from './contract.ts'
 import { beginRecovery, findNextCompany, recordRestore } from './queries.ts'
 
 const DAY_MS = 86_400_000
-
-const PROBLEMS: Record<RestoreProblem, { kind: ErrorKind; message: string }> = {
-  no_backup: { kind: 'not_found', message: 'No backup of this company began by then: choose a later time' },
-  not_empty: { kind: 'conflict', message: 'The company has data: only an empty one can be restored' },
-  restored_otherwise: {
-    kind: 'conflict',
-    message: 'A restore from another time has begun: repeat it until it is done',
-  },
-  backup_unreadable: { kind: 'conflict', message: 'The backup cannot be read: choose an earlier time' },
-}
 
 export const routes = [
   adminRoute(contract.listBackups, async (_input, { companyId, env }) => {
@@ -33,11 +22,7 @@ export const routes = [
     const untilMs = from.includes('T') ? Date.parse(from) : Date.parse(from) + DAY_MS - 1
     const objects = env.COMPANY_BACKUP
     const object = objects.get(objects.idFromName(String(companyId)))
-    const result = available(await object.restore(toAdministrator(context), untilMs))
-    if ('problem' in result) {
-      const { kind, message } = PROBLEMS[result.problem]
-      throw new ApiError(kind, { message: result.message ?? message })
-    }
+    const result = accepted(await object.restore(toAdministrator(context), untilMs))
     if (result.done) {
       await invalidateCompany(context, 0)
       await recordRestore(context, result.backup)
@@ -76,7 +61,7 @@ async function recover(context: AdminContext, [run = crypto.randomUUID(), step, 
   }
   const id = Number(at)
   const objects = env.COMPANY_BACKUP
-  const { done, ...result } = available(await objects.get(objects.idFromName(String(id))).recover(id, name))
+  const { done, ...result } = accepted(await objects.get(objects.idFromName(String(id))).recover(id, name))
   return done ? { ...result, next: await companyBehind(context, name, id) } : { next: [run, step, id] }
 }
 

@@ -43,7 +43,6 @@ async function move(id: number, database: Home): Promise<void> {
 async function moveSilently(id: number, database: Home): Promise<void> {
   for (let count = 0; count < 50; count++) {
     const result = await moveFor(env, operatorOf(id), database, 10_000)
-    if ('problem' in result) throw new Error(result.problem)
     if (result.done) return
   }
 }
@@ -167,7 +166,7 @@ describe('a line that changes while its company is copied', () => {
     const { invoice_items } = (await write('Crimson shirt')).body
     for (let step: string | undefined; step !== 'compare'; ) {
       const progress = await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
-      if ('problem' in progress || progress.done) throw new Error('The move was over before the line changed.')
+      if (progress.done) throw new Error('The move was over before the line changed.')
       step = progress.step
     }
     expect((await write('Turquoise mug', how === 'changed' ? invoice_items[0].id : undefined)).status).toBe(200)
@@ -197,7 +196,6 @@ describe('rows that are removed while their company is copied', () => {
     const steps: string[] = []
     for (let isDone = false; !isDone; ) {
       const result = await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
-      if ('problem' in result) throw new Error(result.problem)
       if (result.step === 'follow' && !steps.includes('follow')) {
         await sql("DELETE FROM idempotency_keys WHERE company_id = ? AND key <= '04000'", company.id)
       }
@@ -224,7 +222,6 @@ describe('rows that are removed while their company is copied', () => {
     })
     for (let isDone = false; !isDone; ) {
       const result = await moveFor(bindings, operatorOf(company.id), 'DB_TWO', 0)
-      if ('problem' in result) throw new Error(result.problem)
       if (result.step === 'follow') await sql('DELETE FROM idempotency_keys WHERE company_id = ?', company.id)
       isDone = result.done
     }

@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../../src/env.ts'
+import { ApiError } from '../../../../src/kernel/http/errors.ts'
 import { moveFor } from '../../../../src/operation/copies/move.ts'
 import { DIRECTORY_TABLES, FULL_TEXT } from '../../../../src/operation/copies/tables.ts'
 import { adminCall, operatorOf } from '../../../support/admin.ts'
@@ -55,7 +56,6 @@ async function move(
 ) {
   for (let count = 1; count < 500; count++) {
     const result = await moveFor(bindings, operatorOf(company.id), to, 0)
-    if ('problem' in result) throw new Error(`${result.problem} ${result.message}`)
     if (result.done) return result
     await between(result.step, count)
   }
@@ -64,8 +64,7 @@ async function move(
 
 /** Does one step of a move. */
 async function step(to: Home, bindings: Env = env): Promise<string> {
-  const result = await moveFor(bindings, operatorOf(company.id), to, 0)
-  return 'problem' in result ? result.problem : result.step
+  return (await moveFor(bindings, operatorOf(company.id), to, 0)).step
 }
 
 /** Bindings that end a move at one call of a database. @param isCarriedOut whether only its response is lost */
@@ -363,15 +362,16 @@ describe('a move', () => {
       let count = 0
       while (count++ < steps) {
         const result = await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
-        if ('problem' in result || ['place', 'remove'].includes(result.step)) break
+        if (['place', 'remove'].includes(result.step)) break
       }
-      const back = await moveFor(env, operatorOf(company.id), 'DB', 10_000)
-      if ('problem' in back) {
-        expect(back.problem).toBe('has_moved')
+      const moved = moveFor(env, operatorOf(company.id), 'DB', 10_000)
+      const back = await moved.catch((error: unknown) => error)
+      if (back instanceof ApiError) {
+        expect(back.message).toContain('The company has moved')
         await move('DB_TWO')
         return
       }
-      expect(back.done).toBe(true)
+      expect(back).toMatchObject({ done: true })
       expect(await contents('DB')).toEqual(before)
       expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
       expect((await company.call('POST', '/clients', newClient(`back ${steps}`))).status).toBe(200)
