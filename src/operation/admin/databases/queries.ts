@@ -68,7 +68,7 @@ export async function createCompany(context: AdminContext, { database, ...given 
   return rows.length > 0
 }
 
-/** Columns with encrypted values. Each value is bound to its company and kind: see `kernel/db/credentials.ts`. */
+/** Columns with encrypted values, each bound to its company and kind or id: see `kernel/db/credentials.ts`. */
 const COLUMNS = {
   integrations: { table: integrations, column: integrations.credentials, id: integrations.kind },
   webhook_endpoints: { table: webhookEndpoints, column: webhookEndpoints.secret, id: webhookEndpoints.id },
@@ -81,13 +81,7 @@ const COLUMNS = {
 
 type EncryptedTable = keyof typeof COLUMNS
 
-export interface EncryptedValue {
-  table: EncryptedTable
-  companyId: number
-  /** The kind of an integration, or the id of a webhook endpoint. */
-  id: string
-  stored: string
-}
+export type EncryptedValue = Awaited<ReturnType<typeof listOldValues>>['rows'][number]
 
 /** Counts the values that do not begin with the prefix of a key, and lists some that may be changed. */
 export async function listOldValues({ db }: AdminContext, prefix: string, after: string, limit: number) {
@@ -114,7 +108,7 @@ export async function listOldValues({ db }: AdminContext, prefix: string, after:
       .orderBy(sql`value_place`)
       .limit(limit),
   ])
-  return { total: count?.total ?? 0, rows: rows satisfies EncryptedValue[] }
+  return { total: count?.total ?? 0, rows }
 }
 
 /** Replaces values unless they changed meanwhile. @param values with their new text */

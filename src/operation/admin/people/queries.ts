@@ -76,28 +76,19 @@ export async function listOwnCompanies({ directory, caller }: AdminContext) {
   return rows
 }
 
-const { id, at, actor, action, entity_id, address, request_id } = adminLog
-const NONE = sql<null>`NULL`
-/** Changes by people and operators, and those with API tokens, in the same columns. */
-const ofPeople = { id, at, actor, token_id: NONE.as('token_id'), action, entity_id, address, request_id }
-const ofTokens = {
-  ...{ id: auditLog.id, at: auditLog.at, actor: sql<string>`'token'`.as('actor'), token_id: auditLog.token_id },
-  ...{ action: auditLog.action, entity_id: auditLog.entity_id, address: NONE.as('address') },
-  request_id: auditLog.request_id,
-}
+type AuditRow = Omit<typeof adminLog.$inferSelect, 'address'> & { token_id: number | null; address: string | null }
 
-type AuditRow = Record<'id' | 'at', number> &
-  Record<'actor' | 'action' | 'entity_id' | 'request_id', string> & { token_id: number | null; address: string | null }
-
+/** Lists changes by people and operators, or those with API tokens. */
 export async function listEntries(
   { companyId, directory, db }: AdminContext,
   { query, after, limit }: Page<{ source: 'administration' | 'api' }>,
 ): Promise<AuditRow[]> {
   const rest = sql`company_id = ${companyId} AND id < ${after[0] ?? Number.MAX_SAFE_INTEGER}`
   const newest = sql`id DESC`
-  const [rows] =
-    query.source === 'api'
-      ? await db.read([orm.select(ofTokens).from(auditLog).where(rest).orderBy(newest).limit(limit)])
-      : await directory.read([orm.select(ofPeople).from(adminLog).where(rest).orderBy(newest).limit(limit)])
-  return rows
+  if (query.source === 'api') {
+    const [rows] = await db.read([orm.select().from(auditLog).where(rest).orderBy(newest).limit(limit)])
+    return rows.map((row) => ({ ...row, actor: 'token', address: null }))
+  }
+  const [rows] = await directory.read([orm.select().from(adminLog).where(rest).orderBy(newest).limit(limit)])
+  return rows.map((row) => ({ ...row, token_id: null }))
 }

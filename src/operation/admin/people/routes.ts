@@ -39,7 +39,9 @@ export const routes = [
   adminList(
     contract.listAudit,
     listEntries,
-    ({ id: _, at, ...row }) => ({ time: isoTime(at), ...row }),
+    ({ at, actor, token_id, action, entity_id, address, request_id }) => {
+      return { time: isoTime(at), actor, token_id, action, entity_id, address, request_id }
+    },
     ({ id }) => [id],
   ),
 ]
