@@ -33,7 +33,7 @@ export async function listCompanies({ directory, env, requestId }: AdminContext,
     placed.filter(({ database }) => database !== DIRECTORY),
     ({ database }) => database,
   )
-  const count = async (database: string, rows: { id: number }[]) => {
+  const counts = Array.from(elsewhere, async ([database, rows]) => {
     const ids = JSON.stringify(rows.map(({ id }) => id))
     const isListed = sql`id IN (SELECT value FROM json_each(${ids}))`
     try {
@@ -46,9 +46,8 @@ export async function listCompanies({ directory, env, requestId }: AdminContext,
       log('companies_uncounted', { request_id: requestId, database, error: nameOf(error) }, 'error')
       return []
     }
-  }
-  const counted = await Promise.all([...elsewhere].map(([database, rows]) => count(database, rows)))
-  const byId = new Map(counted.flat().map((row) => [row.id, row]))
+  })
+  const byId = new Map((await Promise.all(counts)).flat().map((row) => [row.id, row]))
   return placed.map(({ slot: _, ...row }) => ({ ...row, ...byId.get(row.id), suspended: row.suspended }))
 }
 

@@ -47,7 +47,7 @@ export const routes = [
     if (into_empty && !(await findImport(context, hash)) && !(await isEmpty(context))) {
       throw conflict(`Company ${context.companyId} is not empty: import into a new one`)
     }
-    if (!check) await refuseGap(context, hash, part, parts)
+    if (!check && part > 1) await refuseGap(context, hash, part, parts)
 
     const { db, now, companyId, env } = context
     const load = { db, now, companyId, credentialsKey: env.CREDENTIALS_KEY }
@@ -90,11 +90,11 @@ function throwConflict(error: unknown): never {
 
 /** @throws ApiError 409 if an earlier part is missing or the number of parts differs */
 async function refuseGap(context: AdminContext, hash: string, part: number, parts: number): Promise<void> {
-  const before = part > 1 ? await findImport(context, hash) : undefined
+  const before = await findImport(context, hash)
   if (before && before.parts !== parts) {
     throw conflict(`This import has ${before.parts} parts: send it again from part 1`)
   }
-  const next = part > 1 ? (before?.next_part ?? 1) : part
+  const next = before?.next_part ?? 1
   if (part > next) throw conflict(`Part ${next} is not loaded yet: send it first`)
 }
 
