@@ -7,7 +7,7 @@ import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
 import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { addUnknownObjects, endTokens, listSequences, raiseSequences, removeChanges } from './restore-queries.ts'
-import { inTime, listBackups, readManifest } from './store.ts'
+import { BackupError, inTime, listBackups, readManifest } from './store.ts'
 import { type Row, SEQUENCES, type Sequences } from './tables.ts'
 
 /** Skips sequences of changes in the last minutes before the loss, which are unknown: none may be used twice. */
@@ -108,12 +108,24 @@ function highest(...rows: Row[]): Sequences {
   return Object.fromEntries(values) as Sequences
 }
 
-/** Finds the company's known sequences in the bucket: the sweep's, and those of the newest backup. */
-export async function findKnownSequences({ companyId, bucket }: ReconcileContext): Promise<Partial<Sequences>> {
-  const known = (await readKnownSequences(bucket))[companyId]
-  const newest = (await listBackups({ bucket, companyId })).at(-1)
-  const company = newest ? (await readManifest({ bucket, companyId }, newest)).company : {}
-  return highest(company, known ?? {})
+/** Finds the company's known sequences in the bucket: the sweep's, and those of the newest backup that can be read. */
+async function findKnownSequences(context: ReconcileContext): Promise<Partial<Sequences>> {
+  const known = (await readKnownSequences(context.bucket))[context.companyId]
+  return highest(await readNewestCompany(context), known ?? {})
+}
+
+/** A damaged manifest must not end a recovery: the sweep's sequences are newer than any backup's. */
+async function readNewestCompany({ companyId, bucket }: ReconcileContext): Promise<Row> {
+  const store = { companyId, bucket }
+  for (const at of (await listBackups(store)).toReversed()) {
+    try {
+      return (await readManifest(store, at)).company
+    } catch (error) {
+      if (!(error instanceof BackupError)) throw error
+      log('backup_unreadable', { company_id: companyId, backup: at }, 'error')
+    }
+  }
+  return {}
 }
 
 async function listPage(bucket: R2Bucket, options: R2ListOptions, cursor: string | null) {

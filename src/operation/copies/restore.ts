@@ -5,13 +5,7 @@ import { ApiError, conflict } from '../../kernel/http/errors.ts'
 import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { forgetBackup } from './backup.ts'
 import { countRows, isEmpty, readCompany } from './read-queries.ts'
-import {
-  beginReconciliation,
-  findKnownSequences,
-  type ReconcileContext,
-  type Reconciliation,
-  stepReconciliation,
-} from './reconcile.ts'
+import { beginReconciliation, type ReconcileContext, type Reconciliation, stepReconciliation } from './reconcile.ts'
 import { openForRestore, suspendAgain } from './restore-queries.ts'
 import { BackupError, listBackups, readManifest, readPart } from './store.ts'
 import { type TablePlan, UNITS } from './tables.ts'
@@ -99,8 +93,6 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
       throw new ApiError('not_found', { message: 'No backup of this company began by then: choose a later time' })
     }
     if ((await readCompany(context)).company && !(await isEmpty(context))) throw conflict(NOT_EMPTY)
-    // The end of the restore reads them again: find a damaged manifest before anything changes.
-    await findKnownSequences(context)
     forgetBackup(kv)
     const start = { step: 'check', isChecked: false, position: 0, rows: 0, reconciliation: null }
     state = { ...start, differences: [], untilMs, backup }

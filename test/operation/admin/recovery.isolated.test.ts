@@ -10,6 +10,7 @@ import { beginBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import { closeCopies } from '../../../src/operation/copies/guard-queries.ts'
 import { RESTORE } from '../../../src/operation/copies/restore.ts'
+import { manifestKey } from '../../../src/operation/copies/store.ts'
 import { TABLES } from '../../../src/operation/copies/tables.ts'
 import { COPY_CHANGES, insertLines } from '../../../src/operation/copies/write-queries.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
@@ -349,6 +350,15 @@ it('a backup under way is begun again after a recovery', async () => {
   await runInDurableObject(object, (_, { storage }) => storage.kv.put('backup', begun))
   await recover()
   expect(await runInDurableObject(object, (_, { storage }) => storage.kv.get('backup'))).toBe(undefined)
+})
+
+it('a damaged backup keeps no company from a recovery', async () => {
+  const company = await mintCompany()
+  await backUp(company.id)
+  const [{ at = '' } = {}] = await manifestsOf(company.id)
+  await env.BACKUPS.put(manifestKey(company.id, at), '{')
+  await mintCompany()
+  await recover()
 })
 
 describe('a restore that was interrupted before Time Travel', () => {
