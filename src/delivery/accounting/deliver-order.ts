@@ -104,7 +104,7 @@ async function send(step: Step): Promise<void> {
   const { delivery, event } = step
   const call: payload.InvoiceCall = JSON.parse(event.request_body ?? '')
   const sent = await delivery.connection.adapter.sendInvoice(call, event.request_id ?? '')
-  if (!('expected' in call)) return record(step, { event: DONE, link: { ...REMOVED, synced_at: Date.now() } })
+  if (!('expected' in call)) return record(step, { event: DONE, link: removedLink() })
   const last_error = payload.describeDifference(sent, call.expected)
   if (last_error === null) return record(step, { event: DONE, link: { ...toLink(sent), synced_at: Date.now() } })
   // The invoice exists: link it, so that the order's next change corrects it.
@@ -133,7 +133,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
   }
   switch (decision.action) {
     case 'done':
-      await record(step, { event: DONE, link: { ...REMOVED, synced_at: Date.now() } })
+      await record(step, { event: DONE, link: removedLink() })
       return 'again'
     case 'retry':
       await record(step, { event: { attempts, next_attempt_at: decision.atMs, last_error } })
@@ -172,7 +172,9 @@ function getKey(link: LinkRow | null): payload.InvoiceKey | null {
 }
 
 /** The link of an invoice that was voided or deleted: its time says that the accounting system has accepted that. */
-const REMOVED = { external_id: null, sync_token: null, customer_id: null } as const
+function removedLink() {
+  return { external_id: null, sync_token: null, customer_id: null, synced_at: Date.now() }
+}
 
 function isRemoved({ external_id, customer_id, synced_at }: LinkRow): boolean {
   return external_id === null && customer_id === null && synced_at !== null

@@ -51,7 +51,7 @@ export async function restoreFor(
   ms: number,
 ): Promise<RestoreProgress> {
   const endMs = Date.now() + ms
-  let state = await openRestore(context, kv, untilMs).catch(refuseUnreadable)
+  let state = await openRestore(context, kv, untilMs)
   try {
     const plan = await readPlan(context, state.backup)
     for (;;) {
@@ -69,16 +69,11 @@ export async function restoreFor(
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.
     if (isFull(error) || !state.isChecked) kv.delete(RESTORE)
-    return refuseUnreadable(error)
+    throw error instanceof BackupError ? conflict(error.message) : error
   }
 }
 
 const NOT_EMPTY = 'The company has data: only an empty one can be restored'
-
-/** For `catch`. */
-function refuseUnreadable(error: unknown): never {
-  throw error instanceof BackupError ? conflict(error.message) : error
-}
 
 /** The stored state of a restore, or that of a new one. */
 async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs: number): Promise<RestoreState> {
