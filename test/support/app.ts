@@ -63,6 +63,12 @@ export async function removeEverything(): Promise<void> {
     env.CACHE.get('none'),
   ])
   await reset()
+  // Seen once: a database kept its rows.
+  for (const database of [env.DB, env.DB_TWO]) if (await hasCompanies(database)) await removeEverything()
+}
+
+async function hasCompanies(database: D1Database): Promise<boolean> {
+  return (await database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'companies'").first()) !== null
 }
 
 async function load(objects: DurableObjectNamespace): Promise<void> {
