@@ -29,7 +29,7 @@ async function openShop() {
   const waitForCall = async (pattern: RegExp) => {
     const { length } = (await look(remote)).calls
     return async () => {
-      for (const end = Date.now() + 30_000; Date.now() < end; await sleep(50)) {
+      for (const end = Date.now() + 120_000; Date.now() < end; await sleep(50)) {
         const { calls } = await look(remote)
         if (calls.slice(length).some((call) => pattern.test(call.path))) return
       }
@@ -41,7 +41,7 @@ async function openShop() {
 
 /** Runs the scheduled handler, which `dev` runs every minute, all the time. */
 async function waitUntilSynced(dev: DevServer, orderId: number): Promise<void> {
-  const end = Date.now() + 60_000
+  const end = Date.now() + 120_000
   let seen: unknown
   while (Date.now() < end) {
     try {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { expect, onTestFinished } from 'vitest'
 import { type RunningDev, startDev } from './start-dev.ts'
 
-const STOP_MS = 20_000
+const STOP_MS = 90_000
 const RESPONSE_MS = 10_000
 
 export interface DevServer extends RunningDev {

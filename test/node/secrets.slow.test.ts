@@ -32,9 +32,9 @@ import { chooseFreePort } from './start-dev.ts'
  * Uses every endpoint and command, successfully and not, with outside systems that echo what they receive; then searches
  * logs, responses and storage for every used secret, in every form.
  */
-const READY_MS = 60_000
-const STOP_MS = 10_000
-const LOG_MS = 30_000
+const READY_MS = 240_000
+const STOP_MS = 60_000
+const LOG_MS = 120_000
 
 let state: string
 let outside: Simulators
@@ -205,7 +205,7 @@ async function deliverEvents(url: string): Promise<void> {
   const authorization = `Bearer ${secrets['token 1']}`
   const change = async (title: string, until: (state: { status: string }) => boolean) => {
     await send(url, 'PATCH', '/orders/1', authorization, { title })
-    for (const end = Date.now() + 15_000; Date.now() < end; await sleep(100)) {
+    for (const end = Date.now() + LOG_MS; Date.now() < end; await sleep(100)) {
       const { accounting } = JSON.parse((await send(url, 'GET', '/orders/1', authorization)).text)
       if (until(accounting)) return
     }

@@ -13,7 +13,7 @@ import { browserSuite, hasChromium, launchBrowser } from './browser.ts'
 import { chooseFreePort, startDev } from './start-dev.ts'
 
 const AUDIENCE = 'settings-test'
-const STOP_MS = 15_000
+const STOP_MS = 60_000
 
 /** The settings as people meet them whom Cloudflare Access has signed in: by a key of this test. */
 describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), () => {

@@ -8,15 +8,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { checkPort } from '../../src/cli/local-runtime.ts'
 import { collectOutput, PROJECT_ROOT } from '../../src/cli/wrangler.ts'
 
-const READY_MS = 120_000
-const STOP_MS = 15_000
+// For what hangs: a busy machine is slower by far than a quiet one.
+const READY_MS = 240_000
+const STOP_MS = 60_000
 const PAUSE_MS = 50
 
 export type RunningDev = Awaited<ReturnType<typeof startDev>>
 
 /**
  * Starts `npm run dev`, by default on a free port and temporary data, and waits until it serves. It ends with this
- * process. `ended` gives its exit code; `stop` kills it after 15 s. @throws Error with its output
+ * process. `ended` gives its exit code; `stop` kills it after a minute. @throws Error with its output
  */
 export async function startDev(options: { state?: string; port?: number; detached?: boolean } = {}) {
   const state = options.state ?? (await mkdtemp(join(tmpdir(), 'crm-api-')))

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 /** Debian's: packages are installed for the system's Python, whatever stands first in the path. */
 const PYTHON = '/usr/bin/python3'
 const NODE = join(import.meta.dirname, 'swift_node.py')
-const READY_MS = 60_000
+const READY_MS = 240_000
 
 export interface SwiftNode {
   /** `http://127.0.0.1:PORT` of its S3 API. */

@@ -63,7 +63,7 @@ export async function removeEverything(): Promise<void> {
     env.CACHE.get('none'),
   ])
   await reset()
-  // Seen once: a database kept its rows.
+  // A machine that stands still for those ten seconds leaves a database as it was.
   for (const database of [env.DB, env.DB_TWO]) if (await hasCompanies(database)) await removeEverything()
 }
 

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RunningDev, startDev } from '../../node/start-dev.ts'
 
-const READY_MS = 60_000
+const READY_MS = 240_000
 const PAUSE_MS = 50
 const REQUEST_MS = 2_000
 

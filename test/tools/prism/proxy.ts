@@ -12,7 +12,7 @@ const HERE = import.meta.dirname
 const PRISM = join(HERE, 'node_modules/@stoplight/prism-cli/dist/index.js')
 const HOST = '127.0.0.1'
 const BASE = '/api/v1'
-const READY_MS = 30_000
+const READY_MS = 240_000
 const ANSWER_MS = 20_000
 const ID_HEADER = 'x-exchange'
 /** The proxy has these from its own connections. */
