@@ -4,7 +4,7 @@ import { beforeAll, expect, it } from 'vitest'
 import { runWrite, runWrites } from '../../src/kernel/db/idempotency.ts'
 import { creationOf as createClient } from '../../src/resources/clients/queries.ts'
 import { replacementOf as putContext } from '../../src/resources/mail/context-queries.ts'
-import { creationOf as createOrder, replacementOf as putLines } from '../../src/resources/orders/write-queries.ts'
+import { changeOf as changeOrder, creationOf as createOrder } from '../../src/resources/orders/write-queries.ts'
 import type { TestCompany } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
 import { mintPair, readRowBytes, readStored } from './support.ts'
@@ -75,7 +75,8 @@ const order = (lines: number, lengths: readonly number[]) => async (context: Con
     sku: textOf(random, 8),
   }))
   const own = { ...context, idempotency: null }
-  await runWrite(own, putLines(own, made?.row.id ?? 0, items as Parameters<typeof putLines>[2]))
+  const body = { invoice_items: items } as Parameters<typeof changeOrder>[2]
+  await runWrite(own, changeOrder(own, made?.row.id ?? 0, body))
 }
 
 const threadContext = (elements: number, length: number) => async (context: Context) => {

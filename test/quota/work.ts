@@ -11,12 +11,7 @@ import {
 } from '../../src/resources/clients/queries.ts'
 import { contextDeletionOf, replacementOf as putContext } from '../../src/resources/mail/context-queries.ts'
 import { paymentOf, paymentRemovalOf } from '../../src/resources/orders/payment-queries.ts'
-import {
-  changeOf as changeOrder,
-  creationOf as createOrder,
-  deletionOf as deleteOrder,
-  replacementOf as putLines,
-} from '../../src/resources/orders/write-queries.ts'
+import { changeOf as changeOrder, creationOf as createOrder } from '../../src/resources/orders/write-queries.ts'
 import { type Home, sqlIn } from '../support/app.ts'
 import type { Random } from '../support/random.ts'
 
@@ -129,7 +124,7 @@ export class Work {
         if (kind === 1) return changeClient(own, { id: client }, { deleted: true })
         if (kind === 2) return putClient(own, `b-${random.between(1, 300)}`, { company_name: name() })
         if (kind === 3) return changeOrder(own, order, { title: name(), client_notes: name() })
-        if (kind === 4) return deleteOrder(own, order)
+        if (kind === 4) return changeOrder(own, order, { deleted: true })
         return changeClient(own, { id: client }, { deleted: false, website: name() })
       }
     })
@@ -197,7 +192,9 @@ export class Work {
             size: null,
             sku: null,
           }))
-          await run(putLines(context, order, whole as unknown as Parameters<typeof putLines>[2]))
+          await run(
+            changeOrder(context, order, { invoice_items: whole } as unknown as Parameters<typeof changeOrder>[2]),
+          )
           break
         }
         case 8:
@@ -225,7 +222,7 @@ export class Work {
         }
         case 11:
           if (random.chance(0.5)) await run(contextDeletionOf(context, random.pick(['t0', ...this.contexts])))
-          else await run(deleteOrder(context, order))
+          else await run(changeOrder(context, order, { deleted: true }))
           break
         default:
           await this.background(this.home)

@@ -8,39 +8,20 @@ import { companies, invoices, orderStatuses, orders } from '../../kernel/db/sche
 import { invalid } from '../../kernel/http/errors.ts'
 import { decodeOrder, listJson, type OrderJson, orderJson, type Part, WITH_INVOICE } from './parts-sql.ts'
 import {
+  byOrder,
   type Checks,
   type Column,
   issuesOf,
-  lineStatements,
+  LINES,
+  listStatements,
   NEXT_VERSION,
   type Outcomes,
   outcomesOf,
-  paymentStatements,
+  PAYMENTS,
   type Which,
 } from './write-sql.ts'
 
 export type Change = Placeholders<Actor, Column | KeyName | 'created_date'>
-
-export function recorded(
-  p: Placeholders<Actor, KeyName | 'requested'>,
-  { operation, action, entityId, orderId, when, result }: Recorded,
-) {
-  return {
-    event: accountingEvent(p, operation, sql`${orderId}`, when),
-    audit: auditEntry(p, sql`${action}`, entityId ?? sql`${orderId}`, when),
-    result: resultStatement(p, result),
-  }
-}
-
-interface Recorded {
-  operation: 'create' | 'update' | 'delete' | Placeholder
-  action: string | Placeholder
-  /** That of the order by default. */
-  entityId?: SQL
-  orderId: Placeholder | SQL
-  when: SQL
-  result: SQL
-}
 
 type SentList = 'invoice_items' | 'payments'
 
@@ -94,8 +75,10 @@ export function decodeChanged(result: string | ChangedJson | null, isNew = false
   return order && { order, sent: namesOf(invoice_items, payments) }
 }
 
-interface Plan extends Pick<Recorded, 'operation' | 'action'>, Shown {
+interface Plan extends Shown {
   which: Which
+  operation: 'create' | 'update' | Placeholder
+  action: string | Placeholder
   /** Selects the id of its invoice. */
   invoice: SQL
   /** Nothing is written unless it holds, before and after each statement. */
@@ -110,14 +93,9 @@ interface Plan extends Pick<Recorded, 'operation' | 'action'>, Shown {
 type Values = Record<string, Placeholder | SQL | undefined>
 
 export function statementsOf(p: Change, { which, invoice, isAllowed, changed, inserted, lines, ...plan }: Plan) {
+  const orderId = sql`${which.orderId}`
   const owner = { companyId: p.companyId, invoice }
   const invoiceValues = assignments(invoices, changed?.invoice ?? {})
-  const lists = {
-    ...(lines && lineStatements(owner, lines, isAllowed)),
-    ...(p.payments && paymentStatements(owner, p.payments, isAllowed)),
-  }
-  const { linesAdded, paymentsAdded } = lists
-  const sent = namesOf(lines, p.payments)
   return {
     ...(Object.keys(invoiceValues).length > 0 &&
       changed && {
@@ -133,9 +111,11 @@ export function statementsOf(p: Change, { which, invoice, isAllowed, changed, in
         .where(sql`${changed.isOrder} AND ${isAllowed}`),
     }),
     ...(inserted && insertions(p, inserted)),
-    // A new invoice has no elements to remove or change.
-    ...(changed ? lists : { ...(linesAdded && { linesAdded }), ...(paymentsAdded && { paymentsAdded }) }),
-    ...recorded(p, { ...plan, orderId: which.orderId, when: isAllowed, result: changedJson(which, { ...plan, sent }) }),
+    ...(lines && listStatements(LINES, owner, lines, isAllowed, !changed)),
+    ...(p.payments && listStatements(PAYMENTS, owner, byOrder(PAYMENTS, p.payments, owner), isAllowed, !changed)),
+    event: accountingEvent(p, plan.operation, orderId, isAllowed),
+    audit: auditEntry(p, sql`${plan.action}`, orderId, isAllowed),
+    result: resultStatement(p, changedJson(which, { ...plan, sent: namesOf(lines, p.payments) })),
   }
 }
 

@@ -72,7 +72,6 @@ export const newPayment = component('NewPayment', 'A payment on the invoice of a
 const changed = { ...paymentFields, amount: z.optional(paymentFields.amount) }
 export const paymentChanges = changesOf('PaymentChanges', 'The fields of a payment to change.', changed)
 
-export type NewItem = z.output<typeof item>
 export type NewPayment = z.output<typeof newPayment>
 export type PaymentFields = z.output<typeof paymentChanges>
 

@@ -1,13 +1,14 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import type { Actor } from '../../kernel/db/audit.ts'
+import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, insertRow, jsonRow, paymentColumns, type RowOf } from '../../kernel/db/columns.ts'
-import { type KeyName, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { companies, orders, payments } from '../../kernel/db/schema.ts'
 import { failWhen } from '../../kernel/db/versions.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
-import { type ChangedJson, changedJson, decodeChanged, recorded } from './change-sql.ts'
+import { type ChangedJson, changedJson, decodeChanged } from './change-sql.ts'
 import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './element-contract.ts'
 import type { OrderRow } from './parts-sql.ts'
 import { toHundredths } from './totals.ts'
@@ -41,10 +42,12 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
         .update(orders)
         .set({ updated_at: sql`${p.now}`, version: NEXT_VERSION })
         .where(sql`${isOrder(p)} AND ${when}`),
-      ...recorded(p, {
-        ...{ operation: 'update', action: `payment.${action}`, entityId: sql`${id}`, orderId, when },
-        result: sql`json_array(${changedJson(p)}, json((SELECT ${PAYMENT.row} FROM payments WHERE ${isPayment})))`,
-      }),
+      event: accountingEvent(p, 'update', sql`${orderId}`, when),
+      audit: auditEntry(p, `payment.${action}`, sql`${id}`, when),
+      result: resultStatement(
+        p,
+        sql`json_array(${changedJson(p)}, json((SELECT ${PAYMENT.row} FROM payments WHERE ${isPayment})))`,
+      ),
     }
     // The result of a deletion still has the payment.
     if (action === 'delete') return { ...others, payment }

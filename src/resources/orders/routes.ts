@@ -8,7 +8,9 @@ import { ELEMENTS_MAX, type OrderRow } from './parts-sql.ts'
 import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './payment-queries.ts'
 import { presentListed, presentOrder, presentParts, presentPayment } from './present.ts'
 import { findOrder, findPayments, findStatuses, findTaxes, listOrders } from './queries.ts'
-import { changeOf, creationOf, deletionOf, orderReplacementOf, replacementOf } from './write-queries.ts'
+import { changeOf, creationOf, orderReplacementOf } from './write-queries.ts'
+
+const LINES_ONLY = { action: 'invoice_items.write', itemsName: 'items' }
 
 /** The changes of orders, for routes of their own and for batches. */
 export const operations = [
@@ -19,10 +21,14 @@ export const operations = [
     ({ params, body }, context) => orderReplacementOf(context, params.external_id, body),
     replyChanged,
   ),
-  operation(contract.deleteOrder, ({ params }, context) => deletionOf(context, params.id), replyChanged),
+  operation(
+    contract.deleteOrder,
+    ({ params }, context) => changeOf(context, params.id, { deleted: true }),
+    replyChanged,
+  ),
   operation(
     contract.putInvoiceItems,
-    ({ params, body }, context) => replacementOf(context, params.id, body.items),
+    ({ params, body }, context) => changeOf(context, params.id, { invoice_items: body.items }, LINES_ONLY),
     (row) => {
       const { body, version } = replyChanged(row)
       const { invoice, invoice_items } = body

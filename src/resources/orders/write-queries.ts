@@ -7,19 +7,19 @@ import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../ke
 import { unusable } from '../../kernel/http/errors.ts'
 import { type Change, type Changed, decodeChanged, invoiceValues, statementsOf } from './change-sql.ts'
 import type { NewOrder, OrderFields, WholeOrder } from './contract.ts'
-import type { NewItem } from './element-contract.ts'
 import type { OrderRow } from './parts-sql.ts'
 import { FULL } from './queries.ts'
 import {
   allOf,
   byId,
+  byOrder,
   columnValues,
   discountCheck,
   isAnyOrder,
   isInvoice,
   isItsInvoice,
   isKept,
-  linesByOrder,
+  LINES,
   referenceChecks,
   unknownLines,
 } from './write-sql.ts'
@@ -73,7 +73,7 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
       // An order that was there has a higher version by then.
       invoice: sql`${isAllowed} AND EXISTS (SELECT 1 FROM orders WHERE ${isExternal} AND version = 1)`,
     },
-    lines: p.items && linesByOrder(p.items, { companyId, invoice }),
+    lines: p.items && byOrder(LINES, p.items, { companyId, invoice }),
     // The delivery creates what the accounting system does not have.
     operation: 'update',
     action: 'order.write',
@@ -173,14 +173,6 @@ export function changeOf(
       return changed
     },
   })
-}
-
-export function replacementOf(context: RequestContext, orderId: number, items: NewItem[]) {
-  return changeOf(context, orderId, { invoice_items: items }, { action: 'invoice_items.write', itemsName: 'items' })
-}
-
-export function deletionOf(context: RequestContext, orderId: number) {
-  return changeOf(context, orderId, { deleted: true })
 }
 
 const versionGuard = prepare((p: Placeholders<'companyId' | 'orderId' | 'versions'>) =>

@@ -1,4 +1,4 @@
-import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { getTableName, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { orm, type Placeholders } from '../../kernel/db/client.ts'
 import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import { companies, invoiceItems, payments } from '../../kernel/db/schema.ts'
@@ -25,8 +25,8 @@ export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND pr
 export const NEXT_VERSION = sql`version + 1`
 
 /**
- * The values of the fields that are sent, by column, with the lists as JSON for {@link lineStatements} and
- * {@link paymentStatements}, and whether an accounting event is requested.
+ * The values of the fields that are sent, by column, with the lists as JSON, and whether an accounting event is
+ * requested.
  */
 export function columnValues(body: OrderFields & { payments?: NewPayment[] | undefined }) {
   const { status_id, discount_amount, accounting_sync_enabled, invoice_items, payments, ...fields } = body
@@ -118,86 +118,70 @@ function sentColumns<const Name extends string>(names: readonly Name[]) {
   return Object.fromEntries(entries) as Record<Name, SQL>
 }
 
-const LINE = {
-  ...sentColumns(['title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier', 'style', 'color']),
-  ...sentColumns(['size', 'sku', 'search_text']),
-  position: sql`item.key + 1`,
+/** A list of an invoice: the values of its columns in an `item` that was sent, its order, and the counter of its ids. */
+export const LINES = {
+  table: invoiceItems,
+  columns: {
+    ...sentColumns(['title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier', 'style', 'color']),
+    ...sentColumns(['size', 'sku', 'search_text']),
+    position: sql`item.key + 1`,
+  },
+  order: sql`position, id`,
+  lastId: sql`last_invoice_item_id`,
 }
-const PAYMENT = sentColumns(['amount_cents', 'method', 'paid_at', 'note'])
+export const PAYMENTS = {
+  table: payments,
+  columns: sentColumns(['amount_cents', 'method', 'paid_at', 'note']),
+  order: sql`id`,
+  lastId: sql`last_payment_id`,
+}
 
-const isLineOf = ({ companyId, invoice }: Owner) => sql`invoice_items.company_id = ${companyId}
-  AND invoice_items.invoice_id = ${invoice}`
-const isPaymentOf = ({ companyId, invoice }: Owner) =>
-  sql`payments.company_id = ${companyId} AND payments.invoice_id = ${invoice}`
+type List = typeof LINES | typeof PAYMENTS
+
+const isOf = (table: List['table'], { companyId, invoice }: Owner) =>
+  sql`${table.company_id} = ${companyId} AND ${table.invoice_id} = ${invoice}`
 
 /** Selects `key`, `value` and `id` of each element of a JSON list, which has the ids of those that stay. */
 export const byId = (json: Placeholder) => sql`SELECT key, value, value ->> 'id' AS id FROM json_each(${json})`
 
 /** {@link byId} of elements without ids: the stored elements stay in their order, the first for the first. */
-const inOrderOf = (json: Placeholder, stored: SQL) => sql`SELECT sent.key, sent.value, stored.id
-  FROM json_each(${json}) AS sent LEFT JOIN (${stored}) AS stored ON stored.number = sent.key + 1`
-export const linesByOrder = (json: Placeholder, owner: Owner) =>
-  inOrderOf(
-    json,
-    sql`SELECT id, row_number() OVER (ORDER BY position, id) AS number FROM invoice_items WHERE ${isLineOf(owner)}`,
-  )
+export function byOrder({ table, order }: List, json: Placeholder, owner: Owner): SQL {
+  const stored = sql`SELECT id, row_number() OVER (ORDER BY ${order}) AS number FROM ${table} WHERE ${isOf(table, owner)}`
+  return sql`SELECT sent.key, sent.value, stored.id
+    FROM json_each(${json}) AS sent LEFT JOIN (${stored}) AS stored ON stored.number = sent.key + 1`
+}
 
 /** Selects the positions of lines whose id is not that of a line of the invoice. */
 export const unknownLines = (json: Placeholder, owner: Owner) => sql`SELECT item.key FROM (${byId(json)}) AS item
   WHERE item.id IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM invoice_items WHERE ${isLineOf(owner)} AND invoice_items.id = item.id)`
-
-/** For elements that are stored and whose id is not sent. */
-const isLeft = (table: SQL, sent: SQL) => sql`${table}.id NOT IN (SELECT id FROM (${sent}) WHERE id IS NOT NULL)`
-
-/** For stored elements that are sent with other values. */
-function isOther(table: SQL, columns: Record<string, SQL>): SQL {
-  const stored = Object.keys(columns).map((name) => sql`${table}.${sql.raw(name)}`)
-  return sql`${table}.id = item.id
-    AND (${sql.join(stored, sql`, `)}) IS NOT (${sql.join(Object.values(columns), sql`, `)})`
-}
+    AND NOT EXISTS (SELECT 1 FROM invoice_items WHERE ${isOf(invoiceItems, owner)} AND invoice_items.id = item.id)`
 
 /** With a limit the list is read once and indexed, not parsed again for each stored row. */
 const kept = (sent: SQL) => sql`(SELECT * FROM (${sent}) WHERE id IS NOT NULL LIMIT -1) AS item`
 
-const NUMBER = sql`row_number() OVER (ORDER BY item.key)`
-
-/** Replaces the lines of an invoice. Equal lines are not written. @param sent see {@link byId} */
-export function lineStatements(owner: Owner, sent: SQL, isAllowed: SQL) {
-  const [table, isOfInvoice] = [sql`invoice_items`, isLineOf(owner)]
+/** Replaces a list of an invoice, which is empty if that `isNew`. Equal elements are not written. @param sent as {@link byId} */
+export function listStatements(list: List, owner: Owner, sent: SQL, isAllowed: SQL, isNew: boolean) {
+  const { table, columns, lastId } = list
+  const name = getTableName(table)
+  const isStored = isOf(table, owner)
+  const isOther = sql`(${sql.raw(Object.keys(columns).join())}) IS NOT (${sql.join(Object.values(columns), sql`, `)})`
+  const id = sql`${lastId} + row_number() OVER (ORDER BY item.key)`
+  const added = insertRow(
+    table,
+    { ...columns, company_id: owner.companyId, id, invoice_id: owner.invoice },
+    sql`FROM ${companies} CROSS JOIN (${sent}) AS item
+      WHERE ${companies.id} = ${owner.companyId} AND item.id IS NULL AND ${isAllowed}`,
+  )
+  if (isNew) return { [`${name}_added`]: added }
   return {
-    linesRemoved: orm.delete(invoiceItems).where(sql`${isOfInvoice} AND ${isLeft(table, sent)} AND ${isAllowed}`),
-    linesChanged: orm
-      .update(invoiceItems)
-      .set(assignments(invoiceItems, LINE))
+    [`${name}_removed`]: orm
+      .delete(table)
+      .where(sql`${isStored} AND ${table.id} NOT IN (SELECT id FROM (${sent}) WHERE id IS NOT NULL) AND ${isAllowed}`),
+    [`${name}_changed`]: orm
+      .update(table)
+      .set(assignments(table, columns))
       .from(kept(sent))
-      .where(sql`${isOfInvoice} AND ${isOther(table, LINE)} AND ${isAllowed}`),
-    linesAdded: insertRow(
-      invoiceItems,
-      { ...LINE, company_id: owner.companyId, id: sql`last_invoice_item_id + ${NUMBER}`, invoice_id: owner.invoice },
-      sql`FROM ${companies} CROSS JOIN (${sent}) AS item
-        WHERE ${companies.id} = ${owner.companyId} AND item.id IS NULL AND ${isAllowed}`,
-    ),
-  }
-}
-
-/** Replaces the payments of an invoice, the first by the first. Equal ones are not written. */
-export function paymentStatements(owner: Owner, json: Placeholder, isAllowed: SQL) {
-  const [table, isOfInvoice] = [sql`payments`, isPaymentOf(owner)]
-  const stored = sql`SELECT id, row_number() OVER (ORDER BY id) AS number FROM payments WHERE ${isOfInvoice}`
-  const sent = inOrderOf(json, stored)
-  return {
-    paymentsRemoved: orm.delete(payments).where(sql`${isOfInvoice} AND ${isLeft(table, sent)} AND ${isAllowed}`),
-    paymentsChanged: orm
-      .update(payments)
-      .set(assignments(payments, PAYMENT))
-      .from(kept(sent))
-      .where(sql`${isOfInvoice} AND ${isOther(table, PAYMENT)} AND ${isAllowed}`),
-    paymentsAdded: insertRow(
-      payments,
-      { ...PAYMENT, company_id: owner.companyId, id: sql`last_payment_id + ${NUMBER}`, invoice_id: owner.invoice },
-      sql`FROM ${companies} CROSS JOIN (${sent}) AS item
-        WHERE ${companies.id} = ${owner.companyId} AND item.id IS NULL AND ${isAllowed}`,
-    ),
+      .where(sql`${isStored} AND ${table.id} = item.id AND ${isOther} AND ${isAllowed}`),
+    [`${name}_added`]: added,
   }
 }
