@@ -81,6 +81,15 @@ export function changesOf<T extends z.core.$ZodShape>(id: string, description: s
   return z.strictObject(fields).check(namesAField, ...rules, z.meta({ id, description, minProperties: 1 }))
 }
 
+/** A value that may be left out, and is then this one, as is published. */
+export function withDefault<T extends z.ZodMiniType>(
+  schema: T,
+  value: Parameters<typeof z._default<T>>[1],
+  description?: string,
+) {
+  return z._default(schema, value).check(z.meta({ default: value, ...(description && { description }) }))
+}
+
 type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
 
 export interface Input<C extends Contract> {
@@ -215,9 +224,7 @@ export const pageQuery = {
   page: z
     .optional(wholeNumber(1, PAGE_MAX))
     .check(z.meta({ default: 1 }), z.describe('The page, from 1. Cannot be sent with `cursor`.')),
-  per_page: z
-    ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
-    .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
+  per_page: withDefault(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT, 'How many elements a page has.'),
 }
 
 /** Up to `max` different ids in a query, in ascending order: a comma list, the parameter repeated, or both. */

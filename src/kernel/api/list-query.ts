@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { cursorText, instant, pageQuery, trimmed } from './contract.ts'
+import { cursorText, instant, pageQuery, trimmed, withDefault } from './contract.ts'
 
 /** A date-time in a query as milliseconds. Form decoding turns an unencoded `+` into a space. */
 const timeText = z
@@ -17,9 +17,7 @@ export const listQuery = {
         'Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`.',
       ),
     ),
-  deleted: z
-    ._default(z.enum(['exclude', 'include', 'only']), 'exclude')
-    .check(z.meta({ default: 'exclude' }), z.describe('Whether deleted ones are listed.')),
+  deleted: withDefault(z.enum(['exclude', 'include', 'only']), 'exclude', 'Whether deleted ones are listed.'),
   external_id: z.optional(trimmed(255)).check(z.describe('Only the one with this id of yours.')),
 }
 

@@ -8,6 +8,7 @@ import {
   defineContract,
   id,
   wholeNumber,
+  withDefault,
 } from '../../kernel/api/contract.ts'
 import type { Permission } from '../../kernel/gate/permissions.ts'
 import { client } from '../clients/contract.ts'
@@ -67,10 +68,7 @@ export const change = z
 
 export type Change = z.output<typeof change>
 
-const PER_PAGE_DEFAULT = 100
-const PER_PAGE_MAX = 1_000
 const EXPANDED_MAX = 100
-const WAIT_MAX_SECONDS = 25
 
 export const listChanges = defineContract({
   method: 'GET',
@@ -87,12 +85,8 @@ export const listChanges = defineContract({
       types: z.optional(
         commaList(NAMES, `Comma list of ${NAMES.join(', ')}. Left out or blank: all that the token may read.`),
       ),
-      per_page: z
-        ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
-        .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many changes a response has at most.')),
-      wait: z
-        ._default(wholeNumber(0, WAIT_MAX_SECONDS), 0)
-        .check(z.meta({ default: 0 }), z.describe('Seconds to wait for a change where there is none yet.')),
+      per_page: withDefault(wholeNumber(1, 1_000), 100, 'How many changes a response has at most.'),
+      wait: withDefault(wholeNumber(0, 25), 0, 'Seconds to wait for a change where there is none yet.'),
       expand: z
         .optional(z.enum(['object']))
         .check(z.describe('`object`: the clients and orders of the changes, as they are now, beside them.')),

@@ -12,6 +12,7 @@ import {
   text,
   trimmed,
   version,
+  withDefault,
 } from '../../kernel/api/contract.ts'
 import { listOf, listQuery, SORTS } from '../../kernel/api/list-query.ts'
 
@@ -118,9 +119,7 @@ export const listClients = defineContract({
   isPaged: true,
   query: listOf({
     ...listQuery,
-    sort: z
-      ._default(z.enum(SORTS), '-id')
-      .check(z.meta({ default: '-id' }), z.describe('The order; `-` for descending. Ties are ordered by `id`.')),
+    sort: withDefault(z.enum(SORTS), '-id', 'The order; `-` for descending. Ties are ordered by `id`.'),
     q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
   }),
   response: pageOf(client),

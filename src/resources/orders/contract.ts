@@ -13,6 +13,7 @@ import {
   pageOf,
   text,
   trimmed,
+  withDefault,
 } from '../../kernel/api/contract.ts'
 import { listOf, listQuery, SORTS } from '../../kernel/api/list-query.ts'
 import {
@@ -73,34 +74,31 @@ const writable = {
 
 const external_id = z.nullish(externalId).check(z.describe('Your own id, unique in the company; not `.` or `..`.'))
 
-/** Reported along with issues of other fields; the amount and its type must be valid themselves. */
-const PERCENT_ISSUE = {
-  path: ['discount_amount'],
-  error: 'must be at most 100 as a percentage: for an amount of money send discount_amount_type fixed_amount',
-  when: ({ value, issues }: z.core.ParsePayload) =>
-    typeof value === 'object' && value !== null && !issues.some(({ path }) => DISCOUNT_FIELDS.includes(path?.[0])),
-}
 const DISCOUNT_FIELDS: unknown[] = ['discount_amount', 'discount_amount_type']
 
-function isPossibleDiscount({ discount_amount }: { discount_amount?: unknown }, type: string | undefined): boolean {
-  return type !== 'percentage' || typeof discount_amount !== 'number' || discount_amount <= 100
-}
-
-const hasPossibleDiscount = z.refine<{ discount_amount?: unknown; discount_amount_type?: string | undefined }>(
-  (body) => isPossibleDiscount(body, body.discount_amount_type ?? 'percentage'),
-  PERCENT_ISSUE,
-)
+/** Reported along with issues of other fields; the amount and its type must be valid themselves. */
+const hasPossibleDiscount = (typeLeftOut?: 'percentage') =>
+  z.refine<{ discount_amount?: number | undefined; discount_amount_type?: string | undefined }>(
+    ({ discount_amount = 0, discount_amount_type = typeLeftOut }) =>
+      discount_amount_type !== 'percentage' || discount_amount <= 100,
+    {
+      path: ['discount_amount'],
+      error: 'must be at most 100 as a percentage: for an amount of money send discount_amount_type fixed_amount',
+      when: ({ value, issues }) =>
+        typeof value === 'object' && value !== null && !issues.some(({ path }) => DISCOUNT_FIELDS.includes(path?.[0])),
+    },
+  )
 
 const OF_CLIENT = 'Left out: as the client has it now, with its reason, also in a repeated PUT.'
 const tax_exempt = writable.tax_exempt.check(z.describe(OF_CLIENT))
 const whole = { title: trimmed(255), client_id: id, ...writable, tax_exempt, ...ordersLists }
 
 const created = { ...whole, external_id }
-const newOrder = component('NewOrder', 'The fields of an order to create.', created, hasPossibleDiscount)
+const newOrder = component('NewOrder', 'The fields of an order to create.', created, hasPossibleDiscount('percentage'))
 
 const REPLACED =
   'All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are.'
-const wholeOrder = component('WholeOrder', REPLACED, whole, hasPossibleDiscount)
+const wholeOrder = component('WholeOrder', REPLACED, whole, hasPossibleDiscount('percentage'))
 
 const NOT_DELETED = { path: ['invoice_items'], error: 'must not be sent with `deleted` true' }
 const DELETED =
@@ -116,7 +114,7 @@ const orderChanges = changesOf(
     invoice_items: z.optional(items).check(z.describe('All lines of the invoice, as `putInvoiceItems` takes them.')),
     deleted: z.optional(z.boolean()).check(z.describe(DELETED)),
   },
-  z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
+  hasPossibleDiscount(),
   z.refine(({ deleted, invoice_items }) => !deleted || !invoice_items, NOT_DELETED),
 )
 export type NewOrder = z.output<typeof newOrder>
@@ -190,9 +188,7 @@ export const readOrder = defineContract({
   ...one,
   operationId: 'readOrder',
   query: z.strictObject({
-    deleted: z
-      ._default(z.enum(['exclude', 'include']), 'exclude')
-      .check(z.meta({ default: 'exclude' }), z.describe('`include`: also a deleted order.')),
+    deleted: withDefault(z.enum(['exclude', 'include']), 'exclude', '`include`: also a deleted order.'),
   }),
   hasEtag: true,
   hasVersion: true,

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { changesOf, component, id, instant, isoTime, text, trimmed } from '../../kernel/api/contract.ts'
+import { changesOf, component, id, instant, isoTime, text, trimmed, withDefault } from '../../kernel/api/contract.ts'
 
 /** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
 export function decimals(places: number, min: number, max: number) {
@@ -22,11 +22,9 @@ const shortText = z.nullish(trimmed(255))
 const itemFields = {
   title: trimmed(255),
   description: z.nullish(text(0, 10_000)),
-  quantity: z._default(decimals(4, 0, 1_000_000), 1).check(z.meta({ default: 1 }), z.describe('At most 4 decimals.')),
-  unit_price: z
-    ._default(decimals(2, -AMOUNT_MAX, AMOUNT_MAX), 0)
-    .check(z.meta({ default: 0 }), z.describe('At most 2 decimals; negative for a credit.')),
-  taxable: z._default(z.boolean(), true).check(z.meta({ default: true })),
+  quantity: withDefault(decimals(4, 0, 1_000_000), 1, 'At most 4 decimals.'),
+  unit_price: withDefault(decimals(2, -AMOUNT_MAX, AMOUNT_MAX), 0, 'At most 2 decimals; negative for a credit.'),
+  taxable: withDefault(z.boolean(), true),
   supplier: shortText,
   style: shortText,
   color: shortText,
