@@ -122,15 +122,18 @@ type Change = Placeholders<Actor, keyof ReturnType<typeof columnValues> | KeyNam
 
 const client = jsonRow(clientColumns)
 
+const insertion = (p: Change) =>
+  insertRow(
+    clients,
+    { ...p, company_id: p.companyId, id: sql`last_client_id + 1`, created_at: p.now, updated_at: p.now },
+    sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`,
+  )
+
 const creation = prepareNamed((p: Change) => {
   const created = sql`(SELECT last_client_id FROM companies WHERE id = ${p.companyId})`
   const isCreated = sql`${clients.company_id} = ${p.companyId} AND ${clients.id} = ${created}`
   return {
-    client: insertRow(
-      clients,
-      { ...p, company_id: p.companyId, id: sql`last_client_id + 1`, created_at: p.now, updated_at: p.now },
-      sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`,
-    ),
+    client: insertion(p),
     audit: auditEntry(p, 'client.create', created),
     result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isCreated}`),
   }
@@ -146,16 +149,17 @@ function decodeCreated(result: string | null): ClientRow {
   return client.decode(result)
 }
 
+const valuesOf = (p: Change) => assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
+
 const change = prepareNamed((p: Change & Key) => {
   const id = sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`
-  const values = assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
   // After the change, the email may name another client, or none: the changed one is the feed's newest.
   const isChanged = sql`changes() > 0 AND ${clients.company_id} = ${p.companyId}
     AND ${clients.id} = (SELECT entity_id FROM changes WHERE company_id = ${p.companyId}
       AND sequence = (SELECT last_change FROM companies WHERE id = ${p.companyId}))`
   return {
     audit: auditEntry(p, 'client.update', id, sql`EXISTS ${id}`),
-    client: orm.update(clients).set(values).where(isClient(p)),
+    client: orm.update(clients).set(valuesOf(p)).where(isClient(p)),
     result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
   }
 })
@@ -180,20 +184,15 @@ export function changeOf(context: RequestContext, key: ClientKey, fields: Client
 }
 
 /** The key's placeholder is `externalId`, since a change may set the column `external_id`. */
-const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>) => {
-  const created = { id: sql`last_client_id + 1`, external_id: p.externalId, created_at: p.now, updated_at: p.now }
-  const ofCompany = sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`
-  const replaced = assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
-  return {
-    client: insertRow(clients, { ...p, company_id: p.companyId, ...created }, ofCompany).onConflictDoUpdate({
-      target: [clients.company_id, clients.external_id],
-      targetWhere: sql`external_id IS NOT NULL`,
-      set: replaced,
-    }),
-    audit: auditEntry(p, 'client.write', sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`),
-    result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isClient(p)}`),
-  }
-})
+const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>) => ({
+  client: insertion({ ...p, external_id: p.externalId }).onConflictDoUpdate({
+    target: [clients.company_id, clients.external_id],
+    targetWhere: sql`external_id IS NOT NULL`,
+    set: valuesOf(p),
+  }),
+  audit: auditEntry(p, 'client.write', sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`),
+  result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isClient(p)}`),
+}))
 
 const externalGuards = externalGuardsOf('clients')
 
