@@ -28,7 +28,7 @@ export interface Extras {
   nextCursor?: string | null
 }
 
-type Handler<C extends Contract> = (
+export type Handler<C extends Contract> = (
   input: Input<C>,
   context: RequestContext,
   extras: Extras,

@@ -2,13 +2,8 @@ import { isoTime } from '../../kernel/api/contract.ts'
 import type { changes } from '../../kernel/db/schema.ts'
 import type { Change } from './contract.ts'
 
-export type ChangeRow = Pick<
-  typeof changes.$inferSelect,
-  'type' | 'entity_id' | 'operation' | 'version' | 'at' | 'old_status_id' | 'new_status_id'
-> & {
-  account_email: string | null
-  legacy_thread_id: string | null
-}
+export type ChangeRow = Omit<typeof changes.$inferSelect, 'company_id' | 'previous_updated_at' | 'sequence'> &
+  Record<'account_email' | 'legacy_thread_id', string | null>
 
 export function presentChange({ type, entity_id, operation, version, at, ...more }: ChangeRow): Change {
   const { account_email, legacy_thread_id, old_status_id, new_status_id } = more

@@ -13,16 +13,7 @@ import type { ChangeRow } from './present.ts'
 /** Limits the rows that one page reads: with a filter it may find none among them. */
 const WINDOW = 5_000
 
-export interface ChangePage {
-  rows: FoundChange[]
-  /** The sequence up to which the feed was read. */
-  readTo: number
-  hasMore: boolean
-  /** The oldest stored sequence, or the next one where none is stored. */
-  oldest: number
-}
-
-type FoundChange = ChangeRow & { sequence: number }
+export type ChangePage = Awaited<ReturnType<typeof findChanges>>
 
 const { company_id, previous_updated_at, ...feedColumns } = getTableColumns(changes)
 
@@ -55,12 +46,19 @@ const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'li
   ]
 })
 
+/**
+ * Reads a page of the feed and the sequence up to which it was read; `oldest` is the first stored sequence, or the next
+ * one where none is stored.
+ */
 export async function findChanges(
   { db, companyId }: CompanyContext,
   { after, types, limit }: { after: number; types: readonly ChangeType[]; limit: number },
-): Promise<ChangePage> {
+) {
   const [ofCompany, ofPage] = page({ companyId, after, types: JSON.stringify(types), limit: limit + 1 })
-  const [[company], rows] = await db.read([ofCompany, mapRows(ofPage, (rows: FoundChange[]) => rows)])
+  const [[company], rows] = await db.read([
+    ofCompany,
+    mapRows(ofPage, (rows: (ChangeRow & { sequence: number })[]) => rows),
+  ])
   const last = company?.last ?? 0
   const oldest = company?.oldest ?? last + 1
   const shown = rows.slice(0, limit)

@@ -2,8 +2,7 @@ import { Buffer } from 'node:buffer'
 import { gunzipSync } from 'node:zlib'
 import * as z from 'zod/mini'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import type { Input } from '../../kernel/api/contract.ts'
-import type { Extras } from '../../kernel/api/endpoint.ts'
+import type { Handler } from '../../kernel/api/endpoint.ts'
 import { invalidInput } from '../../kernel/api/input.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
@@ -49,11 +48,7 @@ const MAX_READS = 3
  * Stores a whole thread: its content in the row, or in R2 if it is large. Unchanged content is not written again. An
  * object is announced, written, and named together with the row; a failure leaves it to the sweep.
  */
-export async function putThread(
-  { params, body }: Input<typeof putEmailThread>,
-  context: RequestContext,
-  { lease }: Extras,
-): Promise<Response> {
+export const putThread: Handler<typeof putEmailThread> = async ({ params, body }, context, { lease }) => {
   const isLarge = body.length >= SMALL_BODY_BYTES
   const { accountEmail, content, columns } = parseThread(body)
   const values = valuesOf(context, { ...params, accountEmail }, columns)
@@ -100,11 +95,7 @@ async function* takeFrom(chunks: Uint8Array[], lease: Lease): AsyncGenerator<Uin
   }
 }
 
-export async function readThread(
-  { params, query }: Input<typeof readEmailThread>,
-  context: RequestContext,
-  { lease }: Extras,
-): Promise<Response> {
+export const readThread: Handler<typeof readEmailThread> = async ({ params, query }, context, { lease }) => {
   const key = { ...params, accountEmail: query.account_email }
   for (let reads = 0; reads < MAX_READS; reads++) {
     const row = found(await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat()), 'Email thread')

@@ -8,14 +8,12 @@ import {
   jsonRow,
   paymentColumns,
   projectColumns,
-  type RowOf,
   statusColumns,
   taxColumns,
 } from '../../kernel/db/columns.ts'
 import { type AccountingRow, accountingJson } from '../../kernel/db/outbox.ts'
 import { invoices, orderStatuses, orders, taxes } from '../../kernel/db/schema.ts'
 import type { Expansion } from './shapes.ts'
-import type { Line } from './totals.ts'
 import { isKept } from './write-sql.ts'
 
 const [PROJECT, CLIENT, INVOICE] = [jsonRow(projectColumns), jsonRow(clientColumns), jsonRow(invoiceColumns)]
@@ -29,22 +27,7 @@ const LISTS = {
 type ListName = keyof typeof LISTS
 const LIST_NAMES = ['invoice_items', 'payments', 'artworks'] as const satisfies ListName[]
 
-type Lists = { [Name in ListName]: ReturnType<(typeof LISTS)[Name]['decode']>[] }
-
 export type Part = Expansion | 'accounting'
-
-/** An order with its parts; a part that was not asked for is null or empty. */
-export interface OrderRow extends Lists {
-  row: RowOf<typeof projectColumns>
-  invoice: RowOf<typeof invoiceColumns> | null
-  tax: RowOf<typeof taxColumns> | null
-  /** Columns from which the totals are computed where the lists are not asked for. */
-  lines: Line[]
-  paymentsCents: number[]
-  client: RowOf<typeof clientColumns> | null
-  order_status: RowOf<typeof statusColumns> | null
-  accounting: AccountingRow | null
-}
 
 /** Limits the elements of a response's lists, and the characters of each of the three. */
 export const ELEMENTS_MAX = 10_000
@@ -102,7 +85,10 @@ export type OrderJson = [unknown[], InvoiceJson | null, Values, Values, Accounti
 /** Elements as JSON arrays of their columns; null for a list that was not asked for. */
 export type ListsJson = { [Name in ListName]?: unknown[][] | null | undefined }
 
-export function decodeOrder([project, invoice, client, status, accounting]: OrderJson, lists: ListsJson): OrderRow {
+/** An order with its parts; a part that was not asked for is null or empty. */
+export type OrderRow = ReturnType<typeof decodeOrder>
+
+export function decodeOrder([project, invoice, client, status, accounting]: OrderJson, lists: ListsJson) {
   const [invoiceRow = null, tax = null, lines, paymentsCents] = invoice ?? []
   const byId = (a: { id: number }, b: { id: number }) => a.id - b.id
   const items = (lists.invoice_items ?? []).map(LISTS.invoice_items.decode)
@@ -110,6 +96,7 @@ export function decodeOrder([project, invoice, client, status, accounting]: Orde
     row: PROJECT.decode(project),
     invoice: INVOICE.decodeOrNull(invoiceRow),
     tax: TAX.decodeOrNull(tax),
+    // Columns from which the totals are computed where the lists are not asked for.
     lines: (lines ?? []).map(([quantity, unit_price_cents, taxable]) => {
       return { quantity: Number(quantity), unit_price_cents, taxable: taxable === 1 }
     }),

@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
-import { assignments, insertRow, jsonRow, paymentColumns, type RowOf } from '../../kernel/db/columns.ts'
+import { assignments, insertRow, jsonRow, paymentColumns } from '../../kernel/db/columns.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { companies, orders, payments } from '../../kernel/db/schema.ts'
@@ -10,7 +10,6 @@ import { failWhen } from '../../kernel/db/versions.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import { type ChangedJson, changedJson, decodeChanged } from './change-sql.ts'
 import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './element-contract.ts'
-import type { OrderRow } from './parts-sql.ts'
 import { toHundredths } from './totals.ts'
 import { guarded } from './write-queries.ts'
 import { isInvoice, isLive, isOrder, NEXT_VERSION } from './write-sql.ts'
@@ -62,10 +61,10 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
   })
 const [creation, change, deletion] = [paymentWrite('create'), paymentWrite('update'), paymentWrite('delete')]
 
-export type Paid = { order: OrderRow; payment: RowOf<typeof paymentColumns> }
+export type Paid = ReturnType<typeof decodePaid>
 
 /** @throws ApiError 404 where the order or the payment does not exist, 409 where the order has no invoice */
-function decodePaid(result: string | null): Paid {
+function decodePaid(result: string | null) {
   const [changed, payment]: [ChangedJson, unknown[] | null] = JSON.parse(result ?? '[null,null]')
   const order = decodeChanged(changed)?.order
   if (!order) throw notFound('Order')

@@ -16,16 +16,6 @@ export interface Terms {
   tax_exempt: boolean
 }
 
-/** All in integer cents. `total = subtotal − discount + tax`, `balance = total − paid`. */
-export interface Totals {
-  subtotal: number
-  discount: number
-  tax: number
-  total: number
-  paid: number
-  balance: number
-}
-
 /** Quantities and rates count to 4 decimals. */
 const SCALE = 10_000
 
@@ -37,8 +27,10 @@ export function lineTotal(line: Pick<Line, 'quantity' | 'unit_price_cents'>): nu
 /**
  * The sums of an invoice. Exact rational arithmetic, rounded half up once each: every line total, the discount, the tax.
  * A discount never makes a total negative. A before-tax discount is spread over taxable and untaxed lines in proportion.
+ *
+ * @returns integer cents: `total = subtotal − discount + tax`, `balance = total − paid`
  */
-export function computeTotals(lines: readonly Line[], terms: Terms, paymentsCents: readonly number[]): Totals {
+export function computeTotals(lines: readonly Line[], terms: Terms, paymentsCents: readonly number[]) {
   let subtotal = 0
   let taxable = 0
   for (const line of lines) {
@@ -64,6 +56,8 @@ export function computeTotals(lines: readonly Line[], terms: Terms, paymentsCent
   const paid = paymentsCents.reduce((sum, cents) => sum + cents, 0)
   return { subtotal, discount, tax, total, paid, balance: total - paid }
 }
+
+export type Totals = ReturnType<typeof computeTotals>
 
 function discountOf(base: number, terms: Terms): number {
   if (base <= 0) return 0
