@@ -157,14 +157,11 @@ function findOversize(files: SourceFile[]): string[] {
 /** Slices whose contracts, routes and documentation are not complete. */
 function findIncompleteSlices(files: SourceFile[]): string[] {
   return files
-    .filter(
-      ({ path, text }) =>
-        path.endsWith('/contract.ts') && / = (define(Contract)?|adminContracts\([^)]*\))\(/.test(text),
-    )
+    .filter(({ path, text }) => path.endsWith('/contract.ts') && / = (define|adminContracts\([^)]*\))\(/.test(text))
     .flatMap(({ path, text }) => {
       const beside = (name: string) => files.find((file) => file.path === path.replace('contract.ts', name))?.text ?? ''
       const names = Array.from(
-        text.matchAll(/export const (\w+) = (?:define(?:Contract)?|adminContracts\([^)]*\))\(/g),
+        text.matchAll(/export const (\w+) = (?:define|adminContracts\([^)]*\))\(/g),
         ([, name = '']) => name,
       )
       return names.flatMap((name) => [
@@ -196,7 +193,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
   [
     '2: every contract has a route and documentation',
     findIncompleteSlices,
-    { 'resources/clients/contract.ts': 'export const readBadge = defineContract({})' },
+    { 'resources/clients/contract.ts': "export const readBadge = define('readBadge', 'GET /badges', {})" },
   ],
   [
     '2: routes are mounted from contracts, nowhere by hand',

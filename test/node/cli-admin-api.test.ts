@@ -3,26 +3,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { describe, expect, it, onTestFinished } from 'vitest'
 import * as z from 'zod/mini'
 import { openAdminApi } from '../../src/cli/admin-api.ts'
-import { defineContract } from '../../src/kernel/api/contract.ts'
+import { contractsOf } from '../../src/kernel/api/contract.ts'
 import { chooseFreePort } from './start-dev.ts'
 
-const common = { operationId: 'x', tag: 'X', permission: null, errors: [] } as const
-const read = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/companies/{company_id}/things/{name}',
-  response: z.object({ id: z.number() }),
-})
-const list = defineContract({
-  ...common,
-  method: 'GET',
-  path: '/things',
-  response: z.object({ data: z.array(z.object({ id: z.number() })) }),
-})
-const create = defineContract({
-  ...common,
-  method: 'POST',
-  path: '/things',
+const define = contractsOf('X', null)
+const read = define('x', 'GET /companies/{company_id}/things/{name}', { response: z.object({ id: z.number() }) })
+const list = define('x', 'GET /things', { response: z.object({ data: z.array(z.object({ id: z.number() })) }) })
+const create = define('x', 'POST /things', {
   body: z.object({ name: z.string() }),
   response: z.object({ id: z.number() }),
 })

@@ -65,8 +65,26 @@ export interface Documentation {
   example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response?: unknown }
 }
 
-export function defineContract<const C extends Contract>(contract: C): C {
-  return contract
+type At = `${Contract['method']} /${string}`
+type Given = Partial<Contract> & Pick<Contract, 'response'>
+type Inherited<G> = Omit<Contract, 'params' | 'query' | 'body' | 'method' | 'path' | keyof G>
+type Defined<A extends At, G extends Given> = Inherited<G> &
+  G &
+  (A extends `${infer M} ${infer P}` ? { method: M & Contract['method']; path: P } : never)
+type Resource = Permission extends `${infer R}:${string}` ? R : never
+
+/**
+ * Makes the contracts of one tag. By default a GET needs the permission to read the resource, another method that to
+ * write it; null allows any token.
+ */
+export function contractsOf(tag: string, resource: Resource | null) {
+  return <A extends At, const G extends Given>(operationId: string, at: A, given: G) => {
+    const [method, path] = at.split(' ')
+    const permission = resource && `${resource}:${method === 'GET' ? 'read' : 'write'}`
+    const all: object = { tag, permission, errors: [], method, path, operationId, ...given }
+    // The types of the method and the path are in `at`.
+    return all as Defined<A, G>
+  }
 }
 
 type Rule<T extends z.core.$ZodShape> = z.core.$ZodCheck<z.output<z.ZodMiniObject<T, z.core.$strict>>>
@@ -216,16 +234,7 @@ export const currency = z.string().check(z.regex(/^[A-Z]{3}$/, 'must be an ISO 4
 /** An amount in the company's currency, with at most 2 decimals. */
 export const amount = z.number()
 
-const PER_PAGE_DEFAULT = 25
 export const PER_PAGE_MAX = 100
-const PAGE_MAX = 1_000_000
-
-export const pageQuery = {
-  page: z
-    .optional(wholeNumber(1, PAGE_MAX))
-    .check(z.meta({ default: 1 }), z.describe('The page, from 1. Cannot be sent with `cursor`.')),
-  per_page: withDefault(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT, 'How many elements a page has.'),
-}
 
 /** Up to `max` different ids in a query, in ascending order: a comma list, the parameter repeated, or both. */
 export function idList(max: number) {
@@ -259,18 +268,6 @@ export const nextPage = {
     .nullable(z.string())
     .check(z.describe('Send it as `cursor` for the next page; null on the last. Valid for 7 days.')),
   has_more: z.boolean().check(z.describe('Whether a page follows.')),
-}
-
-export function pageOf<T extends z.ZodMiniType>(element: T) {
-  return z.strictObject({
-    data: z.array(element),
-    pagination: z.strictObject({
-      page: z.int().check(z.positive()),
-      per_page: z.int().check(z.positive()),
-      total: z.int().check(z.nonnegative(), z.describe('All elements of the list, on every page.')),
-      ...nextPage,
-    }),
-  })
 }
 
 /** Milliseconds since the epoch as UTC with milliseconds and `Z`. */

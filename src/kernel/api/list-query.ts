@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { cursorText, instant, pageQuery, trimmed, withDefault } from './contract.ts'
+import { cursorText, instant, nextPage, PER_PAGE_MAX, trimmed, wholeNumber, withDefault } from './contract.ts'
 
 /** A date-time in a query as milliseconds. Form decoding turns an unencoded `+` into a space. */
 const timeText = z
@@ -8,7 +8,10 @@ const timeText = z
 
 /** The query shared by the lists of clients and orders. A list adds its `sort`. */
 export const listQuery = {
-  ...pageQuery,
+  page: z
+    .optional(wholeNumber(1, 1_000_000))
+    .check(z.meta({ default: 1 }), z.describe('The page, from 1. Cannot be sent with `cursor`.')),
+  per_page: withDefault(wholeNumber(1, PER_PAGE_MAX), 25, 'How many elements a page has.'),
   cursor: z.optional(cursorText),
   updated_since: z
     .optional(timeText)
@@ -30,4 +33,16 @@ export function listOf<T extends typeof listQuery & z.core.$ZodShape>(fields: T)
       error: 'must not be sent together with cursor',
     }),
   )
+}
+
+export function pageOf<T extends z.ZodMiniType>(element: T) {
+  return z.strictObject({
+    data: z.array(element),
+    pagination: z.strictObject({
+      page: z.int().check(z.positive()),
+      per_page: z.int().check(z.positive()),
+      total: z.int().check(z.nonnegative(), z.describe('All elements of the list, on every page.')),
+      ...nextPage,
+    }),
+  })
 }

@@ -1,15 +1,12 @@
 import * as z from 'zod/mini'
-import { component, type Documentation, dateTime, defineContract, id } from '../../kernel/api/contract.ts'
+import { component, contractsOf, type Documentation, dateTime, id } from '../../kernel/api/contract.ts'
 import { PERMISSIONS } from '../../kernel/gate/permissions.ts'
 
 const count = z.int().check(z.nonnegative())
 
-export const readAccount = defineContract({
-  method: 'GET',
-  path: '/me',
-  operationId: 'readAccount',
-  tag: 'Account',
-  permission: null,
+const define = contractsOf('Account', null)
+
+export const readAccount = define('readAccount', 'GET /me', {
   response: component('Account', 'The company and the token of the request, and its limits.', {
     company: z.strictObject({
       id,
@@ -40,7 +37,6 @@ export const readAccount = defineContract({
       storage_quota_bytes: count.check(z.describe('The limit of `stored_bytes`.')),
     }),
   }),
-  errors: [],
 })
 
 export const published = {

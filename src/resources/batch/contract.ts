@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, type Documentation, defineContract } from '../../kernel/api/contract.ts'
+import { component, contractsOf, type Documentation } from '../../kernel/api/contract.ts'
 import { createClient } from '../clients/contract.ts'
 import { putThreadContext } from '../mail/contract.ts'
 import { createOrder, createPayment, putInvoiceItems, putOrder, updateOrder } from '../orders/contract.ts'
@@ -70,12 +70,9 @@ const result = component('BatchResult', 'What became of one operation.', {
     .check(z.describe('Operations with the same number were committed together; null where nothing was changed.')),
 })
 
-export const runBatch = defineContract({
-  method: 'POST',
-  path: '/batch',
-  operationId: 'runBatch',
-  tag: 'Batch',
-  permission: null,
+const define = contractsOf('Batch', null)
+
+export const runBatch = define('runBatch', 'POST /batch', {
   body: batch,
   countRequests: (body: z.output<typeof batch>) => body.operations.length,
   response: z.strictObject({

@@ -2,10 +2,10 @@ import * as z from 'zod/mini'
 import {
   commaList,
   component,
+  contractsOf,
   cursorText,
   type Documentation,
   dateTime,
-  defineContract,
   id,
   wholeNumber,
   withDefault,
@@ -70,12 +70,9 @@ export type Change = z.output<typeof change>
 
 const EXPANDED_MAX = 100
 
-export const listChanges = defineContract({
-  method: 'GET',
-  path: '/changes',
-  operationId: 'listChanges',
-  tag: 'Changes',
-  permission: null,
+const define = contractsOf('Changes', null)
+
+export const listChanges = define('listChanges', 'GET /changes', {
   query: z
     .strictObject({
       cursor: z.optional(cursorText).check(z.describe('The `next_cursor` of a response: the changes after it.')),

@@ -2,19 +2,18 @@ import * as z from 'zod/mini'
 import {
   changesOf,
   component,
+  contractsOf,
   dateTime,
-  defineContract,
   externalId,
   id,
   oneLine,
-  pageOf,
   queryEmail,
   text,
   trimmed,
   version,
   withDefault,
 } from '../../kernel/api/contract.ts'
-import { listOf, listQuery, SORTS } from '../../kernel/api/list-query.ts'
+import { listOf, listQuery, pageOf, SORTS } from '../../kernel/api/list-query.ts'
 
 export const trimmedEmail = (maxLength: number) =>
   z
@@ -96,10 +95,8 @@ export type ClientFields = z.output<typeof clientChanges>
 export type WholeClient = z.output<typeof wholeClient>
 
 const versioned = { hasVersion: true, response: z.strictObject({ client }) } as const
-const shared = { tag: 'Clients', path: '/clients', errors: [] } as const
+const define = contractsOf('Clients', 'clients')
 const one = {
-  ...shared,
-  path: '/clients/{id}',
   params: z.strictObject({
     id: z.string().check(z.minLength(1), z.describe('The id, or the email, percent-encoded and in any case.')),
   }),
@@ -109,13 +106,8 @@ const one = {
   ...versioned,
   errors: ['not_found'],
 } as const
-const read = { method: 'GET', permission: 'clients:read' } as const
-const write = { permission: 'clients:write' } as const
 
-export const listClients = defineContract({
-  ...shared,
-  ...read,
-  operationId: 'listClients',
+export const listClients = define('listClients', 'GET /clients', {
   isPaged: true,
   query: listOf({
     ...listQuery,
@@ -127,56 +119,39 @@ export const listClients = defineContract({
 
 export type ClientList = z.output<typeof listClients.query>
 
-export const createClient = defineContract({
-  ...shared,
-  ...write,
-  method: 'POST',
-  operationId: 'createClient',
+export const createClient = define('createClient', 'POST /clients', {
   body: newClient,
   errors: ['conflict'],
   ...versioned,
 })
 
-export const readClient = defineContract({ ...one, ...read, operationId: 'readClient', hasEtag: true })
+export const readClient = define('readClient', 'GET /clients/{id}', { ...one, hasEtag: true })
 
-export const updateClient = defineContract({
+export const updateClient = define('updateClient', 'PATCH /clients/{id}', {
   ...one,
-  ...write,
-  method: 'PATCH',
-  operationId: 'updateClient',
   body: clientChanges,
   errors: ['not_found', 'conflict', 'precondition_failed'],
 })
 
-export const deleteClient = defineContract({
+export const deleteClient = define('deleteClient', 'DELETE /clients/{id}', {
   ...one,
-  ...write,
-  method: 'DELETE',
-  operationId: 'deleteClient',
   errors: ['not_found', 'precondition_failed'],
 })
 
 const byExternalId = {
-  ...shared,
-  path: '/clients/by-external-id/{external_id}',
   params: z.strictObject({ external_id: externalId.check(z.describe('Your own id of the client, percent-encoded.')) }),
   invalidParams: 'invalid_request',
   ...versioned,
 } as const
 
-export const readClientByExternalId = defineContract({
+export const readClientByExternalId = define('readClientByExternalId', 'GET /clients/by-external-id/{external_id}', {
   ...byExternalId,
-  ...read,
-  operationId: 'readClientByExternalId',
   errors: ['not_found'],
   hasEtag: true,
 })
 
-export const putClient = defineContract({
+export const putClient = define('putClient', 'PUT /clients/by-external-id/{external_id}', {
   ...byExternalId,
-  ...write,
-  method: 'PUT',
-  operationId: 'putClient',
   body: wholeClient,
   createsOnly: true,
   errors: ['precondition_failed'],

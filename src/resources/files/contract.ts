@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
-import { component, type Documentation, dateTime, defineContract, idText, text } from '../../kernel/api/contract.ts'
+import { component, contractsOf, type Documentation, dateTime, idText, text } from '../../kernel/api/contract.ts'
 import { baseNameOf, LEGACY_THREAD_ID, MAX_NAME_BYTES } from './keys.ts'
 import { EXPIRES_SECONDS } from './s3.ts'
 
@@ -74,27 +74,20 @@ const presignedDownload = component('PresignedDownload', 'A URL to download one 
   ...fileFields,
 })
 
-const shared = { tag: 'Files', params: orderKey } as const
-const stored = { ...shared, permission: 'files:read', errors: ['not_found', 'conflict', 'upstream_failed'] } as const
+const define = contractsOf('Files', 'files')
+const stored = { params: orderKey, errors: ['not_found', 'conflict', 'upstream_failed'] } as const
 const query = z.strictObject({ path: storedKey })
 
-export const presignUpload = defineContract({
-  ...shared,
-  method: 'POST',
-  path: '/orders/{orderId}/files/presign',
-  operationId: 'presignUpload',
-  permission: 'files:write',
+export const presignUpload = define('presignUpload', 'POST /orders/{orderId}/files/presign', {
+  params: orderKey,
   isReadOnly: true,
   body: upload,
   response: presigned,
   errors: ['not_found', 'conflict'],
 })
 
-export const listFiles = defineContract({
+export const listFiles = define('listFiles', 'GET /orders/{orderId}/files', {
   ...stored,
-  method: 'GET',
-  path: '/orders/{orderId}/files',
-  operationId: 'listFiles',
   query: z.strictObject({
     legacyThreadId: z.optional(legacyThreadId).check(z.describe('Only files of this mail thread.')),
   }),
@@ -105,21 +98,14 @@ export const listFiles = defineContract({
   }),
 })
 
-export const presignDownload = defineContract({
+export const presignDownload = define('presignDownload', 'GET /orders/{orderId}/files/download', {
   ...stored,
-  method: 'GET',
-  path: '/orders/{orderId}/files/download',
-  operationId: 'presignDownload',
   query,
   response: presignedDownload,
 })
 
-export const deleteFile = defineContract({
+export const deleteFile = define('deleteFile', 'DELETE /orders/{orderId}/files', {
   ...stored,
-  method: 'DELETE',
-  path: '/orders/{orderId}/files',
-  operationId: 'deleteFile',
-  permission: 'files:write',
   query,
   response: z.strictObject({ file }),
 })

@@ -1,13 +1,5 @@
 import * as z from 'zod/mini'
-import {
-  component,
-  dateTime,
-  defineContract,
-  idText,
-  nextPage,
-  queryEmail,
-  version,
-} from '../../kernel/api/contract.ts'
+import { component, contractsOf, dateTime, idText, nextPage, queryEmail, version } from '../../kernel/api/contract.ts'
 import { listQuery } from '../../kernel/api/list-query.ts'
 import { trimmedEmail } from '../clients/contract.ts'
 import { legacyThreadId } from '../files/contract.ts'
@@ -157,78 +149,65 @@ export const exportedThread = z
   .looseObject({ ...exportedFields, account_email: z.string(), messages: z.array(z.record(z.string(), z.json())) })
   .check(z.meta({ id: 'ExportedEmailThread', description: 'The `data` of a line of an export, as it is.' }))
 
+const define = contractsOf('Mail', 'mail')
 const shared = {
-  tag: 'Mail',
   params: z.strictObject({ legacyThreadId }),
   invalidParams: 'invalid_request',
   errors: ['not_found'],
 } as const
-const read = { method: 'GET', permission: 'mail:read' } as const
-const put = { method: 'PUT', permission: 'mail:write', errors: [] } as const
-const remove = { method: 'DELETE', permission: 'mail:write' } as const
 
-const oneContext = { ...shared, path: '/mail/threads/{legacyThreadId}', response: threadContext } as const
+const oneContext = { ...shared, response: threadContext } as const
 
-export const readThreadContext = defineContract({ ...oneContext, ...read, operationId: 'readThreadContext' })
+export const readThreadContext = define('readThreadContext', 'GET /mail/threads/{legacyThreadId}', oneContext)
 
-export const putThreadContext = defineContract({
+export const putThreadContext = define('putThreadContext', 'PUT /mail/threads/{legacyThreadId}', {
   ...oneContext,
-  ...put,
-  operationId: 'putThreadContext',
+  errors: [],
   body: newThreadContext,
   bodyLimitBytes: 262_144,
 })
 
-export const deleteThreadContext = defineContract({ ...oneContext, ...remove, operationId: 'deleteThreadContext' })
+export const deleteThreadContext = define('deleteThreadContext', 'DELETE /mail/threads/{legacyThreadId}', oneContext)
 
 const ofMailbox = {
   account_email: z
     .pipe(queryEmail(MAX_EMAIL), lowerCase)
     .check(z.describe('The mailbox; its case does not matter.'), z.meta({ format: 'email' })),
 }
-const oneThread = { ...shared, path: '/mail/email-threads/{legacyThreadId}' } as const
 const query = z.strictObject(ofMailbox)
 const response = z.strictObject({ email_thread: emailThread })
 
-export const putEmailThread = defineContract({
-  ...oneThread,
-  ...put,
-  operationId: 'putEmailThread',
+export const putEmailThread = define('putEmailThread', 'PUT /mail/email-threads/{legacyThreadId}', {
+  ...shared,
+  errors: [],
   body: newThread,
   hasRawBody: true,
   bodyLimitBytes: 26_214_400, // 25 MiB: at least 20 MiB of messages, with everything around them.
   response,
 })
 
-export const readEmailThread = defineContract({
-  ...oneThread,
-  ...read,
-  operationId: 'readEmailThread',
+export const readEmailThread = define('readEmailThread', 'GET /mail/email-threads/{legacyThreadId}', {
+  ...shared,
   query,
   hasEtag: true,
   response,
 })
 
-export const deleteEmailThread = defineContract({
-  ...oneThread,
-  ...remove,
-  operationId: 'deleteEmailThread',
+export const deleteEmailThread = define('deleteEmailThread', 'DELETE /mail/email-threads/{legacyThreadId}', {
+  ...shared,
   query,
   response: z.strictObject({ email_thread: emailThreadSummary }),
 })
 
 const cursorPage = { per_page: listQuery.per_page, cursor: listQuery.cursor }
-const list = { tag: 'Mail', ...read, isPaged: true, errors: [] } as const
 
 function listResponse<T extends z.ZodMiniType>(element: T) {
   const pagination = z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage })
   return z.strictObject({ data: z.array(element), pagination })
 }
 
-export const listEmailThreads = defineContract({
-  ...list,
-  path: '/mail/email-threads',
-  operationId: 'listEmailThreads',
+export const listEmailThreads = define('listEmailThreads', 'GET /mail/email-threads', {
+  isPaged: true,
   query: z.strictObject({
     ...ofMailbox,
     deleted: listQuery.deleted.check(z.describe('Whether soft-deleted threads are listed.')),
@@ -240,10 +219,8 @@ export const listEmailThreads = defineContract({
   response: listResponse(emailThreadSummary),
 })
 
-export const listThreadContexts = defineContract({
-  ...list,
-  path: '/mail/threads',
-  operationId: 'listThreadContexts',
+export const listThreadContexts = define('listThreadContexts', 'GET /mail/threads', {
+  isPaged: true,
   query: z
     .strictObject({
       order_id: z.optional(idText).check(z.describe('The contexts that are linked to this order.')),

@@ -3,19 +3,18 @@ import {
   changesOf,
   commaList,
   component,
+  contractsOf,
   date,
-  defineContract,
   externalId,
   id,
   idList,
   idText,
   oneLine,
-  pageOf,
   text,
   trimmed,
   withDefault,
 } from '../../kernel/api/contract.ts'
-import { listOf, listQuery, SORTS } from '../../kernel/api/list-query.ts'
+import { listOf, listQuery, pageOf, SORTS } from '../../kernel/api/list-query.ts'
 import {
   AMOUNT_MAX,
   decimals,
@@ -121,16 +120,12 @@ export type NewOrder = z.output<typeof newOrder>
 export type OrderFields = z.output<typeof orderChanges>
 export type WholeOrder = z.output<typeof wholeOrder>
 
-const shared = { tag: 'Orders', path: '/orders', errors: [] } as const
-const read = { ...shared, method: 'GET', permission: 'orders:read' } as const
-const write = { ...shared, permission: 'orders:write' } as const
+const define = contractsOf('Orders', 'orders')
 const one = {
-  path: '/orders/{id}',
   params: z.strictObject({ id: idText.check(z.describe('The id of the order (project).')) }),
   errors: ['not_found'],
 } as const
 const change = {
-  ...write,
   ...one,
   errors: ['not_found', 'conflict', 'precondition_failed'],
   hasVersion: true,
@@ -140,9 +135,7 @@ const change = {
 /** The response also has the lists that were sent. */
 const invoice_items = z.optional(z.array(invoiceItem)).check(z.describe('Where lines were sent.'))
 
-export const listOrders = defineContract({
-  ...read,
-  operationId: 'listOrders',
+export const listOrders = define('listOrders', 'GET /orders', {
   isPaged: true,
   query: listOf({
     ...listQuery,
@@ -172,10 +165,7 @@ export const listOrders = defineContract({
 
 export type OrderList = z.output<typeof listOrders.query>
 
-export const createOrder = defineContract({
-  ...write,
-  method: 'POST',
-  operationId: 'createOrder',
+export const createOrder = define('createOrder', 'POST /orders', {
   body: newOrder,
   bodyLimitBytes: LISTS_LIMIT_BYTES,
   errors: ['conflict'],
@@ -183,10 +173,8 @@ export const createOrder = defineContract({
   response: fullOrder,
 })
 
-export const readOrder = defineContract({
-  ...read,
+export const readOrder = define('readOrder', 'GET /orders/{id}', {
   ...one,
-  operationId: 'readOrder',
   query: z.strictObject({
     deleted: withDefault(z.enum(['exclude', 'include']), 'exclude', '`include`: also a deleted order.'),
   }),
@@ -195,20 +183,14 @@ export const readOrder = defineContract({
   response: fullOrder,
 })
 
-export const updateOrder = defineContract({
+export const updateOrder = define('updateOrder', 'PATCH /orders/{id}', {
   ...change,
-  method: 'PATCH',
-  operationId: 'updateOrder',
   body: orderChanges,
   bodyLimitBytes: LISTS_LIMIT_BYTES,
   response: z.strictObject({ ...change.response.shape, invoice_items }),
 })
 
-export const putOrder = defineContract({
-  ...write,
-  method: 'PUT',
-  path: '/orders/by-external-id/{external_id}',
-  operationId: 'putOrder',
+export const putOrder = define('putOrder', 'PUT /orders/by-external-id/{external_id}', {
   params: z.strictObject({ external_id: externalId.check(z.describe('Your own id of the order, percent-encoded.')) }),
   invalidParams: 'invalid_request',
   body: wholeOrder,
@@ -223,60 +205,40 @@ export const putOrder = defineContract({
   }),
 })
 
-export const deleteOrder = defineContract({ ...change, method: 'DELETE', operationId: 'deleteOrder' })
+export const deleteOrder = define('deleteOrder', 'DELETE /orders/{id}', change)
 
-export const putInvoiceItems = defineContract({
+export const putInvoiceItems = define('putInvoiceItems', 'PUT /orders/{id}/invoice-items', {
   ...change,
-  method: 'PUT',
-  path: '/orders/{id}/invoice-items',
-  operationId: 'putInvoiceItems',
   body: component('NewInvoiceItems', 'All lines of an invoice, in their order.', { items }),
   bodyLimitBytes: LISTS_LIMIT_BYTES,
   response: z.strictObject({ invoice, invoice_items: z.array(invoiceItem) }),
 })
 
-const payments = { ...change, path: '/orders/{id}/payments', response: z.strictObject({ payment, invoice }) } as const
-
-export const listPayments = defineContract({
-  ...read,
+export const listPayments = define('listPayments', 'GET /orders/{id}/payments', {
   ...one,
-  path: payments.path,
-  operationId: 'listPayments',
   response: z.strictObject({ data: z.array(payment) }),
 })
 
-export const createPayment = defineContract({
-  ...payments,
-  method: 'POST',
-  operationId: 'createPayment',
-  body: newPayment,
-})
+const payments = { ...change, response: z.strictObject({ payment, invoice }) } as const
+
+export const createPayment = define('createPayment', 'POST /orders/{id}/payments', { ...payments, body: newPayment })
 
 const onePayment = {
   ...payments,
-  path: '/orders/{id}/payments/{payment_id}',
   params: z.strictObject({ ...one.params.shape, payment_id: idText.check(z.describe('The id of the payment.')) }),
 } as const
 
-export const updatePayment = defineContract({
+export const updatePayment = define('updatePayment', 'PATCH /orders/{id}/payments/{payment_id}', {
   ...onePayment,
-  method: 'PATCH',
-  operationId: 'updatePayment',
   body: paymentChanges,
 })
 
-export const deletePayment = defineContract({ ...onePayment, method: 'DELETE', operationId: 'deletePayment' })
+export const deletePayment = define('deletePayment', 'DELETE /orders/{id}/payments/{payment_id}', onePayment)
 
-export const listOrderStatuses = defineContract({
-  ...read,
-  path: '/order-statuses',
-  operationId: 'listOrderStatuses',
+export const listOrderStatuses = define('listOrderStatuses', 'GET /order-statuses', {
   response: z.strictObject({ data: z.array(orderStatus) }),
 })
 
-export const listTaxes = defineContract({
-  ...read,
-  path: '/taxes',
-  operationId: 'listTaxes',
+export const listTaxes = define('listTaxes', 'GET /taxes', {
   response: z.strictObject({ data: z.array(tax) }),
 })

@@ -3,8 +3,8 @@ import {
   amount,
   commaList,
   component,
+  contractsOf,
   type Documentation,
-  defineContract,
   id,
   idText,
   text,
@@ -36,12 +36,9 @@ const catalogItem = component('CatalogItem', 'An item of the company’s own cat
   price: z.nullable(amount),
 })
 
-export const searchProducts = defineContract({
-  method: 'GET',
-  path: '/products/search',
-  operationId: 'searchProducts',
-  tag: 'Products',
-  permission: 'products:read',
+const define = contractsOf('Products', 'products')
+
+export const searchProducts = define('searchProducts', 'GET /products/search', {
   query: z.strictObject({
     q: z
       .optional(text(0, 200))
@@ -67,7 +64,6 @@ export const searchProducts = defineContract({
       lines: sourceState,
     }),
   }),
-  errors: [],
 })
 
 const trimmed = z.transform((value: string) => value.trim() || undefined)
@@ -75,12 +71,7 @@ const parameter = z.optional(z.pipe(text(0, 100), trimmed)).check(z.meta({ type:
 
 const productSource = z.enum(['supplier_a', 'supplier_b', 'invoice_item'])
 
-export const readProduct = defineContract({
-  method: 'GET',
-  path: '/products/{source}',
-  operationId: 'readProduct',
-  tag: 'Products',
-  permission: 'products:read',
+export const readProduct = define('readProduct', 'GET /products/{source}', {
   params: z.strictObject({ source: productSource.check(z.describe('Where the product is.')) }),
   query: z.strictObject({
     style: parameter.check(

@@ -1,7 +1,7 @@
 import { dereference, validate } from '@cfworker/json-schema'
 import { describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
-import { type Contract, defineContract, id, idText } from '../../../src/kernel/api/contract.ts'
+import { type Contract, contractsOf, id, idText } from '../../../src/kernel/api/contract.ts'
 import { ERRORS } from '../../../src/kernel/http/errors.ts'
 import { EXPANSIONS } from '../../../src/resources/orders/shapes.ts'
 import { describeApi } from '../../../src/site/reference/document.ts'
@@ -198,12 +198,7 @@ describe.each(byName)('%s', (_name, contract) => {
 })
 
 describe('describeApi', () => {
-  const contract = defineContract({
-    method: 'GET',
-    path: '/clients/{id}',
-    operationId: 'readThing',
-    tag: 'Clients',
-    permission: 'clients:read',
+  const contract = contractsOf('Clients', 'clients')('readThing', 'GET /clients/{id}', {
     params: z.strictObject({ id: idText.check(z.describe('The id.')) }),
     response: z.strictObject({ id }),
     errors: ['conflict'],
