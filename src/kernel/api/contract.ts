@@ -65,8 +65,8 @@ export interface Documentation {
   example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response?: unknown }
 }
 
-type At = `${Contract['method']} /${string}`
-type Given = Partial<Contract> & Pick<Contract, 'response'>
+export type At = `${Contract['method']} /${string}`
+export type Given = Partial<Contract> & Pick<Contract, 'response'>
 type Inherited<G> = Omit<Contract, 'params' | 'query' | 'body' | 'method' | 'path' | keyof G>
 type Defined<A extends At, G extends Given> = Inherited<G> &
   G &

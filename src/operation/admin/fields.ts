@@ -1,7 +1,9 @@
 import * as z from 'zod/mini'
 import {
-  type Contract,
+  type At,
+  contractsOf,
   cursorText,
+  type Given,
   idText,
   nextPage,
   PER_PAGE_MAX,
@@ -14,26 +16,19 @@ const PER_PAGE_DEFAULT = 50
 export const company_id = idText.check(z.describe('The company.'))
 const ofCompany = z.strictObject({ company_id })
 
-type Schemas = 'params' | 'query' | 'body' | 'response'
-type Given = Pick<Contract, Schemas> & Partial<Omit<Contract, Schemas>>
-type At = `${Contract['method']} /${string}`
-type AdminContract<A extends At, G extends Given> = Omit<Contract, Schemas | 'method' | 'path'> &
-  (A extends `${infer M} ${infer P}` ? { method: M & Contract['method']; path: P } : never) &
-  (G extends { params: z.ZodMiniType }
-    ? object
-    : A extends `${string} /companies/{company_id}${string}`
-      ? { params: typeof ofCompany }
-      : object) &
-  Pick<G, (Schemas | 'hasRawBody') & keyof G>
+type WithParams<A extends At, G extends Given> = G extends { params: z.ZodMiniType }
+  ? G
+  : A extends `${string} /companies/{company_id}${string}`
+    ? G & { params: typeof ofCompany }
+    : G
 
 /** Makes the contracts of one subject. The role is a default; the parameters of a path are by default its company. */
 export function adminContracts(tag: string, role: Role) {
+  const define = contractsOf(tag, null)
   return <A extends At, const G extends Given>(operationId: string, at: A, given: G) => {
-    const [method, path = ''] = at.split(' ')
-    const params = path.startsWith('/companies/{company_id}') && { params: ofCompany }
-    const all: object = { tag, permission: null, role, errors: [], method, path, operationId, ...params, ...given }
-    // The types of the method and the path are in `at`.
-    return all as AdminContract<A, G>
+    const params = at.includes(' /companies/{company_id}') && { params: ofCompany }
+    const all: object = { role, ...params, ...given }
+    return define(operationId, at, all as WithParams<A, G>)
   }
 }
 
