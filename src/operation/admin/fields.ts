@@ -9,9 +9,8 @@ import {
   PER_PAGE_MAX,
   type Role,
   wholeNumber,
+  withDefault,
 } from '../../kernel/api/contract.ts'
-
-const PER_PAGE_DEFAULT = 50
 
 export const company_id = idText.check(z.describe('The company.'))
 const ofCompany = z.strictObject({ company_id })
@@ -35,9 +34,7 @@ export function adminContracts(tag: string, role: Role) {
 export const count = z.int().check(z.nonnegative())
 
 const page = {
-  per_page: z
-    ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
-    .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
+  per_page: withDefault(wholeNumber(1, PER_PAGE_MAX), 50, 'How many elements a page has.'),
   cursor: z.optional(cursorText),
 }
 
