@@ -59,7 +59,10 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
   const checks = referenceChecks(p, isExternal)
   const isAllowed = allOf(checks)
   const { created_date: _created, ...values } = { ...p, deleted: sql`0` }
-  return statementsOf(p, {
+  const hasNoInvoice = sql`${isExternal} AND NOT EXISTS (SELECT 1 FROM invoices
+    WHERE company_id = orders.company_id AND project_id = orders.id AND ${isKept})`
+  const guard = failWhen(sql`version IS NOT NULL`, sql`orders`, hasNoInvoice, 'invoice_missing')
+  const statements = statementsOf(p, {
     ...{ which, invoice, checks, isAllowed },
     changed: {
       isOrder: isExternal,
@@ -78,20 +81,11 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
     operation: 'update',
     action: 'order.write',
   })
+  // The lists that are sent need an invoice, where the order exists.
+  return p.items || p.payments ? { guard, ...statements } : statements
 })
 
 const externalGuards = externalGuardsOf('orders')
-
-/** An order that is there, without an invoice for the lists that are sent. */
-const invoiceGuard = prepare((p: Placeholders<'companyId' | 'externalId'>) =>
-  failWhen(
-    sql`version IS NOT NULL`,
-    sql`orders`,
-    sql`company_id = ${p.companyId} AND external_id = ${p.externalId} AND NOT EXISTS (SELECT 1 FROM invoices
-      WHERE company_id = orders.company_id AND project_id = orders.id AND ${isKept})`,
-    'invoice_missing',
-  ),
-)
 
 /** The values of a new order's fields, as far as they are not the client's or the company's. */
 const INITIAL = {
@@ -114,14 +108,9 @@ export function orderReplacementOf(
   externalId: string,
   body: WholeOrder,
 ): Write<Changed | undefined> {
-  const { companyId, now } = context
-  const guards = {
-    ...externalGuards(context, externalId),
-    ...((body.invoice_items || body.payments) && { invoiceGuard: invoiceGuard({ companyId, externalId }) }),
-  }
-  const values = { ...writerOf(context), ...columnValues({ ...INITIAL, ...body }), created_date: isoDate(now) }
+  const values = { ...writerOf(context), ...columnValues({ ...INITIAL, ...body }), created_date: isoDate(context.now) }
   return {
-    statements: { ...guards, ...replacement({ ...values, externalId }) },
+    statements: { ...externalGuards(context, externalId), ...replacement({ ...values, externalId }) },
     // A repetition finds the elements that the first run has written.
     isIdempotent: context.ifMatch === null && context.ifNoneMatch === null,
     read: (result) => decodeChanged(result, true),
