@@ -151,33 +151,28 @@ function decodeCreated(result: string | null): ClientRow {
 
 const valuesOf = (p: Change) => assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
 
-const change = prepareNamed((p: Change & Key) => {
+const change = prepareNamed((p: Change & Key & Placeholders<never, 'versions'>) => {
   const id = sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`
   // After the change, the email may name another client, or none: the changed one is the feed's newest.
   const isChanged = sql`changes() > 0 AND ${clients.company_id} = ${p.companyId}
     AND ${clients.id} = (SELECT entity_id FROM changes WHERE company_id = ${p.companyId}
       AND sequence = (SELECT last_change FROM companies WHERE id = ${p.companyId}))`
   return {
+    ...(p.versions && { guard: failWhen(isOtherVersion(p.versions), sql`${clients}`, isClient(p)) }),
     audit: auditEntry(p, 'client.update', id, sql`EXISTS ${id}`),
     client: orm.update(clients).set(valuesOf(p)).where(isClient(p)),
     result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
   }
 })
 
-const versionGuard = prepare((p: Key & Placeholders<'versions'>) =>
-  failWhen(isOtherVersion(p.versions), sql`${clients}`, isClient(p)),
-)
-
 /** Sets only the columns of the sent fields, so that concurrent updates of different fields are all applied. */
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
-  const named = { ...keyValues(key), companyId: context.companyId }
-  const versions = versionsOf(context.ifMatch)
-  const statements = change({ ...writerOf(context), ...columnValues(fields), ...named })
+  const versions = versionsOf(context.ifMatch) ?? undefined
   return {
-    statements: versions === null ? statements : { guard: versionGuard({ ...named, versions }), ...statements },
+    statements: change({ ...writerOf(context), ...columnValues(fields), ...keyValues(key), versions }),
     // A second run would find its own version refused. After a change of the email or of `deleted`, the same email may
     // name another client.
-    isIdempotent: 'id' in key && versions === null,
+    isIdempotent: 'id' in key && versions === undefined,
     isDeletion: fields.deleted === true && Object.keys(fields).length === 1,
     read: (result) => (result === null ? undefined : client.decode(result)),
   }
