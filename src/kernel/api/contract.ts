@@ -263,13 +263,6 @@ export const cursorText = z
     z.describe('The `next_cursor` of a response to the same query: the page after it.'),
   )
 
-export const nextPage = {
-  next_cursor: z
-    .nullable(z.string())
-    .check(z.describe('Send it as `cursor` for the next page; null on the last. Valid for 7 days.')),
-  has_more: z.boolean().check(z.describe('Whether a page follows.')),
-}
-
 /** Milliseconds since the epoch as UTC with milliseconds and `Z`. */
 export function isoTime(ms: number): string {
   return new Date(ms).toISOString()

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { cursorText, instant, nextPage, PER_PAGE_MAX, trimmed, wholeNumber, withDefault } from './contract.ts'
+import { cursorText, instant, PER_PAGE_MAX, trimmed, wholeNumber, withDefault } from './contract.ts'
 
 /** A date-time in a query as milliseconds. Form decoding turns an unencoded `+` into a space. */
 const timeText = z
@@ -33,6 +33,19 @@ export function listOf<T extends typeof listQuery & z.core.$ZodShape>(fields: T)
       error: 'must not be sent together with cursor',
     }),
   )
+}
+
+const nextPage = {
+  next_cursor: z
+    .nullable(z.string())
+    .check(z.describe('Send it as `cursor` for the next page; null on the last. Valid for 7 days.')),
+  has_more: z.boolean().check(z.describe('Whether a page follows.')),
+}
+
+/** A page of a list that is read by cursor only. */
+export function cursorPageOf<T extends z.ZodMiniType>(element: T) {
+  const pagination = z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage })
+  return z.strictObject({ data: z.array(element), pagination })
 }
 
 export function pageOf<T extends z.ZodMiniType>(element: T) {

@@ -5,12 +5,12 @@ import {
   cursorText,
   type Given,
   idText,
-  nextPage,
   PER_PAGE_MAX,
   type Role,
   wholeNumber,
   withDefault,
 } from '../../kernel/api/contract.ts'
+import { cursorPageOf } from '../../kernel/api/list-query.ts'
 
 export const company_id = idText.check(z.describe('The company.'))
 const ofCompany = z.strictObject({ company_id })
@@ -45,9 +45,5 @@ export const anyCompany = <Id extends z.ZodMiniType>(id: Id) => ({
 })
 
 export function listOf<T extends z.ZodMiniType, Filters extends z.core.$ZodShape>(element: T, filters: Filters) {
-  const pagination = z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage })
-  return {
-    query: z.strictObject({ ...page, ...filters }),
-    response: z.strictObject({ data: z.array(element), pagination }),
-  }
+  return { query: z.strictObject({ ...page, ...filters }), response: cursorPageOf(element) }
 }

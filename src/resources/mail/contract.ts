@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { component, contractsOf, dateTime, idText, nextPage, queryEmail, version } from '../../kernel/api/contract.ts'
-import { listQuery } from '../../kernel/api/list-query.ts'
+import { component, contractsOf, dateTime, idText, queryEmail, version } from '../../kernel/api/contract.ts'
+import { cursorPageOf, listQuery } from '../../kernel/api/list-query.ts'
 import { trimmedEmail } from '../clients/contract.ts'
 import { legacyThreadId } from '../files/contract.ts'
 import { newThreadContext } from './context-input.ts'
@@ -201,11 +201,6 @@ export const deleteEmailThread = define('deleteEmailThread', 'DELETE /mail/email
 
 const cursorPage = { per_page: listQuery.per_page, cursor: listQuery.cursor }
 
-function listResponse<T extends z.ZodMiniType>(element: T) {
-  const pagination = z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage })
-  return z.strictObject({ data: z.array(element), pagination })
-}
-
 export const listEmailThreads = define('listEmailThreads', 'GET /mail/email-threads', {
   isPaged: true,
   query: z.strictObject({
@@ -216,7 +211,7 @@ export const listEmailThreads = define('listEmailThreads', 'GET /mail/email-thre
     ),
     ...cursorPage,
   }),
-  response: listResponse(emailThreadSummary),
+  response: cursorPageOf(emailThreadSummary),
 })
 
 export const listThreadContexts = define('listThreadContexts', 'GET /mail/threads', {
@@ -237,5 +232,5 @@ export const listThreadContexts = define('listThreadContexts', 'GET /mail/thread
         path: ['client_id'],
       }),
     ),
-  response: listResponse(threadContext),
+  response: cursorPageOf(threadContext),
 })
