@@ -110,7 +110,7 @@ type ElementOf<C extends Contract> = ResponseBody<C> extends { data: (infer Elem
 export function adminList<C extends ListContract, Row>(
   contract: C,
   read: (context: AdminContext, input: ListInput<C>) => Promise<Row[]>,
-  present: (row: Row, context: AdminContext) => ElementOf<C>,
+  present: (row: Row) => ElementOf<C>,
   placeOf: (row: Row) => CursorPosition,
 ): Route {
   return adminRoute(contract, async (input, context) => {
@@ -123,7 +123,7 @@ export function adminList<C extends ListContract, Row>(
     const last = rows.length > per_page ? shown.at(-1) : undefined
     const next_cursor = last === undefined ? null : writeCursor(scope, placeOf(last))
     const pagination = { per_page, next_cursor, has_more: next_cursor !== null }
-    return Response.json({ data: shown.map((row) => present(row, context)), pagination }, { headers: HEADERS })
+    return Response.json({ data: shown.map(present), pagination }, { headers: HEADERS })
   })
 }
 

@@ -1,4 +1,4 @@
-import { type SQL, sql } from 'drizzle-orm'
+import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
@@ -7,10 +7,13 @@ import type { AdminContext } from '../context.ts'
 import { isListed, type ListQuery, type Page } from '../queries.ts'
 import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
-export type TokenRow = typeof apiTokens.$inferSelect
+export type TokenRow = Awaited<ReturnType<typeof listTokens>>[number]
 
 const stateAt = (now: number) =>
-  sql`iif(revoked_at IS NOT NULL, 'revoked', iif(expires_at <= ${now}, 'expired', 'active'))`
+  sql<
+    'active' | 'expired' | 'revoked'
+  >`iif(revoked_at IS NOT NULL, 'revoked', iif(expires_at <= ${now}, 'expired', 'active'))`
+const columnsAt = (now: number) => ({ ...getTableColumns(apiTokens), state: stateAt(now).as('token_state') })
 
 type Filters = ListQuery<number> & { state?: string | undefined }
 
@@ -18,16 +21,16 @@ export async function listTokens(context: AdminContext, { query, after, limit }:
   const isIn = query.state ? sql`${stateAt(context.now)} = ${query.state}` : sql`1`
   const isMeant = sql`${isListed(context, query)} AND id > ${after[0] ?? 0} AND ${isIn}`
   const [rows] = await context.directory.read([
-    orm.select().from(apiTokens).where(isMeant).orderBy(apiTokens.id).limit(limit),
+    orm.select(columnsAt(context.now)).from(apiTokens).where(isMeant).orderBy(apiTokens.id).limit(limit),
   ])
   return rows
 }
 
 /** Finds a token, and whether it was rotated: then its expiry may be the end of the overlap. */
-export async function findToken({ companyId, directory: db }: AdminContext, id: number) {
+export async function findToken({ companyId, directory: db, now }: AdminContext, id: number) {
   const isRotation = sql`company_id = ${companyId} AND action = 'tokens.rotate' AND entity_id = ${String(id)}`
   const [[row], rotations] = await db.read([
-    orm.select().from(apiTokens).where(isToken(companyId, id)),
+    orm.select(columnsAt(now)).from(apiTokens).where(isToken(companyId, id)),
     orm.select({ id: adminLog.id }).from(adminLog).where(isRotation).limit(1),
   ])
   return row ? { ...row, isRotated: rotations.length > 0 } : null
@@ -51,7 +54,7 @@ function insertToken({ companyId, caller, now }: AdminContext, token: NewToken, 
     created_at: now,
     created_by: caller.isOperator ? null : caller.actor,
   }
-  return insertRow(apiTokens, values, sql`WHERE ${when}`).returning()
+  return insertRow(apiTokens, values, sql`WHERE ${when}`).returning(columnsAt(now))
 }
 
 /** @returns the token; null if the company has {@link ACTIVE_TOKENS_MAX} */
@@ -81,7 +84,7 @@ export async function replaceToken(context: AdminContext, id: number, token: New
       .update(apiTokens)
       .set({ expires_at: sql`min(coalesce(expires_at, ${endsAt}), ${endsAt})` })
       .where(sql`${isMeant} AND ${isActive(now)} AND ${hashOf(token.token_hash)} IS NOT NULL`)
-      .returning(),
+      .returning(columnsAt(now)),
   ])
   return row && old ? { token: row, old } : null
 }
@@ -94,7 +97,7 @@ export async function revokeToken(context: AdminContext, id: number): Promise<To
   const [, , [row]] = await db.writeIdempotent([
     adminEntry(context, 'tokens.revoke', id, isValid),
     orm.update(apiTokens).set({ revoked_at: now }).where(sql`${isMeant} AND revoked_at IS NULL`),
-    orm.select().from(apiTokens).where(isMeant),
+    orm.select(columnsAt(now)).from(apiTokens).where(isMeant),
   ])
   return row ?? null
 }

@@ -23,14 +23,14 @@ export const routes = [
     const expires_at = checkExpiry(body.expires_at ?? null, context)
     const row = await createToken(context, { token_hash: hashToken(token), name, permissions: inOrder, expires_at })
     if (!row) throw tooManyTokens('revoke one first')
-    return { ...present(row, context), token }
+    return { ...present(row), token }
   }),
 
   adminRoute(contract.rotateToken, async ({ params: { token_id }, body }, context) => {
     const old = found(await findToken(context, token_id), 'Token')
-    const { name, permissions, isRotated } = old
+    const { name, permissions, state, isRotated } = old
     const { now } = context
-    const isActive = stateOf(old, context) === 'active'
+    const isActive = state === 'active'
     const isRefused = isRotated && (body.expires_at === undefined || !isActive)
     // The request that rotated it may have been interrupted before this.
     if (isRefused) await end(context, old)
@@ -47,13 +47,13 @@ export const routes = [
     }
     if (!replaced) throw conflict('The token is revoked or expired: create another one instead')
     await end(context, replaced.old)
-    return { ...present(replaced.token, context), token }
+    return { ...present(replaced.token), token }
   }),
 
   adminRoute(contract.revokeToken, async ({ params: { token_id } }, context) => {
     const row = found(await revokeToken(context, token_id), 'Token')
     await end(context, row)
-    return present(row, context)
+    return present(row)
   }),
 ]
 
@@ -81,12 +81,6 @@ async function end(context: AdminContext, { token_hash, last_used_at, revoked_at
   await Promise.all([kept, last_used_at === null ? null : invalidateTokens(context, [token_hash])])
 }
 
-function stateOf({ revoked_at, expires_at }: TokenRow, { now }: AdminContext) {
-  if (revoked_at !== null) return 'revoked'
-  return expires_at !== null && expires_at <= now ? 'expired' : 'active'
-}
-
-function present(row: TokenRow, context: AdminContext) {
-  const { token_hash: _, permissions, ...shown } = row
-  return { ...withTimes(shown), permissions: permissions.filter(isPermission), state: stateOf(row, context) } as const
+function present({ token_hash: _, permissions, ...shown }: TokenRow) {
+  return { ...withTimes(shown), permissions: permissions.filter(isPermission) }
 }
