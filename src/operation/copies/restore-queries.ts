@@ -15,6 +15,7 @@ import {
 } from '../../kernel/db/schema.ts'
 import { hasContent } from './read-queries.ts'
 import { LAST_IDS, type Row, SEQUENCES, SETTINGS, type Sequences } from './tables.ts'
+import { raiseTo } from './write-queries.ts'
 
 const REMOVED_ROWS = 2_000
 
@@ -73,9 +74,6 @@ export async function endTokens(
   ])
   return rows.length
 }
-
-const raiseTo = (names: readonly (keyof SequenceColumns)[], row: Row) =>
-  Object.fromEntries(names.map((name) => [name, sql`max(${companies[name]}, ${row[name] ?? 0})`]))
 
 const SUSPENDED = { suspended: sql`1`, deliveries_paused: sql`1` }
 

@@ -4,9 +4,19 @@ import { orm, type Statements, statement } from '../../kernel/db/client.ts'
 import { insertRow, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
+import { companies } from '../../kernel/db/schema.ts'
 import { splitBySize } from './chunks.ts'
 import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
-import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type TablePlan } from './tables.ts'
+import {
+  FULL_TEXT,
+  type Key,
+  type Line,
+  REMOVED,
+  type Row,
+  type Sequences,
+  type TablePlan,
+  type Value,
+} from './tables.ts'
 
 // The writers of rows: `insertLines` for a restore, `putLines` for a move. A seed has its own values: `seed/queries.ts`.
 
@@ -227,3 +237,7 @@ function listRemovals(isCopy: boolean) {
     }),
   ]
 }
+
+/** Raises ids and numbers to those of a row, where they are lower. */
+export const raiseTo = (names: readonly (keyof Sequences)[], row: { [Name in keyof Sequences]?: Value | undefined }) =>
+  Object.fromEntries(names.map((name) => [name, sql`max(${companies[name]}, ${row[name] ?? 0})`]))

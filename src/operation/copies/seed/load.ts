@@ -1,24 +1,13 @@
+import type { ResponseBody } from '../../../kernel/api/contract.ts'
 import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../../kernel/db/credentials.ts'
+import type { createImport } from '../../admin/transfers/contract.ts'
 import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
-import {
-  type LoadContext,
-  loadRows,
-  readStored,
-  saveCompany,
-  selectBadReferences,
-  selectConflicts,
-  selectDifferences,
-  selectMovedInvoices,
-} from './queries.ts'
+import * as queries from './queries.ts'
 import { COLUMN_OF, deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
 
 /** An existing row that differs from the file and stays unchanged. */
-export interface Difference {
-  type: string
-  id: number
-  fields: string[]
-}
+export type Difference = ResponseBody<typeof createImport>['differences'][number]
 
 const CONFLICTS: Record<string, string> = {
   'invoices.company_id, invoices.number': 'an invoice number is already that of another invoice in the database',
@@ -41,17 +30,17 @@ export function describeConflict(message: string): string | undefined {
  * @returns `issues` and `conflict` if the file contradicts itself or the database: then do not load it. Otherwise
  *   only a concurrent write can fail the batch: see {@link describeConflict}.
  */
-export async function planLoad(context: LoadContext, file: SeedFile, known: KnownIds = {}) {
+export async function planLoad(context: queries.LoadContext, file: SeedFile, known: KnownIds = {}) {
   const { now, db } = context
-  const { company, connections } = await readStored(context)
+  const { company, connections } = await queries.readStored(context)
   const rows = deriveRows(file, company?.number ?? 1000, now)
   rows.integrations = await listIntegrationRows(context, connections, file.integrations)
 
   const [first, ...rest] = [
-    ...selectBadReferences(context, rows, known),
-    ...selectMovedInvoices(context, rows),
-    ...selectConflicts(context, rows),
-    ...selectDifferences(context, file, rows),
+    ...queries.selectBadReferences(context, rows, known),
+    ...queries.selectMovedInvoices(context, rows),
+    ...queries.selectConflicts(context, rows),
+    ...queries.selectDifferences(context, file, rows),
   ]
   const found: object[] = first ? (await db.read([first, ...rest])).flat() : []
   const issues = [...findDuplicates(rows), ...found.flatMap((row) => ('issue' in row ? [String(row.issue)] : []))]
@@ -61,7 +50,7 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
   const isOld = ({ id }: Order) => existing.has(`orders ${id}`)
   const absent = { ...file, orders: file.orders.filter((order) => !isOld(order)) }
   const loaded = { ...deriveRows(absent, company?.number ?? 1000, now), integrations: rows.integrations }
-  const tables = NAMES.flatMap((name) => loadRows(context, TABLES[name], loaded[name]))
+  const tables = NAMES.flatMap((name) => queries.loadRows(context, TABLES[name], loaded[name]))
   return {
     issues,
     conflict: describeConflict(violated[0] ?? ''),
@@ -69,14 +58,14 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
       ...compared.flatMap(toDifference),
       ...file.orders.filter(isOld).flatMap((order) => findLacking(order, existing)),
     ],
-    statements: [...saveCompany(context, file), ...tables] as const,
+    statements: [...queries.saveCompany(context, file), ...tables] as const,
   }
 }
 
-export async function planIntegrations(context: LoadContext, integrations: IntegrationsFile) {
-  const { connections } = await readStored(context)
+export async function planIntegrations(context: queries.LoadContext, integrations: IntegrationsFile) {
+  const { connections } = await queries.readStored(context)
   const rows = await listIntegrationRows(context, connections, integrations)
-  return loadRows(context, TABLES.integrations, rows)
+  return queries.loadRows(context, TABLES.integrations, rows)
 }
 
 type Counts = Partial<Record<Name, number>>
@@ -133,7 +122,7 @@ function findLacking({ id, invoice, artworks }: Order, existing: ReadonlySet<str
 
 /** Unchanged credentials keep their encrypted form. */
 async function listIntegrationRows(
-  { companyId, credentialsKey: key, now }: LoadContext,
+  { companyId, credentialsKey: key, now }: queries.LoadContext,
   stored: Rows['integrations'],
   file: IntegrationsFile,
 ): Promise<Rows['integrations']> {

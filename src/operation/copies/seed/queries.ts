@@ -6,6 +6,7 @@ import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot } from '../../../kernel/db/placement.ts'
 import { companies, integrations, orderStatuses } from '../../../kernel/db/schema.ts'
 import { LAST_IDS, SETTINGS } from '../tables.ts'
+import { raiseTo } from '../write-queries.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
@@ -103,13 +104,11 @@ export function selectDifferences({ companyId, now }: LoadContext, file: SeedFil
 export function saveCompany({ companyId, now }: LoadContext, { company, order_statuses }: SeedFile) {
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot()})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
-  const raised = LAST_IDS.filter((name) => company[name] !== undefined)
   const given = SETTINGS.filter((name) => company[name] !== undefined)
   const replaced = Object.fromEntries(given.map((name) => [name, company[name]]))
   const differences: SQL[] = given.map(
     (name) => sql`${companies[name]} <> ${sql.param(company[name], companies[name])}`,
   )
-  const floors = raised.map((name) => [name, sql`max(${companies[name]}, ${company[name]})`])
   const chosen = order_statuses.find((status) => status.is_default)?.id
   const isOtherDefault = sql`company_id = ${companyId} AND is_default AND id <> ${chosen ?? sql`id`}`
   return [
@@ -125,9 +124,7 @@ export function saveCompany({ companyId, now }: LoadContext, { company, order_st
     ...(company.created_at === undefined
       ? []
       : [orm.update(companies).set(times).where(sql`${companies.id} = ${companyId} AND ${companies.last_change} = 0`)]),
-    ...(raised.length > 0
-      ? [orm.update(companies).set(Object.fromEntries(floors)).where(eq(companies.id, companyId))]
-      : []),
+    orm.update(companies).set(raiseTo(LAST_IDS, company)).where(eq(companies.id, companyId)),
     orm.update(orderStatuses).set({ is_default: false }).where(isOtherDefault),
   ] as const
 }
