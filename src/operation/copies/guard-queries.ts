@@ -17,10 +17,10 @@ export async function findMove({ companyId, db }: CompanyContext) {
 /** Saves the progress of a move. @param context of the directory */
 export async function saveMove(
   { companyId, db }: CompanyContext,
-  move: { source: string; destination: string; state: object; started_at: number },
+  { source, destination, state, started_at }: Omit<typeof moves.$inferInsert, 'company_id' | 'updated_at'>,
   nowMs: number,
 ): Promise<void> {
-  const row = { ...move, company_id: companyId, updated_at: nowMs }
+  const row = { source, destination, state, started_at, company_id: companyId, updated_at: nowMs }
   await db.writeIdempotent([orm.insert(moves).values(row).onConflictDoUpdate({ target: moves.company_id, set: row })])
 }
 
@@ -47,8 +47,8 @@ export async function setGuard({ companyId, db }: CompanyContext, guard: Guard):
 
 export async function setReadOnly({ companyId, db }: CompanyContext, readOnlyAt: number | null): Promise<void> {
   const state = readOnlyAt === null ? 'copying' : 'read_only'
-  const isHere = sql`company_id = ${companyId} AND state IN ('copying', 'read_only')`
-  await db.writeIdempotent([orm.update(companyGuards).set({ state, read_only_at: readOnlyAt }).where(isHere)])
+  const isUndecided = sql`company_id = ${companyId} AND state IN ('copying', 'read_only')`
+  await db.writeIdempotent([orm.update(companyGuards).set({ state, read_only_at: readOnlyAt }).where(isUndecided)])
 }
 
 export async function endGuard({ companyId, db }: CompanyContext): Promise<void> {
@@ -186,10 +186,6 @@ export async function closeCopies({ companyId }: CompanyContext, own: string, da
     ])
   }
   return row
-}
-
-export async function hasMoved(context: CompanyContext): Promise<boolean> {
-  return (await readGuard(context))?.state === 'moved'
 }
 
 /** Writes the company's database into the directory, unless it is already there. @param context of the directory */

@@ -37,6 +37,7 @@ interface MoveState {
 interface Move {
   source: string
   destination: string
+  started_at: number
   /** The administrator whose call runs this step. */
   by: Administrator
   directory: CompanyContext
@@ -67,7 +68,7 @@ type Progress = ResponseBody<typeof moveCompany>
  */
 export async function moveFor(env: Env, by: Administrator, destination: string, ms: number): Promise<Progress> {
   const endMs = Date.now() + ms
-  const { move, startedAt, state: begun } = await open(env, by, destination)
+  const { move, state: begun } = await open(env, by, destination)
   const { source } = move
   const progress = (done: boolean, { step, rows, refusedMs }: MoveState) =>
     ({ done, source, destination: move.destination, step, rows, frozen_ms: refusedMs }) as const
@@ -75,7 +76,7 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
   let state = begun
   try {
     for (;;) {
-      const after = await doAndSave(move, state, startedAt)
+      const after = await doAndSave(move, state)
       if (!after) {
         const { rows, refusedMs: frozen_ms } = state
         log('company_moved', { company_id: by.companyId, source, destination, rows, frozen_ms })
@@ -97,41 +98,37 @@ async function open(env: Env, by: Administrator, destination: string) {
   const { directory: db, database } = await openCompany(env, companyId)
   const directory = { companyId, db }
   const row = await guard.findMove(directory)
-  const ends = (source: string, to: string): Move => {
-    const of = (name: string): CompanyContext => ({ companyId, db: openDatabase(bindingOf(env, name)) })
-    return { source, destination: to, by, directory, from: of(source), to: of(to) }
-  }
+  const ends = row ?? { source: database, destination, started_at: Date.now() }
+  const of = (name: string): CompanyContext => ({ companyId, db: openDatabase(bindingOf(env, name)) })
+  const move: Move = { ...ends, by, directory, from: of(ends.source), to: of(ends.destination) }
   if (!row) {
-    const move = ends(database, destination)
-    if (database === destination) return { move, state: null, startedAt: 0 }
+    if (database === destination) return { move, state: null }
     if (!isCurrent(await readApplied(bindingOf(env, destination)))) {
       throw conflict('The database has an older schema: run npm run migrate first')
     }
-    return { move, state: BEGINNING, startedAt: Date.now() }
+    return { move, state: BEGINNING }
   }
-  const { source, started_at: startedAt } = row
-  const move = ends(source, row.destination)
   const state = row.state as MoveState
   const isUndone = state.step.startsWith('undo')
-  if (destination === row.destination && !isUndone) return { move, state, startedAt }
-  if (destination !== source) {
+  if (destination === move.destination && !isUndone) return { move, state }
+  if (destination !== move.source) {
     throw conflict('The company is being moved to another database: complete that move, or take it back')
   }
-  if (await guard.hasMoved(move.from)) throw conflict('The company has moved: complete the move, then move it back')
-  const undone: MoveState = isUndone ? state : { ...state, step: 'undo', table: 0 }
-  return { move, state: undone, startedAt }
+  if ((await guard.readGuard(move.from))?.state === 'moved') {
+    throw conflict('The company has moved: complete the move, then move it back')
+  }
+  return { move, state: isUndone ? state : ({ ...state, step: 'undo', table: 0 } as const) }
 }
 
 /** Does one step and saves the state. @returns that state; null when the move is complete or undone */
-async function doAndSave(move: Move, state: MoveState, startedAt: number): Promise<MoveState | null> {
+async function doAndSave(move: Move, state: MoveState): Promise<MoveState | null> {
   const after = await doStep(move, state).catch((error: unknown) => {
     if (!(error instanceof sync.DifferenceError)) throw error
     log('move_differs', { reason: error.message }, 'error')
     return next(fail(state, error.message), 'clear')
   })
-  const { directory, source, destination } = move
-  if (after) await guard.saveMove(directory, { source, destination, state: after, started_at: startedAt }, Date.now())
-  else await guard.deleteMove(directory)
+  if (after) await guard.saveMove(move.directory, { ...move, state: after }, Date.now())
+  else await guard.deleteMove(move.directory)
   return after
 }
 
@@ -230,7 +227,7 @@ async function follow(move: Move, state: MoveState): Promise<MoveState> {
 async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const { source, destination, by, from, to } = move
   // An interrupted step continues after the switch.
-  if (await guard.hasMoved(from)) return next(state, 'place')
+  if ((await guard.readGuard(from))?.state === 'moved') return next(state, 'place')
   await guard.closeDestination(to)
   const start = Date.now()
   await guard.setReadOnly(from, start)
