@@ -1,16 +1,7 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
-import {
-  copyPage,
-  copyRows,
-  countRows,
-  findChangedSince,
-  isAmong,
-  keyOf,
-  readCompany,
-  type Sink,
-} from './read-queries.ts'
+import * as reader from './read-queries.ts'
 import { recordBackup } from './restore-queries.ts'
 import { openParts, type Part, type Parts, removeOldBackups, type Store, writeManifest } from './store.ts'
 import { type Key, TABLES } from './tables.ts'
@@ -80,7 +71,7 @@ export function forgetBackup(kv: SyncKvStorage): void {
 }
 
 export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
-  const { company } = await readCompany(context)
+  const { company } = await reader.readCompany(context)
   return company ? { at: isoTime(nowMs), table: TABLES.length - 1, after: null, parts: 0 } : null
 }
 
@@ -94,23 +85,24 @@ export async function stepBackup(context: BackupContext, state: BackupState, wri
   const plan = TABLES[state.table]
   if (!plan) return null
   let versions: Key[] = []
-  const sink: Sink = async (each, lines) => {
+  const sink: reader.Sink = async (each, lines) => {
     await writer.add(lines)
     if (each !== plan || plan.parts.length === 0) return
-    versions.push(...lines.map(({ row }) => keyOf({ key: ['id', plan.version ?? ''] }, row)))
+    versions.push(...lines.map(({ row }) => reader.keyOf({ key: ['id', plan.version ?? ''] }, row)))
   }
-  const { next } = await copyPage(context, plan, state.after, sink)
+  const { next } = await reader.copyPage(context, plan, state.after, sink)
   for (let reads = 1; versions.length > 0 && reads < MAX_READS; reads++) {
-    const ids = await findChangedSince(context, plan, versions)
+    const ids = await reader.findChangedSince(context, plan, versions)
     versions = []
-    if (ids.length > 0) await copyRows(context, plan, isAmong(context, { ...plan, key: ['id'] }, ids), sink)
+    const isChanged = reader.isAmong(context, { ...plan, key: ['id'] }, ids)
+    if (ids.length > 0) await reader.copyRows(context, plan, isChanged, sink)
   }
   return { ...state, after: next, table: next ? state.table : state.table - 1 }
 }
 
 export async function endBackup(context: BackupContext, { at }: BackupState, parts: Part[], nowMs: number) {
-  const counts = await countRows(context)
-  const { company } = await readCompany(context)
+  const counts = await reader.countRows(context)
+  const { company } = await reader.readCompany(context)
   if (!company) return
   const facts = { format: 2, company_id: context.companyId, at, finished_at: isoTime(nowMs) } as const
   await writeManifest(context, { ...facts, company, counts, parts })

@@ -73,8 +73,10 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
   /** Goes on with a listing's next page, or with the next step. */
   const turn = (cursor: string | null) => ({ ...state, cursor, left: cursor === null ? left : state.left })
   switch (phase) {
-    case 'known':
-      return { ...state, left, sequences: highest(state.sequences, await findKnownSequences(context)) }
+    case 'known': {
+      const known = (await readKnownSequences(context.bucket))[context.companyId] ?? {}
+      return { ...state, left, sequences: highest(state.sequences, await readNewestCompany(context), known) }
+    }
     case 'files': {
       const { last_order_id, cursor } = await findOrdersWithFiles(context, state.cursor)
       return { ...turn(cursor), sequences: highest(state.sequences, { last_order_id }) }
@@ -106,12 +108,6 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
 function highest(...rows: Row[]): Sequences {
   const values = SEQUENCES.map((name) => [name, Math.max(...rows.map((row) => Number(row[name] ?? 0)))])
   return Object.fromEntries(values) as Sequences
-}
-
-/** Finds the company's known sequences in the bucket: the sweep's, and those of the newest backup that can be read. */
-async function findKnownSequences(context: ReconcileContext): Promise<Partial<Sequences>> {
-  const known = (await readKnownSequences(context.bucket))[context.companyId]
-  return highest(await readNewestCompany(context), known ?? {})
 }
 
 /** A damaged manifest must not end a recovery: the sweep's sequences are newer than any backup's. */
