@@ -118,11 +118,10 @@ const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot']
 /** Completes the company's row in its new database, which accepts writes from now on. Nothing refers to it yet. */
 export async function openDestination({ companyId, db }: CompanyContext, company: Row): Promise<void> {
   const names = Object.keys(company).filter((name) => !OWN_COLUMNS.includes(name))
-  const set = names.map((name) => `"${name}" = ?`)
-  const values = names.map((name) => company[name] ?? null)
+  const values = names.map((name) => [name, sql`${company[name] ?? null}`])
   await db.writeIdempotent([
     statement("UPDATE company_guards SET state = 'writable' WHERE company_id = ?", companyId),
-    statement(`UPDATE companies SET ${set.join(', ')} WHERE id = ?`, ...values, companyId),
+    orm.update(companies).set(Object.fromEntries(values)).where(sql`id = ${companyId}`),
   ])
 }
 
