@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { component, cursorText, type Documentation, date, dateTime, id } from '../../../kernel/api/contract.ts'
+import { SEQUENCES, type Sequences } from '../../copies/tables.ts'
 import { adminContracts, count } from '../fields.ts'
 
 const accounting = z
@@ -9,6 +10,8 @@ const accounting = z
       'Whether the accounting system was asked for its last invoice number; `none` where it is not connected or not yet asked.',
     ),
   )
+
+const sequences = Object.fromEntries(SEQUENCES.map((name) => [name, count])) as Record<keyof Sequences, typeof count>
 
 const define = adminContracts('Recovery', 'operator')
 
@@ -65,13 +68,7 @@ export const recoverDeployment = define('recoverDeployment', 'POST /recovery', {
     company: z.nullable(
       component('RecoveredCompany', 'A company that is done, and the highest ids that it has assigned.', {
         id,
-        last_client_id: count,
-        last_order_id: count,
-        last_invoice_id: count,
-        last_invoice_number: count,
-        last_invoice_item_id: count,
-        last_payment_id: count,
-        last_change: count,
+        ...sequences,
         accounting,
       }),
     ),
