@@ -16,7 +16,7 @@ import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf, notFound } from '../../kernel/http/errors.ts'
 import { authorise, identify } from './access.ts'
 import type { AdminContext } from './context.ts'
-import { listFromEach, type Page } from './queries.ts'
+import { listFromOne, type Page } from './queries.ts'
 
 type Handler<C extends Contract> = (input: Input<C>, context: AdminContext) => Promise<ResponseBody<C> | Response>
 
@@ -106,38 +106,29 @@ type ListContract = Contract & { params?: z.ZodMiniType<object>; query: z.ZodMin
 type ListInput<C extends Contract> = Input<C> & Page
 type ElementOf<C extends Contract> = ResponseBody<C> extends { data: (infer Element)[] } ? Element : never
 
-/** Mounts a list like {@link adminRoute}. A cursor of another list is a 400. @param placeOf a row's key in it */
+/**
+ * Mounts a list like {@link adminRoute}. A cursor of another list is a 400.
+ *
+ * @param placeOf a row's key in it
+ * @param listFrom {@link listFromEach} where the list may be of all databases
+ */
 export function adminList<C extends ListContract, Row>(
   contract: C,
   read: (context: AdminContext, input: ListInput<C>) => Promise<Row[]>,
   present: (row: Row) => ElementOf<C>,
   placeOf: (row: Row) => CursorPosition,
+  listFrom = listFromOne,
 ): Route {
   return adminRoute(contract, async (input, context) => {
     const { per_page, cursor, ...filters }: PageQuery = input.query
     const { company_id: _, ...params }: { company_id?: number } = input.params ?? {}
     const scope = cursorScope(contract, context, { ...filters, ...params })
     const after = cursor === undefined ? [] : readCursor(scope, cursor)
-    const rows = await read(context, { ...input, after, limit: per_page + 1 })
+    const rows = await listFrom(context, { ...input, after, limit: per_page + 1 }, read)
     const shown = rows.slice(0, per_page)
     const last = rows.length > per_page ? shown.at(-1) : undefined
-    const next_cursor = last === undefined ? null : writeCursor(scope, placeOf(last))
+    const next_cursor = last === undefined ? null : writeCursor(scope, [...placeOf(last.row), ...last.suffix])
     const pagination = { per_page, next_cursor, has_more: next_cursor !== null }
-    return Response.json({ data: shown.map(present), pagination }, { headers: HEADERS })
+    return Response.json({ data: shown.map(({ row }) => present(row)), pagination }, { headers: HEADERS })
   })
-}
-
-/** {@link adminList} of a company's database, or of all databases where the path names no company. */
-export function adminListOfEach<C extends ListContract, Row>(
-  contract: C,
-  read: (context: AdminContext, input: ListInput<C>) => Promise<Row[]>,
-  present: (row: Row) => ElementOf<C>,
-  placeOf: (row: Row) => CursorPosition,
-): Route {
-  return adminList(
-    contract,
-    (context, input) => listFromEach(context, input, read),
-    ({ row }) => present(row),
-    ({ row, suffix }) => [...placeOf(row), ...suffix],
-  )
 }

@@ -52,7 +52,7 @@ export async function listFromEach<Input extends Page<Partial<ListQuery<string |
   const { after, limit, query } = input
   const { company_id, id } = query
   const ofCompany = company_id === undefined ? context : { ...context, ...(await openCompany(context.env, company_id)) }
-  if (ofCompany.companyId !== 0) return (await list(ofCompany, input)).map((row) => ({ row, suffix: [] }))
+  if (ofCompany.companyId !== 0) return listFromOne(ofCompany, input, list)
   const databases = openEach(context.env)
   const first = after.length === 0 ? 0 : databases.findIndex(({ name }) => name === after.at(-1))
   const rows: { row: Row; suffix: string[] }[] = []
@@ -71,3 +71,6 @@ export async function listFromEach<Input extends Page<Partial<ListQuery<string |
   if (failure && rows.length === 0) throw failure.error
   return rows
 }
+
+export const listFromOne: typeof listFromEach = async (context, input, list) =>
+  (await list(context, input)).map((row) => ({ row, suffix: [] }))

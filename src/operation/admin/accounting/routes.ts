@@ -1,11 +1,12 @@
 import { found, notFound } from '../../../kernel/http/errors.ts'
-import { adminListOfEach, adminRoute, withTimes } from '../endpoint.ts'
+import { adminList, adminRoute, withTimes } from '../endpoint.ts'
+import { listFromEach } from '../queries.ts'
 import * as contract from './contract.ts'
 import { type EventRow, linkCustomer, listEvents, retryEvent, retryEvents } from './queries.ts'
 
 export const routes = [
   ...[contract.listAllEvents, contract.listEvents].map((list) =>
-    adminListOfEach(list, listEvents, present, ({ id }) => [id]),
+    adminList(list, listEvents, present, ({ id }) => [id], listFromEach),
   ),
 
   adminRoute(contract.retryEvent, async ({ params: { event_id } }, context) => {

@@ -3,8 +3,9 @@ import { EVENT_TYPES, eventTypeOf, openSecrets, rotateSecret, sealSecrets } from
 import { conflict, found, invalid, unavailable } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
-import { adminList, adminListOfEach, adminRoute, withTimes } from '../endpoint.ts'
+import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import { findUsed, invalidateCompany, invalidateTokens } from '../invalidate-tokens.ts'
+import { listFromEach } from '../queries.ts'
 import * as contract from './contract.ts'
 import * as queries from './queries.ts'
 
@@ -12,7 +13,7 @@ const ID_BYTES = 9
 
 export const routes = [
   ...[contract.listAllWebhooks, contract.listWebhooks].map((list) =>
-    adminListOfEach(list, queries.listEndpoints, present, (row) => [row.company_id, row.created_at, row.id]),
+    adminList(list, queries.listEndpoints, present, (row) => [row.company_id, row.created_at, row.id], listFromEach),
   ),
 
   adminRoute(contract.createWebhook, async ({ body }, context) => {
