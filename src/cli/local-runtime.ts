@@ -4,11 +4,10 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import type { MiniflareOptions } from 'miniflare'
-import { parse as parseToml } from 'smol-toml'
-import * as z from 'zod/mini'
 import { areKeys, MALFORMED_KEY } from '../kernel/db/credentials.ts'
 import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { CommandError } from './command.ts'
+import { readConfiguration } from './configuration.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
 /** The secrets of the service in development, as `wrangler dev` reads them. @throws CommandError without them */
@@ -19,25 +18,6 @@ export function readDevVars(file = `${PROJECT_ROOT}.dev.vars`): { ADMIN_TOKEN: s
   if (ADMIN_TOKEN) return { ...vars, ADMIN_TOKEN }
   throw new CommandError('.dev.vars has no ADMIN_TOKEN: restore the file of this repository.')
 }
-
-/** Settings of `wrangler.toml` for a local runtime, without the sections for deployments. */
-export const configuration = z.object({
-  name: z.string(),
-  compatibility_date: z.string(),
-  compatibility_flags: z.array(z.string()),
-  vars: z._default(z.record(z.string(), z.string()), {}),
-  d1_databases: z.array(z.object({ binding: z.string(), database_id: z.string() })),
-  kv_namespaces: z.array(z.object({ binding: z.string(), id: z.string() })),
-  r2_buckets: z.array(z.object({ binding: z.string(), bucket_name: z.string() })),
-  durable_objects: z.object({ bindings: z.array(z.object({ name: z.string(), class_name: z.string() })) }),
-  ratelimits: z.array(
-    z.object({
-      name: z.string(),
-      namespace_id: z.string(),
-      simple: z.object({ limit: z.number(), period: z.literal([10, 60]) }),
-    }),
-  ),
-})
 
 /** Prefix of classes that start no delivery: it would be cut off when the command ends, and is left to `dev`. */
 const IDLE = 'Idle'
@@ -64,9 +44,9 @@ async function buildWorker(): Promise<string> {
   return outputFiles[0]?.text ?? ''
 }
 
-function readConfiguration() {
-  const file = parseToml(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8'))
-  const { name, compatibility_date, compatibility_flags, vars, ...bindings } = configuration.parse(file)
+/** The configuration of a Worker as Miniflare takes it, with its bindings apart. */
+function readWorker() {
+  const { name, compatibility_date, compatibility_flags, vars, ...bindings } = readConfiguration()
   // A test or a company's network sets WEBHOOK_RESOLVER in the environment; all others are those of `dev`.
   const { WEBHOOK_RESOLVER } = process.env
   const texts = { ...vars, ...readDevVars(), ...(WEBHOOK_RESOLVER && { WEBHOOK_RESOLVER }) }
@@ -90,7 +70,7 @@ function readConfiguration() {
 
 /** A runtime on the data of a claimed state directory, whose schema it updates; with the Worker where it serves. */
 export async function startRuntime(state: string, serves = true): Promise<{ url: string; close: () => Promise<void> }> {
-  const { config, env } = readConfiguration()
+  const { config, env } = readWorker()
   // Both take a third of a second.
   const [{ Miniflare }, script] = await Promise.all([import('miniflare'), serves ? buildWorker() : 'export default {}'])
   const modules = { 'worker.mjs': { type: 'esm' as const, contents: script } }

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { DATABASE_BINDING } from '../kernel/db/names.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
-import { CONFIG, readEnvironment } from './setup-config.ts'
+import { CONFIG, readConfiguration, readEnvironment } from './configuration.ts'
 import { readState } from './target.ts'
 import { runWrangler } from './wrangler.ts'
 
@@ -18,13 +18,13 @@ const migrate = command(described, async ({ env, state: directory, config }) => 
   if (env !== undefined && directory !== undefined) {
     throw new CommandError("Options '--env' and '--state' cannot be used together.")
   }
-  const bindings = readEnvironment(config, env).d1_databases.map(({ binding }) => binding)
+  const { d1_databases } = env === undefined ? readConfiguration(config) : readEnvironment(config, env)
   const state = readState(directory, true)
   if (env === undefined) mkdirSync(state, { recursive: true })
   const where = env === undefined ? ['--local', '--persist-to', state] : ['--remote', '--env', env]
+  const databases = d1_databases.map(({ binding }) => binding).filter((name) => DATABASE_BINDING.test(name))
   // The directory comes last: by its schema a Worker knows that it may work.
-  const databases = bindings.filter((name) => DATABASE_BINDING.test(name)).sort()
-  for (const name of databases.reverse()) {
+  for (const name of databases.sort().reverse()) {
     const output = await runWrangler(['d1', 'migrations', 'apply', name, ...where, '--config', config])
     // Where it was cut off it says neither, whatever its exit code.
     if (!/No migrations to apply|✅/.test(output)) {

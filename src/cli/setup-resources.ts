@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
 import { CommandError, parseJson } from './command.ts'
-import { type ConfigKey, readEnvironment, writeConfig } from './setup-config.ts'
+import { type ConfigKey, readEnvironment, writeConfig } from './configuration.ts'
 import { runWrangler } from './wrangler.ts'
 
 export interface SetupOptions {
@@ -84,7 +84,9 @@ export function openAccount(isDryRun: boolean, env = process.env, wrangler = run
 export async function setUp(account: Account, options: SetupOptions): Promise<void> {
   const { config, env, location, jurisdiction } = options
   const named = readEnvironment(config, env)
-  const moved = named.r2_buckets.find((bucket) => bucket.jurisdiction !== null && bucket.jurisdiction !== jurisdiction)
+  const moved = named.r2_buckets.find(
+    (bucket) => bucket.jurisdiction !== undefined && bucket.jurisdiction !== jurisdiction,
+  )
   if (moved) throw new CommandError(`wrangler.toml: ${moved.bucket_name} is in jurisdiction ${moved.jurisdiction}.`)
   const write = (where: ConfigKey, value: string) => {
     const { table, binding, key } = where
@@ -167,10 +169,12 @@ const listed = z.array(
  */
 async function ensure(
   account: Account,
-  wanted: typeof DATABASE & { name: string; id: string | null; create: string[] },
+  wanted: typeof DATABASE & { name: string; id: string; create: string[] },
   jurisdiction: string | null | undefined,
 ) {
-  const { type, key, list, isNamed, name, id, create } = wanted
+  const { type, key, list, isNamed, name, create } = wanted
+  // An id is nothing but zeros until its resource is made.
+  const id = /^[0-]+$/.test(wanted.id) ? null : wanted.id
   const all = (await account.read(listed, list)) ?? []
   const found = all.find((each) => (id === null ? each.name === name : each.uuid === id))
   if (id !== null && (!found || (isNamed && found.name !== name))) {

@@ -10,7 +10,7 @@ import {
   runCommand,
   TEXT,
 } from './command.ts'
-import { CONFIG } from './setup-config.ts'
+import { CONFIG } from './configuration.ts'
 import { openAccount, setUp } from './setup-resources.ts'
 
 // Hints are preferences. Jurisdictions are guarantees, replace a hint, and can never be changed; D1, R2 and KV take the same:

@@ -2,16 +2,14 @@ import { execFileSync, type StdioOptions } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { build as bundle } from 'esbuild'
-import { parse as parseToml } from 'smol-toml'
-import type * as z from 'zod/mini'
-import { configuration } from '../../../src/cli/local-runtime.ts'
+import { readConfiguration } from '../../../src/cli/configuration.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
 /** A built Worker, with the bindings that its `wrangler.toml` names. */
 export interface Build {
   name: string
-  configuration: z.output<typeof configuration>
+  configuration: ReturnType<typeof readConfiguration>
   /** A module whose `create` evaluates the Worker's again. */
   factory: string
   /** The names of what the Worker exports, but for its default. */
@@ -32,8 +30,8 @@ export async function buildFrom(source: string | undefined, directory: string): 
   const options = { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] satisfies StdioOptions }
   execFileSync('wrangler', ['deploy', '--dry-run', '--env', 'production', '--outdir', out], { ...options })
   const script = readFileSync(join(out, 'index.js'), 'utf8')
-  const toml = parseToml(readFileSync(join(root, 'wrangler.toml'), 'utf8'))
-  return { name: source ?? 'this', configuration: configuration.parse(toml), ...(await toFactory(script)) }
+  const configuration = readConfiguration(join(root, 'wrangler.toml'))
+  return { name: source ?? 'this', configuration, ...(await toFactory(script)) }
 }
 
 /** The files of a commit, with the packages of this directory. */

@@ -1,16 +1,14 @@
-import { readFileSync } from 'node:fs'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import { parse as parseToml } from 'smol-toml'
-import { applyMigrations, configuration } from '../../../src/cli/local-runtime.ts'
+import { readConfiguration } from '../../../src/cli/configuration.ts'
+import { applyMigrations } from '../../../src/cli/local-runtime.ts'
 import { CREDENTIALS_KEY } from '../bench/worker.ts'
 import { ADMIN_TOKEN, NAMES } from './two-databases.ts'
 
 // The process of a service: see `two-databases.ts`, which kills it.
 
 const [script = '', state = '', port = '0'] = process.argv.slice(2)
-const toml = parseToml(readFileSync(new URL('../../../wrangler.toml', import.meta.url), 'utf8'))
 const { compatibility_date, compatibility_flags, kv_namespaces, r2_buckets, durable_objects, ratelimits } =
-  configuration.parse(toml)
+  readConfiguration()
 const worker = new Miniflare(
   convertV4MiniflareOptions({
     host: '127.0.0.1',

@@ -4,39 +4,48 @@ import * as z from 'zod/mini'
 import { type Argument, CommandError, resolvePath } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
-/** An id is nothing but zeros until its resource is made; then it is read as null. */
-const id = z.pipe(
-  z.string(),
-  z.transform((text) => (/^[0-]+$/.test(text) ? null : text)),
-)
-
-/** Names resources by environment; the top level is for development. */
-const resources = z.object({
-  name: z.optional(z.string()),
-  d1_databases: z.array(z.object({ binding: z.string(), database_name: z.string(), database_id: id })),
-  kv_namespaces: z.array(z.object({ binding: z.string(), id })),
-  r2_buckets: z.array(
-    z.object({ binding: z.string(), bucket_name: z.string(), jurisdiction: z._default(z.nullable(z.string()), null) }),
+const resources = {
+  d1_databases: z.array(z.object({ binding: z.string(), database_name: z.string(), database_id: z.string() })),
+  kv_namespaces: z.array(z.object({ binding: z.string(), id: z.string() })),
+  r2_buckets: z.array(z.object({ binding: z.string(), bucket_name: z.string(), jurisdiction: z.optional(z.string()) })),
+}
+/** A `wrangler.toml`, whose top level is for development. */
+const configuration = z.object({
+  name: z.string(),
+  compatibility_date: z.string(),
+  compatibility_flags: z.array(z.string()),
+  vars: z._default(z.record(z.string(), z.string()), {}),
+  ...resources,
+  durable_objects: z.object({ bindings: z.array(z.object({ name: z.string(), class_name: z.string() })) }),
+  ratelimits: z.array(
+    z.object({
+      name: z.string(),
+      namespace_id: z.string(),
+      simple: z.object({ limit: z.number(), period: z.literal([10, 60]) }),
+    }),
   ),
+  env: z.record(z.string(), z.object({ name: z.optional(z.string()), ...resources })),
 })
-const configuration = z.looseObject({ name: z.string(), env: z.record(z.string(), z.unknown()) })
 
 export const CONFIG: Argument<string> = {
   usage: '[--config FILE]',
   read: (given) => resolvePath(given.at(-1)?.text ?? `${PROJECT_ROOT}wrangler.toml`),
 }
 
-/** @throws CommandError when a wrangler.toml or its environment is absent, or a binding lacks its name or id */
-export function readEnvironment(file: string, env?: string) {
+/** @throws CommandError when the file is absent, or a binding lacks its name or id */
+export function readConfiguration(file = `${PROJECT_ROOT}wrangler.toml`) {
   if (!existsSync(file)) throw new CommandError(`There is no file '${file}'.`)
-  const config = configuration.parse(parse(readFileSync(file, 'utf8')))
-  const names = Object.keys(config.env)
-  if (env !== undefined && !names.includes(env)) {
-    throw new CommandError(`--env must be one of ${names.join(', ')}, not '${env}'.`)
-  }
-  const { success, data, error } = resources.safeParse(env === undefined ? config : config.env[env])
-  if (!success) throw new CommandError(`${file}${env === undefined ? '' : `, env.${env}`}: ${z.prettifyError(error)}`)
-  return { ...data, name: data.name ?? `${config.name}-${env}` }
+  const { success, data, error } = configuration.safeParse(parse(readFileSync(file, 'utf8')))
+  if (!success) throw new CommandError(`${file}: ${z.prettifyError(error)}`)
+  return data
+}
+
+/** @throws CommandError as {@link readConfiguration}, and for an environment that is absent */
+export function readEnvironment(file: string, env: string) {
+  const { name, env: environments } = readConfiguration(file)
+  const found = Object.hasOwn(environments, env) && environments[env]
+  if (found) return { ...found, name: found.name ?? `${name}-${env}` }
+  throw new CommandError(`--env must be one of ${Object.keys(environments).join(', ')}, not '${env}'.`)
 }
 
 /** A key of a wrangler.toml: `[[env.production.d1_databases]]` with `binding = "DB"`. */
