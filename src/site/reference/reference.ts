@@ -24,29 +24,10 @@ export interface Api {
 }
 
 /** The model of an API from which every published form is made: OpenAPI, the page, llms.txt and Postman. */
-export interface Reference {
-  api: Api
-  /** In Markdown. */
-  introduction: string
-  tags: { name: string; description: string; operations: Operation[] }[]
-  operations: Operation[]
-  webhooks: JsonObject | null
-  schemas: Record<string, JsonObject>
-}
+export type Reference = ReturnType<typeof readContracts>
 
-export interface Operation {
-  id: string
-  method: string
-  /** The path, with `{name}` for a parameter. */
-  path: string
-  tag: string
-  summary: string
-  description: string
-  /** Those of {@link Api.headers} are not among them. */
-  parameters: Parameter[]
-  body: { description: string; schema: JsonObject; example: Json | undefined } | undefined
-  responses: Response[]
-}
+/** Its path has `{name}` for a parameter. The headers of {@link Api} are not among its parameters. */
+export type Operation = ReturnType<typeof describeOperation>
 
 export type Parameter = {
   name: string
@@ -93,8 +74,8 @@ const integrationApi: Api = {
   describeWebhooks,
 }
 
-/** @throws Error for an endpoint, a tag or a parameter without a description, and for schemas that share an id */
-export function readContracts(published: Published, introduction: string, api = integrationApi): Reference {
+/** The introduction is in Markdown. @throws Error for what has no description, and for schemas that share an id */
+export function readContracts(published: Published, introduction: string, api = integrationApi) {
   const schemas = new SchemaWriter()
   const errorSchemas = new SchemaWriter()
   const error = errorSchemas.write(errorSchema, 'output')
@@ -170,13 +151,32 @@ export function errorsOf(contract: Contract): ErrorKind[] {
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
 
-function describeOperation(contract: Contract, documentation: Documentation, schemas: SchemaWriter): Operation {
+function describeOperation(contract: Contract, documentation: Documentation, schemas: SchemaWriter) {
   const { operationId: id, method, path, tag, body, response, bodyLimitBytes = BODY_LIMIT_BYTES, hasEtag } = contract
   const { summary, description, example } = documentation
   const limit = bodyLimitBytes === BODY_LIMIT_BYTES ? '' : ` The body may have up to ${bodyLimitBytes} bytes.`
   const headers = successHeadersOf(contract)
   const descriptionOf = (schema: z.core.$ZodType) => z.globalRegistry.get(schema)?.description
   const notModified = 'Not modified since the `ETag` in `If-None-Match`. No body.'
+  const parameters: Parameter[] = [
+    ...describeInput('params', contract, documentation, schemas),
+    ...describeInput('query', contract, documentation, schemas),
+    ...(hasEtag ? [ownHeaders.ifNoneMatch] : []),
+    ...(contract.errors.includes('precondition_failed') ? [ownHeaders.ifMatch] : []),
+    ...(contract.createsOnly ? [ownHeaders.ifNoneMatchAny] : []),
+    ...(takesKey(contract) ? [ownHeaders.idempotencyKey] : []),
+  ]
+  const responses: Response[] = [
+    {
+      status: 200,
+      description: descriptionOf(response) ?? 'The operation succeeded.',
+      headers,
+      schema: schemas.write(response, 'output'),
+      example: toExample(example.response ?? asObject(examples)[id]),
+      mediaType: contract.mediaType,
+    },
+    ...(hasEtag ? [{ status: 304, description: notModified, headers, schema: null }] : []),
+  ]
   return {
     id,
     method,
@@ -184,30 +184,13 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
     tag,
     summary,
     description: `${description}${limit}\n\n${accessOf(contract)}`,
-    parameters: [
-      ...describeInput('params', contract, documentation, schemas),
-      ...describeInput('query', contract, documentation, schemas),
-      ...(hasEtag ? [ownHeaders.ifNoneMatch] : []),
-      ...(contract.errors.includes('precondition_failed') ? [ownHeaders.ifMatch] : []),
-      ...(contract.createsOnly ? [ownHeaders.ifNoneMatchAny] : []),
-      ...(takesKey(contract) ? [ownHeaders.idempotencyKey] : []),
-    ],
+    parameters,
     body: body && {
       description: descriptionOf(body) ?? 'The body.',
       schema: schemas.write(body, 'input'),
       example: toExample(example.body),
     },
-    responses: [
-      {
-        status: 200,
-        description: descriptionOf(response) ?? 'The operation succeeded.',
-        headers,
-        schema: schemas.write(response, 'output'),
-        example: toExample(example.response ?? asObject(examples)[id]),
-        mediaType: contract.mediaType,
-      },
-      ...(hasEtag ? [{ status: 304, description: notModified, headers, schema: null }] : []),
-    ],
+    responses,
   }
 }
 
