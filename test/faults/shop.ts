@@ -4,7 +4,7 @@ import type { Env } from '../../src/env.ts'
 import { encryptCredentials } from '../../src/kernel/db/credentials.ts'
 import { fold, searchText } from '../../src/kernel/db/search.ts'
 import type { Admission, AdmitRequest } from '../../src/kernel/gate/limiter.ts'
-import type { Remaining } from '../../src/kernel/gate/limits.ts'
+import type { Decision } from '../../src/kernel/gate/limits.ts'
 import { findToken } from '../../src/kernel/gate/tokens.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
@@ -50,13 +50,13 @@ export const BINDINGS: Env = {
         return {
           kind: 'admitted',
           ...known,
-          decision: { ...rest(), allowed: true },
+          decision: allow(),
           constraint: null,
           ...(isWrite && { receipt: { write: 1 } }),
         }
       },
-      take: async () => ({ ...rest(), allowed: true }),
-      report: async () => ({ ...rest(), allowed: true }),
+      take: async () => allow(),
+      report: async () => allow(),
     }),
     ACCOUNTING_DELIVERY: namespaceOf({ start: async () => undefined }),
     // Only these methods of a namespace are used.
@@ -69,8 +69,8 @@ function namespaceOf(stub: object) {
   return { idFromName: (name: string) => name, get: () => stub }
 }
 
-function rest(): Remaining {
-  return { remaining: 299, resetAt: Date.now() + 60_000, databaseMs: 15_000 }
+function allow(): Decision {
+  return { allowed: true, window: { startedAt: Date.now(), count: 1, databaseMs: 0 } }
 }
 
 /** A company that has what the examples name; any two are alike but for their own id. */

@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
-import type { BatchResult, Database, DatabaseUse, Meter } from '../db/client.ts'
+import type { BatchResult, Database, DatabaseUse } from '../db/client.ts'
 import { databaseFor, parseBookmark } from '../db/placement.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
@@ -8,7 +8,7 @@ import { ApiError, errorResponse } from '../http/errors.ts'
 import { networkOf } from '../http/outbound.ts'
 import { type BatchSemaphore, fairShare, type Permit, semaphoreOf } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
-import { crowded, describeLimits, isOutOfTime, POLICY, rateLimited, refusalOf, remainingAt } from './limits.ts'
+import { advance, crowded, describeLimits, isOutOfTime, POLICY, rateLimited, refusalOf, resetAt } from './limits.ts'
 import { tighten } from './read-after-write.ts'
 import { type TokenContext, TokenState } from './token-state.ts'
 import { blockNetwork, countFailure, delayLookup, hashToken, refuseToken, type Token } from './tokens.ts'
@@ -61,7 +61,7 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   }
   if (admission.kind === 'ended') throw unauthenticated('invalid_token')
   const { token, decision } = admission
-  const usage = new RequestUsage(c, state, admission, isWrite)
+  const usage = openUsage(c, state, admission, isWrite)
   c.set('usage', usage)
   const refusal = decision.allowed
     ? (refuseToken(token) ?? (await waitForTurn(token, c.req.raw)))
@@ -98,69 +98,33 @@ const FAILED_BATCH_MS = 1_000
 /** The least network time from this isolate to the primary of each database, which a failed batch is not charged. */
 const leastNetworkMs = new LruCache<string, number>({ maxWeight: 100 })
 
+export type RequestUsage = ReturnType<typeof openUsage>
+
 /** An admitted request's use of its token's limits and of its company's database. */
-class RequestUsage implements Meter {
-  readonly token: Token
-  private readonly c: TokenContext
-  private readonly state: TokenState
-  /** Without a receipt for a write of which the object does not know. */
-  private readonly admitted: Admitted
-  private readonly isWrite: boolean
-  private announcedAt = Date.now()
-  private bookmark: () => string | null = () => null
-  private hasEnded = false
-
-  constructor(c: TokenContext, state: TokenState, admitted: Admitted, isWrite: boolean) {
-    this.c = c
-    this.state = state
-    this.token = admitted.token
-    this.admitted = admitted
-    this.isWrite = isWrite
-  }
-
-  /** Takes the requests as which this one counts. @throws ApiError 429 where not all are left */
-  async take(requests: number): Promise<void> {
-    if (requests <= 1) return
-    const decision = await this.state.take(this.c, requests - 1)
-    this.admitted.decision = decision
-    if (!decision.allowed) throw refusalOf(decision, Date.now())
-  }
-
-  addBody(bytes: number): void {
-    fairShare.addBody(this.token.companyId, bytes, performance.now())
-  }
-
-  /** The company's database, whose reads contain the writes of the token and the version that the caller sent. */
-  openDatabase(): Database {
-    const { c, token, admitted } = this
-    const { companyId, database, companySlot: slot } = token
-    const constraint = tighten(admitted.constraint, database, parseBookmark(c.req.header('x-bookmark')))
-    admitted.constraint = constraint
-    const bookmark = constraint === 'primary' ? undefined : constraint
-    const onMoved = () => this.state.forget(c)
-    const options = { bookmark, meter: this, use: c.get('databaseUse'), onMoved }
-    const db = databaseFor(c.env, { companyId, database, slot }, options)
-    this.bookmark = db.bookmark
-    return db
-  }
+function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWrite: boolean) {
+  const { token } = admitted
+  const { companyId, database, companySlot: slot } = token
+  const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
+  let announcedAt = Date.now()
+  let bookmark: () => string | null = () => null
+  let hasEnded = false
 
   /** Runs a batch once the company's earlier ones leave room for it, and charges its time. @throws ApiError 429 */
-  async run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
-    if (this.isWrite && Date.now() >= this.announcedAt + ANNOUNCED_MS) {
-      this.announcedAt = Date.now()
-      this.state.keepWrite()
-      await this.state.report(this.c)
+  async function run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
+    if (isWrite && Date.now() >= announcedAt + ANNOUNCED_MS) {
+      announcedAt = Date.now()
+      state.keepWrite()
+      await state.report(c)
     }
-    const { companyId, database } = this.token
     const batches = semaphoreOf(companyId)
     const permit = batches.enter()
-    if (permit.startedAt === 0) await this.waitForStart(batches, permit)
+    if (permit.startedAt === 0) await waitForStart(batches, permit)
     const startedAt = Date.now()
     const work = batch()
     const end = (durationMs: number) => {
       batches.release(permit, durationMs)
-      this.state.charge(durationMs)
-      if (this.hasEnded && this.state.isReportDue()) this.c.executionCtx.waitUntil(this.state.report(this.c))
+      state.charge(durationMs)
+      if (hasEnded && state.isReportDue()) waitUntil(state.report(c))
     }
     const ended = work.then(
       ({ durationMs, isPrimary }) => {
@@ -171,51 +135,81 @@ class RequestUsage implements Meter {
       () => end(Math.min(Math.max(0, Date.now() - startedAt - (leastNetworkMs.get(database) ?? 0)), FAILED_BATCH_MS)),
     )
     // Past its deadline, the batch still counts when it ends. The platform waits 30 s.
-    this.c.executionCtx.waitUntil(ended)
+    waitUntil(ended)
     await ended
     return work
   }
 
-  private async waitForStart(batches: BatchSemaphore, permit: Permit): Promise<void> {
+  async function waitForStart(batches: BatchSemaphore, permit: Permit): Promise<void> {
     const started = batches.wait(permit)
-    this.c.executionCtx.waitUntil(started)
+    waitUntil(started)
     if (!(await started)) throw crowded()
     // The earlier batches may have used up the time.
-    const { remaining } = this.state
-    if (!isOutOfTime(remaining, Date.now())) return
+    if (!isOutOfTime(state, Date.now())) return
     batches.release(permit, 0)
-    throw refusalOf(remaining, Date.now())
+    throw refusalOf(state, Date.now())
   }
 
-  /** Makes later reads of the token at least as fresh as this one: the response names what its caller reads next. */
-  async remember(): Promise<void> {
-    const version = parseBookmark(this.bookmark())
-    if (!version || version.bookmark === this.admitted.constraint) return
-    const isKnown = withDeadline(this.state.report(this.c, { seen: version }), BUDGET_MS.limiter)
-    if (!(await isKnown.catch(() => false))) this.state.keepWrite()
-  }
+  return {
+    token,
 
-  /** The headers of the limits: after a long poll, those of the present window. */
-  headers(): Record<string, string> {
-    const now = Date.now()
-    const { allowed, remaining, resetAt } = this.admitted.decision
-    const hasPassed = allowed && now >= resetAt
-    const requests = hasPassed ? remainingAt(this.state.remaining, now) : { remaining, resetAt }
-    const limits = describeLimits({ ...this.state.remaining, ...requests }, now)
-    return { 'RateLimit-Policy': POLICY, RateLimit: limits }
-  }
+    /** Takes the requests as which this one counts. @throws ApiError 429 where not all are left */
+    async take(requests: number): Promise<void> {
+      if (requests <= 1) return
+      admitted.decision = await state.take(c, requests - 1)
+      if (!admitted.decision.allowed) throw refusalOf(admitted.decision, Date.now())
+    },
 
-  /** Reports the write and the usage of a request with this status; later charges are reported at once. */
-  end(status: number): void {
-    this.hasEnded = true
-    const { admitted, isWrite, state, c } = this
-    const { receipt } = admitted
-    const isFailed = status >= 500
-    const version = parseBookmark(this.bookmark())
-    if (isWrite && !receipt && (version || isFailed)) state.keepWrite()
-    // A write that failed may still commit: it stays unsettled.
-    const isSettled = receipt && !isFailed && (isWrite || version)
-    const seen = isSettled ? { database: this.token.database, bookmark: null, ...version, ...receipt } : undefined
-    if (seen || state.isReportDue()) c.executionCtx.waitUntil(state.report(c, seen && { seen }))
+    addBody: (bytes: number) => fairShare.addBody(companyId, bytes, performance.now()),
+
+    /** The company's database, whose reads contain the writes of the token and the version that the caller sent. */
+    openDatabase(): Database {
+      const constraint = tighten(admitted.constraint, database, parseBookmark(c.req.header('x-bookmark')))
+      admitted.constraint = constraint
+      const db = databaseFor(
+        c.env,
+        { companyId, database, slot },
+        {
+          bookmark: constraint === 'primary' ? undefined : constraint,
+          meter: { run },
+          use: c.get('databaseUse'),
+          onMoved: () => state.forget(c),
+        },
+      )
+      bookmark = db.bookmark
+      return db
+    },
+
+    /** Makes later reads of the token at least as fresh as this one: the response names what its caller reads next. */
+    async remember(): Promise<void> {
+      const version = parseBookmark(bookmark())
+      if (!version || version.bookmark === admitted.constraint) return
+      const isKnown = withDeadline(state.report(c, { seen: version }), BUDGET_MS.limiter)
+      if (!(await isKnown.catch(() => false))) state.keepWrite()
+    },
+
+    /** The headers of the limits: after a long poll, those of the present window. */
+    headers(): Record<string, string> {
+      const now = Date.now()
+      const { window, company } = state
+      const { allowed, window: own } = admitted.decision
+      const hasPassed = allowed && now >= resetAt(own)
+      const shown = hasPassed ? advance(window, now) : { ...own, databaseMs: window.databaseMs }
+      return { 'RateLimit-Policy': POLICY, RateLimit: describeLimits({ window: shown, company }, now) }
+    },
+
+    /** Reports the write and the usage of a request with this status; later charges are reported at once. */
+    end(status: number): void {
+      hasEnded = true
+      const { receipt } = admitted
+      const isFailed = status >= 500
+      const version = parseBookmark(bookmark())
+      // There is no receipt for a write of which the object does not know.
+      if (isWrite && !receipt && (version || isFailed)) state.keepWrite()
+      // A write that failed may still commit: it stays unsettled.
+      const isSettled = receipt && !isFailed && (isWrite || version)
+      const seen = isSettled ? { database, bookmark: null, ...version, ...receipt } : undefined
+      if (seen || state.isReportDue()) waitUntil(state.report(c, seen && { seen }))
+    },
   }
 }

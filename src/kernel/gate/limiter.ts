@@ -12,7 +12,6 @@ import {
   type Decision,
   type HourOfUsage,
   isClosed,
-  type RemainingTime,
   type Usage,
   type Window,
 } from './limits.ts'
@@ -171,16 +170,15 @@ export class RateLimiter extends DurableObject<Env> {
     if (mayCommit) this.writes.beginUnknown(now)
     // While the company has no database time, requests are refused and not counted.
     const isClosed = this.company.isClosed(now)
-    const { window, decision: own } = count(this.window, now, isClosed ? { ...cost, requests: 0 } : cost)
-    const allowed = own.allowed && !isClosed
-    const decision = { ...own, allowed, company: this.company.remaining }
+    const own = count(this.window, now, isClosed ? { ...cost, requests: 0 } : cost)
+    const decision = { window: own.window, company: this.company.window, allowed: own.allowed && !isClosed }
     this.company.add(this.identity?.token?.companyId, cost.databaseMs, now)
     const used = {
-      requests: (allowed ? cost.requests : 0) + (cost.uncounted ?? 0),
-      refused: (allowed ? 0 : cost.requests) + (cost.refused ?? 0),
+      requests: (decision.allowed ? cost.requests : 0) + (cost.uncounted ?? 0),
+      refused: (decision.allowed ? 0 : cost.requests) + (cost.refused ?? 0),
       databaseMs: cost.databaseMs,
     }
-    this.window = window
+    this.window = own.window
     const isUsed = used.requests + used.refused + used.databaseMs > 0
     if (isUsed) this.hours = addUsage(this.hours, now, used)
     this.hasChanged ||= isUsed || seen !== undefined
@@ -224,15 +222,15 @@ export class CompanyLimiter extends DurableObject<Env> {
   private stored = this.ctx.storage.kv.get<Window>('window')
   private window = this.stored
 
-  report(databaseMs: number): RemainingTime {
-    const { window, decision } = count(this.window, Date.now(), { requests: 0, databaseMs }, COMPANY_LIMIT_MS)
+  report(databaseMs: number): Window {
+    const { window } = count(this.window, Date.now(), { requests: 0, databaseMs }, COMPANY_LIMIT_MS)
     this.window = window
     const storedMs = window.startedAt === this.stored?.startedAt ? this.stored.databaseMs : 0
     if (window.databaseMs >= storedMs + UNSTORED_MS) {
       this.stored = window
       this.ctx.storage.kv.put('window', window)
     }
-    return { resetAt: decision.resetAt, databaseMs: decision.databaseMs }
+    return window
   }
 
   /** For the health check. */
@@ -244,7 +242,7 @@ export class CompanyLimiter extends DurableObject<Env> {
  * the requests. A company's object that fails opens this limit and no other.
  */
 export class CompanyShare {
-  remaining: RemainingTime | undefined
+  window: Window | undefined
   private readonly objects: Env['COMPANY_LIMITER']
   private unsentMs = 0
   private isScheduled = false
@@ -255,7 +253,7 @@ export class CompanyShare {
   }
 
   isClosed(now: number): boolean {
-    return isClosed(this.remaining, now, COMPANY_LIMIT_MS)
+    return isClosed(this.window, now, COMPANY_LIMIT_MS)
   }
 
   /** @param companyId undefined while the token is unknown: the time then waits */
@@ -278,7 +276,7 @@ export class CompanyShare {
       log('company_limiter_failed', { company_id: companyId, reason: nameOf(error) })
     })
     this.isScheduled = false
-    this.remaining = answer ?? this.remaining
+    this.window = answer ?? this.window
     // After a failure the next request begins the next exchange.
     if (!answer) this.unsentMs += sentMs
     else if (this.unsentMs > 0) this.add(companyId, 0, Date.now())

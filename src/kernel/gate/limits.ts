@@ -24,39 +24,28 @@ export interface Cost extends Usage {
   requests: number
 }
 
-/** Database time left of a window that ends at `resetAt`; negative when overused. */
-export interface RemainingTime {
-  resetAt: number
-  databaseMs: number
+/** The windows of a token and of its company, which counts no requests and is absent while unknown. */
+export interface Limits {
+  window: Window
+  company?: Window | undefined
 }
 
-export interface Remaining extends RemainingTime {
-  /** Requests. */
-  remaining: number
-  /** Remaining time of the token's company; absent while unknown. */
-  company?: RemainingTime | undefined
-}
-
-export interface Decision extends Remaining {
+export interface Decision extends Limits {
   allowed: boolean
 }
 
 /** Counts the reported usage, and the requests if the window has room for all of them. */
-export function count(window: Window | undefined, now: number, cost: Cost, limitMs = DATABASE_LIMIT_MS) {
+export function count(window: Window | undefined, now: number, cost: Cost, limitMs = DATABASE_LIMIT_MS): Decision {
   const current = advance(window, now, limitMs)
-  const resetAt = current.startedAt + WINDOW_MS
   const before = Math.min(LIMIT, current.count + (cost.uncounted ?? 0))
   const databaseMs = current.databaseMs + cost.databaseMs
   const allowed = databaseMs < limitMs && before + cost.requests <= LIMIT
   const total = allowed ? before + cost.requests : before
-  return {
-    window: { startedAt: current.startedAt, count: total, databaseMs },
-    decision: { allowed, remaining: LIMIT - total, resetAt, databaseMs: limitMs - databaseMs },
-  }
+  return { allowed, window: { startedAt: current.startedAt, count: total, databaseMs } }
 }
 
 /** The window at `now`. Each window that has passed pays off one allowance of database time. */
-function advance(window: Window | undefined, now: number, limitMs: number): Window {
+export function advance(window: Window | undefined, now: number, limitMs = DATABASE_LIMIT_MS): Window {
   if (!window) return { startedAt: now, count: 0, databaseMs: 0 }
   const passed = Math.floor((now - window.startedAt) / WINDOW_MS)
   // A clock that went backwards neither gives a second allowance nor makes the wait longer.
@@ -66,33 +55,22 @@ function advance(window: Window | undefined, now: number, limitMs: number): Wind
   return { startedAt: debtMs > 0 ? window.startedAt + passed * WINDOW_MS : now, count: 0, databaseMs: debtMs }
 }
 
-/** The allowance left at `now`, by an earlier response: windows pass by time alone. A company's has no request count. */
-export function remainingAt(
-  earlier: (RemainingTime & { remaining?: number }) | undefined,
-  now: number,
-  limitMs = DATABASE_LIMIT_MS,
-): Decision {
-  const window = earlier && {
-    startedAt: earlier.resetAt - WINDOW_MS,
-    count: LIMIT - (earlier.remaining ?? LIMIT),
-    databaseMs: limitMs - earlier.databaseMs,
-  }
-  return count(window, now, { requests: 0, databaseMs: 0 }, limitMs).decision
+export function resetAt({ startedAt }: Window): number {
+  return startedAt + WINDOW_MS
 }
 
 /** When there is database time again: when the first window begins with less than a whole allowance used. */
-export function databaseResetAt({ resetAt, databaseMs }: RemainingTime, limitMs = DATABASE_LIMIT_MS): number {
-  const windows = Math.floor((limitMs - databaseMs) / limitMs)
-  return resetAt + Math.max(0, windows - 1) * WINDOW_MS
+export function databaseResetAt({ startedAt, databaseMs }: Window, limitMs = DATABASE_LIMIT_MS): number {
+  return startedAt + Math.max(1, Math.floor(databaseMs / limitMs)) * WINDOW_MS
 }
 
 /** Whether there is no database time at `now`. */
-export function isClosed(time: RemainingTime | undefined, now: number, limitMs = DATABASE_LIMIT_MS): boolean {
-  return time !== undefined && time.databaseMs <= 0 && now < databaseResetAt(time, limitMs)
+export function isClosed(window: Window | undefined, now: number, limitMs = DATABASE_LIMIT_MS): boolean {
+  return window !== undefined && window.databaseMs >= limitMs && now < databaseResetAt(window, limitMs)
 }
 
-export function isOutOfTime(remaining: Remaining, now: number): boolean {
-  return isClosed(remaining, now) || isClosed(remaining.company, now, COMPANY_LIMIT_MS)
+export function isOutOfTime({ window, company }: Limits, now: number): boolean {
+  return isClosed(window, now) || isClosed(company, now, COMPANY_LIMIT_MS)
 }
 
 /** Whole seconds until a reset: at least 1, and at most `withinMs`, however far the clocks of two machines differ. */
@@ -134,29 +112,29 @@ export const POLICY = [
 ].join(', ')
 
 /** Each limit: what is left, and the seconds until there is more. */
-function limitsOf({ remaining, company, ...time }: Remaining, now: number) {
-  const ofTime = (name: string, { databaseMs, resetAt }: RemainingTime, limitMs: number, whose: string) => {
-    const at = databaseResetAt({ databaseMs, resetAt }, limitMs)
+function limitsOf({ window, company }: Limits, now: number) {
+  const ofTime = (name: string, used: Window, limitMs: number, whose: string) => {
+    const at = databaseResetAt(used, limitMs)
     const problem = `${whose} may use ${limitMs / 1_000} seconds of database time a minute`
-    return { name, left: databaseMs, seconds: secondsUntil(at, now, at - resetAt + WINDOW_MS), problem }
+    return { name, left: limitMs - used.databaseMs, seconds: secondsUntil(at, now, at - used.startedAt), problem }
   }
-  const requests = { name: 'default', left: remaining, seconds: secondsUntil(time.resetAt, now), problem: undefined }
+  const seconds = secondsUntil(resetAt(window), now)
   return [
-    requests,
-    ofTime('database', time, DATABASE_LIMIT_MS, 'The token'),
-    ofTime('company', remainingAt(company, now, COMPANY_LIMIT_MS), COMPANY_LIMIT_MS, 'All tokens of the company'),
+    { name: 'default', left: LIMIT - window.count, seconds, problem: undefined },
+    ofTime('database', window, DATABASE_LIMIT_MS, 'The token'),
+    ofTime('company', advance(company, now, COMPANY_LIMIT_MS), COMPANY_LIMIT_MS, 'All tokens of the company'),
   ] as const
 }
 
 /** `RateLimit` of the same draft. */
-export function describeLimits(limits: Remaining, now: number): string {
+export function describeLimits(limits: Limits, now: number): string {
   const describe = ({ name, left, seconds }: ReturnType<typeof limitsOf>[number]) =>
     `"${name}";r=${Math.max(0, Math.floor(left))};t=${seconds}`
   return limitsOf(limits, now).map(describe).join(', ')
 }
 
 /** The 429 of a refusal, by the limit that refuses for longest. */
-export function refusalOf(limits: Remaining, now: number): ApiError {
+export function refusalOf(limits: Limits, now: number): ApiError {
   const [requests, ...times] = limitsOf(limits, now)
   const refusing = [requests, ...times].filter(({ left }) => left <= 0)
   // A request that counts as several may be refused although some are left.

@@ -5,7 +5,7 @@ import { acceptsSchema, verifySchema } from '../db/migrations.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/errors.ts'
 import type { Admission, Admitted, RateLimiter, Report } from './limiter.ts'
-import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Remaining, WINDOW_MS } from './limits.ts'
+import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Limits, resetAt, type Window } from './limits.ts'
 import { findToken, TOKEN_MS, type Token, usable } from './tokens.ts'
 
 export type TokenContext = Pick<
@@ -22,22 +22,23 @@ const NEARLY_USED_MS = 500
 type Answer = Exclude<Admission, { kind: 'outdated' }>
 type Send<T> = (object: DurableObjectStub<RateLimiter>, report: Report) => Promise<T>
 
-const NO_USAGE = { databaseMs: 0, refused: 0, uncounted: 0 }
+const noUsage = () => ({ databaseMs: 0, refused: 0, uncounted: 0 })
 const ENDED: Answer = { kind: 'ended', ageMs: 0 }
 
 /**
  * One token in this isolate, whose object decides. The isolate keeps a refusal until its reset, the allowance for an
  * object that fails or is silent, and what the next call reports.
  */
-export class TokenState {
+export class TokenState implements Limits {
   /** SHA-256 of the token, lower-case hex: the name of its object. */
   readonly hash: string
-  /** By the last answer, less the unreported usage. */
-  remaining: Remaining = { remaining: LIMIT, resetAt: 0, databaseMs: DATABASE_LIMIT_MS }
+  /** By the last answer, with the unreported usage. */
+  window: Window = { startedAt: 0, count: 0, databaseMs: 0 }
+  company: Window | undefined
   private objectId: DurableObjectId | undefined
   /** For use until then; a null token has ended. */
   private cached: { token: Token | null; until: number } | null = null
-  private unreported = NO_USAGE
+  private unreported = noUsage()
   /** Writes that the object does not know, and those reported: every call reports them until one succeeds. */
   private unknownWrites = 0
   private knownWrites = 0
@@ -81,13 +82,13 @@ export class TokenState {
 
   isReportDue(): boolean {
     const { databaseMs } = this.unreported
-    const isNearlyUsed = databaseMs > 0 && this.remaining.databaseMs < NEARLY_USED_MS
+    const isNearlyUsed = databaseMs > 0 && this.window.databaseMs > DATABASE_LIMIT_MS - NEARLY_USED_MS
     return this.unknownWrites > this.knownWrites || databaseMs >= REPORT_MS || isNearlyUsed
   }
 
   charge(databaseMs: number): void {
-    this.add({ databaseMs })
-    this.remaining.databaseMs -= databaseMs
+    this.unreported.databaseMs += databaseMs
+    this.window = { ...this.window, databaseMs: this.window.databaseMs + databaseMs }
   }
 
   /** With the next call the object learns of a write that it does not know. */
@@ -115,7 +116,7 @@ export class TokenState {
     if (isRetry) this.retryAt = askedAt + RETRY_MS
     const { unreported: usage, unknownWrites } = this
     const report = { ...usage, mayCommit: unknownWrites > this.knownWrites }
-    this.unreported = NO_USAGE
+    this.unreported = noUsage()
     this.pending += requests
     const work = async () => {
       try {
@@ -124,7 +125,9 @@ export class TokenState {
         this.knownWrites = Math.max(this.knownWrites, unknownWrites)
         return answer
       } catch (error) {
-        this.add(usage)
+        this.unreported.databaseMs += usage.databaseMs
+        this.unreported.refused += usage.refused
+        this.unreported.uncounted += usage.uncounted
         this.fail(c, error)
         return null
       } finally {
@@ -156,53 +159,48 @@ export class TokenState {
     this.retryAt = 0
   }
 
-  private update({ company, ...answer }: Remaining): void {
-    const { remaining: known, unreported } = this
-    const remaining = answer.remaining - unreported.uncounted
-    const databaseMs = answer.databaseMs - unreported.databaseMs
-    if (answer.resetAt === known.resetAt) {
-      known.remaining = Math.min(known.remaining, remaining)
-      known.databaseMs = Math.min(known.databaseMs, databaseMs)
-    } else if (answer.resetAt > known.resetAt || (this.retryAt > 0 && answer.resetAt > Date.now())) {
+  private update({ window, company }: Limits): void {
+    const { window: known, unreported } = this
+    const { startedAt } = window
+    const count = window.count + unreported.uncounted
+    const databaseMs = window.databaseMs + unreported.databaseMs
+    if (startedAt === known.startedAt) {
+      this.window = {
+        startedAt,
+        count: Math.max(known.count, count),
+        databaseMs: Math.max(known.databaseMs, databaseMs),
+      }
+    } else if (startedAt > known.startedAt || (this.retryAt > 0 && resetAt(window) > Date.now())) {
       // While the object failed, the known window may be this isolate's own.
-      this.remaining = { ...known, remaining, databaseMs, resetAt: answer.resetAt }
+      this.window = { startedAt, count, databaseMs }
     }
-    this.remaining.company = company ?? known.company
-  }
-
-  private add({ databaseMs = 0, refused = 0, uncounted = 0 }: Partial<typeof NO_USAGE>): void {
-    const { unreported } = this
-    this.unreported = {
-      databaseMs: databaseMs + unreported.databaseMs,
-      refused: refused + unreported.refused,
-      uncounted: uncounted + unreported.uncounted,
-    }
+    this.company = company ?? this.company
   }
 
   /** The refusal of every request until the reset; null while something is left. */
   private refuse(now: number): Admitted | null {
-    const { remaining } = this
     const token = this.cached?.token
-    const isRefused = isOutOfTime(remaining, now) || (remaining.remaining <= 0 && now < remaining.resetAt)
-    if (!token || !isRefused) return null
-    this.add({ refused: 1 })
-    return admitted(token, { ...remaining, allowed: false })
+    const isUsedUp = this.window.count >= LIMIT && now < resetAt(this.window)
+    if (!token || !(isUsedUp || isOutOfTime(this, now))) return null
+    this.unreported.refused++
+    return admitted(token, this.decide(false))
   }
 
   /** Allows requests without the object: the rest of its window, or else one whole allowance. */
   private allow(requests: number, now: number): Decision {
-    if (now >= this.remaining.resetAt) {
-      const whole = { remaining: LIMIT, resetAt: now + WINDOW_MS, databaseMs: DATABASE_LIMIT_MS }
-      this.remaining = { ...this.remaining, ...whole }
-      this.unreported = NO_USAGE
+    if (now >= resetAt(this.window)) {
+      this.window = { startedAt: now, count: 0, databaseMs: 0 }
+      this.unreported = noUsage()
     }
-    const { remaining } = this
-    const allowed = !isOutOfTime(remaining, now) && requests <= remaining.remaining - this.pending
-    if (allowed) {
-      remaining.remaining -= requests
-      this.add({ uncounted: requests })
-    }
-    return { ...remaining, allowed }
+    const count = this.window.count + requests
+    if (isOutOfTime(this, now) || count + this.pending > LIMIT) return this.decide(false)
+    this.window = { ...this.window, count }
+    this.unreported.uncounted += requests
+    return this.decide(true)
+  }
+
+  private decide(allowed: boolean): Decision {
+    return { window: this.window, company: this.company, allowed }
   }
 
   /** Admits without the object, by the cached token or the directory. */

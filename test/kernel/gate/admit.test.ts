@@ -380,7 +380,7 @@ describe('a bookmark', () => {
     const { token } = await mintCompany()
     const { seen, bindings } = guarded()
     // The isolate takes the report for delivered.
-    const delivered = { allowed: true, remaining: 300, resetAt: 0, databaseMs: 15_000 }
+    const delivered = { allowed: true, window: { startedAt: 0, count: 0, databaseMs: 0 } }
     const lossy = withoutReports(bindings, async () => delivered)
     await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: lossy })
     await send(request(token, 'GET', '/clients'), { env: bindings })

@@ -10,8 +10,9 @@ import {
   DATABASE_LIMIT_MS,
   describeLimits,
   LIMIT,
-  type RemainingTime,
   refusalOf,
+  WINDOW_MS,
+  type Window,
 } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { adminCall } from '../../support/admin.ts'
@@ -25,7 +26,7 @@ const TOKENS = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter
 
 const companyObject = (id: number) => COMPANIES.get(COMPANIES.idFromName(String(id)))
 const tokenObject = (token: string) => TOKENS.get(TOKENS.idFromName(hashToken(token)))
-const leftOf = async (id: number) => (await companyObject(id).report(0)).databaseMs
+const leftOf = async (id: number) => COMPANY_LIMIT_MS - (await companyObject(id).report(0)).databaseMs
 
 const get = (token: string, bindings?: Env) =>
   send(request(token, 'GET', '/clients'), bindings === undefined ? {} : { env: bindings })
@@ -56,7 +57,7 @@ async function useUp({ id, tokens }: Awaited<ReturnType<typeof open>>, databaseM
   // Each object learns of it with the next time that it reports.
   const isTold = async (token: string) => {
     const { allowed, company } = await use(token, 1)
-    return !allowed && company !== undefined && company.databaseMs <= left
+    return !allowed && company !== undefined && company.databaseMs >= databaseMs
   }
   await Promise.all(tokens.map((token) => vi.waitUntil(() => isTold(token), { timeout: 20_000, interval: 200 })))
 }
@@ -181,21 +182,29 @@ describe('a company whose database time is used up', () => {
 
 describe('the refusal', () => {
   const now = Date.UTC(2026, 0, 31)
-  const decision = (remaining: number, databaseMs: number, company?: RemainingTime) => {
-    const rest = { allowed: false, remaining, databaseMs, resetAt: now + 20_000 }
-    return refusalOf({ ...rest, ...(company && { company }) }, now)
-  }
+  const windowOf = (remaining: number, leftMs: number, resetInMs: number): Window => ({
+    startedAt: now + resetInMs - WINDOW_MS,
+    count: LIMIT - remaining,
+    databaseMs: DATABASE_LIMIT_MS - leftMs,
+  })
+  const companyOf = (leftMs: number, resetInMs: number): Window => ({
+    startedAt: now + resetInMs - WINDOW_MS,
+    count: 0,
+    databaseMs: COMPANY_LIMIT_MS - leftMs,
+  })
+  const decision = (remaining: number, leftMs: number, company?: Window) =>
+    refusalOf({ window: windowOf(remaining, leftMs, 20_000), company }, now)
 
   it('is that of the limit which refuses for longest', () => {
     const messages = [
       decision(0, 1),
       decision(9, 0),
-      decision(9, 1, { databaseMs: 0, resetAt: now + 30_000 }),
-      decision(9, 0, { databaseMs: 0, resetAt: now + 30_000 }),
-      decision(9, -DATABASE_LIMIT_MS, { databaseMs: 0, resetAt: now + 30_000 }),
-      decision(0, 1, { databaseMs: 0, resetAt: now + 10_000 }),
+      decision(9, 1, companyOf(0, 30_000)),
+      decision(9, 0, companyOf(0, 30_000)),
+      decision(9, -DATABASE_LIMIT_MS, companyOf(0, 30_000)),
+      decision(0, 1, companyOf(0, 10_000)),
       // Its reset has passed.
-      decision(0, 1, { databaseMs: 0, resetAt: now }),
+      decision(0, 1, companyOf(0, 0)),
     ].map(({ message }) => message.replace(/ may .*(requests|database time) a minute: retry/, ' $1'))
     expect(messages).toEqual([
       'The token requests after 20 seconds',
@@ -209,16 +218,16 @@ describe('the refusal', () => {
   })
 
   it('and the rest of the company end by time alone in the headers', () => {
-    const rest = { remaining: 1, databaseMs: 2, resetAt: now + 1_000 }
-    const company = { databaseMs: -10_000, resetAt: now + 5_000 }
+    const window = windowOf(1, 2, 1_000)
+    const company = companyOf(-10_000, 5_000)
     const describe = (ms: number) =>
-      describeLimits({ ...rest, company }, now + ms)
+      describeLimits({ window, company }, now + ms)
         .split(', ')
         .at(-1)
     expect(describe(0)).toBe('"company";r=0;t=5')
     expect(describe(5_000)).toBe('"company";r=30000;t=60')
     expect(describe(65_000)).toBe('"company";r=40000;t=60')
-    expect(describeLimits(rest, now)).toMatch(/"company";r=40000;t=60$/)
+    expect(describeLimits({ window }, now)).toMatch(/"company";r=40000;t=60$/)
   })
 })
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { CompanyShare } from '../../../src/kernel/gate/limiter.ts'
-import { DATABASE_LIMIT_MS, type RemainingTime } from '../../../src/kernel/gate/limits.ts'
+import { DATABASE_LIMIT_MS, type Window } from '../../../src/kernel/gate/limits.ts'
 import { logLines } from '../../support/log.ts'
 
 // In a file of its own, which has no objects: a timer that one of them sets meanwhile would run outside of it.
@@ -12,7 +12,7 @@ describe('the exchange with the object of the company', () => {
   })
 
   /** What one token's object knows, and the reports that it sends. */
-  function openShare(respond: (databaseMs: number) => Promise<RemainingTime>) {
+  function openShare(respond: (databaseMs: number) => Promise<Window>) {
     const sent: { at: number; databaseMs: number }[] = []
     const beganAt = Date.now()
     const report = (databaseMs: number) => {
@@ -24,7 +24,7 @@ describe('the exchange with the object of the company', () => {
     const add = (databaseMs: number) => share.add(7, databaseMs, Date.now())
     return { share, sent, add }
   }
-  const rest = async () => ({ databaseMs: 9, resetAt: Date.now() + 60_000 })
+  const rest = async () => ({ databaseMs: 9, count: 0, startedAt: Date.now() })
 
   it('takes place at most every 2 s, and every 4 s while the token uses nothing', async () => {
     const { sent, add } = openShare(rest)
@@ -74,7 +74,7 @@ describe('the exchange with the object of the company', () => {
     add(0)
     await vi.advanceTimersByTimeAsync(0)
     expect(sent.at(-1)?.databaseMs).toBe(1_000)
-    expect(share.remaining).toMatchObject({ databaseMs: 9 })
+    expect(share.window).toMatchObject({ databaseMs: 9 })
     fails = true
     for (let i = 0; i < 5; i++) {
       add(DATABASE_LIMIT_MS)

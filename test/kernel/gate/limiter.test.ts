@@ -2,7 +2,14 @@ import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from '
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { AdmitRequest, Admitted, RateLimiter } from '../../../src/kernel/gate/limiter.ts'
-import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS, type Window } from '../../../src/kernel/gate/limits.ts'
+import {
+  DATABASE_LIMIT_MS,
+  databaseResetAt,
+  LIMIT,
+  resetAt,
+  WINDOW_MS,
+  type Window,
+} from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { migrate, mintCompany, randomToken, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
@@ -148,27 +155,28 @@ describe('counting', () => {
     await gate.crash()
     expect((await gate.admit()).decision).toEqual(old)
     moveTime(WINDOW_MS)
-    expect((await gate.admit()).decision).toMatchObject({ allowed: true, remaining: LIMIT - 1 })
+    expect((await gate.admit()).decision).toMatchObject({ allowed: true, window: { count: 1 } })
     await gate.crash()
     expect(await gate.allow(LIMIT)).toBeLessThanOrEqual(LIMIT - 1)
   })
 
   it('counts database time for all isolates together, and through crashes', async () => {
     const gate = await Gate.open()
-    for (const left of [10_000, 5_000]) {
-      expect((await gate.admit({ databaseMs: 5_000 })).decision).toMatchObject({ allowed: true, databaseMs: left })
+    for (const databaseMs of [5_000, 10_000]) {
+      const { decision } = await gate.admit({ databaseMs: 5_000 })
+      expect(decision).toMatchObject({ allowed: true, window: { databaseMs } })
       await gate.crash()
     }
     const { decision: refused } = await gate.admit({ databaseMs: 20_000 })
-    expect(refused).toMatchObject({ allowed: false, databaseMs: -15_000 })
+    expect(refused).toMatchObject({ allowed: false, window: { databaseMs: 2 * DATABASE_LIMIT_MS } })
     await gate.crash()
-    expect((await gate.admit()).decision).toMatchObject({ allowed: false, databaseMs: -15_000 })
+    expect((await gate.admit()).decision).toEqual(refused)
 
     // The debt takes another window.
-    vi.useFakeTimers({ toFake: ['Date'], now: refused.resetAt })
+    vi.useFakeTimers({ toFake: ['Date'], now: resetAt(refused.window) })
     expect((await gate.admit()).decision.allowed).toBe(false)
-    vi.setSystemTime(databaseResetAt(refused))
-    expect((await gate.admit()).decision).toMatchObject({ allowed: true, databaseMs: DATABASE_LIMIT_MS })
+    vi.setSystemTime(databaseResetAt(refused.window))
+    expect((await gate.admit()).decision).toMatchObject({ allowed: true, window: { databaseMs: 0 } })
   })
 
   it('sums the usage by hour: requests, those allowed without it, refusals and database time', async () => {

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { type Cost, type Decision, WINDOW_MS } from '../../../src/kernel/gate/limits.ts'
+import { type Cost, type Decision, LIMIT, WINDOW_MS } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { call, migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
@@ -13,7 +13,10 @@ beforeAll(migrate)
 beforeEach(stopTime)
 
 const refusal = (ms = 30_000): Promise<Decision> =>
-  Promise.resolve({ allowed: false, remaining: 0, resetAt: Date.now() + ms, databaseMs: 15_000 })
+  Promise.resolve({
+    allowed: false,
+    window: { startedAt: Date.now() + ms - WINDOW_MS, count: LIMIT, databaseMs: 0 },
+  })
 
 const requests = (count: number): Cost => ({ requests: count, databaseMs: 0 })
 

@@ -35,8 +35,8 @@ async function open(way: Way) {
       () => {
         const result = count(window, Date.now(), cost)
         window = result.window
-        seen.counted += result.decision.allowed ? cost.requests : 0
-        return result.decision
+        seen.counted += result.allowed ? cost.requests : 0
+        return result
       },
       seen.calls++,
     )

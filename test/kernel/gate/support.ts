@@ -3,7 +3,14 @@ import { env } from 'cloudflare:workers'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import type { Admission, AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
-import { type Cost, count, type Decision, LIMIT, type Window } from '../../../src/kernel/gate/limits.ts'
+import {
+  type Cost,
+  count,
+  DATABASE_LIMIT_MS,
+  type Decision,
+  LIMIT,
+  type Window,
+} from '../../../src/kernel/gate/limits.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
 
 /** Bindings with this object for every token, and the names of those that were called for requests. */
@@ -32,15 +39,15 @@ export function withLimiter(decide: (name: string, cost: Cost) => Promise<Decisi
 
 /** An object that refuses every request until a minute has passed. */
 export async function refuse(): Promise<Decision> {
-  return { allowed: false, remaining: 0, resetAt: Date.now() + 60_000, databaseMs: 1 }
+  return { allowed: false, window: { startedAt: Date.now(), count: LIMIT, databaseMs: DATABASE_LIMIT_MS - 1 } }
 }
 
 /** Objects in memory with the real window. */
 export function memory() {
   const windows = new Map<string, Window>()
   return async (name: string, cost: Cost) => {
-    const { window, decision } = count(windows.get(name), Date.now(), cost)
-    windows.set(name, window)
+    const decision = count(windows.get(name), Date.now(), cost)
+    windows.set(name, decision.window)
     return decision
   }
 }
