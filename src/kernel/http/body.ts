@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { BUDGET_MS, bodyBudgetMs, DeadlineError, pause, withDeadline } from './deadline.ts'
+import { BUDGET_MS, bodyBudgetMs, DeadlineError, poll, withDeadline } from './deadline.ts'
 import { ApiError, invalid, unavailable } from './errors.ts'
 import { describeBytes } from './messages.ts'
 
@@ -137,29 +137,20 @@ export const SMALL_BODY_BYTES = 262_144
 /** Limits the memory of all large bodies together; one lease may exceed it. */
 const LIMIT_BYTES = 24_000_000
 
-const POLL_MS = 20
 const BUSY_SECONDS = 10
 
 /** A request that has not used its lease for this long was canceled. */
 const LOST_MS = 60_000
 
-/**
- * The memory of large bodies in one isolate. One lease at a time may exceed the limit, so waiting leases never deadlock.
- * Requests poll: in workerd a promise that another request resolves continues in that request's context, where this one's
- * streams and bindings fail.
- */
+/** The memory of large bodies in one isolate. One lease may exceed the limit, so waiting leases never deadlock. */
 export class MemoryBudget {
   readonly #limitBytes: number
   readonly #holding = new Set<Lease>()
-  #usedBytes = 0
   #over: Lease | null = null
+  usedBytes = 0
 
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes
-  }
-
-  get usedBytes(): number {
-    return this.#usedBytes
   }
 
   open(): Lease {
@@ -171,15 +162,15 @@ export class MemoryBudget {
     const isGrowth = bytes > lease.bytes
     if (isGrowth) {
       for (const each of this.#holding) if (Date.now() - each.usedAt > LOST_MS) each.release()
-      const hasRoom = this.#over === null || this.#usedBytes + bytes - lease.bytes <= this.#limitBytes
+      const hasRoom = this.#over === null || this.usedBytes + bytes - lease.bytes <= this.#limitBytes
       if (this.#over !== lease && !hasRoom) return false
     }
-    this.#usedBytes += bytes - lease.bytes
+    this.usedBytes += bytes - lease.bytes
     lease.bytes = bytes
     if (bytes > 0) this.#holding.add(lease)
     else this.#holding.delete(lease)
     // All leases but one fit within the limit, so releasing that one ends the excess.
-    if (this.#usedBytes <= this.#limitBytes) this.#over = null
+    if (this.usedBytes <= this.#limitBytes) this.#over = null
     else if (isGrowth) this.#over = lease
     return true
   }
@@ -201,12 +192,14 @@ export class Lease {
 
   /** Shrinking never waits. @throws ApiError 503 when there is no memory in time, or the lease was released */
   async resize(bytes: number): Promise<void> {
-    for (const endMs = Date.now() + BUDGET_MS.memory; ; await pause(POLL_MS)) {
+    const isResized = () => {
       if (this.#isReleased) throw unavailable(BUSY_SECONDS)
       this.usedAt = Date.now()
-      if (this.#budget.tryResize(this, bytes)) return
-      if (this.usedAt >= endMs) throw unavailable(BUSY_SECONDS)
+      return this.#budget.tryResize(this, bytes)
     }
+    await poll(isResized, BUDGET_MS.memory).catch(() => {
+      throw unavailable(BUSY_SECONDS)
+    })
   }
 
   /** Ties these bytes to the lease: both are released together. */
