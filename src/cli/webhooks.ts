@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { EVENT_TYPES } from '../delivery/webhooks/message.ts'
+import { EVENT_TYPES } from '../delivery/webhooks/event-types.ts'
 import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/webhooks/contract.ts'
 import { type Argument, onlyOne, optional, required, runCommand, TEXT } from './command.ts'

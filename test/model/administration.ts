@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
-import { EVENT_TYPES } from '../../src/delivery/webhooks/message.ts'
+import { EVENT_TYPES } from '../../src/delivery/webhooks/event-types.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../support/admin.ts'
 import { sql, sqlIn } from '../support/app.ts'
 import type { Choice } from './choice.ts'

@@ -5,6 +5,7 @@ import { LruCache } from '../../kernel/http/cache.ts'
 import { pause } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { type AddressPolicy, callChecked, OutboundError } from '../../kernel/http/outbound.ts'
+import { eventTypeOf } from './event-types.ts'
 import * as message from './message.ts'
 import { type EndpointRow, type Item, loadRound, type Outcome, ROUND_CHANGES, saveRound } from './queries.ts'
 
@@ -135,7 +136,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
     keep({ ...item, attempts, first_attempt_at }, nextAt ?? nowMs, error)
     if (result.status === 'gone') outcome.disabledReason = `The endpoint responded with ${error}.`
     else if (nextAt === null) {
-      const change = `${message.eventTypeOf(item.type, item.operation)} of ${item.entity_id}`
+      const change = `${eventTypeOf(item.type, item.operation)} of ${item.entity_id}`
       outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
     } else if (outcome.initial_failures !== null) {
       outcome.initial_failures += 1
@@ -154,7 +155,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
       break
     }
     const { operation } = item
-    if (operation === null || !endpoint.event_types.includes(message.eventTypeOf(item.type, operation))) {
+    if (operation === null || !endpoint.event_types.includes(eventTypeOf(item.type, operation))) {
       if (item.isStored) outcome.done.push(item)
     } else if (item.isBehind || blocked.has(object)) {
       if (!item.isStored) keep(item, null)

@@ -5,8 +5,6 @@ import { decryptCredentials, encryptCredentials } from '../../kernel/db/credenti
 import { type ChangeRow, presentChange } from '../../resources/changes/present.ts'
 import { eventTypeOf } from './event-types.ts'
 
-export { EVENT_TYPES, eventTypeOf } from './event-types.ts'
-
 // Messages by the Standard Webhooks convention: https://www.standardwebhooks.com
 
 export type FeedChange = ChangeRow & { sequence: number }

@@ -44,10 +44,9 @@ export class FairShare {
   enter(companyId: number, bodyBytes: number, now: number): number | null {
     if (companyId !== this.latest.companyId) this.other = this.latest
     this.latest = { companyId, at: now }
-    const debt = this.debts.get(companyId) ?? new Debt()
+    const debt = this.debts.getOrMake(companyId, () => new Debt())
     const waitMs = this.isAlone(now) ? 0 : Math.max(0, debt.left(SHARE, now) - BURST_MS) / SHARE
     if (waitMs > LONGEST_WAIT_MS) return null
-    this.debts.set(companyId, debt)
     this.charge(companyId, REQUEST_MS + bodyMs(bodyBytes), now)
     return waitMs
   }

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { EVENT_TYPES } from '../../delivery/webhooks/message.ts'
+import { EVENT_TYPES } from '../../delivery/webhooks/event-types.ts'
 import { component, dateTime } from '../../kernel/api/contract.ts'
 import { change } from '../../resources/changes/contract.ts'
 import type { JsonObject } from './json.ts'

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { EVENT_TYPES, nextAttemptAt, rotateSecret, signedHeaders } from '../../../src/delivery/webhooks/message.ts'
+import { EVENT_TYPES } from '../../../src/delivery/webhooks/event-types.ts'
+import { nextAttemptAt, rotateSecret, signedHeaders } from '../../../src/delivery/webhooks/message.ts'
 
 describe('signedHeaders', () => {
   it('makes the signature of the convention’s published example', () => {

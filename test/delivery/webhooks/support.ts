@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import { EVENT_TYPES, rotateSecret, type Secrets, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
+import { EVENT_TYPES } from '../../../src/delivery/webhooks/event-types.ts'
+import { rotateSecret, type Secrets, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
 import type { Env } from '../../../src/env.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'

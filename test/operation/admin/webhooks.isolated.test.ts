@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { EVENT_TYPES, openSecrets } from '../../../src/delivery/webhooks/message.ts'
+import { EVENT_TYPES } from '../../../src/delivery/webhooks/event-types.ts'
+import { openSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { expectedSignature, openResolver, Receiver, Subscriber } from '../../delivery/webhooks/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { EVENT_TYPES, eventTypeOf, openSecrets, rotateSecret, sealSecrets } from '../../../delivery/webhooks/message.ts'
+import { EVENT_TYPES, eventTypeOf } from '../../../delivery/webhooks/event-types.ts'
+import { openSecrets, rotateSecret, sealSecrets } from '../../../delivery/webhooks/message.ts'
 import { conflict, found, invalid, unavailable } from '../../../kernel/http/errors.ts'
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
