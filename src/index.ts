@@ -38,7 +38,7 @@ export default {
       await outcomeOf(sweepBackups(env, scheduledTime)),
       await outcomeOf(sweep(env, scheduledTime)),
       await outcomeOf(forEachDatabase(env, (_, name) => collectAdminEntries(env, name))),
-      await outcomeOf(forEachDatabase(env, (binding) => sweepMailContents(binding, env.FILES, scheduledTime))),
+      await outcomeOf(forEachDatabase(env, (db) => sweepMailContents(db, env.FILES, scheduledTime))),
     ]
     const failed = results.find((result) => result.status === 'rejected')
     if (failed) throw failed.reason

@@ -1,5 +1,6 @@
 import { env } from 'cloudflare:workers'
 import type { RequestContext } from '../../src/kernel/api/context.ts'
+import { openDatabase } from '../../src/kernel/db/client.ts'
 import { runWrite, runWrites, type Write } from '../../src/kernel/db/idempotency.ts'
 import { databaseFor } from '../../src/kernel/db/placement.ts'
 import { removeExpiredRows } from '../../src/kernel/db/sweep.ts'
@@ -105,7 +106,7 @@ export class Work {
         )
         return
       default:
-        await removeExpiredRows(env[home], this.now)
+        await removeExpiredRows(openDatabase(env[home]), this.now)
     }
   }
 

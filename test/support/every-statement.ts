@@ -31,7 +31,7 @@ export async function runEverything(): Promise<void> {
   await deliverWebhooks(company.id, quiet)
   await sweepWebhooks(quiet, NOW)
   await sweep(quiet, NOW)
-  await sweepMailContents(quiet.DB, quiet.FILES, NOW)
+  await sweepMailContents(openDatabase(quiet.DB), quiet.FILES, NOW)
 }
 
 async function deliverAccounting(companyId: number, { DB }: Env): Promise<void> {

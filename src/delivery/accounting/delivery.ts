@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
-import { openDatabase } from '../../kernel/db/client.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decryptCredentials, encryptCredentials } from '../../kernel/db/credentials.ts'
@@ -190,12 +189,11 @@ export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: 
 export async function sweep(env: Env, nowMs: number): Promise<void> {
   let started = 0
   const limits = removalLimits()
-  await forEachDatabase(env, async (binding) => {
-    const db = openDatabase(binding)
+  await forEachDatabase(env, async (db) => {
     const companyIds = await listDueCompanies(db, nowMs)
     await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId)))
     started += companyIds.length
-    await removeExpiredRows(binding, nowMs, limits)
+    await removeExpiredRows(db, nowMs, limits)
     await recountDaily(db, nowMs)
   })
   log('sweep', { started })

@@ -1,5 +1,4 @@
 import type { Env } from '../../env.ts'
-import { openDatabase } from '../../kernel/db/client.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { forEachDatabase } from '../../kernel/db/placement.ts'
@@ -37,8 +36,7 @@ export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: num
 
 /** Starts companies with undelivered changes: those written by commands, or with a lost start. */
 export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, nowMs: number): Promise<void> {
-  await forEachDatabase(env, async (binding) => {
-    const db = openDatabase(binding)
+  await forEachDatabase(env, async (db) => {
     const companyIds = await listWebhookCompanies(db, nowMs)
     await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId)))
   })

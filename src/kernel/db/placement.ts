@@ -209,11 +209,11 @@ export function openEach(env: Bindings): { name: string; db: Database }[] {
 }
 
 /** Does the same for every database. One that fails is logged, and does not keep the others waiting. @throws the last failure */
-export async function forEachDatabase(env: Bindings, work: (binding: D1Database, name: string) => Promise<void>) {
+export async function forEachDatabase(env: Bindings, work: (db: Database, name: string) => Promise<void>) {
   let failure: { error: unknown } | null = null
   for (const name of databaseNames(env)) {
     try {
-      await work(bindingOf(env, name), name)
+      await work(openDatabase(bindingOf(env, name)), name)
     } catch (error) {
       log('database_failed', { database: name, error: nameOf(error) }, 'error')
       failure = { error }

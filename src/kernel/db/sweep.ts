@@ -130,8 +130,7 @@ function oldestBefore(table: 'audit_log' | 'changes', key: 'id' | 'sequence', no
     LIMIT ${CHUNK_ROWS}) SELECT company_id, key FROM old`
 }
 
-export async function removeExpiredRows(binding: D1Database, nowMs: number, limits = removalLimits()): Promise<void> {
-  const db = openDatabase(binding)
+export async function removeExpiredRows(db: Database, nowMs: number, limits = removalLimits()): Promise<void> {
   const ofSettled = isSettled(sql`company_id`)
   const delivered = sql`id IN (SELECT id FROM accounting_outbox WHERE state = 'done'
     AND updated_at < ${nowMs - DAYS.accounting_outbox * DAY_MS} AND ${ofSettled} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`

@@ -1,6 +1,5 @@
 import type { Env } from '../../env.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
-import { openDatabase } from '../../kernel/db/client.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import {
   endStaleReadOnly,
@@ -99,8 +98,7 @@ export class CompanyBackup extends CompanyObject {
 
 /** Runs with the cron trigger: saves the sequences of all companies, and starts overdue backups. */
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
-  await forEachDatabase(env, async (binding) => {
-    const db = openDatabase(binding)
+  await forEachDatabase(env, async (db) => {
     const context = { companyId: 0, db }
     const [[ended]] = await db.writeIdempotent([endStaleReadOnly(nowMs)])
     if (ended) log('move_interrupted', { company_id: ended.company_id }, 'error')

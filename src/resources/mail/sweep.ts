@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { openDatabase, orm } from '../../kernel/db/client.ts'
+import { type Database, orm } from '../../kernel/db/client.ts'
 import { isSettled } from '../../kernel/db/placement.ts'
 import { emailThreadObjects } from '../../kernel/db/schema.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
@@ -18,8 +18,7 @@ const OF_SETTLED = isSettled(sql`company_id`)
  * Marks unnamed objects of one database, which no write can name from then on, and removes them and their records. A
  * failure is logged, and the next sweep retries.
  */
-export async function sweepMailContents(binding: D1Database, bucket: R2Bucket, now: number): Promise<void> {
-  const db = openDatabase(binding)
+export async function sweepMailContents(db: Database, bucket: R2Bucket, now: number): Promise<void> {
   const { id, company_id, content_hash } = emailThreadObjects
   const due = sql`SELECT id FROM email_thread_objects
     WHERE remove_at IS NOT NULL AND remove_at <= ${now} AND ${OF_SETTLED} ORDER BY remove_at LIMIT ${REMOVED_AT_ONCE}`

@@ -1,5 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
 import { migrate, mintCompany, sql } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
@@ -19,11 +20,11 @@ it('the removal of old rows reads few of a company that has none to remove, wher
     }
   }
   const measure = async () => {
-    await removeExpiredRows(env.DB, NOW)
+    await removeExpiredRows(openDatabase(env.DB), NOW)
     const { id } = await mintCompany({ home: 'DB' })
     await addRows(id, 5, 0)
     const { env: metered, take } = meterBindings(env)
-    await removeExpiredRows(metered.DB, NOW)
+    await removeExpiredRows(openDatabase(metered.DB), NOW)
     expect(await sql('SELECT id FROM audit_log WHERE company_id = ?', id)).toEqual([])
     expect(await sql('SELECT sequence FROM changes WHERE company_id = ?', id)).toEqual([])
     return take().rowsRead

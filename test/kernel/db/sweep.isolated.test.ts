@@ -49,7 +49,7 @@ describe('the removal of old rows', () => {
       id,
       NOW - 90 * DAY_MS - 1,
     )
-    await removeExpiredRows(env.DB, NOW)
+    await removeExpiredRows(openDatabase(env.DB), NOW)
     expect(await sql('SELECT count(*) AS n FROM audit_log WHERE company_id = ?', id)).toEqual([{ n: 10 }])
   })
 
@@ -57,7 +57,7 @@ describe('the removal of old rows', () => {
     const company = await mintCompany()
     const entry = { company_id: company.id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 }
     for (const id of [6, 7]) await insert('audit_log', { ...entry, id })
-    await removeExpiredRows(env.DB, NOW)
+    await removeExpiredRows(openDatabase(env.DB), NOW)
     await company.call('POST', '/clients', { company_name: 'New' })
     const left = await sql('SELECT id, action FROM audit_log WHERE company_id = ?', company.id)
     expect(left).toEqual([{ id: 8, action: 'client.create' }])
@@ -75,7 +75,7 @@ describe('the removal of old rows', () => {
        SELECT ?1, 1, 'update', value ->> 0, 0, 0, value ->> 1 FROM json_each(?2)`,
       ...[id, JSON.stringify(events)],
     )
-    await removeExpiredRows(env.DB, NOW)
+    await removeExpiredRows(openDatabase(env.DB), NOW)
     const left = await sql('SELECT state, updated_at AS at FROM accounting_outbox WHERE company_id = ? ORDER BY id', id)
     expect(left.map(({ state, at }) => [state, at])).toEqual(events.toSpliced(1, 1))
   })
@@ -113,18 +113,18 @@ describe('the removal of old rows', () => {
       await expire(behind, 5)
       const guard = { company_id: moving.id, state, destination: 'DB_TWO', slot: 0, read_only_at: NOW }
       await insert('company_guards', guard)
-      await removeExpiredRows(env.DB, NOW)
+      await removeExpiredRows(openDatabase(env.DB), NOW)
       expect(await expiredOf(behind)).toEqual([0, 0])
       expect(await expiredOf(moving)).toEqual([3_100, 3_100])
       await sql('DELETE FROM company_guards')
-      await removeExpiredRows(env.DB, NOW)
+      await removeExpiredRows(openDatabase(env.DB), NOW)
       expect(await expiredOf(moving)).toEqual([0, 0])
     },
   )
 
   it('is bounded in statements, and removes in one sweep what 200 tokens may write until the next', async () => {
     const { binding, statements } = endlessDatabase()
-    await removeExpiredRows(binding, NOW)
+    await removeExpiredRows(openDatabase(binding), NOW)
     const ofAudit = statements.filter((text) => text.includes('delete from "audit_log"'))
     expect(ofAudit.length * 3_000).toBeGreaterThanOrEqual(200 * 5 * 300)
     // D1 accepts at most 1,000 statements from one invocation.

@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
 import { call, migrate, mintCompany, mintToken, sql, type TestCompany } from '../../support/app.ts'
 
@@ -151,11 +152,11 @@ describe('the feed of changes', () => {
     const { cursor: afterFirst } = await follow(company, start)
     await createClient(company)
     await sql('UPDATE changes SET at = at - 30 * 86400000 WHERE company_id = ?', company.id)
-    await removeExpiredRows(env[company.home], Date.now())
+    await removeExpiredRows(openDatabase(env[company.home]), Date.now())
     expect((await follow(company, start)).entries).toHaveLength(2)
 
     await sql('UPDATE changes SET at = at - 2 * 86400000 WHERE company_id = ? AND sequence = 1', company.id)
-    await removeExpiredRows(env[company.home], Date.now())
+    await removeExpiredRows(openDatabase(env[company.home]), Date.now())
     const gone = await company.call('GET', `/changes?cursor=${start}`)
     expect(gone).toMatchObject({ status: 410, body: { error: { details: { reason: 'cursor_expired' } } } })
     expect((await follow(company, afterFirst)).entries).toHaveLength(1)

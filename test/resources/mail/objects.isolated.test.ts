@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { isolateMemory } from '../../../src/kernel/http/body.ts'
 import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
@@ -25,7 +26,8 @@ const large = (label: string) => ({ labels: [label], messages: [{ text: noise(3_
 const put = (id: string, fields: object) =>
   company.call('PUT', threadPath(id), { account_email: MAILBOX, messages: [], ...fields })
 const read = (id: string, headers = {}) => company.call('GET', threadPath(id, MAILBOX), undefined, headers)
-const sweep = (inMs = 0, bucket: R2Bucket = env.FILES) => sweepMailContents(env.DB, bucket, Date.now() + inMs)
+const sweep = (inMs = 0, bucket: R2Bucket = env.FILES) =>
+  sweepMailContents(openDatabase(env.DB), bucket, Date.now() + inMs)
 
 /** Sends to the application, whose calls of bindings go through `around`. */
 function sendThrough(around: Around, method: string, path: string, body?: object) {

@@ -1,5 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, expect, it } from 'vitest'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
@@ -34,7 +35,7 @@ it.each(['read_only', 'moved', 'writable'])(
     const guard = { company_id: moving, state, destination: 'DB_TWO', slot: 0, read_only_at: Date.now() }
     await insert('company_guards', guard)
     await addDueObject(company)
-    await sweepMailContents(env.DB, env.FILES, Date.now())
+    await sweepMailContents(openDatabase(env.DB), env.FILES, Date.now())
     expect(await dueObjectsOf(company)).toEqual([])
   },
 )
@@ -43,7 +44,7 @@ it('reads few rows beside a company with much mail, where SQLite has no statisti
   const measure = async () => {
     await addDueObject(company)
     const { env: metered, take } = meterBindings(env)
-    await sweepMailContents(metered.DB, metered.FILES, Date.now())
+    await sweepMailContents(openDatabase(metered.DB), metered.FILES, Date.now())
     const { rowsRead } = take()
     expect(await dueObjectsOf(company)).toEqual([])
     return rowsRead
