@@ -6,7 +6,7 @@ export { default } from './index.js'
 
 export class CompanyLimiter extends DurableObject {
   report() {
-    return { resetAt: Date.now() + 60_000, databaseMs: 40_000 }
+    return { startedAt: Date.now(), count: 0, databaseMs: 0 }
   }
 
   ping() {}
