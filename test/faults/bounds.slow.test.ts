@@ -50,8 +50,7 @@ describe('a body that does not end', () => {
     const before = await rowsOf(shop)
     for (const body of [drip(ONE, 0, 0), drip(ONE, 0, 1), drip(ONE, 1_000, 10_000)]) {
       const { response, waitedMs } = await send(contract.method, exampleOf(contract).path, body)
-      expect(response).toMatchObject({ status: 400, body: { error: { details: { issues: [{ path: '' }] } } } })
-      expect(response.body.error.message).toContain('in time')
+      expect(response).toMatchObject({ status: 408, body: { error: { code: 'invalid_request' } } })
       expect(waitedMs).toBeGreaterThan(BUDGET_MS.body - 1)
       expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.body + 1)
     }
@@ -68,8 +67,7 @@ describe('a body that does not end', () => {
       ['PUT', `/mail/email-threads/${THREAD}`],
     ] as const) {
       const { response, waitedMs } = await send(method, path, drip(ONE, 0, 1), bytes)
-      expect(response.status).toBe(400)
-      expect(response.body.error.message).toContain('in time')
+      expect(response.status).toBe(408)
       expect(waitedMs).toBeGreaterThan(BUDGET_MS.body + laterMs - 1)
       expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.body + laterMs + 1)
     }
@@ -88,7 +86,7 @@ describe('a body that does not end', () => {
     // The pieces need not make JSON: what counts is that all of them are read.
     const { response, waitedMs } = await send('PUT', `/mail/email-threads/${THREAD}`, drip(piece, 1_000, 20, true))
     expect(waitedMs).toBe(20_000)
-    expect(response.body.error.message).not.toContain('in time')
+    expect(response.status).toBe(400)
   })
 })
 

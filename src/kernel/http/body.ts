@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { BUDGET_MS, bodyBudgetMs, DeadlineError, poll, withDeadline } from './deadline.ts'
+import { BUDGET_MS, bodyBudgetMs, poll, withDeadline } from './deadline.ts'
 import { ApiError, invalid, unavailable } from './errors.ts'
 import { describeBytes } from './messages.ts'
 
@@ -120,10 +120,9 @@ async function discard(reader: ReadableStreamBYOBReader): Promise<void> {
   }
 }
 
-/** A stalled body is the caller's fault. Any other failure means that the connection is gone. */
-function giveUp(error: unknown): never {
-  if (error instanceof DeadlineError) throw invalid([{ path: '', message: 'did not arrive in time' }])
-  throw error
+/** The body stalled, or its connection is gone. */
+function giveUp(): never {
+  throw new ApiError('request_timeout')
 }
 
 export function tooLarge(limitBytes: number): ApiError {

@@ -5,6 +5,11 @@ export const ERRORS = {
   forbidden: { status: 403, code: 'forbidden', message: 'The token does not permit this' },
   not_found: { status: 404, code: 'not_found', message: 'Resource not found' },
   method_not_allowed: { status: 405, code: 'invalid_request', message: 'The path does not support this method' },
+  request_timeout: {
+    status: 408,
+    code: 'invalid_request',
+    message: 'The body did not arrive whole and in time: send the request again',
+  },
   conflict: { status: 409, code: 'invalid_request', message: 'The request conflicts with the state of the company' },
   gone: { status: 410, code: 'invalid_request', message: 'The resource is no longer available' },
   precondition_failed: { status: 412, code: 'invalid_request', message: 'The resource has another version' },

@@ -33,7 +33,10 @@ const documented = {
 const validationDetails = component('ValidationDetails', 'Sent with 400: every problem of the request at once.', {
   ...documented,
   issues: z.array(issue).min(1).max(MAX_ISSUES).describe('The first problems. Long texts are truncated.'),
-  issue_count: integer(MAX_ISSUES + 1, 'The number of all problems, where not all are listed.').exactOptional(),
+  issue_count: integer(
+    MAX_ISSUES + 1,
+    'The number of all problems, where not all are listed. Of a list in an email thread, at most 1,000 are counted.',
+  ).exactOptional(),
   reason: z.enum(['idempotency_key_reused']).describe('Names a problem of the `Idempotency-Key`.').exactOptional(),
 })
 
@@ -97,6 +100,9 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
       'The resource does not exist in the company. Another company’s, a deleted one and an invalid id look the same.',
   },
   method_not_allowed: { description: 'The path does not support this method; `Allow` lists those it supports.' },
+  request_timeout: {
+    description: 'The body did not arrive whole and in time. Nothing was changed: send the request again.',
+  },
   conflict: {
     description:
       'The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause.',

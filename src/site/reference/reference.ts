@@ -147,7 +147,7 @@ export function errorsOf(contract: Contract): ErrorKind[] {
   const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
   if (contract.params) kinds.add(contract.invalidParams ?? 'not_found')
   if (takesKey(contract)) kinds.add('conflict')
-  if (contract.body) kinds.add('too_large').add('unsupported_media_type')
+  if (contract.body) kinds.add('request_timeout').add('too_large').add('unsupported_media_type')
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
 

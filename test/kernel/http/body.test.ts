@@ -1,5 +1,7 @@
+import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type ApiResponse, migrate, mintCompany, send, type TestCompany } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
 
 let company: TestCompany
 
@@ -129,4 +131,21 @@ describe('a body', () => {
   it('has its limit counted in bytes, not in characters', async () => {
     expect((await post(JSON.stringify({ company_name: '€'.repeat(400_000) }))).status).toBe(413)
   })
+})
+
+it('that breaks off gets 408, and is no failure of the service', async () => {
+  const broken = () =>
+    new ReadableStream({
+      type: 'bytes',
+      start: (controller) => controller.enqueue(new TextEncoder().encode('{"company_name":')),
+      pull: (controller) => controller.error(new Error('Network connection lost.')),
+    })
+  const headers = { authorization: `Bearer ${company.token}`, 'content-type': 'application/json' }
+  const request = new Request('https://api.test/api/v1/clients', { method: 'POST', headers, body: broken() })
+  const before = logLines.length
+  expect(await send(request, { env })).toMatchObject({
+    status: 408,
+    body: { error: { code: 'invalid_request' } },
+  })
+  expect(logLines.slice(before)).not.toContainEqual(expect.objectContaining({ event: 'failure' }))
 })

@@ -8,8 +8,8 @@ const RECOVERY_LIMIT_MS = 5_000
 const HEAP_GROWTH_MIB = 4
 const SHOWN = 5
 
-/** Said of a body that was sent at once, and that the runtime had no time to take. */
-const LATE_BODY = 'the body did not arrive in time'
+/** The status of a body that was sent at once, and that the runtime had no time to take. */
+const LATE_BODY = 408
 
 /**
  * Responses that load must not cause. At the rate that is sustained all are successes; at twice that there may also be
@@ -28,7 +28,7 @@ function overloadedOutcomes({ doubled, after }: Report): Outcome[] {
 /** A timeout of the caller, of a body or of the database. */
 function isOverload({ logs }: Report, { status, requestId, text }: Outcome): boolean {
   if (status === 0) return text === GAVE_UP
-  return status === 400 ? text.includes(LATE_BODY) : status === 500 && logs.isOverload(requestId)
+  return status === LATE_BODY || (status === 500 && logs.isOverload(requestId))
 }
 
 /** What is not as it must be, a line each. Times and memory mean something only in a run of the usual length. */
