@@ -41,8 +41,19 @@ function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: 
     throw target === 'param' ? invalidPath(refusal, issues) : invalidInput(target, issues)
   })
   return async (c: Context<AppEnv>): Promise<unknown> => {
+    // Hono leaves what is not UTF-8 as it was sent, which would become part of an id.
+    if (target === 'param') decodePath(c.req.path)
     await validate(c, async () => undefined)
     return c.req.valid(target as never)
+  }
+}
+
+/** @throws ApiError 400 for anything but percent-encoded UTF-8 */
+export function decodePath(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    throw invalid([{ path: 'path', message: 'must be percent-encoded UTF-8' }])
   }
 }
 
@@ -84,7 +95,7 @@ export function invalidInput(target: 'param' | 'query' | 'body', found: readonly
   let count = 0
   for (const issue of found) {
     const path = target === 'body' ? issue.path : issue.path.slice(0, 1)
-    const isRepeated = target === 'query' && issue.code === 'invalid_type' && issue.message.endsWith('not an array')
+    const isRepeated = target === 'query' && issue.message.endsWith('not an array')
     const worded =
       target === 'query' ? issue.message.replaceAll('is not a known field', 'is not a known parameter') : issue.message
     const messages = isRepeated ? ['must be sent only once'] : worded.split('\n')

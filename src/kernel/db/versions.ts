@@ -20,10 +20,10 @@ const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
  *
  * @throws ApiError 400 for anything but a list of entity tags
  */
-export function versionsOf(ifMatch: string | null): string | null {
+export function versionsOf(ifMatch: string | null, name = 'If-Match'): string | null {
   if (ifMatch === null || ifMatch.trim() === '*') return null
   if (!/^[\s,]*$/.test(ifMatch.replaceAll(ETAG, ''))) {
-    throw invalid([{ path: 'If-Match', message: 'must be `*`, or versions with their double quotes, such as `"1"`' }])
+    throw invalid([{ path: name, message: 'must be `*`, or versions with their double quotes, such as `"1"`' }])
   }
   return JSON.stringify(Array.from(ifMatch.slice(0, MAX_LENGTH).matchAll(VERSION), ([, version]) => Number(version)))
 }

@@ -1,8 +1,9 @@
 import { Buffer } from 'node:buffer'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Operation, refuseCondition, requirePermission, route } from '../../kernel/api/endpoint.ts'
-import { invalidInput, invalidPath } from '../../kernel/api/input.ts'
+import { decodePath, invalidInput, invalidPath } from '../../kernel/api/input.ts'
 import { type Outcome, type Planned, runWrites } from '../../kernel/db/idempotency.ts'
+import { versionsOf } from '../../kernel/db/versions.ts'
 import { tooLarge } from '../../kernel/http/body.ts'
 import { ERRORS, errorBody, invalid } from '../../kernel/http/errors.ts'
 import { operations as clients } from '../clients/routes.ts'
@@ -36,8 +37,12 @@ function planOf(sent: contract.BatchOperation, position: number): Planned<Reply,
     needs: positionsOf(sent.body, position),
     weight: weightOf(sent.body) + removed,
     build: (context, outcomeOf) => {
-      const { operation, params } = find(sent)
-      if (sent.if_match !== undefined) refuseCondition(operation.contract, 'if_match')
+      const { operation, segments } = find(sent)
+      const params = Object.fromEntries(segments.map(([name, segment]) => [name, decodePath(segment)]))
+      if (sent.if_match !== undefined) {
+        refuseCondition(operation.contract, 'if_match')
+        versionsOf(sent.if_match, 'if_match')
+      }
       const body = resolveReferences(sent.body, position, outcomeOf)
       const own = { ...context, ifMatch: sent.if_match ?? null, ifNoneMatch: null }
       return operation.write(inputOf(operation, params, body, context), own)
@@ -72,9 +77,7 @@ function present(outcome: Outcome<Reply>, { url }: RequestContext, sent?: contra
 function match({ method, path }: contract.BatchOperation) {
   for (const { operation, pattern } of operations) {
     const found = operation.contract.method === method ? pattern.exec(path) : null
-    if (!found) continue
-    const params = Object.entries(found.groups ?? {}).map(([name, segment]) => [name, decode(segment)])
-    return { operation, params: Object.fromEntries(params) }
+    if (found) return { operation, segments: Object.entries(found.groups ?? {}) }
   }
   return undefined
 }
@@ -100,13 +103,4 @@ function inputOf(operation: Operation, params: unknown, body: unknown, context: 
   const parsedBody = schemas.body?.safeParse(body)
   if (parsedBody?.success === false) throw invalidInput('body', parsedBody.error.issues)
   return { params: parsedParams?.data, query: {}, body: parsedBody?.data }
-}
-
-/** Decodes a segment; invalid percent-encoding stays unchanged, as in a URL. */
-function decode(segment: string): string {
-  try {
-    return decodeURIComponent(segment)
-  } catch {
-    return segment
-  }
 }

@@ -168,7 +168,8 @@ describe('If-Match', () => {
       expect([response.status, response.body.error.details.issues]).toEqual([400, [issue]])
       const operation = { method: 'PATCH', path, body: { phone: '1' }, if_match: ifMatch }
       const batch = await own.call('POST', '/batch', { operations: [operation] })
-      expect(batch.body.results).toMatchObject([{ status: 400, body: { error: { details: { issues: [issue] } } } }])
+      const issues = [{ ...issue, path: 'if_match' }]
+      expect(batch.body.results).toMatchObject([{ status: 400, body: { error: { details: { issues } } } }])
       expect((await own.call('GET', path)).body.client.version).toBe(1)
     },
   )

@@ -79,6 +79,7 @@ describe('POST /batch', () => {
       { method: 'POST', path: '/orders', body: { title: 'A', client_id: 1, status_id: 2 } },
       { method: 'PATCH', path: `/clients/${clientId}`, body: { phone: '1' }, if_match: '"99"' },
       { method: 'PUT', path: '/clients/by-external-id/%20', body: { company_name: 'A' } },
+      { method: 'PUT', path: '/clients/by-external-id/z%20b%E9', body: { company_name: 'A' } },
     ]
     const operations = wrong.flatMap((each) => [create(), each])
     const before = await count('clients')

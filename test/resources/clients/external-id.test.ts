@@ -131,6 +131,13 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     },
   )
 
+  it.each(['caf%E9', 'z%20b%E9', '100%'])('refuses a path that is not UTF-8: %j', async (segment) => {
+    const path = `/clients/by-external-id/${segment}`
+    for (const response of [await company.call('PUT', path, { company_name: 'A' }), await company.call('GET', path)]) {
+      expect(response).toMatchObject({ status: 400, body: { error: { details: { issues: [{ path: 'path' }] } } } })
+    }
+  })
+
   it.each([' ', 'x'.repeat(256), 'a\nb'])('refuses the external id %j', async (externalId) => {
     for (const response of [await put(externalId, { company_name: 'A' }), await get(externalId)]) {
       expect(response.status).toBe(400)
