@@ -30,6 +30,8 @@ function describeIssue(issue: z.core.$ZodRawIssue): string {
     case 'invalid_type':
       if (input === undefined) return 'is required'
       if (issue.expected === 'int') return 'must be an integer'
+      // JSON has no infinity: 1e400 becomes one.
+      if (issue.expected === 'number' && typeof input === 'number') return 'must be in the range of a double'
       return `must be ${TYPES[issue.expected] ?? `a ${issue.expected}`}, not ${describeSent(input)}`
     case 'invalid_value':
       return input === undefined ? 'is required' : describeChoice(issue.values, input)
@@ -59,17 +61,20 @@ function describeBound(origin: string, comparison: string, limit: number | bigin
 function describeSent(input: unknown): string {
   if (input === null) return 'null'
   if (Array.isArray(input)) return 'an array'
-  if (typeof input === 'number' && !Number.isFinite(input)) return 'one that is too large'
   return typeof input === 'object' ? 'an object' : `a ${typeof input}`
 }
 
 function describeChoice(values: readonly unknown[], input: unknown): string {
   const list = values.map((value) => JSON.stringify(value)).join(', ')
-  return `must be ${values.length > 1 ? 'one of ' : ''}${list}${suggest(input, values.map(String))}`
+  const more = Array.isArray(input) ? ', not an array' : suggest(input, values.map(String))
+  return `must be ${values.length > 1 ? 'one of ' : ''}${list}${more}`
 }
 
 export function notListed(names: readonly string[]) {
-  return ({ input }: { input?: unknown }) => `must be a comma list of ${names.join(', ')}${suggest(input, names)}`
+  return ({ input }: { input?: unknown }) => {
+    const more = Array.isArray(input) ? ', not an array' : suggest(input, names)
+    return `must be a comma list of ${names.join(', ')}${more}`
+  }
 }
 
 /** What other APIs call our fields and parameters. */

@@ -22,9 +22,11 @@ const storable = () =>
   z.refine(isStorable, `must be nested at most ${MAX_DEPTH} levels deep, with numbers of a double’s range`)
 
 /** These ids are published as a pattern; in a path they are integers. */
-const digits = z.pipe(z.string().check(z.regex(/^[1-9]\d{0,15}$/)), z.transform(Number))
+const digits = z
+  .pipe(z.string().check(z.regex(/^[1-9]\d{0,15}$/)), z.transform(Number))
+  .check(z.refine(Number.isSafeInteger, `must be at most ${Number.MAX_SAFE_INTEGER}`))
 
-const linkedId = z.union([id, digits.check(z.refine(Number.isSafeInteger))], {
+const linkedId = z.union([id, digits], {
   error: ({ input }) => (input === undefined ? 'is required' : 'must be a positive integer'),
 })
 
