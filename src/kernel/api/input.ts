@@ -42,18 +42,20 @@ function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: 
   })
   return async (c: Context<AppEnv>): Promise<unknown> => {
     // Hono leaves what is not UTF-8 as it was sent, which would become part of an id.
-    if (target === 'param') decodePath(c.req.path)
+    if (target === 'param') decodePath(c.req.path, refusal)
     await validate(c, async () => undefined)
     return c.req.valid(target as never)
   }
 }
 
-/** @throws ApiError 400 for anything but percent-encoded UTF-8 */
-export function decodePath(path: string): string {
+/** @throws ApiError 400 or 404, as for other invalid parameters, for anything but percent-encoded UTF-8 */
+export function decodePath(path: string, refusal: Contract['invalidParams']): string {
   try {
     return decodeURIComponent(path)
   } catch {
-    throw invalid([{ path: 'path', message: 'must be percent-encoded UTF-8' }])
+    throw invalidPath(refusal, [
+      { code: 'custom', path: ['path'], message: 'must be percent-encoded UTF-8', input: path },
+    ])
   }
 }
 

@@ -38,7 +38,9 @@ function planOf(sent: contract.BatchOperation, position: number): Planned<Reply,
     weight: weightOf(sent.body) + removed,
     build: (context, outcomeOf) => {
       const { operation, segments } = find(sent)
-      const params = Object.fromEntries(segments.map(([name, segment]) => [name, decodePath(segment)]))
+      const params = Object.fromEntries(
+        segments.map(([name, segment]) => [name, decodePath(segment, operation.contract.invalidParams)]),
+      )
       if (sent.if_match !== undefined) {
         refuseCondition(operation.contract, 'if_match')
         versionsOf(sent.if_match, 'if_match')

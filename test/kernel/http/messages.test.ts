@@ -125,7 +125,7 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
   })
 
   it('says what a path needs that no resource can have', async () => {
-    const messages = ['/orders/abc', '/orders/9007199254740993'].map(async (path) => {
+    const messages = ['/orders/abc', '/orders/9007199254740993', '/products/%ZZ'].map(async (path) => {
       const { status, body } = await company.call('GET', path)
       return [status, body.error.message]
     })
@@ -134,6 +134,7 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
     expect([...(await Promise.all(messages)), results[0].body.error.message]).toEqual([
       [404, 'Resource not found: id must be a positive integer'],
       [404, 'Resource not found: id must be at most 9007199254740991'],
+      [404, 'Resource not found: path must be percent-encoded UTF-8'],
       'Resource not found: id must be a positive integer',
     ])
   })
