@@ -10,6 +10,7 @@ import {
   changes,
   companies,
   emailThreadObjects,
+  emailThreads,
   webhookDeliveries,
   webhookEndpoints,
 } from '../../kernel/db/schema.ts'
@@ -73,6 +74,13 @@ export async function endTokens(
     orm.update(apiTokens).set({ revoked_at: endedAt }).from(from).where(revoked),
   ])
   return rows.length
+}
+
+/** @param ids those of email threads, as JSON */
+export async function hasOthersThreads({ companyId, db }: CompanyContext, ids: string): Promise<boolean> {
+  const isOthers = sql`id IN (SELECT value FROM json_each(${ids})) AND company_id <> ${companyId}`
+  const [rows] = await db.read([orm.select({ id: emailThreads.id }).from(emailThreads).where(isOthers).limit(1)])
+  return rows.length > 0
 }
 
 const SUSPENDED = { suspended: sql`1`, deliveries_paused: sql`1` }

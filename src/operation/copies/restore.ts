@@ -6,7 +6,7 @@ import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { forgetBackup } from './backup.ts'
 import { countRows, isEmpty, readCompany } from './read-queries.ts'
 import { beginReconciliation, type ReconcileContext, type Reconciliation, stepReconciliation } from './reconcile.ts'
-import { openForRestore, suspendAgain } from './restore-queries.ts'
+import { hasOthersThreads, openForRestore, suspendAgain } from './restore-queries.ts'
 import { BackupError, listBackups, readManifest, readPart } from './store.ts'
 import { type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
@@ -74,6 +74,8 @@ export async function restoreFor(
 }
 
 const NOT_EMPTY = 'The company has data: only an empty one can be restored'
+const OTHERS_THREADS =
+  'Another company of the database has email threads of this backup: create the company in another one, or move it there'
 
 /** The stored state of a restore, or that of a new one. */
 async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs: number): Promise<RestoreState> {
@@ -126,7 +128,9 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
   if (!state.isChecked) {
     const part = plan.parts[position]
     if (!part) return { ...state, step: 'take', isChecked: true, position: 0 }
-    await readPart(context, part)
+    const ids = (await readPart(context, part)).flatMap(({ name, row }) => (name === 'email_threads' ? [row.id] : []))
+    // Their ids are unique in a database: those of an imported copy of the company would be left out.
+    if (ids.length > 0 && (await hasOthersThreads(context, JSON.stringify(ids)))) throw conflict(OTHERS_THREADS)
     return { ...state, position: position + 1 }
   }
   if (state.step === 'take') {

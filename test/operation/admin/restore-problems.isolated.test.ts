@@ -206,6 +206,19 @@ it('another backup can be chosen where a full database refuses the company', asy
   expect(kept.has(RESTORE)).toBe(false)
 })
 
+it('a restore beside a copy of the company that has its email threads is refused before it changes anything', async () => {
+  const { id: other } = await mintCompany()
+  const { id, call } = await mintCompany()
+  const thread = { account_email: 'box@x.example', messages: [{ message_id: 'm1', body: 'Hello' }] }
+  expect((await call('PUT', '/mail/email-threads/t1', thread)).status).toBe(200)
+  await backUp(id)
+  await sql('UPDATE email_threads SET company_id = ? WHERE company_id = ?', other, id)
+  await wipe(id)
+  const { status, body } = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+  expect([status, body.error?.message]).toEqual([409, expect.stringContaining('Another company of the database')])
+  expect(await sql('SELECT id FROM companies WHERE id = ?', id)).toEqual([])
+})
+
 it('a restore has a record of who began it, though the response to its call was lost', async () => {
   await mintCompany()
   const { id } = await mintCompany()
