@@ -1,7 +1,7 @@
 import type { Env } from '../../env.ts'
 import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
-import { openDatabase } from '../../kernel/db/client.ts'
+import { databaseMessage, openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, isFull, openCompany } from '../../kernel/db/placement.ts'
@@ -88,6 +88,9 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
       if (isPlaced || Date.now() >= endMs) return progress(false, state)
     }
   } catch (error) {
+    if (databaseMessage(error).includes('email_threads.id')) {
+      throw conflict('Another company of the database has email threads of this one. Take the move back')
+    }
     throw isFull(error) ? conflict('The database is full: it takes 1,024 companies. Take the move back') : error
   }
 }

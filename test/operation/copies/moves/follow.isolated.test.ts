@@ -283,3 +283,18 @@ describe('1,024 companies', () => {
     expect((await company.call('GET', '/clients?q=stays')).body.data).toHaveLength(1)
   })
 })
+
+it('a move beside a copy of the company that has its email threads says so, and can be taken back', async () => {
+  const other = await mintCompany({ home: 'DB_TWO' })
+  const thread = { account_email: 'box@x.example', messages: [{ message_id: 'm1', body: 'Hello' }] }
+  expect((await company.call('PUT', '/mail/email-threads/t1', thread)).status).toBe(200)
+  expect((await other.call('PUT', '/mail/email-threads/t1', thread)).status).toBe(200)
+  const [{ id } = { id: '' }] = await sql<{ id: string }>(
+    'SELECT id FROM email_threads WHERE company_id = ?',
+    company.id,
+  )
+  await sqlIn('DB_TWO', 'UPDATE email_threads SET id = ? WHERE company_id = ?', id, other.id)
+  await expect(move(company.id, 'DB_TWO')).rejects.toThrow(/409 Another company .* Take the move back/)
+  await move(company.id, 'DB')
+  expect((await company.call('POST', '/clients', client('stays'))).status).toBe(200)
+})
