@@ -69,6 +69,7 @@ export async function restoreFor(
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.
     if (isFull(error) || !state.isChecked) kv.delete(RESTORE)
+    if (isFull(error)) throw conflict('The database is full: it takes 1,024 companies')
     throw error instanceof BackupError ? conflict(error.message) : error
   }
 }

@@ -202,7 +202,10 @@ it('another backup can be chosen where a full database refuses the company', asy
   const { kept, step } = await emptySinceBackup()
   const full = new Error('D1_ERROR: CHECK constraint failed: companies_slot: SQLITE_CONSTRAINT')
   const db = { ...openDatabase(env.DB), writeIdempotent: () => Promise.reject(full) }
-  await expect(step({ db }, 60_000)).rejects.toThrow(full)
+  await expect(step({ db }, 60_000)).rejects.toMatchObject({
+    kind: 'conflict',
+    message: 'The database is full: it takes 1,024 companies',
+  })
   expect(kept.has(RESTORE)).toBe(false)
 })
 
