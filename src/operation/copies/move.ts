@@ -127,7 +127,7 @@ async function open(env: Env, by: Administrator, destination: string) {
 async function doAndSave(move: Move, state: MoveState): Promise<MoveState | null> {
   const after = await doStep(move, state).catch((error: unknown) => {
     if (!(error instanceof sync.DifferenceError)) throw error
-    log('move_differs', { reason: error.message }, 'error')
+    log('move_differs', { company_id: move.by.companyId, reason: error.message }, 'error')
     return next(fail(state, error.message), 'clear')
   })
   if (after) await guard.saveMove(move.directory, { ...move, state: after }, Date.now())

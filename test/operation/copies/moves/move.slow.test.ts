@@ -241,8 +241,12 @@ describe('a move', () => {
       if (!text) return
       await sqlIn('DB_TWO', text, company.id)
     })
-    const found = logLines.filter(({ event }) => event === 'move_differs').map(({ reason }) => reason)
-    expect(found).toEqual(Object.keys(planted).map((table) => expect.stringContaining(table)))
+    const found = logLines.filter(({ event }) => event === 'move_differs')
+    const expected = Object.keys(planted).map((table) => ({
+      company_id: company.id,
+      reason: expect.stringContaining(table),
+    }))
+    expect(found).toMatchObject(expected)
     expect(await contents('DB_TWO')).toEqual(before)
   })
 
