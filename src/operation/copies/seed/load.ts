@@ -14,7 +14,8 @@ const CONFLICTS: Record<string, string> = {
   'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
   'clients.company_id, clients.external_id': 'an external_id is already that of another client in the database',
   'orders.company_id, orders.external_id': 'an external_id is already that of another order in the database',
-  'email_threads.id': 'an email thread is that of another company in the database: import into another one',
+  'email_threads.id':
+    'an email thread is that of another company in the database: create the company in another database',
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 
