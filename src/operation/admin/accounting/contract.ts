@@ -70,7 +70,7 @@ export const published = {
     return {
       listAllEvents: {
         summary: 'List undelivered accounting events of all companies',
-        description: 'Oldest first.',
+        description: 'By database, then oldest first.',
         example: { query: { state: 'parked' } },
       },
       listEvents: {

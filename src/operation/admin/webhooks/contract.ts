@@ -125,7 +125,7 @@ export const published = {
     return {
       listAllWebhooks: {
         summary: 'List webhook endpoints of all companies',
-        description: 'By company, then oldest first.',
+        description: 'By database, then by company, then oldest first.',
         example: { query: { id: endpoint_id } },
       },
       listWebhooks: {
