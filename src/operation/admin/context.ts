@@ -18,6 +18,7 @@ export interface AdminContext extends PlacedContext, Administrator {
   now: number
   caller: Caller
   env: Env
+  isHead: boolean
   waitUntil: (work: Promise<unknown>) => void
   deliverAccounting: () => void
   deliverWebhooks: () => void

@@ -74,6 +74,7 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
     database,
     address: c.req.header('cf-connecting-ip') ?? 'unknown',
     env,
+    isHead: c.req.method === 'HEAD',
     waitUntil,
     deliverAccounting: () => waitUntil(startDelivery(env, companyId)),
     deliverWebhooks: () => waitUntil(startWebhooks(env, companyId)),

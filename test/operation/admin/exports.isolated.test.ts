@@ -335,8 +335,12 @@ describe('the export of a company', () => {
     expect(counted.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(new TextEncoder().encode(rows).length)
   })
 
-  it('is in the audit trail', async () => {
+  it('is in the audit trail, but not a HEAD, which exports nothing', async () => {
+    await mintCompany()
     const { id } = await mintCompany()
+    const head = await adminCall('HEAD', `/companies/${id}/export`)
+    expect([head.status, head.headers.get('content-type')]).toEqual([200, 'application/x-ndjson'])
+    expect((await adminCall('GET', `/companies/${id}/audit`)).body.data).toEqual([])
     await readPart(id)
     const { body } = await adminCall('GET', `/companies/${id}/audit`)
     expect(body.data).toMatchObject([{ actor: 'operator', action: 'companies.export', entity_id: String(id) }])

@@ -73,6 +73,7 @@ export const routes = [
 
   adminRoute(contract.exportCompany, async ({ query: { cursor } }, context) => {
     const position = cursor === undefined ? [] : readCursor(cursorScope(contract.exportCompany, context), cursor)
+    if (context.isHead) return new Response(null, { headers: HEADERS })
     const started = adminEntry(context, 'companies.export', context.companyId)
     if (cursor === undefined) await context.directory.write([started])
     // A write to the runtime's own stream resolves when the caller has read the piece.
