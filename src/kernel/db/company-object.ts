@@ -1,11 +1,11 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { log, nameOf } from '../http/errors.ts'
+import { ApiError, log, nameOf } from '../http/errors.ts'
 import { requireSchema } from './migrations.ts'
 import { openCompany, type PlacedContext } from './placement.ts'
 
-/** A failed run is repeated after 30 s, doubled for each failure in a row. */
+/** A failed run is repeated after the `Retry-After` of its error (2 s in a move), else 30 s; doubled for each in a row. */
 const FIRST_RETRY_MS = 30_000
 const MAX_RETRY_MS = 3_600_000
 
@@ -44,7 +44,9 @@ export abstract class CompanyObject extends DurableObject<Env> {
       if (failures > 0) kv.delete('retry')
     } catch (error) {
       log(`${this.name}_failed`, { company_id: companyId, error: nameOf(error) })
-      at = Date.now() + Math.min(FIRST_RETRY_MS * 2 ** failures, MAX_RETRY_MS)
+      const seconds = error instanceof ApiError ? Number(error.headers['Retry-After']) : Number.NaN
+      const firstMs = seconds * 1_000 || FIRST_RETRY_MS
+      at = Date.now() + Math.min(firstMs * 2 ** failures, MAX_RETRY_MS)
       kv.put<Retry>('retry', { failures: failures + 1, at })
     }
     if (at !== null) await this.schedule(at)

@@ -4,6 +4,7 @@ import { HostPace, MAX_FAILING } from '../../../src/delivery/webhooks/deliver-ch
 import { rotateSecret, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { migrate, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
+import { insert } from '../../support/rows.ts'
 import { expectedSignature, type Receiver, Subscriber } from './support.ts'
 
 beforeAll(migrate)
@@ -403,6 +404,21 @@ describe('deliveries', () => {
     expect(await subscriber.deliver()).toBeNull()
     expect(await receiver.lines()).toEqual([`client.created ${id} v1`, `client.updated ${id} v2`])
     expect(await receiver.deliveries()).toEqual([])
+  })
+
+  it('go on within seconds where a move has refused a write of theirs', async () => {
+    const { subscriber, receiver } = await open()
+    await subscriber.createClient()
+    const { id } = subscriber.company
+    const guard = { company_id: id, state: 'read_only', destination: 'DB_TWO', slot: 0, read_only_at: Date.now() }
+    await insert('company_guards', guard)
+    const now = Date.now()
+    const next = await subscriber.deliver()
+    expect(next).toBeGreaterThan(now)
+    expect(next).toBeLessThan(now + 10_000)
+    await sql('DELETE FROM company_guards WHERE company_id = ?', id)
+    expect(await subscriber.deliver()).toBeNull()
+    expect(await receiver.lines()).not.toEqual([])
   })
 
   it('end while the company is suspended', async () => {
