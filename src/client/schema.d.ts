@@ -5853,7 +5853,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `ID.TIMESTAMP.BODY`; two signatures, separated by a space, for 24 hours after a rotation of the secret.
+                 * @description `v1,` and the base64 of the HMAC-SHA256 of `ID.TIMESTAMP.BODY`. Each of the last three secrets also signs for 24 hours after its replacement: its signature follows after a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;

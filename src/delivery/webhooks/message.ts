@@ -22,12 +22,17 @@ export function messageId(endpointId: string, { sequence }: Pick<FeedChange, 'se
 
 const SECRET_PREFIX = 'whsec_'
 const SECRET_BYTES = 32
-/** The previous secret also signs for this long after a rotation. */
+/** A secret also signs for this long after its replacement. */
 const ROTATION_MS = 86_400_000
+/** Besides the previous one. The response of a rotation may be lost: the receiver then has an earlier secret. */
+const EARLIER_MAX = 2
 
+const replaced = z.object({ secret: z.string(), until: z.number() })
 const storedSecrets = z.object({
   secret: z.string(),
-  previous: z.optional(z.object({ secret: z.string(), until: z.number() })),
+  previous: z.optional(replaced),
+  /** Apart from `previous`, which is all that a Worker of an older version reads. */
+  earlier: z.optional(z.array(replaced)),
 })
 
 export type Secrets = z.output<typeof storedSecrets>
@@ -43,7 +48,14 @@ export async function openSecrets(keys: string, companyId: number, endpointId: s
 
 export function rotateSecret(present: Secrets | null, nowMs: number): Secrets {
   const secret = `${SECRET_PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
-  return present ? { secret, previous: { secret: present.secret, until: nowMs + ROTATION_MS } } : { secret }
+  if (!present) return { secret }
+  const earlier = replacedOf(present, nowMs).slice(0, EARLIER_MAX)
+  return { secret, previous: { secret: present.secret, until: nowMs + ROTATION_MS }, earlier }
+}
+
+/** The replaced secrets that still sign, the latest first. */
+function replacedOf({ previous, earlier = [] }: Secrets, nowMs: number) {
+  return [...(previous ? [previous] : []), ...earlier].filter(({ until }) => until > nowMs)
 }
 
 /** Binds an endpoint's secrets to its row, as the kind of the credentials. */
@@ -53,10 +65,8 @@ export function credentialsKind(endpointId: string): string {
 
 export function signedHeaders(secrets: Secrets, id: string, body: string, nowMs: number): Record<string, string> {
   const timestamp = Math.floor(nowMs / 1_000)
-  const { secret, previous } = secrets
-  const valid = previous && previous.until > nowMs ? [secret, previous.secret] : [secret]
-  const signatures = valid.map((each) => {
-    const key = Buffer.from(each.slice(SECRET_PREFIX.length), 'base64')
+  const signatures = [secrets, ...replacedOf(secrets, nowMs)].map(({ secret }) => {
+    const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64')
     return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
   })
   return {

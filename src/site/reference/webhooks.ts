@@ -22,7 +22,7 @@ const headers: Record<string, [description: string, example: string]> = {
   'webhook-id': ['Identifies the message: the same for every attempt and replay.', 'msg_5f0c9d3e7a1b2c4d6e_1042'],
   'webhook-timestamp': ['When this attempt was made, in seconds since the epoch.', '1772443801'],
   'webhook-signature': [
-    '`v1,` and the base64 of the HMAC-SHA256 of `ID.TIMESTAMP.BODY`; two signatures, separated by a space, for 24 hours after a rotation of the secret.',
+    '`v1,` and the base64 of the HMAC-SHA256 of `ID.TIMESTAMP.BODY`. Each of the last three secrets also signs for 24 hours after its replacement: its signature follows after a space.',
     'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
   ],
   'x-bookmark': [

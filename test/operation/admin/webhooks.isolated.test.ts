@@ -269,7 +269,7 @@ describe('a webhook endpoint', () => {
     const { body } = await as('POST', path(`${id}/rotate-secret`))
     expect(body.secret).not.toBe(secret)
     const stored = await secretsOf(id)
-    expect(stored).toEqual({ secret: body.secret, previous: { secret, until: expect.any(Number) } })
+    expect(stored).toEqual({ secret: body.secret, previous: { secret, until: expect.any(Number) }, earlier: [] })
     expect(Math.abs((stored.previous?.until ?? 0) - Date.now() - 86_400_000)).toBeLessThan(60_000)
     expect(await actionsOf(id)).toEqual(['webhooks.create', 'webhooks.rotate_secret'])
     await sql("UPDATE webhook_endpoints SET secret = 'v1.broken.x' WHERE id = ?", id)

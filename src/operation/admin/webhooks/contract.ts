@@ -157,7 +157,8 @@ export const published = {
       },
       rotateWebhookSecret: {
         summary: 'Replace a signing secret',
-        description: 'The present secret also signs for 24 hours. The new one is in this response only.',
+        description:
+          'The present secret also signs for 24 hours; of several rotations in that time, the last three secrets do. The new one is in this response only.',
         example: { params },
       },
       replayWebhook: {
