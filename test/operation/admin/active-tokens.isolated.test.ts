@@ -71,6 +71,17 @@ describe('a company', () => {
     expect(await company.active()).toBe(MAX)
   })
 
+  it.each([60, 0])('gets one successor by rotations at the same time, with %i s of overlap', async (overlap) => {
+    const company = await open(5)
+    const all = await Promise.all(Array.from({ length: 4 }, () => company.rotate(company.ownId, overlap)))
+    // Without an overlap a later request finds it expired.
+    const message = expect.stringMatching(/was already rotated|is revoked or expired/)
+    const refusals = all.filter(({ status }) => status !== 200)
+    expect(refusals).toHaveLength(3)
+    for (const refusal of refusals) expect(refusal).toMatchObject({ status: 409, body: { error: { message } } })
+    expect(await company.active()).toBe(overlap > 0 ? 6 : 5)
+  })
+
   it('may replace revoked and expired ones, which do not count', async () => {
     const company = await open(MAX)
     await company.revoke(company.ownId)

@@ -28,15 +28,16 @@ export async function listTokens(context: AdminContext, { query, after, limit }:
 
 /** Finds a token, and whether it was rotated: then its expiry may be the end of the overlap. */
 export async function findToken({ companyId, directory: db, now }: AdminContext, id: number) {
-  const isRotation = sql`company_id = ${companyId} AND action = 'tokens.rotate' AND entity_id = ${String(id)}`
   const [[row], rotations] = await db.read([
     orm.select(columnsAt(now)).from(apiTokens).where(isToken(companyId, id)),
-    orm.select({ id: adminLog.id }).from(adminLog).where(isRotation).limit(1),
+    orm.select({ id: adminLog.id }).from(adminLog).where(isRotation(companyId, id)).limit(1),
   ])
   return row ? { ...row, isRotated: rotations.length > 0 } : null
 }
 
 const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`
+const isRotation = (companyId: number, id: number) =>
+  sql`company_id = ${companyId} AND action = 'tokens.rotate' AND entity_id = ${String(id)}`
 const isActive = (now: number) => sql`${stateAt(now)} = 'active'`
 const hasRoom = ({ companyId, now }: AdminContext, others = sql`1`) =>
   sql`(SELECT count(*) FROM api_tokens
@@ -70,15 +71,24 @@ export async function createToken(context: AdminContext, token: NewToken): Promi
  * Creates a token that replaces another one, which expires at `endsAt` or earlier. While both are valid they count as
  * two.
  *
+ * @param isOnce whether it must not have been replaced before
  * @returns both as they are now; null if the old one is no longer valid or the company has no room for both
  */
-export async function replaceToken(context: AdminContext, id: number, token: NewToken, endsAt: number) {
+export async function replaceToken(
+  context: AdminContext,
+  id: number,
+  token: NewToken,
+  endsAt: number,
+  isOnce: boolean,
+) {
   const { companyId, directory: db, now } = context
   const isMeant = isToken(companyId, id)
   const isPresent = sql`EXISTS (SELECT 1 FROM api_tokens WHERE ${isMeant} AND ${isActive(now)})`
+  const wasReplaced = sql`EXISTS (SELECT 1 FROM admin_log WHERE ${isRotation(companyId, id)})`
+  const mayReplace = isOnce ? sql`NOT ${wasReplaced}` : sql`1`
   const room = hasRoom(context, endsAt > now ? sql`1` : sql`id <> ${id}`)
   const [[row], , [old]] = await db.write([
-    insertToken(context, token, sql`${isPresent} AND ${room}`),
+    insertToken(context, token, sql`${isPresent} AND ${mayReplace} AND ${room}`),
     adminEntry(context, 'tokens.rotate', id, sql`${hashOf(token.token_hash)} IS NOT NULL`),
     orm
       .update(apiTokens)

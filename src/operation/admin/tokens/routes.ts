@@ -28,24 +28,15 @@ export const routes = [
 
   adminRoute(contract.rotateToken, async ({ params: { token_id }, body }, context) => {
     const old = found(await findToken(context, token_id), 'Token')
-    const { name, permissions, state, isRotated } = old
+    const { name, permissions } = old
     const { now } = context
-    const isActive = state === 'active'
-    const isRefused = isRotated && (body.expires_at === undefined || !isActive)
-    // The request that rotated it may have been interrupted before this.
-    if (isRefused) await end(context, old)
-    if (isRefused && isActive) {
-      throw conflict('The token was already rotated: rotate its successor, or create another token')
-    }
+    const isOnce = body.expires_at === undefined
     const sameLifetime = old.expires_at === null ? null : now + old.expires_at - old.created_at
     const expires_at = body.expires_at === undefined ? sameLifetime : checkExpiry(body.expires_at, context)
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const successor = { token_hash: hashToken(token), name, permissions, expires_at }
-    const replaced = await replaceToken(context, token_id, successor, now + body.overlap_seconds * 1_000)
-    if (!replaced && isActive) {
-      throw tooManyTokens('revoke one first, or rotate with `overlap_seconds` 0, which ends the old one at once')
-    }
-    if (!replaced) throw conflict('The token is revoked or expired: create another one instead')
+    const replaced = await replaceToken(context, token_id, successor, now + body.overlap_seconds * 1_000, isOnce)
+    if (!replaced) throw await explainRefusal(context, token_id, isOnce)
     await end(context, replaced.old)
     return { ...present(replaced.token), token }
   }),
@@ -56,6 +47,17 @@ export const routes = [
     return present(row)
   }),
 ]
+
+async function explainRefusal(context: AdminContext, id: number, isOnce: boolean): Promise<ApiError> {
+  const token = found(await findToken(context, id), 'Token')
+  const isActive = token.state === 'active'
+  const isRefused = token.isRotated && (isOnce || !isActive)
+  // The request that rotated it may have been interrupted before this.
+  if (isRefused) await end(context, token)
+  if (!isActive) return conflict('The token is revoked or expired: create another one instead')
+  if (isRefused) return conflict('The token was already rotated: rotate its successor, or create another token')
+  return tooManyTokens('revoke one first, or rotate with `overlap_seconds` 0, which ends the old one at once')
+}
 
 function tooManyTokens(remedy: string): ApiError {
   return conflict(`The company has ${contract.ACTIVE_TOKENS_MAX} active tokens: ${remedy}`)
