@@ -54,13 +54,19 @@ export class CursorExpiredError extends ApiError {
 }
 
 /** Reads an unsuccessful response: its parsed body, undefined where it is not JSON, such as a proxy's HTML. */
-export function readApiError({ status, headers }: Response, body: unknown): ApiError {
+export function readApiError({ status: shownStatus, headers }: Response, body: unknown): ApiError {
+  // A browser shows the status of a redirect as 0.
+  const status = shownStatus || 302
   const { code, message, details } = isRecord(body) && isRecord(body.error) ? body.error : {}
   const isExpired = status === 410 && isRecord(details) && details.reason === 'cursor_expired'
+  const unexpected =
+    status >= 300 && status < 400
+      ? 'The address of the API redirects to another address: use that one as `baseUrl`'
+      : `The API responded with ${status} and an unexpected body`
   return new (isExpired ? CursorExpiredError : ApiError)({
     status,
     code: typeof code === 'string' ? code : 'unexpected_answer',
-    message: typeof message === 'string' ? message : `The API responded with ${status} and an unexpected body`,
+    message: typeof message === 'string' ? message : unexpected,
     details,
     requestId: headers.get('x-request-id'),
     retryAfterSeconds: readRetryAfter(headers.get('retry-after')),

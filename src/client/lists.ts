@@ -1,4 +1,4 @@
-import { ApiError } from './errors.ts'
+import { ApiError, isRecord } from './errors.ts'
 import type { CallOptions, Read } from './transport.ts'
 import type * as api from './types.ts'
 import type { ChangesPage, ChangesQuery, CursorPage, Page } from './types.ts'
@@ -11,13 +11,20 @@ const MAX_EXPANDED_PER_PAGE = 100
 /** The API responds to a long poll at the latest then. */
 const MAX_WAIT_SECONDS = 25
 const NO_CURSOR = 'The list has no cursor: this client needs version 1.1.0 of the API'
+const NO_PAGE = 'The API responded with 200 and without a page of the list'
+
+/** @throws ApiError for a response of another service */
+function toPage<P extends { data: unknown; pagination: unknown }>(page: P): P {
+  if (Array.isArray(page.data) && isRecord(page.pagination)) return page
+  throw new ApiError({ status: 200, code: 'unexpected_answer', message: NO_PAGE })
+}
 
 /** The methods of one list, whose query is `Args`. `cursor` starts after an earlier page, and excludes `page`. */
 export function listOf<Item, Args extends [query?: ListQuery], OnePage extends CursorPage<Item> = Page<Item>>(
   read: Read,
   ...segments: string[]
 ) {
-  const readPage = ({ signal, ...query }: ListQuery) => read<OnePage>(segments, { signal, query })
+  const readPage = async ({ signal, ...query }: ListQuery) => toPage(await read<OnePage>(segments, { signal, query }))
 
   /** Pages of 100 by default. A page's `pagination.next_cursor` continues after it: see the README for how long. */
   async function* pages(...[query]: Args): AsyncGenerator<OnePage, void, undefined> {
@@ -50,8 +57,8 @@ type Poll = ChangesQuery & { wait?: number | undefined }
  * rejects with `CursorExpiredError`.
  */
 export function changesOf(read: Read) {
-  const list = ({ signal, ...query }: Poll & { start?: 'latest' } = {}, options = {}) =>
-    read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options })
+  const list = async ({ signal, ...query }: Poll & { start?: 'latest' } = {}, options = {}) =>
+    toPage(await read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options }))
   const large = ({ per_page, ...query }: ChangesQuery) => ({
     per_page: per_page ?? (query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE),
     ...query,

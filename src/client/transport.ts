@@ -1,4 +1,4 @@
-import { ApiError, chooseDelayMs, type RetriedCall, readApiError, readUploadError } from './errors.ts'
+import { ApiError, chooseDelayMs, isRecord, type RetriedCall, readApiError, readUploadError } from './errors.ts'
 import { followBudget } from './rate-budget.ts'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
@@ -95,7 +95,8 @@ export function createTransport(clientOptions: ClientOptions) {
         ...(sentBookmark !== null && { 'x-bookmark': sentBookmark }),
         ...ownHeaders,
       }
-      const init = { method, headers, body: json }
+      // fetch would follow a redirected write with a GET.
+      const init = { method, headers, body: json, redirect: 'manual' as const }
       budget.begin(requestCount)
       const { response, text } = await exchange(url, init, limitMs, signal).catch((error) => {
         budget.end(requestCount, null)
@@ -108,7 +109,7 @@ export function createTransport(clientOptions: ClientOptions) {
       if (received !== null && (bookmark === sentBookmark || received > (bookmark ?? ''))) bookmark = received
       const isNotModified = response.status === 304
       const parsed = isNotModified ? null : parseJson(text)
-      if (parsed === undefined || !(response.ok || isNotModified)) throw readApiError(response, parsed)
+      if (!isNotModified && !(response.ok && isRecord(parsed))) throw readApiError(response, parsed)
       return { isNotModified, etag: response.headers.get('etag'), body: parsed as Body }
     })
   }
@@ -202,6 +203,8 @@ function toHeaders(method: Method, options: RequestOptions): Record<string, stri
 }
 
 export function toEntityTag(version: number | string): string {
+  // Servers drop an empty header: the change would be unconditional.
+  if (version === '') throw new TypeError('ifMatch must not be empty')
   return typeof version === 'number' ? `"${version}"` : version
 }
 

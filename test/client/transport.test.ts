@@ -139,6 +139,47 @@ describe('other failures', () => {
     await expect(crm.client().clients.list()).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
   })
 
+  it.each(['null', '[]', '7'])('a successful response that is %s rejects', async (body) => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ body })
+    await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
+  })
+
+  it.each<[string, (api: ApiClient) => Promise<unknown>]>([
+    ['a list', (api) => api.clients.list()],
+    ['all pages of a list', (api) => api.clients.all().next()],
+    ['changes', (api) => api.changes.latestCursor()],
+  ])('a successful response without a page rejects: %s', async (_name, call) => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ body: '{}' })
+    await expect(call(crm.client())).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
+  })
+
+  it.each([...reads, ...writes])('a redirect is not followed, and names the remedy: %s', async (_name, call) => {
+    for (const status of [301, 303, 307]) {
+      const crm = await openCrm(seed)
+      await crm.spoil({ status, headers: { location: `${crm.base}/api/v1/clients/1` } })
+      const message = expect.stringContaining('redirects to another address: use that one as `baseUrl`')
+      await expect(call(crm.client())).rejects.toMatchObject({ name: 'ApiError', status, message })
+      expect((await crm.look()).calls).toHaveLength(1)
+    }
+  })
+
+  it('a redirect whose status a browser hides rejects without a retry', async () => {
+    const crm = await openCrm()
+    // No constructor makes such a response.
+    const shown = { status: { value: 0 }, ok: { value: false } }
+    const hidden = Object.defineProperties(new Response(''), shown)
+    const api = crm.client({ fetch: async () => hidden })
+    await expect(api.orders.delete(12)).rejects.toMatchObject({ message: expect.stringContaining('redirects') })
+    expect(crm.waits).toEqual([])
+  })
+
+  it('an empty ifMatch rejects, since the platform would drop it', async () => {
+    const api = (await openCrm(seed)).client()
+    await expect(api.clients.update(1, { phone: '1' }, { ifMatch: '' })).rejects.toThrow('ifMatch must not be empty')
+  })
+
   it('a missing token throws at once', () => {
     const options: { baseUrl: string; token: string } = JSON.parse('{ "baseUrl": "http://127.0.0.1" }')
     expect(() => createClient(options)).toThrow('token must consist of visible ASCII characters')
@@ -315,7 +356,8 @@ describe('the bookmark', () => {
         sent.push(new Headers(init.headers).get('x-bookmark'))
         return new Promise((resolve) => {
           const name = init.method ?? ''
-          responses.set(name, (bookmark) => resolve(Response.json({}, { headers: { 'x-bookmark': bookmark } })))
+          const body = { data: [], pagination: {} }
+          responses.set(name, (bookmark) => resolve(Response.json(body, { headers: { 'x-bookmark': bookmark } })))
         })
       },
     })
