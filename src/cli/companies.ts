@@ -40,6 +40,7 @@ const ROLE = z.enum(['owner', 'developer'], 'must be owner or developer')
 const DATABASE = databases.moveCompany.body.shape.database
 const missing = 'There is no company {company_id}.'
 type OfCompany = { company_id: number }
+const CUT_OFF = 'The export was cut off: run it again.'
 const lastLine = z.object({ type: z.enum(['end', 'next']), data: z.object({ cursor: z.optional(z.string()) }) })
 
 await runCommand('companies', HELP, {
@@ -202,15 +203,19 @@ async function* readExport(service: Connection, company_id: number): AsyncGenera
   do {
     const { body } = await service.open(exportCompany, { params: { company_id }, query: { cursor } })
     let line = ''
-    for await (const text of body?.pipeThrough(new TextDecoderStream()) ?? []) {
-      line += text
-      // The last line, which may have a cursor, is complete only at the end.
-      const end = line.lastIndexOf('\n', line.length - 2) + 1
-      yield line.slice(0, end)
-      line = line.slice(end)
+    try {
+      for await (const text of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+        line += text
+        // The last line, which may have a cursor, is complete only at the end.
+        const end = line.lastIndexOf('\n', line.length - 2) + 1
+        yield line.slice(0, end)
+        line = line.slice(end)
+      }
+    } catch {
+      throw new CommandError(CUT_OFF)
     }
     const { success, data } = lastLine.safeParse(parseJson(line))
-    if (!success) throw new CommandError('The export was cut off: run it again.')
+    if (!success) throw new CommandError(CUT_OFF)
     if (data.type === 'end') yield line
     cursor = data.data.cursor
   } while (cursor !== undefined)

@@ -42,6 +42,19 @@ it('a command whose --remote is another service ends with one line', async () =>
   for (const { ended } of commands) expect(await ended).toEqual({ code: 1, stdout: '', stderr })
 })
 
+it('an export whose connection ends early says so', async () => {
+  const server = createServer((request, response) => {
+    if (request.url?.endsWith('/companies/1')) return void response.end(COMPANY)
+    response.write('{"type":"company"}\n{"type', () => request.socket.destroySoon())
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const address = server.address()
+  const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+  const { ended } = startCommand('companies', ['export', '1', '--remote', url], REMOTE)
+  expect(await ended).toMatchObject({ code: 1, stderr: 'The export was cut off: run it again.\n' })
+})
+
 describe('a command whose reader has gone', () => {
   const page = { per_page: 100, next_cursor: null, has_more: false }
   const member = { email: 'a@x.example', role: 'owner', created_at: '2026-01-01T00:00:00.000Z' }
