@@ -58,10 +58,10 @@ export type AdminApi = ReturnType<typeof openAdminApi>
 
 /** @throws AdminError for an error response, and when there is no service of this kind at the address */
 export function openAdminApi(service: Service) {
-  async function open<C extends Contract>(contract: C, request: RequestOf<C> = {}): Promise<Response> {
+  async function retry<T>(run: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await send(service, contract, request)
+        return await run()
       } catch (error) {
         const retryMs = error instanceof AdminError ? error.retryMs : null
         if (retryMs === null || retryMs > PAUSE_MAX_MS || attempt === ATTEMPTS_MAX) throw error
@@ -70,13 +70,20 @@ export function openAdminApi(service: Service) {
     }
   }
 
+  const open = (contract: Contract, request: RequestOf<Contract>) => retry(() => send(service, contract, request))
+
   async function call<C extends Contract>(contract: C, request: RequestOf<C> = {}): Promise<ResponseBody<C>> {
-    const response = await open(contract, request)
-    const body = await readJson(response)
-    const { error } = contract.response.safeParse(body)
-    // A newer service may have added fields.
-    if (error?.issues.some(({ code }) => code !== 'unrecognized_keys')) throw isOther(service, response, null)
-    return body as ResponseBody<C>
+    return retry(async () => {
+      const response = await send(service, contract, request)
+      const text = await response.text().catch(() => {
+        throw wasCut(service, retryMsOf(contract, request))
+      })
+      const body = parseJson(text)
+      const { error } = contract.response.safeParse(body)
+      // A newer service may have added fields.
+      if (error?.issues.some(({ code }) => code !== 'unrecognized_keys')) throw isOther(service, response, null)
+      return body as ResponseBody<C>
+    })
   }
 
   async function find<C extends Contract>(contract: C, request: RequestOf<C>): Promise<ResponseBody<C> | null> {
@@ -100,11 +107,9 @@ export function openAdminApi(service: Service) {
 }
 
 /** @throws AdminError */
-async function send(
-  service: Service,
-  { method, path }: Contract,
-  { params = {}, query = {}, body, isRepeatable }: RequestOf<Contract>,
-): Promise<Response> {
+async function send(service: Service, contract: Contract, request: RequestOf<Contract>): Promise<Response> {
+  const { method, path } = contract
+  const { params = {}, query = {}, body } = request
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
   const url = new URL(`${service.url}/admin/v1${filled}`)
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, `${value}`)
@@ -114,13 +119,13 @@ async function send(
     // A string is JSON already, to be sent as it is.
     body: typeof body === 'string' ? body : JSON.stringify(body),
   }
-  const retryMs = method !== 'POST' || isRepeatable ? RETRY_MS : null
+  const retryMs = retryMsOf(contract, request)
   const response = await fetch(url, { method, headers, redirect: 'manual', ...content }).catch((error: unknown) => {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'network'
     // A connection that ends early, as while `dev` reloads, does not tell whether the request was carried out.
-    const isCut = code === 'ECONNRESET' || code === 'UND_ERR_SOCKET'
-    throw new AdminError(`${service.url} cannot be reached (${code}).`, isCut ? retryMs : null)
+    if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') throw wasCut(service, retryMs)
+    throw new AdminError(`${service.url} cannot be reached (${code}).`, null)
   })
   if (response.ok) return response
   const { status } = response
@@ -135,8 +140,21 @@ async function send(
 
 const readJson = async (response: Response) => parseJson(await response.text().catch(() => ''))
 
+/** Milliseconds before a request without a response is sent again; null for one that must not run twice. */
+function retryMsOf({ method }: Contract, { isRepeatable }: RequestOf<Contract>): number | null {
+  return method !== 'POST' || isRepeatable ? RETRY_MS : null
+}
+
+const adviceFor = (retryMs: number | null) =>
+  retryMs === null ? ' It may have been carried out: look with `list` before you repeat it.' : ''
+
+function wasCut({ url }: Service, retryMs: number | null): AdminError {
+  return new AdminError(`${url} ended the connection before its response was complete.${adviceFor(retryMs)}`, retryMs)
+}
+
 function isOther({ url }: Service, { status }: Response, retryMs: number | null): AdminError {
   const isRedirect = status >= 300 && status < 400
   const hint = isRedirect ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
-  return new AdminError(`${url} did not respond as this service does (HTTP ${status})${hint}.`, retryMs)
+  const advice = status >= 500 ? adviceFor(retryMs) : ''
+  return new AdminError(`${url} did not respond as this service does (HTTP ${status})${hint}.${advice}`, retryMs)
 }

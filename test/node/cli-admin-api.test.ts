@@ -40,6 +40,8 @@ function reply(status: number, body: unknown, headers: Record<string, string> = 
 const failure = (status: number, message: string, headers?: Record<string, string>, details: unknown = null) =>
   reply(status, { error: { code: 'x', message, details } }, headers)
 const cut: Reply = (request) => void request.socket.destroy()
+const cutBody: Reply = (request, response) =>
+  void response.writeHead(200, { 'content-length': 9 }).write('{"id"', () => request.socket.destroySoon())
 const params = { company_id: 7, name: 'a/b ?' }
 
 describe('the client of the administration API', () => {
@@ -88,11 +90,20 @@ describe('the client of the administration API', () => {
     expect(await first.api.call(read, { params })).toEqual({ id: 1 })
     const second = await serve(cut, restart, reply(200, { id: 1 }))
     expect(await second.api.call(create, { body: { name: 'x' }, isRepeatable: true })).toEqual({ id: 1 })
-    for (const trouble of [cut, restart]) {
+    for (const trouble of [cut, cutBody, restart]) {
       const { api, requests } = await serve(trouble, reply(200, { id: 1 }))
-      await expect(api.call(create, { body: { name: 'x' } })).rejects.toThrow(/cannot be reached|did not respond as/)
+      const advice = 'It may have been carried out: look with `list` before you repeat it.'
+      await expect(api.call(create, { body: { name: 'x' } })).rejects.toThrow(advice)
       expect(requests).toHaveLength(1)
     }
+  })
+
+  it('repeats a read whose response was cut off within its body', async () => {
+    const { api } = await serve(cutBody, reply(200, { id: 1 }))
+    expect(await api.call(read, { params })).toEqual({ id: 1 })
+    const { api: other, url } = await serve(cutBody)
+    const message = `${url} ended the connection before its response was complete.`
+    await expect(other.call(read, { params })).rejects.toThrow(message)
   })
 
   it.each<[string, Reply, string]>([
