@@ -237,17 +237,18 @@ export function serveDescription(api: Hono<AppEnv>, asset: string): void {
   api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
 }
 
-const DESCRIBED = '/api/v1/openapi.json describes every route'
+const describedIn = (api: string) => `${api}/openapi.json describes every route`
 /** For a path outside of the APIs: callers forget the first part. */
-const NO_PREFIX = `Route not found: paths of the API start with /api/v1, such as /api/v1/clients; ${DESCRIBED}`
+const NO_PREFIX = `Route not found: paths of the API start with /api/v1, such as /api/v1/clients; ${describedIn('/api/v1')}`
 
 /** Serves the reference page and its files through the Worker, so that they have its headers. */
 export const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
-  const isOfApi = /^\/(api\/v1|admin)(\/|$)/.test(c.req.path)
+  const [, ofApi] = /^\/(api\/v1|admin)(?:\/|$)/.exec(c.req.path) ?? []
   const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
   const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
   if (asset && asset.status !== 404) return asset
-  const message = isOfApi ? `Route not found: ${DESCRIBED}` : NO_PREFIX
+  const description = describedIn(ofApi === 'admin' ? '/admin/v1' : '/api/v1')
+  const message = ofApi ? `Route not found: ${description}` : NO_PREFIX
   return errorResponse(new ApiError('not_found', { message }), c.req.url)
 }
 

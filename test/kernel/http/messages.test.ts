@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { component, date, id, text, trimmed } from '../../../src/kernel/api/contract.ts'
 import { rateLimited } from '../../../src/kernel/gate/limits.ts'
+import { adminCall } from '../../support/admin.ts'
 import { call, migrate, mintCompany, type TestCompany } from '../../support/app.ts'
 
 let company: TestCompany
@@ -284,6 +285,8 @@ describe('an error of the request as a whole', () => {
     expect(one.body.error.message).toBe('The path does not support this method: use POST')
     const unknown = await company.call('GET', '/nowhere')
     expect(unknown.body.error.message).toBe('Route not found: /api/v1/openapi.json describes every route')
+    const { body: ofAdmin } = await adminCall('GET', '/nowhere')
+    expect(ofAdmin.error.message).toBe('Route not found: /admin/v1/openapi.json describes every route')
   })
 
   it('names the limit of a body in MiB, and in bytes for programs', async () => {
