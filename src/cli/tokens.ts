@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { idText } from '../kernel/api/contract.ts'
 import { PERMISSIONS } from '../kernel/gate/permissions.ts'
+import { readCompany } from '../operation/admin/companies/contract.ts'
 import * as api from '../operation/admin/tokens/contract.ts'
 import { CommandError, optional, required, runCommand } from './command.ts'
 import { listing, operation, request, someOf, time } from './operator.ts'
@@ -61,9 +62,12 @@ await runCommand('tokens', HELP, {
       EXPIRES: 'expires_at',
       PERMISSIONS: ({ permissions }) => (permissions.length === PERMISSIONS.length ? 'all' : permissions),
     },
-    after: (tokens, { company_id }) => {
+    missing: 'There is no company {company_id}.',
+    after: async (tokens, { company_id }, service) => {
+      if (company_id === undefined) return
+      if (tokens.length === 0) await service.call(readCompany, { params: { company_id } })
       const active = tokens.filter(({ state }) => state === 'active').length
-      if (company_id !== undefined) console.log(`${active} of at most ${api.ACTIVE_TOKENS_MAX} active tokens.`)
+      console.log(`${active} of at most ${api.ACTIVE_TOKENS_MAX} active tokens.`)
     },
   }),
   rotate: request({

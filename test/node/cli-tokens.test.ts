@@ -45,9 +45,13 @@ describe('npm run tokens', () => {
     expect(listed.stdout).toMatch(/^1 +7 +mail sync +active .* mail:read,mail:write$/m)
     expect(listed.stdout).not.toMatch(new RegExp(`${token}|${hash}`))
     expect(listed.stdout).toMatch(/\n1 of at most 50 active tokens\.\n$/)
-    expect((await runCommand('tokens', 'list', '--company', '8', '--state', state)).stdout).toMatch(
+    expect((await runCommand('tokens', 'list', '--company', '9', '--state', state)).stdout).toMatch(
       /^ID .*\n0 of at most 50 active tokens\.\n$/,
     )
+    expect(await runCommand('tokens', 'list', '--company', '8', '--state', state)).toMatchObject({
+      code: 1,
+      stderr: 'There is no company 8.\n',
+    })
 
     const rotated = await runCommand('tokens', 'rotate', '1', '--overlap', '15m', '--state', state)
     expect(rotated).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^[0-9a-f]{64}\n$/) })
