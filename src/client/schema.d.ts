@@ -624,7 +624,7 @@ export interface components {
             company: {
                 id: number;
                 name: string;
-                /** @description Of all amounts: an ISO 4217 code. */
+                /** @description Of all amounts: three capital letters, such as an ISO 4217 code; not checked against the list. */
                 currency: string;
             };
             token: {

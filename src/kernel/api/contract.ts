@@ -229,7 +229,7 @@ export const instant = z
 /** A date-time in a response: UTC, with milliseconds and `Z`. */
 export const dateTime = z.iso.datetime({ precision: 3 })
 
-export const currency = z.string().check(z.regex(/^[A-Z]{3}$/, 'must be an ISO 4217 code such as USD'))
+export const currency = z.string().check(z.regex(/^[A-Z]{3}$/, 'must be three capital letters, such as USD'))
 
 /** An amount in the company's currency, with at most 2 decimals. */
 export const amount = z.number()

@@ -153,7 +153,7 @@ export const companies = sqliteTable(
     database: text(),
     database_slot: integer(),
     name: text().notNull(),
-    /** The currency of all amounts: an ISO 4217 code. */
+    /** The currency of all amounts: three capital letters. */
     currency: text().notNull().default('USD'),
     accounting_sync_enabled: flag(),
     suspended: flag(),

@@ -11,7 +11,11 @@ export const readAccount = define('readAccount', 'GET /me', {
     company: z.strictObject({
       id,
       name: z.string(),
-      currency: z.string().check(z.describe('Of all amounts: an ISO 4217 code.')),
+      currency: z
+        .string()
+        .check(
+          z.describe('Of all amounts: three capital letters, such as an ISO 4217 code; not checked against the list.'),
+        ),
     }),
     token: z.strictObject({
       id,

@@ -107,7 +107,8 @@ export const published = {
       },
       putCurrency: {
         summary: 'Set the currency of a company',
-        description: 'The ISO 4217 code that `GET /me` of the API names. Amounts are not converted.',
+        description:
+          'What `GET /me` of the API names: three capital letters, such as an ISO 4217 code; not checked against the list. Amounts are not converted.',
         example: { params, body: { currency: 'EUR' } },
       },
       readUsage: {

@@ -58,7 +58,10 @@ const quota = (description: string) =>
 const company = z.strictObject({
   id: field('The id of the company, also for `npm run tokens -- create --company ID`.', id),
   name: field('The name of the company.', title),
-  currency: field('The ISO 4217 code of the currency of all amounts. USD in a new company.', z.optional(currency)),
+  currency: field(
+    'The currency of all amounts: three capital letters, such as an ISO 4217 code; not checked against the list. USD in a new company.',
+    z.optional(currency),
+  ),
   accounting_sync_enabled: field(
     'Sends orders to the accounting system unless a request says otherwise. Not in a new company.',
     z.optional(z.boolean()),
