@@ -20,7 +20,7 @@ import { DeadlineError } from './kernel/http/deadline.ts'
 import { ApiError, ERRORS, errorResponse, log } from './kernel/http/errors.ts'
 import { addressPolicy, isLoopback } from './kernel/http/outbound.ts'
 import { adminRoutes } from './operation/admin/routes.ts'
-import { countFailure } from './operation/health/failures.ts'
+import { countException } from './operation/health/failures.ts'
 import { routes as health } from './operation/health/routes.ts'
 import { routes as account } from './resources/account/routes.ts'
 import { routes as batch } from './resources/batch/routes.ts'
@@ -195,7 +195,7 @@ function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
     return errorResponse(error, c.req.url, c.get('operation'))
   }
   log('failure', { request_id: requestId, status: 500, error: describe(thrown) }, 'error')
-  countFailure(c.executionCtx, requestId)
+  countException(c.executionCtx, requestId)
   const message = `Internal error: report the request id ${requestId}`
   return errorResponse(new ApiError('internal_error', { message }), c.req.url, c.get('operation'))
 }

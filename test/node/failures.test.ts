@@ -7,11 +7,11 @@ const SOURCE = new URL('../../src/operation/health/failures.ts', import.meta.url
 
 /** Responds with 500 and counts the failure, as the application does. */
 const FAILING = `
-  import { countFailure, FailureCounter } from './failures.js'
+  import { countException, FailureCounter } from './failures.js'
   export { FailureCounter }
   export default {
     fetch(request, env, context) {
-      countFailure(context, request.headers.get('x-request-id'))
+      countException(context, request.headers.get('x-request-id'))
       return Response.json({ error: {} }, { status: 500 })
     },
   }`

@@ -6,7 +6,7 @@ class InternalError extends Error {
   override readonly name = 'InternalError'
 }
 
-/** Throws, so that the platform counts an exception: see {@link countFailure}. */
+/** Throws, so that the platform counts an exception: see {@link countException}. */
 export class FailureCounter extends WorkerEntrypoint<Env> {
   override fetch(request: Request): never {
     throw new InternalError(`of request ${request.headers.get('x-request-id')}`)
@@ -17,7 +17,7 @@ export class FailureCounter extends WorkerEntrypoint<Env> {
  * Counts a 500 among the platform's own exceptions, after the response. A rejected `waitUntil` leaves the outcome at
  * `ok`, and throwing in the request would replace the response by the platform's page.
  */
-export function countFailure(
+export function countException(
   context: { exports?: unknown; waitUntil(work: Promise<unknown>): void },
   requestId: string,
 ) {
