@@ -147,7 +147,7 @@ describe.each(['/mail/threads/ID', `/mail/email-threads/ID?account_email=${MAILB
       },
     )
 
-    it.each(['x'.repeat(256), 'a%20b', 'a%2Fb', '%C3%A9', 'a%00', 'a|b', '%', 'a;b', '...', 'a@b', 'a,b', '%ZZ'])(
+    it.each(['x'.repeat(256), 'a%20b', 'a%2Fb', '%C3%A9', 'a%00', 'a|b', 'a;b', '...', 'a@b', 'a,b'])(
       'refuses %s',
       async (id) => {
         const response = await call(id)
@@ -155,6 +155,11 @@ describe.each(['/mail/threads/ID', `/mail/email-threads/ID?account_email=${MAILB
         expect(pathsOf(response)).toEqual(['legacyThreadId'])
       },
     )
+
+    it.each(['%', '%ZZ'])('refuses %s, which is not UTF-8', async (id) => {
+      const response = await call(id)
+      expect([response.status, pathsOf(response)]).toEqual([400, ['path']])
+    })
   },
 )
 
