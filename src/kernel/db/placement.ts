@@ -255,5 +255,7 @@ export function freeSlot(preferred = 0): SQL<number> {
     (SELECT min(c.slot) + 1 FROM companies AS c WHERE c.slot < 1023 AND ${isFree(sql`c.slot + 1`)}), 1024)`
 }
 
+export const FULL = 'The database is full: it takes 1,024 companies'
+
 /** Whether a write failed because {@link freeSlot} found none. */
 export const isFull = (error: unknown): boolean => databaseMessage(error).includes('companies_slot')

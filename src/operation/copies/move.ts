@@ -4,7 +4,7 @@ import type { Administrator } from '../../kernel/db/audit.ts'
 import { databaseMessage, openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
-import { bindingOf, isFull, openCompany } from '../../kernel/db/placement.ts'
+import { bindingOf, FULL, isFull, openCompany } from '../../kernel/db/placement.ts'
 import { conflict, log } from '../../kernel/http/errors.ts'
 import type { moveCompany } from '../admin/databases/contract.ts'
 import * as guard from './guard-queries.ts'
@@ -91,7 +91,7 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
     if (databaseMessage(error).includes('email_threads.id')) {
       throw conflict('Another company of the database has email threads of this one. Take the move back')
     }
-    throw isFull(error) ? conflict('The database is full: it takes 1,024 companies. Take the move back') : error
+    throw isFull(error) ? conflict(`${FULL}. Take the move back`) : error
   }
 }
 

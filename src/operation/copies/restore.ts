@@ -1,6 +1,6 @@
 import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
-import { isFull, syncDirectory } from '../../kernel/db/placement.ts'
+import { FULL, isFull, syncDirectory } from '../../kernel/db/placement.ts'
 import { ApiError, conflict } from '../../kernel/http/errors.ts'
 import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { forgetBackup } from './backup.ts'
@@ -69,7 +69,7 @@ export async function restoreFor(
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.
     if (isFull(error) || !state.isChecked) kv.delete(RESTORE)
-    if (isFull(error)) throw conflict('The database is full: it takes 1,024 companies')
+    if (isFull(error)) throw conflict(FULL)
     throw error instanceof BackupError ? conflict(error.message) : error
   }
 }

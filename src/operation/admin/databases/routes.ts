@@ -5,7 +5,7 @@ import {
   encryptCredentials,
   firstKeyPrefix,
 } from '../../../kernel/db/credentials.ts'
-import { databaseNames, isFull, openEach } from '../../../kernel/db/placement.ts'
+import { databaseNames, FULL, isFull, openEach } from '../../../kernel/db/placement.ts'
 import { accepted, conflict, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
@@ -39,7 +39,7 @@ export const routes = [
     checkDatabase(context, database)
     const company = { id, name, database }
     const created = await createCompany(context, company).catch((error: unknown) => {
-      throw isFull(error) ? conflict('The database is full: it takes 1,024 companies') : error
+      throw isFull(error) ? conflict(FULL) : error
     })
     if (!created) throw conflict(`There is a company ${id} already`)
     return company
