@@ -1,7 +1,9 @@
+import { hash } from 'node:crypto'
 import { existsSync, statfsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-pool-workers'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 // A database waits for its disk with each write: in memory it does not. A run has stored up to 250 MB at once.
 const MEMORY = '/dev/shm'
@@ -62,6 +64,8 @@ const workerWith = (bindings: Record<string, string>): Project => ({
     hookTimeout: 120_000,
     // Vitest would carry each line out of the worker, and fail a run in which an object logs after its file's end.
     disableConsoleIntercept: true,
+    // With it, workerd is sent the code of every module again with each file that imports it.
+    fsModuleCache: false,
     // Bundled: workerd fetches each module of a package by a request of its own, in every test file again.
     deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
   },
@@ -77,7 +81,18 @@ const node: Project = {
   test: { globalSetup: ['./test/node/cli-setup.ts'], testTimeout: 300_000, hookTimeout: 300_000 },
 }
 
-const ORDER = ['worker', 'worker-far', 'worker-isolated', 'worker-fresh', 'worker-slow', 'node', 'node-slow']
+/** The longest files come first. */
+const ORDER = ['node', 'worker-isolated', 'worker-far', 'worker', 'worker-fresh', 'worker-slow', 'node-slow']
+
+/** Files in random order, but by project: a worker is started again for a file of another one. */
+class ByProject extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const { seed } = this.ctx.config.sequence
+    const keyOf = ({ project, moduleId }: TestSpecification) =>
+      `${ORDER.indexOf(project.name)} ${hash('sha1', `${seed} ${moduleId}`)}`
+    return files.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
+  }
+}
 
 function project(name: string, base: Project, include: string, exclude: string[] = [], isolate = true): Project {
   return {
@@ -88,8 +103,6 @@ function project(name: string, base: Project, include: string, exclude: string[]
       isolate,
       include: [include],
       exclude: ['**/node_modules/**', ...exclude],
-      // One project after the other: a worker that serves files of several is started again for each.
-      sequence: { groupOrder: ORDER.indexOf(name) },
     },
   }
 }
@@ -111,7 +124,7 @@ export default defineConfig({
     maxWorkers: availableParallelism() + 1,
     expect: { poll: { timeout: 30_000 } },
     // No test may need those before it. `--sequence.seed=N` repeats the order of a run, which prints its seed.
-    sequence: { shuffle: { files: true, tests: true } },
+    sequence: { sequencer: ByProject, shuffle: { tests: true } },
     projects: [
       project('worker', worker, 'test/**/*.test.ts', [NODE, FAR, ...ELSEWHERE], false),
       project('worker-far', workerFar, `${FAR}/*.test.ts`, ELSEWHERE, false),
