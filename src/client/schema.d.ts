@@ -171,7 +171,7 @@ export interface paths {
         head?: never;
         /**
          * Update an order
-         * @description Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. An invoice that the accounting system has voided meanwhile cannot be changed there: a person must, and `accounting.status` is `dead`. `invoice_items` replaces all lines, as `putInvoiceItems` does. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other. The body may have up to 400000 bytes.
+         * @description Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. An invoice that the accounting system has voided meanwhile cannot be changed there: a person must, and `accounting.status` is `dead`. `invoice_items` replaces all lines, as `putInvoiceItems` does. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null, but `invoice_items` is a 409 then. A discount amount or type that is sent alone is combined with the stored other. The body may have up to 400000 bytes.
          *
          *     Permission: `orders:write`.
          */
@@ -419,7 +419,7 @@ export interface paths {
         };
         /**
          * Read what links a mail thread to clients and orders
-         * @description A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay where they name no other company. The shape of that JSON depends on its writer.
+         * @description A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data` (also a deleted one), or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay where they name no other company. The shape of that JSON depends on its writer.
          *
          *     Permission: `mail:read`.
          */
@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Change many clients, orders and thread contexts
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. An operation of another form, such as one with a field beside `method`, `path`, `body` and `if_match`, is a 400 for the whole batch; a method or path that a batch does not take is a 400 of its operation. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409, 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. An operation of another form, such as one with a field beside `method`, `path`, `body` and `if_match`, is a 400 for the whole batch; a method or path that a batch does not take is a 400 of its operation. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409 (but `invoice_missing`), 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
          *
          *     Any token.
          */
@@ -1009,7 +1009,10 @@ export interface components {
             order_status_id: number | null;
             /** @description Shown to the customer on the invoice. */
             client_notes: string | null;
-            /** Format: date */
+            /**
+             * Format: date
+             * @description In UTC.
+             */
             created_date: string;
             /** Format: date-time */
             created_at: string;
@@ -1101,7 +1104,7 @@ export interface components {
              */
             quantity: number;
             /**
-             * @description At most 2 decimals; negative for a credit.
+             * @description At most 2 decimals; negative for a credit. Times `quantity` at most 999,999,999.99.
              * @default 0
              */
             unit_price: number;
@@ -1136,18 +1139,18 @@ export interface components {
             client_notes?: string | null;
             /** @description A tax of the company; 0 or null for none. */
             tax_id?: number | null;
-            /** @description Left out: as the client has it now, with its reason, also in a repeated PUT. */
+            /** @description Left out: as the client has it now, with its reason, also in a repeated PUT. Sent: the reason is the one sent with it, or null. */
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`. Left out of a new order: `percentage`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /**
-             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.
+             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax. Left out of a new order: `before_tax`.
              * @enum {string}
              */
             discount_type?: "before_tax" | "after_tax";
@@ -1170,7 +1173,7 @@ export interface components {
              */
             quantity: number;
             /**
-             * @description At most 2 decimals; negative for a credit.
+             * @description At most 2 decimals; negative for a credit. Times `quantity` at most 999,999,999.99.
              * @default 0
              */
             unit_price: number;
@@ -1242,12 +1245,12 @@ export interface components {
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`. Left out of a new order: `percentage`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /**
-             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.
+             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax. Left out of a new order: `before_tax`.
              * @enum {string}
              */
             discount_type?: "before_tax" | "after_tax";
@@ -1364,7 +1367,10 @@ export interface components {
             order_status_id: number | null;
             /** @description Shown to the customer on the invoice. */
             client_notes: string | null;
-            /** Format: date */
+            /**
+             * Format: date
+             * @description In UTC.
+             */
             created_date: string;
             /** Format: date-time */
             created_at: string;
@@ -1603,18 +1609,18 @@ export interface components {
             client_notes?: string | null;
             /** @description A tax of the company; 0 or null for none. */
             tax_id?: number | null;
-            /** @description Left out: as the client has it now, with its reason, also in a repeated PUT. */
+            /** @description Left out: as the client has it now, with its reason, also in a repeated PUT. Sent: the reason is the one sent with it, or null. */
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
             /** @description Percent (0–100) or currency units; at most 2 decimals. */
             discount_amount?: number;
             /**
-             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`.
+             * @description `percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`. Left out of a new order: `percentage`.
              * @enum {string}
              */
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /**
-             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.
+             * @description `before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax. Left out of a new order: `before_tax`.
              * @enum {string}
              */
             discount_type?: "before_tax" | "after_tax";
@@ -1731,6 +1737,7 @@ export interface components {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
+                "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                 [name: string]: unknown;
             };
             content: {
@@ -1799,12 +1806,13 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The resource does not exist in the company. Another company’s, a deleted one and an invalid id look the same. */
+        /** @description The resource does not exist in the company. Another company’s and a deleted one look the same. */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
+                "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                 [name: string]: unknown;
             };
             content: {
@@ -1845,12 +1853,14 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause. */
+        /** @description The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; an order has no invoice, or all the payments it may have; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
+                "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                "Retry-After": components["headers"]["Retry-After--unavailable"];
                 [name: string]: unknown;
             };
             content: {
@@ -1893,7 +1903,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The resource has another version than `If-Match` names. Nothing was changed. */
+        /** @description The resource has another version than `If-Match` names, or exists although `If-None-Match: *` was sent. Nothing was changed. */
         PreconditionFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2243,7 +2253,7 @@ export interface operations {
                 /** @description The order; `-` for descending. Ties are ordered by `id`. */
                 sort?: "id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at";
                 /**
-                 * @description Search text. Blank: no filter.
+                 * @description Search text. Control characters count as spaces. Blank: no filter.
                  * @example old mill brewing
                  */
                 q?: string;
@@ -2843,7 +2853,7 @@ export interface operations {
                 external_id?: string;
                 /** @description The order; `-` for descending. Ties are ordered by `id`. Left out: newest `created_date` first, then the highest `id`. */
                 sort?: "id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at";
-                /** @description Search text. Blank: no filter. */
+                /** @description Search text. Control characters count as spaces. Blank: no filter. */
                 q?: string;
                 /**
                  * @description Only orders of this client.
@@ -2852,9 +2862,9 @@ export interface operations {
                 client_id?: number;
                 /** @description Orders with one of these status ids, at most 100: a comma list, or repeated; none twice. */
                 status?: string;
-                /** @description Only orders created on this date or later. */
+                /** @description Only orders created on this date, in UTC, or later. */
                 from?: string;
-                /** @description Only orders created on this date or earlier. */
+                /** @description Only orders created on this date, in UTC, or earlier. */
                 to?: string;
                 /** @description Comma list of what to add to each order, by its name in the full order: totals, client, invoice, invoice_items, payments, tax, order_status, artworks. `orders:read` includes the client of an order. */
                 expand?: string;
@@ -4813,8 +4823,7 @@ export interface operations {
                  *         "company_name": "Old Mill Brewing Company",
                  *         "first_name": "Søren",
                  *         "last_name": "Mendes",
-                 *         "email": "soren@old-mill-brewing-company.example",
-                 *         "company_id": 1
+                 *         "email": "soren@old-mill-brewing-company.example"
                  *       },
                  *       "clients_data": [
                  *         {

@@ -47,7 +47,12 @@ async function createClient(shop: Shop, choice: Choice): Promise<void> {
 }
 
 async function patchClient(shop: Shop, client: Client, sent: Partial<Client>): Promise<void> {
-  const response = await shop.call('PATCH', `/clients/${client.id}`, sent, clientEntry('client.update'))
+  const response = await shop.call(
+    'PATCH',
+    `/clients/${client.id}`,
+    sent,
+    clientEntry(sent.deleted ? 'client.delete' : 'client.update'),
+  )
   expectOk(response)
   const row = response.body.client
   Object.assign(client, sent, { version: client.version + 1, ...timesOf(row) })

@@ -43,7 +43,7 @@ const states = new LruCache<string, TokenState>({ maxWeight: 10_000 })
 export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   const now = c.get('receivedAt')
   const header = c.req.header('authorization')
-  const secret = BEARER.exec(header ?? '')?.[1]
+  const secret = BEARER.exec(header ?? '')?.[1]?.toLowerCase()
   if (!secret) throw unauthenticated(header ? 'wrong_form' : 'no_header')
   const state = states.get(secret) ?? new TokenState(hashToken(secret))
   const network = () => networkOf(c.req.header('cf-connecting-ip') ?? 'unknown')

@@ -112,7 +112,7 @@ export const listClients = define('listClients', 'GET /clients', {
   query: listOf({
     ...listQuery,
     sort: withDefault(z.enum(SORTS), '-id', 'The order; `-` for descending. Ties are ordered by `id`.'),
-    q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
+    q: z.optional(text(0, 200)).check(z.describe('Search text. Control characters count as spaces. Blank: no filter.')),
   }),
   response: pageOf(client),
 })

@@ -157,9 +157,10 @@ const change = prepareNamed((p: Change & Key & Placeholders<never, 'versions'>) 
   const isChanged = sql`changes() > 0 AND ${clients.company_id} = ${p.companyId}
     AND ${clients.id} = (SELECT entity_id FROM changes WHERE company_id = ${p.companyId}
       AND sequence = (SELECT last_change FROM companies WHERE id = ${p.companyId}))`
+  const action = p.deleted ? sql`iif(${p.deleted}, 'client.delete', 'client.update')` : 'client.update'
   return {
     ...(p.versions && { guard: failWhen(isOtherVersion(p.versions), sql`${clients}`, isClient(p)) }),
-    audit: auditEntry(p, 'client.update', id, sql`EXISTS ${id}`),
+    audit: auditEntry(p, action, id, sql`EXISTS ${id}`),
     client: orm.update(clients).set(valuesOf(p)).where(isClient(p)),
     result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
   }

@@ -67,14 +67,14 @@ export const published = {
     readThreadContext: {
       summary: 'Read what links a mail thread to clients and orders',
       description:
-        'A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay where they name no other company. The shape of that JSON depends on its writer.',
+        'A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data` (also a deleted one), or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay where they name no other company. The shape of that JSON depends on its writer.',
       example: { params: examplePath },
     },
     putThreadContext: {
       summary: 'Link a mail thread to clients and orders',
       description:
         'Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must have a `client_id` or an element of `orders_data`; to remove it, use DELETE. A `company_id` or `companyId` of an element or of `client_data` must be the token’s company. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own, nested at most 32 levels deep. Its numbers are doubles: send longer ones as strings. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it.',
-      example: { params: examplePath, body: { thread_id: mail_thread_id, ...links } },
+      example: { params: examplePath, body: { thread_id: mail_thread_id, ...links, client_data: linkedClient } },
     },
     deleteThreadContext: {
       summary: 'Remove what links a mail thread to clients and orders',

@@ -42,9 +42,9 @@ export const discountAmountType = z.pipe(
 )
 
 const DISCOUNT_AMOUNT_TYPE =
-  '`percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`.'
+  '`percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`. Left out of a new order: `percentage`.'
 const DISCOUNT_TYPE =
-  '`before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax.'
+  '`before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax. Left out of a new order: `before_tax`.'
 
 const writable = {
   description: z.nullish(text(0, 10_000)).check(z.describe('Also the private note of the accounting system.')),
@@ -88,7 +88,8 @@ const hasPossibleDiscount = (typeLeftOut?: 'percentage') =>
     },
   )
 
-const OF_CLIENT = 'Left out: as the client has it now, with its reason, also in a repeated PUT.'
+const OF_CLIENT =
+  'Left out: as the client has it now, with its reason, also in a repeated PUT. Sent: the reason is the one sent with it, or null.'
 const tax_exempt = writable.tax_exempt.check(z.describe(OF_CLIENT))
 const whole = { title: trimmed(255), client_id: id, ...writable, tax_exempt, ...ordersLists }
 
@@ -146,13 +147,13 @@ export const listOrders = define('listOrders', 'GET /orders', {
           'The order; `-` for descending. Ties are ordered by `id`. Left out: newest `created_date` first, then the highest `id`.',
         ),
       ),
-    q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
+    q: z.optional(text(0, 200)).check(z.describe('Search text. Control characters count as spaces. Blank: no filter.')),
     client_id: z.optional(idText).check(z.describe('Only orders of this client.')),
     status: z
       .optional(idList(100))
       .check(z.describe('Orders with one of these status ids, at most 100: a comma list, or repeated; none twice.')),
-    from: z.optional(date).check(z.describe('Only orders created on this date or later.')),
-    to: z.optional(date).check(z.describe('Only orders created on this date or earlier.')),
+    from: z.optional(date).check(z.describe('Only orders created on this date, in UTC, or later.')),
+    to: z.optional(date).check(z.describe('Only orders created on this date, in UTC, or earlier.')),
     expand: z.optional(
       commaList(
         EXPANSIONS,

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { changesOf, component, id, instant, isoTime, text, trimmed, withDefault } from '../../kernel/api/contract.ts'
+import { lineTotal, toHundredths } from './totals.ts'
 
 /** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
 export function decimals(places: number, min: number, max: number) {
@@ -23,7 +24,11 @@ const itemFields = {
   title: trimmed(255),
   description: z.nullish(text(0, 10_000)),
   quantity: withDefault(decimals(4, 0, 1_000_000), 1, 'At most 4 decimals.'),
-  unit_price: withDefault(decimals(2, -AMOUNT_MAX, AMOUNT_MAX), 0, 'At most 2 decimals; negative for a credit.'),
+  unit_price: withDefault(
+    decimals(2, -AMOUNT_MAX, AMOUNT_MAX),
+    0,
+    'At most 2 decimals; negative for a credit. Times `quantity` at most 999,999,999.99.',
+  ),
   taxable: withDefault(z.boolean(), true),
   supplier: shortText,
   style: shortText,
@@ -33,7 +38,8 @@ const itemFields = {
 }
 
 const hasPossibleTotal = z.refine<Record<'quantity' | 'unit_price', number>>(
-  ({ quantity, unit_price }) => Math.abs(quantity * unit_price) <= AMOUNT_MAX,
+  ({ quantity, unit_price }) =>
+    Math.abs(lineTotal({ quantity, unit_price_cents: toHundredths(unit_price) })) <= toHundredths(AMOUNT_MAX),
   {
     path: ['unit_price'],
     when: ({ issues }) => issues.length === 0,

@@ -11,7 +11,7 @@ export const project = component('Project', 'An order, also called project.', {
   deadline: z.nullable(z.string()).check(z.describe('A date.')),
   order_status_id: z.nullable(id),
   client_notes: z.nullable(z.string()).check(z.describe('Shown to the customer on the invoice.')),
-  created_date: date,
+  created_date: date.check(z.describe('In UTC.')),
   created_at: dateTime,
   updated_at: dateTime,
   deleted: z.boolean(),

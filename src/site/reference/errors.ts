@@ -53,7 +53,7 @@ const reasonDetails = component('ReasonDetails', 'Why a valid request could not 
 
 const limitDetails = component('LimitDetails', 'Sent with 413: the limit of the body, or of everything stored.', {
   ...documented,
-  limit_bytes: integer(1, 'The limit, in bytes.'),
+  limit_bytes: integer(0, 'The limit, in bytes.'),
   reason: z
     .enum(['storage_quota'])
     .describe('`storage_quota`: what the company may store, email threads or all else.')
@@ -81,6 +81,8 @@ export const errorSchema = component('ErrorResponse', 'Every error has this form
     .describe('What went wrong.'),
 })
 
+const OF_STORED: readonly HeaderName[] = [...ERROR_HEADERS, 'Idempotency-Replayed']
+
 type ErrorResponse = { description: string; example?: ApiError; headers?: readonly HeaderName[] }
 
 /** The error responses by kind. Default example: the kind's own message; default headers: {@link ERROR_HEADERS}. */
@@ -89,6 +91,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
     description:
       'Malformed JSON, a wrong value, a missing or unknown field, or the `Idempotency-Key` of another request: `details.issues` names every problem.',
     example: invalid([{ path: 'per_page', message: 'must be between 1 and 100' }]),
+    headers: OF_STORED,
   },
   unauthenticated: {
     description: 'No token, or a malformed, unknown, expired or revoked one. Not counted against any token.',
@@ -96,8 +99,8 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
   forbidden: { description: 'The token lacks the permission of this operation, or its company is suspended.' },
   not_found: {
-    description:
-      'The resource does not exist in the company. Another company’s, a deleted one and an invalid id look the same.',
+    description: 'The resource does not exist in the company. Another company’s and a deleted one look the same.',
+    headers: OF_STORED,
   },
   method_not_allowed: { description: 'The path does not support this method; `Allow` lists those it supports.' },
   request_timeout: {
@@ -105,15 +108,17 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
   conflict: {
     description:
-      'The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause.',
+      'The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; an order has no invoice, or all the payments it may have; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause.',
     example: unusable('integration_missing'),
+    headers: [...OF_STORED, 'Retry-After--unavailable'],
   },
   gone: {
     description: 'What the request continues from is no longer stored; `details.reason` names the cause.',
     example: unusable('cursor_expired'),
   },
   precondition_failed: {
-    description: 'The resource has another version than `If-Match` names. Nothing was changed.',
+    description:
+      'The resource has another version than `If-Match` names, or exists although `If-None-Match: *` was sent. Nothing was changed.',
     example: unusable('version_mismatch'),
   },
   too_large: {

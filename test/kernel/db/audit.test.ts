@@ -30,6 +30,21 @@ describe('the audit log', () => {
     await patch('f')
     expect((await rowsOf(shop, 'order.update')).map((row) => row.request_id)).toEqual(['a', 'e'])
   })
+
+  it('records the deletion of a client as one, also behind another change of it', async () => {
+    const shop = await mintShop()
+    const { body } = await shop.call('POST', '/clients', { company_name: 'a' })
+    const path = `/clients/${body.client.id}`
+    const entity_id = String(body.client.id)
+    await shop.call('PATCH', path, { company_name: 'b' }, { 'x-request-id': 'changed' })
+    await shop.call('PATCH', path, { deleted: true }, { 'x-request-id': 'deleted' })
+    await shop.call('PATCH', path, { deleted: false }, { 'x-request-id': 'restored' })
+    expect(await rowsOf(shop, 'client.delete')).toEqual([{ entity_id, request_id: 'deleted' }])
+    expect(await rowsOf(shop, 'client.update')).toEqual([{ entity_id, request_id: 'changed' }])
+    const other = await shop.call('POST', '/clients', { company_name: 'c' })
+    await shop.call('DELETE', `/clients/${other.body.client.id}`, undefined, { 'x-request-id': 'gone' })
+    expect((await rowsOf(shop, 'client.delete')).map((row) => row.request_id)).toEqual(['deleted', 'gone'])
+  })
 })
 
 describe('entries of administrators in another database', () => {

@@ -72,7 +72,7 @@ export const published = {
           params,
           body: {
             enabled: true,
-            base_url: 'https://api.supplier.example/v2',
+            base_url: 'https://api.supplier.example',
             credentials: { account_number: '12345', api_key: 'secret' },
           },
         },

@@ -5,6 +5,7 @@ import {
   id as anyId,
   currency,
   date,
+  externalId,
   instant,
   oneLine,
   text,
@@ -39,7 +40,7 @@ const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
 const money = decimals(2, -AMOUNT_MAX, AMOUNT_MAX)
 
 const deleted = field('Hidden from lists, as if it had been deleted through the API.', flag)
-const ownId = field('Your own id of it, unique in the company.', orNull(trimmed(255)))
+const ownId = field('Your own id of it, unique in the company.', orNull(externalId))
 const createdAt = field('When it was created. By default the time of loading.', z.optional(instant))
 const updatedAt = field('When it was last changed. By default when it was created.', z.optional(instant))
 const listPosition = field('Rises in the order of display. By default the place in this list, from 1.', position)
@@ -53,7 +54,7 @@ const lastNumber = (noun: string) =>
 
 /** A setting of the company, which stays as it is where the file leaves it out. */
 const quota = (description: string) =>
-  field(`${description} 2 GiB in a new company.`, z.optional(z.int().check(z.positive())))
+  field(`${description} 2 GiB in a new company.`, z.optional(z.int().check(z.nonnegative())))
 
 const company = z.strictObject({
   id: field('The id of the company, also for `npm run tokens -- create --company ID`.', id),
