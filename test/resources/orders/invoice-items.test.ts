@@ -201,6 +201,9 @@ describe('PUT /orders/{id}/invoice-items', () => {
       { title: 'a', unit_price: 999_999_999.99 },
       { title: 'b', unit_price: -999_999_999.99 },
       { title: 'c', unit_price: 0.1 + 0.2, quantity: 1_000_000 },
+      // 999,999,999.99 exactly, and more as doubles.
+      { title: 'd', unit_price: 51_323_900, quantity: 19.4841 },
+      { title: 'e', unit_price: -51_323_900, quantity: 19.4841 },
     ]
     expect((await put(project.id, items)).body.invoice.subtotal).toBe(300_000)
     // Three code points of four bytes each when folded.
