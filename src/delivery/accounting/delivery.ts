@@ -63,8 +63,7 @@ export class AccountingDelivery extends CompanyObject {
 
     const delivery = { ...context, connection }
     orders: for (const orderId of orderIds) {
-      // A test of a changed connection replaces this one.
-      for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs && this.connection === connection; step++) {
+      for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs; step++) {
         const result = await deliverNext(delivery, orderId)
         if (result === 'halt') break orders
         if (result === 'idle') break

@@ -67,7 +67,8 @@ const EVENT_LIMIT = 50
 
 /**
  * Loads the order's open events, oldest first, its link and its invoice's rows (null without any) in one transaction,
- * so that the order is at least as new as the events. First covers all unsent events but the first and the newest, as in
+ * so that the order is at least as new as the events. `version` is the integration's, null while nothing may be
+ * delivered. First covers all unsent events but the first and the newest, as in
  * `planOrder`, since there may be thousands.
  */
 export async function loadOrder(context: CompanyContext, orderId: number, nowMs: number) {
@@ -77,7 +78,7 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
   const isCovered = sql`id IN (SELECT id ${pending} AND id > (SELECT min(id) ${pending}) AND id < (SELECT max(id) ${pending})
     ORDER BY id LIMIT ${COVER_LIMIT})`
   const invoiceId = sql`(SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId})`
-  const [covered, events, [link = null], [core], items] = await db.writeIdempotent([
+  const [covered, events, [link = null], [core], items, [open]] = await db.writeIdempotent([
     updateEvents({ ...DONE, updated_at: nowMs }, isCovered).returning({ id: accountingOutbox.id }),
     orm
       .select()
@@ -106,12 +107,20 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
       .from(invoiceItems)
       .where(sql`company_id = ${companyId} AND invoice_id = ${invoiceId}`)
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
+    orm
+      .select({ version: integrations.updated_at })
+      .from(integrations)
+      .innerJoin(companies, eq(companies.id, integrations.company_id))
+      .where(
+        sql`${integrations.company_id} = ${companyId} AND kind = 'accounting_sync' AND enabled = 1
+          AND suspended = 0 AND deliveries_paused = 0`,
+      ),
   ])
   // One statement is limited: the next covers the rest.
   if (covered.length === COVER_LIMIT) return loadOrder(context, orderId, nowMs)
   const source: InvoiceSource | null = core ? { ...core, items } : null
   const isNotDone = (row: OutboxRow): row is EventRow => row.state !== 'done'
-  return { events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source }
+  return { events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source, version: open?.version ?? null }
 }
 
 export async function dropEvents({ companyId, db }: CompanyContext, ids: number[], nowMs: number): Promise<void> {

@@ -94,6 +94,46 @@ describe('the connection', () => {
     expect(await shop.open()).toEqual([])
   })
 
+  it.each([
+    ['its integration is disabled', 'integrations SET enabled', 'company_id', 0],
+    ['the company is suspended', 'companies SET suspended', 'id', 1],
+    ['its deliveries are paused', 'companies SET deliveries_paused', 'id', 1],
+  ])('starts no other call of a run during which %s', async (_, field, key, value) => {
+    const shop = await Shop.open()
+    await Promise.all([shop.makeOrder(), shop.makeOrder(), shop.makeOrder()])
+    const set = (to: number) => sql(`UPDATE ${field} = ? WHERE ${key} = ?`, to, shop.company.id)
+    await shop.world.spoil({ match: INVOICE_POST, hold: true })
+    const delivered = shop.deliver()
+    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 30_000)
+    await set(value)
+    await shop.world.spoil()
+    expect(await delivered).toBeNull()
+    expect(await shop.changes()).toEqual(['customer', 'create'])
+    expect(await shop.open()).toMatchObject([{ state: 'pending' }, { state: 'pending' }])
+    await set(1 - value)
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'create', 'create'])
+  })
+
+  it('sends what is edited after a switch to another account only there, even during a run', async () => {
+    const shop = await Shop.open()
+    const [sending, waiting] = [await shop.makeOrder(), await shop.makeOrder()]
+    await shop.world.spoil({ match: INVOICE_POST, hold: true })
+    const delivered = shop.deliver()
+    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 30_000)
+    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    for (const id of [sending, waiting]) await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    await shop.world.spoil()
+    expect(await delivered).toBeNull()
+    const { realms } = (await shop.world.look()).state
+    const changesOf = (realm: string) => realms[realm]?.changes.map((change) => change.operation)
+    expect([changesOf('1001'), changesOf('2002')]).toEqual([
+      ['customer', 'create'],
+      ['customer', 'create', 'create'],
+    ])
+    expect(await shop.open()).toEqual([])
+  })
+
   it('finds the customers of an imported company again, but for those that were linked by hand', async () => {
     const shop = await Shop.open()
     const { body } = await shop.call('POST', '/clients', { company_name: 'By hand' })
