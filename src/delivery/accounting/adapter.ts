@@ -203,6 +203,7 @@ function createOAuthSession(
       const start = Date.now()
       const issued = await sendRequest(tokenResponse, {
         endpoint: 'token',
+        isUntried: tokens.access_token === null,
         url,
         addresses,
         authorization: `Basic ${basic}`,

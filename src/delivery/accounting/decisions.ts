@@ -69,6 +69,9 @@ const CLASS_BY_CODE = [
 
 export type FailureClass = (typeof CLASS_BY_CODE)[number][0] | 'no_token_endpoint' | 'names_taken'
 
+/** The errors of a token endpoint (RFC 6749, section 5.2). A refusal without one may be a proxy's. */
+const TOKEN_REFUSAL = /^(invalid|unauthorized|unsupported)_/
+
 const REFUSED_CONTENT: readonly number[] = [400, 409, 413, 415, 422]
 
 /**
@@ -86,8 +89,7 @@ export function classify(failure: Failure): FailureClass {
   if (known) return known === 'token' && failure.endpoint === 'token' ? 'grant_lost' : known
   if (status === 429) return 'throttle'
   if (failure.endpoint === 'token') {
-    const refused = failure.oauthError !== null || status === 401 || status === 403
-    return refused && status < 500 ? 'grant_lost' : 'transient'
+    return status < 500 && TOKEN_REFUSAL.test(failure.oauthError ?? '') ? 'grant_lost' : 'transient'
   }
   if (failure.oauthError === 'invalid_grant') return 'grant_lost'
   if (status >= 500) return 'transient'

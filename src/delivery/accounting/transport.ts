@@ -26,6 +26,8 @@ export class AccountingError extends Error {
 
 interface AccountingRequest {
   endpoint: 'api' | 'token'
+  /** The address has not issued a token yet, so it may be wrong. */
+  isUntried?: boolean
   url: string
   addresses: AddressPolicy
   authorization: string
@@ -37,7 +39,7 @@ interface AccountingRequest {
 
 /** Makes one call and parses its response. @throws AccountingError unless it is 2xx, valid by the schema and no fault */
 export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: AccountingRequest): Promise<T> {
-  const { endpoint, url, addresses, authorization, contentType, secrets, ...content } = request
+  const { endpoint, isUntried, url, addresses, authorization, contentType, secrets, ...content } = request
   const headers = { authorization, accept: 'application/json', ...(contentType && { 'content-type': contentType }) }
   const call = { url, method: content.body === undefined ? 'GET' : 'POST', headers, ...content } as const
   const { status, body } = await callChecked(addresses, call, TIMEOUT_MS, async ({ status, readText }) => {
@@ -46,7 +48,7 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
     throw error instanceof OutboundError ? noResponse(error.failure, error.message) : error
   })
   const fault = readFault(body)
-  if (endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) {
+  if (isUntried && !fault && isNoTokenEndpoint(status, body)) {
     // Omit the query, which may hold a key.
     const { origin, pathname } = new URL(url)
     const address = `${origin}${pathname}`.slice(0, MAX_MESSAGE)
@@ -69,7 +71,7 @@ function noResponse(reason: OutboundFailure | 'malformed', why: string): Account
   return new AccountingError({ kind: 'no_response', reason }, `The call to the accounting system failed: ${why}.`)
 }
 
-/** A page, a redirect or "not found" instead of tokens means a wrong address, so a retry cannot help. */
+/** A page, a redirect or "not found" instead of the first tokens means a wrong address, so a retry cannot help. */
 function isNoTokenEndpoint(status: number, body: string): boolean {
   if (status === 429 || status >= 500) return false
   return [404, 405, 410].includes(status) || (status >= 300 && status < 400) || body.trimStart().startsWith('<')

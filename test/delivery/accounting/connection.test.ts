@@ -59,6 +59,27 @@ describe('the connection', () => {
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
   })
 
+  it.each([
+    ['an empty 401', { status: 401, body: '' }],
+    ['a page with 403', { status: 403, body: '<html>Request blocked</html>' }],
+    ['a text with 403', { status: 403, body: 'Blocked' }],
+    ['a page with 200', { status: 200, body: '<html>Maintenance</html>' }],
+    ['a redirect', { status: 302, headers: { location: '/maintenance' }, body: '' }],
+    ['404', { status: 404, body: '' }],
+  ])('is tried again when an address that has issued tokens responds once with %s', async (_, fault) => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.world.steer({ action: 'expire_access' })
+    await shop.world.spoil({ match: '^POST /oauth2', ...fault })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    expect(await shop.deliver()).toBeGreaterThan(Date.now())
+    expect(await shop.open()).toMatchObject([{ attempts: 1 }])
+    await shop.passTime()
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+  })
+
   it('does not use ids of another remote account', async () => {
     const shop = await Shop.open()
     const [id, removed] = [await shop.makeOrder(), await shop.makeOrder()]

@@ -29,6 +29,8 @@ function situation(more: Partial<Situation> = {}): Situation {
   }
 }
 
+const RETRY = { action: 'retry', atMs: NOW_MS + 500 }
+
 /** The protocol's table, row by row: signal, operation, what happens. */
 const TABLE: [string, Failure, Operation, object][] = [
   ['timeout', { kind: 'no_response', reason: 'timeout' }, 'create', { action: 'retry', atMs: NOW_MS + 500 }],
@@ -91,6 +93,9 @@ const TABLE: [string, Failure, Operation, object][] = [
     'update',
     { action: 'retry', atMs: NOW_MS + 500 },
   ],
+  ['401 of tokens without an error', response(401, [], { endpoint: 'token' }), 'update', RETRY],
+  ['403 of tokens without an error', response(403, [], { endpoint: 'token' }), 'update', RETRY],
+  ['403 of a gateway', response(403, [], { endpoint: 'token', oauthError: 'Forbidden' }), 'update', RETRY],
   ['no token endpoint', { kind: 'no_token_endpoint' }, 'update', { action: 'stop_company' }],
   ['every name taken', { kind: 'names_taken' }, 'create', { action: 'park' }],
   ['401/3200 of tokens', response(401, ['3200'], { endpoint: 'token' }), 'update', { action: 'stop_company' }],
