@@ -1,11 +1,13 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { CREDENTIALS } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
+import { holdTimers } from '../../support/time.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
 let company: TestCompany
@@ -141,6 +143,18 @@ describe('the accounting connection', () => {
     await shop.connect()
     expect((await adminCall('GET', at)).body.data).toMatchObject([{ state: 'connected', reason: null }])
   })
+
+  it('is tested within 15 seconds, and says when the system did not respond in time', async () => {
+    const shop = await Shop.open()
+    await shop.world.spoil({ hold: true, times: -1 })
+    const deadlines = holdTimers(BUDGET_MS.handler / 2)
+    const tested = adminCall('POST', `/companies/${shop.company.id}/integrations/accounting_sync/test`)
+    await expect.poll(() => shop.world.lines()).toHaveLength(1)
+    deadlines[0]?.()
+    expect((await tested).body).toEqual({ ok: false, message: 'There was no response in time.' })
+    await shop.world.spoil()
+  })
+
   it('is tried again after a stop once the integration is saved, even with the same values', async () => {
     const [shop, other] = [await Shop.open(), await Shop.open()]
     const at = `/companies/${shop.company.id}/integrations`

@@ -1,7 +1,7 @@
 import { isoTime, isoTimeOrNull } from '../../../kernel/api/contract.ts'
 import { invalidInput } from '../../../kernel/api/input.ts'
 import { decryptCredentials } from '../../../kernel/db/credentials.ts'
-import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
+import { BUDGET_MS, DeadlineError, withDeadline } from '../../../kernel/http/deadline.ts'
 import { ApiError, found, invalid, log, nameOf, unusable } from '../../../kernel/http/errors.ts'
 import { addressPolicy } from '../../../kernel/http/outbound.ts'
 import { companyPrefix } from '../../../resources/files/keys.ts'
@@ -125,6 +125,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
     await lookup.fetch({ baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS })
     return { ok: true, message: 'The supplier accepts the credentials.' }
   } catch (error) {
+    if (error instanceof DeadlineError) return { ok: false, message: 'There was no response in time.' }
     const isOurs = error instanceof SupplierError || error instanceof StorageError || error instanceof ApiError
     if (!isOurs) log('integration_test_failed', { request_id: requestId, error: nameOf(error) })
     return { ok: false, message: isOurs ? error.message : 'The credentials cannot be read, or there was no response.' }
