@@ -175,7 +175,8 @@ const DEFAULT_LIFETIME_S = 3_600
 
 const token = z.string().check(z.minLength(1), z.maxLength(8_192))
 const tokenResponse = z.object({
-  access_token: token,
+  // Every call would fail with a control character in its header.
+  access_token: token.check(z.trim(), z.regex(/^\P{Cc}+$/u)),
   refresh_token: z.optional(token),
   expires_in: z.catch(z.coerce.number().check(z.positive(), z.maximum(86_400)), DEFAULT_LIFETIME_S),
 })

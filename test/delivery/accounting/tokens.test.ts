@@ -167,6 +167,7 @@ describe('the refresh token', () => {
     ['a throttled token endpoint with a page', 'throttle', { status: 429, body: '<html>Slow</html>' }, null],
     ['a refusal', 'grant_lost', { status: 404, body: '{"error":"invalid_client"}' }, null],
     ['no token in the response', 'transient', { status: 200, body: '{}' }, null],
+    ['an access token with a line break', 'transient', { status: 200, body: '{"access_token":"a\\r\\nb"}' }, null],
   ])('%s: %s', async (_name, expected, fault, secret) => {
     const world = new World()
     if (Object.keys(fault).length > 0) await world.spoil({ match: TOKEN, ...fault })
