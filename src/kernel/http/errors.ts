@@ -191,8 +191,8 @@ const PARTS: Partial<Record<ErrorKind, string>> = {
 /** @param requestUrl at whose origin the reference is @param operation that failed, where one was found */
 export function errorBody({ kind, message, details }: ApiError, requestUrl: string, operation?: string) {
   const { origin, pathname } = new URL(requestUrl)
-  const page = pathname.startsWith('/admin') ? '/admin/v1/openapi.json' : '/'
-  const documentation_url = `${origin}${page}#${PARTS[kind] ?? operation ?? 'guide-errors'}`
+  const part = `#${PARTS[kind] ?? operation ?? 'guide-errors'}`
+  const documentation_url = `${origin}/${pathname.startsWith('/admin') ? 'admin/v1/openapi.json' : part}`
   return { error: { code: ERRORS[kind].code, message, details: { ...details, documentation_url } } }
 }
 
