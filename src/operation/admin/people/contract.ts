@@ -90,12 +90,13 @@ export const published = {
       },
       putMember: {
         summary: 'Add a member or change their role',
-        description: 'Takes effect with the next request of that person. The last owner cannot become a developer.',
+        description:
+          'Takes effect with the next request of that person. The last owner cannot become a developer: 409, as for more than 1,000 members.',
         example: { params, body: { role: 'developer' } },
       },
       deleteMember: {
         summary: 'Remove a member',
-        description: 'The last owner cannot be removed.',
+        description: 'The last owner cannot be removed: 409.',
         example: { params },
       },
       listAudit: {

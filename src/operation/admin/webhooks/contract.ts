@@ -158,13 +158,13 @@ export const published = {
       rotateWebhookSecret: {
         summary: 'Replace a signing secret',
         description:
-          'The present secret also signs for 24 hours; of several rotations in that time, the last three secrets do. The new one is in this response only.',
+          'The present secret also signs for 24 hours; of several rotations in that time, the last three secrets do. The new one is in this response only. 409 where the secret was replaced meanwhile: send the request again.',
         example: { params },
       },
       replayWebhook: {
         summary: 'Deliver a time span again',
         description:
-          'The changes of the span that the endpoint was already sent are delivered again before new ones, with the same ids. Of a disabled endpoint, once it is enabled. While a replay is under way another one is refused with 409. Changes are kept for 31 days.',
+          'The changes of the span that the endpoint was already sent are delivered again before new ones, with the same ids. Of a disabled endpoint, once it is enabled. While a replay is under way another one is refused with 409, and so is a span without a change that is kept and that the endpoint was already sent. Changes are kept for 31 days.',
         example: { params, body: { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' } },
       },
       listWebhookDeliveries: {
