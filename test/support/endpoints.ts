@@ -12,7 +12,8 @@ const administration: Modules = import.meta.glob('../../src/operation/admin/*/{c
 
 /** What the integration API publishes. */
 export const published = publishedFrom(Object.values(resources))
-const publishedOfAdministration = publishedFrom(Object.values(administration))
+/** What the administration API publishes. */
+export const publishedOfAdministration = publishedFrom(Object.values(administration))
 export const contracts = published.endpoints
 export const adminContracts = publishedOfAdministration.endpoints
 const documentation = { ...published.documentation, ...publishedOfAdministration.documentation }

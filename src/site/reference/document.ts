@@ -1,5 +1,6 @@
-import { ERRORS, type ErrorKind } from '../../kernel/http/errors.ts'
-import { errorResponseName } from './errors.ts'
+import { rateLimited } from '../../kernel/gate/limits.ts'
+import { ApiError, conflict, ERRORS, type ErrorKind } from '../../kernel/http/errors.ts'
+import { adminErrorSchema, errorResponseName } from './errors.ts'
 import { headerNameOf, requestHeaders, responseHeaders } from './headers.ts'
 import { type Json, type JsonObject, toJson } from './json.ts'
 import { type Guide, listGuides } from './page/guides.ts'
@@ -107,14 +108,25 @@ const administrationApi: Api = {
     },
   },
   headers: { RequestId: requestHeaders.RequestId },
+  errorSchema: adminErrorSchema,
   errors: {
+    invalid_request: 'Malformed JSON, a wrong value, a missing or unknown field: `details.issues` names every problem.',
     unauthenticated: 'Nobody is signed in, or the token is expired, of another audience or not signed by its issuer.',
     forbidden: 'The caller’s role is too low, or a change was sent by a page of another origin.',
     not_found: 'The resource does not exist, or the caller may not see its company.',
-    conflict: 'The state of the company does not allow this.',
+    conflict: 'The state of the company does not allow this: the message names the cause, and what to do.',
+    too_large: 'The body is larger than `details.limit_bytes`.',
     rate_limited: 'Too many requests. Retry after the seconds in `Retry-After`.',
     unavailable:
       'Too busy, or a service that is needed, such as the sign-in’s, does not respond. With `Retry-After` nothing was changed: retry after those seconds. Without it a part of the change may have been carried out.',
+  },
+  examples: {
+    unauthenticated: new ApiError('unauthenticated', {
+      message: 'The sign-in is not valid for this service: sign in again',
+    }),
+    forbidden: new ApiError('forbidden', { message: 'This needs the role `owner`' }),
+    conflict: conflict('The last owner cannot be removed: make another member an owner first'),
+    rate_limited: rateLimited(60, 'Too many requests of this caller'),
   },
   describeWebhooks: null,
 }
@@ -124,7 +136,7 @@ const INTRODUCTION = `Administers the companies of a deployment: members, tokens
 A person signs in through Cloudflare Access and has a role in each company: \`developer\` or \`owner\`; operators are named in
 the configuration. The operator's commands send the secret of the deployment. Another company is \`404\`. A caller may send
 600 requests a minute. A change that a browser sends must come from a page of this service (\`Origin\`). Errors have the shape
-and the codes of the integration API.`
+and the codes of the integration API; a 409 names its cause in the message.`
 
 export const describeAdminApi = (published: Published) => describeApi(published, INTRODUCTION, administrationApi)
 

@@ -83,6 +83,21 @@ export const errorSchema = component('ErrorResponse', 'Every error has this form
 
 const OF_STORED: readonly HeaderName[] = [...ERROR_HEADERS, 'Idempotency-Replayed']
 
+const { issues, issue_count } = validationDetails.shape
+const adminDetails = component('ErrorDetails', 'More about the error, for programs.', {
+  documentation_url: z.url().describe('The description of this API.'),
+  issues: issues.exactOptional(),
+  issue_count,
+  reason: z.enum(['credentials_unreadable']).describe(REASONS.credentials_unreadable.message).exactOptional(),
+  limit_bytes: limitDetails.shape.limit_bytes.exactOptional(),
+  retry_after: retryDetails.shape.retry_after.exactOptional(),
+})
+
+/** Of the administration, which sends one reason only. */
+export const adminErrorSchema = component('ErrorResponse', 'Every error has this form, whatever its status.', {
+  error: errorSchema.shape.error.extend({ details: adminDetails }).describe('What went wrong.'),
+})
+
 type ErrorResponse = { description: string; example?: ApiError; headers?: readonly HeaderName[] }
 
 /** The error responses by kind. Default example: the kind's own message; default headers: {@link ERROR_HEADERS}. */

@@ -20,6 +20,9 @@ export interface Api {
   headers: Record<string, Parameter>
   /** Overrides of error descriptions. */
   errors?: Partial<Record<ErrorKind, string>>
+  /** Overrides of error examples. */
+  examples?: Partial<Record<ErrorKind, ApiError>>
+  errorSchema: z.core.$ZodType
   describeWebhooks: ((schemas: SchemaWriter) => JsonObject) | null
 }
 
@@ -71,6 +74,7 @@ const integrationApi: Api = {
     },
   },
   headers: requestHeaders,
+  errorSchema,
   describeWebhooks,
 }
 
@@ -78,7 +82,7 @@ const integrationApi: Api = {
 export function readContracts(published: Published, introduction: string, api = integrationApi) {
   const schemas = new SchemaWriter()
   const errorSchemas = new SchemaWriter()
-  const error = errorSchemas.write(errorSchema, 'output')
+  const error = errorSchemas.write(api.errorSchema, 'output')
   const byTag = Map.groupBy(published.endpoints, ({ tag }) => tag)
   const names = new Set([...api.tags, ...[...byTag.keys()].sort()])
   const tags = [...names].flatMap((name) => {
@@ -89,7 +93,7 @@ export function readContracts(published: Published, introduction: string, api = 
     if (!description) throw new Error(`The tag ${name} has no description.`)
     const operations = byPath.map((contract) => {
       const operation = describeOperation(contract, findDocumentation(published.documentation, contract), schemas)
-      const errors = errorsOf(contract).map((kind) => describeError(kind, error, api.errors?.[kind]))
+      const errors = errorsOf(contract).map((kind) => describeError(kind, error, api, contract))
       return { ...operation, responses: [...operation.responses, ...errors] }
     })
     return [{ name, description, operations }]
@@ -229,10 +233,17 @@ function describeInput(
   })
 }
 
-function describeError(kind: ErrorKind, schema: JsonObject, worded?: string): Response {
+function describeError(kind: ErrorKind, schema: JsonObject, api: Api, { role }: Contract): Response {
   const { description, headers = ERROR_HEADERS, example = new ApiError(kind) } = errorResponses[kind]
-  const body = toExample(errorBody(example, 'https://crm.example/api/v1'))
-  return { status: ERRORS[kind].status, kind, description: worded ?? description, headers, schema, example: body }
+  const { errors, examples, server } = api
+  return {
+    status: ERRORS[kind].status,
+    kind,
+    description: errors?.[kind] ?? description,
+    headers: headers.filter((name) => role === undefined || !/^(RateLimit|Idempotency)/.test(name)),
+    schema,
+    example: toExample(errorBody(examples?.[kind] ?? example, `https://crm.example${server}`)),
+  }
 }
 
 function toExample(value: unknown): Json | undefined {

@@ -1,0 +1,101 @@
+import { validate } from '@cfworker/json-schema'
+import { beforeAll, expect, it } from 'vitest'
+import { describeAdminApi } from '../../../src/site/reference/document.ts'
+import { asObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
+import { ADMIN_TOKEN, addMember, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import { type ApiResponse, migrate, mintCompany } from '../../support/app.ts'
+import { publishedOfAdministration } from '../../support/endpoints.ts'
+
+/*
+ * The errors of the administration are as its description says: their headers and details, and those of its examples.
+ */
+const described: JsonObject = JSON.parse(JSON.stringify(describeAdminApi(publishedOfAdministration)))
+const components = asObject(described.components)
+const responses = asObject(components.responses)
+
+let access: Awaited<ReturnType<typeof startAccess>>
+let company: number
+
+beforeAll(async () => {
+  await migrate()
+  access = await startAccess()
+  await mintCompany()
+  company = (await mintCompany()).id
+  await addMember(company, 'owner@example.com', 'owner')
+  await addMember(company, 'dev@example.com', 'developer')
+})
+
+/** Like the published schema, but a member that it does not name is an error. */
+function problemsOf(body: Json): unknown[] {
+  const closed = JSON.parse(
+    JSON.stringify(components.schemas).replaceAll('#/components/schemas/', '#/$defs/'),
+    (_key, value) => (value?.properties ? { ...value, additionalProperties: false } : value),
+  )
+  return validate(body, { ...closed.ErrorResponse, $defs: closed }, '2020-12').errors.map(({ error }) => error)
+}
+
+const owner = (method: string, path: string, body?: unknown) =>
+  access.callAs('owner@example.com', method, `/companies/${company}${path}`, body)
+
+const CASES: [string, number, () => Promise<ApiResponse>][] = [
+  ['InvalidRequest', 400, () => owner('PUT', '/members/x@example.com', { role: 'king' })],
+  ['Unauthenticated', 401, () => adminSend(adminRequest('GET', '/me'))],
+  ['Forbidden', 403, () => access.callAs('dev@example.com', 'GET', `/companies/${company}/members`)],
+  ['NotFound', 404, () => owner('DELETE', '/members/nobody@example.com')],
+  ['Conflict', 409, () => owner('DELETE', '/members/owner@example.com')],
+  ['BodyTooLarge', 413, () => owner('PUT', '/members/x@example.com', { role: 'x'.repeat(1_048_577) })],
+  [
+    'UnsupportedMediaType',
+    415,
+    () =>
+      adminSend(
+        adminRequest('PUT', `/companies/${company}/currency`, '{}', {
+          authorization: `Bearer ${ADMIN_TOKEN}`,
+          'content-type': 'text/plain',
+        }),
+      ),
+  ],
+  [
+    'RateLimited',
+    429,
+    () => {
+      const ADMIN_REQUESTS = { limit: async () => ({ success: false }) }
+      const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+      return adminSend(adminRequest('GET', '/me', undefined, headers), { ...access.bindings, ADMIN_REQUESTS })
+    },
+  ],
+]
+
+it.each(CASES)('%s is sent as it is described', async (name, status, cause) => {
+  const response = asObject(responses[name])
+  const sent = await cause()
+  expect(sent.status).toBe(status)
+  expect(problemsOf(sent.body)).toEqual([])
+  const { example } = asObject(asObject(response.content)['application/json'])
+  expect(problemsOf(example ?? null)).toEqual([])
+  const { details } = sent.body.error
+  expect(Object.keys(asObject(asObject(asObject(example).error).details)).sort()).toEqual(Object.keys(details).sort())
+  // A JSON document has no parts for a fragment to lead to.
+  expect(details.documentation_url).toBe('https://api.test/admin/v1/openapi.json')
+
+  const headers = asObject(response.headers)
+  const always = Object.keys(headers).filter((header) => header !== 'Accept-Encoding')
+  expect(always).toEqual(expect.arrayContaining(['X-Request-Id']))
+  for (const header of always) expect([header, sent.headers.has(header)]).toEqual([header, true])
+})
+
+it('the description names nothing of the integration API that this one lacks', () => {
+  const text = JSON.stringify(described)
+  const absent = ['Idempotency-Key', 'RateLimit-Policy', 'payments_limit', '"storage_quota"', '300 requests']
+  expect(absent.filter((each) => text.includes(each))).toEqual([])
+})
+
+it('an example of a conflict and of a limit is what this service says', async () => {
+  const messageOf = (name: string) => {
+    const { example } = asObject(asObject(asObject(responses[name]).content)['application/json'])
+    return asObject(asObject(example).error).message
+  }
+  for (const [name, , cause] of CASES.filter(([name]) => ['Conflict', 'RateLimited'].includes(name))) {
+    expect((await cause()).body.error.message).toBe(messageOf(name))
+  }
+})
