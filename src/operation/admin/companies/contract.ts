@@ -1,13 +1,14 @@
 import * as z from 'zod/mini'
 import {
+  changesOf,
   component,
   currency,
   type Documentation,
   dateTime,
   id,
-  namesAField,
   trimmed,
   wholeNumber,
+  withDefault,
 } from '../../../kernel/api/contract.ts'
 import { adminContracts, count, listOf } from '../fields.ts'
 
@@ -42,17 +43,15 @@ export const readCompany = define('readCompany', 'GET /companies/{company_id}', 
 
 export const updateCompany = define('updateCompany', 'PATCH /companies/{company_id}', {
   role: 'operator',
-  body: z
-    .strictObject({
-      name: z.optional(trimmed(255)),
-      suspended: z.optional(z.boolean()),
-      currency: z.optional(currency).check(z.describe('Only named by the API: amounts are not converted.')),
-      accounting_sync_enabled: z.optional(z.boolean()),
-      deliveries_paused: z.optional(z.boolean()),
-      mail_quota_bytes: quota,
-      storage_quota_bytes: quota,
-    })
-    .check(namesAField, z.meta({ id: 'CompanyChange', description: 'The fields to change.' })),
+  body: changesOf('CompanyChange', 'The fields to change.', {
+    name: z.optional(trimmed(255)),
+    suspended: z.optional(z.boolean()),
+    currency: z.optional(currency).check(z.describe('Only named by the API: amounts are not converted.')),
+    accounting_sync_enabled: z.optional(z.boolean()),
+    deliveries_paused: z.optional(z.boolean()),
+    mail_quota_bytes: quota,
+    storage_quota_bytes: quota,
+  }),
   response: company,
 })
 
@@ -64,9 +63,7 @@ export const putCurrency = define('putCurrency', 'PUT /companies/{company_id}/cu
 
 export const readUsage = define('readUsage', 'GET /companies/{company_id}/usage', {
   query: z.strictObject({
-    hours: z
-      ._default(wholeNumber(1, 24), 24)
-      .check(z.meta({ default: 24 }), z.describe('How many hours, the present one included.')),
+    hours: withDefault(wholeNumber(1, 24), 24, 'How many hours, the present one included.'),
   }),
   response: component('Usage', 'What the company’s tokens used, by hour.', {
     data: z.array(

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { EVENT_TYPES } from '../../../delivery/webhooks/event-types.ts'
-import { component, type Documentation, dateTime, id, namesAField, text } from '../../../kernel/api/contract.ts'
+import { changesOf, component, type Documentation, dateTime, id, text } from '../../../kernel/api/contract.ts'
 import { adminContracts, anyCompany, company_id, count, listOf } from '../fields.ts'
 
 const endpointId = z.string().check(z.regex(/^we_[0-9a-f]{18}$/))
@@ -64,9 +64,11 @@ export const readWebhook = define('readWebhook', 'GET /companies/{company_id}/we
 
 export const updateWebhook = define('updateWebhook', 'PATCH /companies/{company_id}/webhooks/{endpoint_id}', {
   params: ofEndpoint,
-  body: z
-    .strictObject({ url: z.optional(url), event_types: z.optional(eventTypes), enabled: z.optional(z.boolean()) })
-    .check(namesAField, z.meta({ id: 'WebhookChange', description: 'The fields to change.' })),
+  body: changesOf('WebhookChange', 'The fields to change.', {
+    url: z.optional(url),
+    event_types: z.optional(eventTypes),
+    enabled: z.optional(z.boolean()),
+  }),
   response: endpoint,
 })
 

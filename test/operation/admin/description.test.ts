@@ -4,10 +4,10 @@ import { describeAdminApi } from '../../../src/site/reference/document.ts'
 import { asObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
 import { ADMIN_TOKEN, addMember, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { type ApiResponse, migrate, mintCompany } from '../../support/app.ts'
-import { publishedOfAdministration } from '../../support/endpoints.ts'
+import { adminContracts, nameOf, publishedOfAdministration } from '../../support/endpoints.ts'
 
 /*
- * The errors of the administration are as its description says: their headers and details, and those of its examples.
+ * What the administration sends and accepts is as its description says.
  */
 const described: JsonObject = JSON.parse(JSON.stringify(describeAdminApi(publishedOfAdministration)))
 const components = asObject(described.components)
@@ -25,13 +25,13 @@ beforeAll(async () => {
   await addMember(company, 'dev@example.com', 'developer')
 })
 
-/** Like the published schema, but a member that it does not name is an error. */
-function problemsOf(body: Json): unknown[] {
+/** By the published schema of this name, but a member that it does not name is a problem too. */
+function problemsOf(body: Json, name = 'ErrorResponse'): unknown[] {
   const closed = JSON.parse(
     JSON.stringify(components.schemas).replaceAll('#/components/schemas/', '#/$defs/'),
     (_key, value) => (value?.properties ? { ...value, additionalProperties: false } : value),
   )
-  return validate(body, { ...closed.ErrorResponse, $defs: closed }, '2020-12').errors.map(({ error }) => error)
+  return validate(body, { ...closed[name], $defs: closed }, '2020-12').errors.map(({ error }) => error)
 }
 
 const owner = (method: string, path: string, body?: unknown) =>
@@ -99,3 +99,13 @@ it('an example of a conflict and of a limit is what this service says', async ()
     expect((await cause()).body.error.message).toBe(messageOf(name))
   }
 })
+
+it.each(adminContracts.filter(({ body }) => body).map((contract) => [nameOf(contract), contract] as const))(
+  'an empty body of %s is described as valid where it is accepted',
+  (_, { method, path, body }) => {
+    const { requestBody } = asObject(asObject(asObject(described.paths)[path])[method.toLowerCase()])
+    const { schema } = asObject(asObject(asObject(requestBody).content)['application/json'])
+    const name = String(asObject(schema).$ref).split('/').at(-1)
+    expect(problemsOf({}, name).length === 0).toBe(body?.safeParse({}).success)
+  },
+)
