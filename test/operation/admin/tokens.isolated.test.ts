@@ -217,6 +217,16 @@ describe('a token', () => {
     expect((await as('POST', `${path()}/${body.id}/rotate`, {})).body.expires_at).toBeNull()
   })
 
+  it('expires within the year 9999 when it replaces one that did', async () => {
+    const expires_at = '9999-12-31T23:59:59.999Z'
+    const { body } = await as('POST', path(), { name: 'Long', expires_at })
+    await sql('UPDATE api_tokens SET created_at = created_at - 86400000 WHERE id = ?', body.id)
+    const { body: next } = await as('POST', `${path()}/${body.id}/rotate`, { overlap_seconds: 0 })
+    expect(next.expires_at).toBe(expires_at)
+    expect((await call(next.token, 'GET', '/me')).body.token.expires_at).toBe(expires_at)
+    await as('DELETE', `${path()}/${next.id}`)
+  })
+
   it('of another company is not found', async () => {
     const { body } = await adminCall('POST', `/companies/${other.id}/tokens`, { name: 'Theirs' })
     expect((await as('DELETE', `${path()}/${body.id}`)).status).toBe(404)
