@@ -50,6 +50,8 @@ it('a restore of a day leaves out a backup that began at the next midnight; one 
   expect(await statusOf('2026-01-30')).toBe(404)
   expect(await statusOf('2026-01-30T23:59:59.999Z')).toBe(404)
   expect(await statusOf('2026-01-31T00:00:00Z')).toBe(409)
+  expect(await statusOf('2026-01-31T00:59:59.999+01:00')).toBe(404)
+  expect(await statusOf('2026-01-31T01:00:00+01:00')).toBe(409)
   expect(await statusOf('2026-01-31')).toBe(409)
 })
 
