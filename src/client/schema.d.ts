@@ -1098,18 +1098,12 @@ export interface components {
             id?: number;
             title: string;
             description?: string | null;
-            /**
-             * @description At most 4 decimals.
-             * @default 1
-             */
-            quantity: number;
-            /**
-             * @description At most 2 decimals; negative for a credit. Times `quantity` at most 999,999,999.99.
-             * @default 0
-             */
-            unit_price: number;
-            /** @default true */
-            taxable: boolean;
+            /** @description At most 4 decimals. Default: `1`. */
+            quantity?: number;
+            /** @description At most 2 decimals; negative for a credit. Times `quantity` at most 999,999,999.99. Default: `0`. */
+            unit_price?: number;
+            /** @description Default: `true`. */
+            taxable?: boolean;
             supplier?: string | null;
             style?: string | null;
             color?: string | null;
@@ -1167,18 +1161,12 @@ export interface components {
         NewOrderItem: {
             title: string;
             description?: string | null;
-            /**
-             * @description At most 4 decimals.
-             * @default 1
-             */
-            quantity: number;
-            /**
-             * @description At most 2 decimals; negative for a credit. Times `quantity` at most 999,999,999.99.
-             * @default 0
-             */
-            unit_price: number;
-            /** @default true */
-            taxable: boolean;
+            /** @description At most 4 decimals. Default: `1`. */
+            quantity?: number;
+            /** @description At most 2 decimals; negative for a credit. Times `quantity` at most 999,999,999.99. Default: `0`. */
+            unit_price?: number;
+            /** @description Default: `true`. */
+            taxable?: boolean;
             supplier?: string | null;
             style?: string | null;
             color?: string | null;

@@ -28,12 +28,10 @@ export type ClientChanges = Sent<'ClientChanges'>
 
 export type FullOrder = Schemas['Order']
 export type OrderFields = Required<Schemas['OrderChanges']>
-/** A line without what has a default. */
-type ItemOf<N extends 'NewInvoiceItem' | 'NewOrderItem'> = OrUndefined<Pick<Schemas[N], 'title'> & Partial<Schemas[N]>>
 type WithItems<N extends keyof Schemas, E> = OrUndefined<Omit<Schemas[N], 'invoice_items'> & { invoice_items?: E[] }>
-export type NewOrder = WithItems<'NewOrder', ItemOf<'NewOrderItem'>>
+export type NewOrder = WithItems<'NewOrder', Sent<'NewOrderItem'>>
 /** All fields of an order: what is left out gets the value of a new order, but a status and a list stay. */
-export type WholeOrder = WithItems<'WholeOrder', ItemOf<'NewOrderItem'>>
+export type WholeOrder = WithItems<'WholeOrder', Sent<'NewOrderItem'>>
 export type OrderChanges = WithItems<'OrderChanges', NewInvoiceItem>
 export type OrderAnswer = Body<'updateOrder'>
 export type Project = Schemas['Project']
@@ -113,7 +111,7 @@ export type Tagged<T> =
 export type Account = Schemas['Account']
 
 /** `id` is that of a line which stays the same line. */
-export type NewInvoiceItem = ItemOf<'NewInvoiceItem'>
+export type NewInvoiceItem = Sent<'NewInvoiceItem'>
 export type InvoiceItemsAnswer = Body<'putInvoiceItems'>
 export type NewPayment = Sent<'NewPayment'>
 export type PaymentChanges = Sent<'PaymentChanges'>

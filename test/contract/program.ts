@@ -146,7 +146,7 @@ async function putOrder(api: Api, { external_id: _, ...fields }: Schemas['NewOrd
 async function listOrders(api: Api, client: Schemas['Client'], project: Schemas['Project']): Promise<void> {
   const line: Schemas['NewOrderItem'] = { ...TEE, quantity: 2 }
   const lists = {
-    invoice_items: [line],
+    invoice_items: [line, { title: 'Setup' }],
     payments: [{ amount: 5, method: 'cash', paid_at: '2026-11-02', note: 'Half' }],
   }
   const spare = await take(api.POST('/orders', { body: { title: 'A mistake', client_id: client.id, ...lists } }))
@@ -196,7 +196,7 @@ const TEE = {
 async function workOnInvoice(api: Api, project: Schemas['Project']): Promise<void> {
   const path = { id: project.id }
   const line: Schemas['NewInvoiceItem'] = { ...TEE, quantity: 12 }
-  const setup: Schemas['NewInvoiceItem'] = { title: 'Setup', quantity: 1, unit_price: 25, taxable: false }
+  const setup: Schemas['NewInvoiceItem'] = { title: 'Setup', unit_price: 25, taxable: false }
   const header = { 'If-Match': tagOf(project) }
   const address = '/orders/{id}/invoice-items'
   const lines: Schemas['NewInvoiceItems'] = { items: [line, setup] }

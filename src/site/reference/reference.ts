@@ -191,7 +191,7 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
     parameters,
     body: body && {
       description: descriptionOf(body) ?? 'The body.',
-      schema: schemas.write(body, 'input'),
+      schema: schemas.write(body, 'body'),
       example: toExample(example.body),
     },
     responses,

@@ -10,12 +10,15 @@ const UNNAMED = '__schema'
 const JSON_VALUE = 'JsonValue'
 const JSON_VALUE_DEFINITION = JSON.stringify(Object.values(asObject(convert(z.json(), 'output').$defs)))
 
+/** `body` is the input of a request body, whose defaults are part of the descriptions. */
+type Use = 'input' | 'body' | 'output'
+
 /** Writes Zod schemas as JSON Schema (2020-12) for OpenAPI 3.1. One with a `meta({ id })` becomes a component. */
 export class SchemaWriter {
   readonly components = new Map<string, JsonObject>()
 
   /** @throws Error where two different schemas have one id, or a recursive one has none */
-  write(schema: z.core.$ZodType, io: 'input' | 'output'): JsonObject {
+  write(schema: z.core.$ZodType, io: Use): JsonObject {
     const { $defs = {}, properties } = convert(schema, io)
     for (const [name, definition] of Object.entries(asObject($defs))) {
       const isUnnamed = name.startsWith(UNNAMED)
@@ -34,9 +37,10 @@ export class SchemaWriter {
 }
 
 /** Converts the schema as the property `root` of an object, so that a schema with an id becomes a reference too. */
-function convert(schema: z.core.$ZodType, io: 'input' | 'output'): JsonObject {
+function convert(schema: z.core.$ZodType, use: Use): JsonObject {
+  const io = use === 'output' ? 'output' : 'input'
   const text = JSON.stringify(z.toJSONSchema(z.object({ root: schema }), { io, override: addHiddenRules }))
-  return JSON.parse(text, (_key, value: Json) => (isObject(value) ? tidy(value, io) : value))
+  return JSON.parse(text, (_key, value: Json) => (isObject(value) ? tidy(value, use) : value))
 }
 
 type Node = Parameters<NonNullable<z.core.ToJSONSchemaParams['override']>>[0]
@@ -52,7 +56,7 @@ function addHiddenRules({ zodSchema, jsonSchema }: Node): void {
 }
 
 /** Shortens a schema and makes it true to the wire. Its subschemas are already tidy. */
-function tidy({ ...schema }: JsonObject, io: 'input' | 'output'): JsonObject {
+function tidy({ ...schema }: JsonObject, io: Use): JsonObject {
   // A property may have this name too: only the keyword is text.
   if (typeof schema.$schema === 'string') delete schema.$schema
   // Responses may get new fields; a request body with an unknown one is refused.
@@ -67,6 +71,7 @@ function tidy({ ...schema }: JsonObject, io: 'input' | 'output'): JsonObject {
     schema.minimum = schema.exclusiveMinimum + 1
     delete schema.exclusiveMinimum
   }
+  if (io === 'body' && isObject(schema.properties)) Object.values(schema.properties).forEach(describeDefault)
   if (schema.minLength === 0) delete schema.minLength
   if (typeof schema.pattern === 'string') {
     // JavaScript's `source` escapes slashes. Generators that escape them again would end their own literal.
@@ -79,6 +84,13 @@ function tidy({ ...schema }: JsonObject, io: 'input' | 'output'): JsonObject {
   if (JSON.stringify(schema.propertyNames) === '{"type":"string"}') delete schema.propertyNames
   if (JSON.stringify(schema.additionalProperties) === '{}') schema.additionalProperties = true
   return joinNull(schema)
+}
+
+/** Moves a default into the description: openapi-typescript makes a field with the keyword required. */
+function describeDefault(field: Json | undefined): void {
+  if (!isObject(field) || field.default === undefined) return
+  field.description = `${field.description ?? ''} Default: \`${JSON.stringify(field.default)}\`.`.trimStart()
+  delete field.default
 }
 
 /** Joins `anyOf` a plain type or null to one list of types. */

@@ -54,6 +54,19 @@ describe('a Zod schema is published as what it accepts', () => {
       { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] },
     ],
   ]
+  it('a default in a body as text, since generators would make its field required', () => {
+    const body = z.strictObject({
+      a: z._default(z.int().check(z.describe('A number.')), 1),
+      default: z._default(z.boolean(), true),
+    })
+    const { properties, required } = new SchemaWriter().write(body, 'body')
+    expect(required).toBeUndefined()
+    expect(properties).toEqual({
+      a: expect.objectContaining({ type: 'integer', description: 'A number. Default: `1`.' }),
+      default: { type: 'boolean', description: 'Default: `true`.' },
+    })
+  })
+
   it.each(cases)('%s', (_name, schema, io, expected) => {
     expect(new SchemaWriter().write(schema, io)).toEqual(expected)
   })
