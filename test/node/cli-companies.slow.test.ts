@@ -114,7 +114,7 @@ When all is right: npm run companies -- resume-deliveries\n`,
       [['remove-member', '7', 'eve@shop.example'], 'eve@shop.example is not a member of company 7.'],
       [['export', '8', '--output', output], 'There is no company 8.'],
       [['restore', '7'], "Option '--from' is required"],
-      [['restore', '7', '--from', 'yesterday'], '--from must be a date or a date-time with an offset, such as'],
+      [['restore', '7', '--from', 'yesterday'], '--from must be a date or a time, such as'],
     ]
     await expectRefused('companies', state, cases)
     expect(existsSync(output)).toBe(false)

@@ -234,16 +234,11 @@ function describeInput(
 }
 
 function describeError(kind: ErrorKind, schema: JsonObject, api: Api, { role }: Contract): Response {
-  const { description, headers = ERROR_HEADERS, example = new ApiError(kind) } = errorResponses[kind]
-  const { errors, examples, server } = api
-  return {
-    status: ERRORS[kind].status,
-    kind,
-    description: errors?.[kind] ?? description,
-    headers: headers.filter((name) => role === undefined || !/^(RateLimit|Idempotency)/.test(name)),
-    schema,
-    example: toExample(errorBody(examples?.[kind] ?? example, `https://crm.example${server}`)),
-  }
+  const { headers = ERROR_HEADERS, example = new ApiError(kind), ...published } = errorResponses[kind]
+  const description = api.errors?.[kind] ?? published.description
+  const sent = headers.filter((name) => role === undefined || !/^(RateLimit|Idempotency)/.test(name))
+  const body = toExample(errorBody(api.examples?.[kind] ?? example, `https://crm.example${api.server}`))
+  return { status: ERRORS[kind].status, kind, description, headers: sent, schema, example: body }
 }
 
 function toExample(value: unknown): Json | undefined {

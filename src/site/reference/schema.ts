@@ -10,7 +10,6 @@ const UNNAMED = '__schema'
 const JSON_VALUE = 'JsonValue'
 const JSON_VALUE_DEFINITION = JSON.stringify(Object.values(asObject(convert(z.json(), 'output').$defs)))
 
-/** `body` is the input of a request body, whose defaults are part of the descriptions. */
 type Use = 'input' | 'body' | 'output'
 
 /** Writes Zod schemas as JSON Schema (2020-12) for OpenAPI 3.1. One with a `meta({ id })` becomes a component. */

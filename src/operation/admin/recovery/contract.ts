@@ -29,10 +29,7 @@ export const listBackups = define('listBackups', 'GET /companies/{company_id}/ba
 export const restoreCompany = define('restoreCompany', 'POST /companies/{company_id}/restore', {
   body: component('RestoreInput', 'Which state of the company.', {
     from: z
-      .union(
-        [date, z.iso.datetime({ offset: true })],
-        'must be a date or a date-time with an offset, such as 2026-01-31T12:00:00Z',
-      )
+      .union([date, z.iso.datetime({ offset: true })], 'must be a date or a time, such as 2026-01-31T12:00:00Z')
       .check(z.describe('The newest backup that began until the end of this day (UTC), or until this time.')),
   }),
   response: component('RestoreProgress', 'How far a restore has come.', {
