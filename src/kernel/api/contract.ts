@@ -119,7 +119,7 @@ export interface Input<C extends Contract> {
 export type ResponseBody<C extends Contract> = z.output<C['response']>
 
 /** Requires that a body changes something. Checked only without other issues, since it could mislead beside them. */
-export const namesAField = z.refine<object>((body) => Object.keys(body).length > 0, {
+const namesAField = z.refine<object>((body) => Object.keys(body).length > 0, {
   error: 'must name at least one field to change',
   when: ({ issues }) => issues.length === 0,
 })
