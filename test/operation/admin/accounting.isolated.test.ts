@@ -150,15 +150,18 @@ describe('accounting events of two databases', () => {
     const far = await Shop.open({}, 'DB_TWO')
     const [here, there] = [await shop.makeOrder(), await far.makeOrder()]
     const [one, two] = [await eventOf(shop, here), await eventOf(far, there)]
-    await sqlIn('DB_TWO', 'UPDATE accounting_outbox SET id = ? WHERE id = ?', one?.id, two?.id)
+    // Higher than those of the events of other tests.
+    const id = 1_000_000
+    await sqlIn('DB', 'UPDATE accounting_outbox SET id = ? WHERE id = ?', id, one?.id)
+    await sqlIn('DB_TWO', 'UPDATE accounting_outbox SET id = ? WHERE id = ?', id, two?.id)
     await giveUp(shop, here, 'dead')
     await giveUp(far, there, 'dead')
     const list = async (query: string) =>
       (await adminCall('GET', `/accounting-events?${query}`)).body.data.map(
         (each: { order_id: number }) => each.order_id,
       )
-    expect(await list(`id=${one?.id}`)).toEqual([here, there])
-    expect(await list(`id=${one?.id}&company_id=${far.company.id}`)).toEqual([there])
+    expect(await list(`id=${id}`)).toEqual([here, there])
+    expect(await list(`id=${id}&company_id=${far.company.id}`)).toEqual([there])
     const pages: number[] = []
     for (let query = 'per_page=1'; query; ) {
       const { data, pagination } = (await adminCall('GET', `/accounting-events?${query}`)).body
@@ -166,7 +169,7 @@ describe('accounting events of two databases', () => {
       query = pagination.next_cursor && `per_page=1&cursor=${pagination.next_cursor}`
     }
     expect(pages.filter((id) => id === here || id === there)).toEqual([here, there])
-    const retry = `/companies/${far.company.id}/accounting-events/${one?.id}/retry`
+    const retry = `/companies/${far.company.id}/accounting-events/${id}/retry`
     expect((await adminCall('POST', retry)).body).toEqual({ retried: 1 })
     // Its delivery may have begun.
     expect((await eventOf(far, there))?.state).not.toBe('dead')
