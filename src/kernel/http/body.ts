@@ -136,7 +136,7 @@ export const SMALL_BODY_BYTES = 262_144
 /** Limits the memory of all large bodies together; one lease may exceed it. */
 const LIMIT_BYTES = 24_000_000
 
-const BUSY_SECONDS = 10
+export const BUSY_SECONDS = 10
 
 /** A request that has not used its lease for this long was canceled. */
 const LOST_MS = 60_000
@@ -180,6 +180,7 @@ export class Lease {
   readonly #budget: MemoryBudget
   bytes = 0
   usedAt = Date.now()
+  isWaiting = false
   /** The response still needs the memory, which is released when it has been sent. */
   isStreaming = false
   #isReleased = false
@@ -196,9 +197,11 @@ export class Lease {
       this.usedAt = Date.now()
       return this.#budget.tryResize(this, bytes)
     }
+    this.isWaiting = true
     await poll(isResized, BUDGET_MS.memory).catch(() => {
       throw unavailable(BUSY_SECONDS)
     })
+    this.isWaiting = false
   }
 
   /** Ties these bytes to the lease: both are released together. */

@@ -1,9 +1,10 @@
 import { Buffer } from 'node:buffer'
 import ipaddr from 'ipaddr.js'
 import * as z from 'zod/mini'
-import { isolateMemory, type Lease, SMALL_BODY_BYTES } from './body.ts'
+import { BUSY_SECONDS, isolateMemory, type Lease, SMALL_BODY_BYTES } from './body.ts'
 import { LruCache } from './cache.ts'
 import { DeadlineError, withDeadline } from './deadline.ts'
+import { unavailable } from './errors.ts'
 
 /**
  * `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. `address` and
@@ -62,7 +63,8 @@ export async function callOutside<T>(request: OutboundRequest, timeoutMs: number
   try {
     return await withDeadline(send(request, call.signal, lease, read), timeoutMs)
   } catch (error) {
-    throw error instanceof DeadlineError ? new OutboundError('timeout') : error
+    if (!(error instanceof DeadlineError)) throw error
+    throw lease.isWaiting ? unavailable(BUSY_SECONDS) : new OutboundError('timeout')
   } finally {
     call.abort()
     lease.release()
@@ -82,20 +84,24 @@ async function send<T>({ url, ...init }: OutboundRequest, signal: AbortSignal, l
   return read({ status, headers, readText: (maxBytes) => readText(reader, headers, maxBytes, lease) })
 }
 
+/** A large body that is silent for this long is given up, since others may wait for its memory. */
+const SILENT_MS = 2_000
+
 type Reader = ReadableStreamDefaultReader<Uint8Array> | undefined
 
 async function readText(reader: Reader, headers: Headers, maxBytes: number, lease: Lease): Promise<string> {
   if (!reader) return ''
   const chunks: Uint8Array[] = []
   for (let sizeBytes = 0; ; ) {
-    const { done, value } = await reader.read().catch(() => {
+    const read = reader.read().catch(() => {
       throw new OutboundError('cut')
     })
-    if (done) return decode(Buffer.concat(chunks), headers.get('content-type'))
-    sizeBytes += value.byteLength
+    const { done, value } = await (lease.bytes > 0 ? withDeadline(read, SILENT_MS) : read)
+    sizeBytes += value?.byteLength ?? 0
     if (sizeBytes > maxBytes) throw new OutboundError('too_large')
-    // Room for the chunks, their joined copy, and the text of up to two bytes a character.
-    if (sizeBytes > SMALL_BODY_BYTES) await lease.resize(4 * sizeBytes)
+    // Room for the chunks; at the end also for their joined copy, and the text of up to two bytes a character.
+    if (sizeBytes > SMALL_BODY_BYTES) await lease.resize(done ? 4 * sizeBytes : sizeBytes)
+    if (done) return decode(Buffer.concat(chunks), headers.get('content-type'))
     chunks.push(value)
   }
 }

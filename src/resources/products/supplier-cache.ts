@@ -4,7 +4,7 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { decryptCredentials } from '../../kernel/db/credentials.ts'
 import { LruCache } from '../../kernel/http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import { log } from '../../kernel/http/errors.ts'
+import { ApiError, log } from '../../kernel/http/errors.ts'
 import type { SourceState } from './contract.ts'
 import type { Integration } from './queries.ts'
 import { type Lifetime, type Lookup, type Supplier, SupplierError } from './suppliers/supplier.ts'
@@ -159,9 +159,11 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
     breakers.set(account, { ...(breakers.get(account) ?? CLOSED), failuresInRow: 0 })
     return { state: 'ok', items }
   } catch (thrown) {
-    const isOurs = thrown instanceof SupplierError
-    const failure = isOurs ? thrown : new SupplierError('supplier_unavailable', 'the adapter failed')
-    recordFailure(account, failure)
+    const isBusy = thrown instanceof ApiError
+    const problem = isBusy ? 'there was no memory for the response' : 'the adapter failed'
+    const failure = thrown instanceof SupplierError ? thrown : new SupplierError('supplier_unavailable', problem)
+    // A lack of memory here is no fault of the supplier.
+    if (!isBusy) recordFailure(account, failure)
     const error = `${own.supplier.name}: ${failure.message}`
     log('supplier_failed', { request_id, company_id, reason: failure.reason, error })
     return failed(failure.reason, error)

@@ -1,4 +1,4 @@
-import { describe, expect, inject, it } from 'vitest'
+import { describe, expect, inject, it, vi } from 'vitest'
 import { isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/http/body.ts'
 import { callOutside, charsetOf } from '../../../src/kernel/http/outbound.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
@@ -91,13 +91,26 @@ describe('the memory of a body', () => {
     expect([...leased, isolateMemory.usedBytes - before]).toEqual([0, 8 * SMALL_BODY_BYTES, 0])
   })
 
+  it('is leased once while the body comes, and given back when a large body is silent for two seconds', async () => {
+    const [before, url, sent] = [isolateMemory.usedBytes, `${inject('supplierBUrl')}/t/${crypto.randomUUID()}`, 600_000]
+    await spoil(url, { body: 'x'.repeat(900_000), stallAfterBytes: sent })
+    const startMs = Date.now()
+    const call = callOutside({ url, method: 'GET', headers: {} }, 20_000, ({ readText }) => readText(900_000))
+    const failed = expect(call).rejects.toMatchObject({ failure: 'timeout' })
+    await vi.waitUntil(() => isolateMemory.usedBytes - before >= sent, 15_000)
+    expect(isolateMemory.usedBytes - before).toBe(sent)
+    await failed
+    expect([isolateMemory.usedBytes - before, Date.now() - startMs < 15_000]).toEqual([0, true])
+  })
+
   it('is waited for until the deadline of the call, and not by a small body', async () => {
     const other = isolateMemory.open()
     await other.resize(30_000_000)
     try {
       const late = read(2 * SMALL_BODY_BYTES, undefined, 500)
       await read(SMALL_BODY_BYTES)
-      await expect(late).rejects.toMatchObject({ failure: 'timeout' })
+      // The other system is not to blame.
+      await expect(late).rejects.toMatchObject({ kind: 'unavailable', headers: { 'Retry-After': '10' } })
     } finally {
       other.release()
     }

@@ -1,5 +1,7 @@
 import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/http/body.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { FAILURES_TO_OPEN, OPEN_MS } from '../../../src/resources/products/supplier-cache.ts'
 import { migrate, request } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
@@ -124,6 +126,34 @@ describe('a failing supplier', () => {
     await shop.b.setFaults({ status: 500 })
     expect(await stateOfB(shop, 'cap')).toBe('failed')
     expect(await stateOfB(shop, 'cap')).toBe('ok')
+  })
+
+  it('is not blamed for a lack of memory here', async () => {
+    const shop = await mintShop()
+    const body = `[]${' '.repeat(2 * SMALL_BODY_BYTES)}`
+    await shop.b.setFaults({ body, times: FAILURES_TO_OPEN })
+    const other = isolateMemory.open()
+    await other.resize(30_000_000)
+    const failing = Promise.all(
+      Array.from({ length: FAILURES_TO_OPEN }, (_, id) => get(shop, `/products/supplier_b?styleId=${id + 1}`)),
+    )
+    // Once all of them wait for memory, the wait is over.
+    await untilCalls(shop.b, FAILURES_TO_OPEN)
+    await scheduler.wait(500)
+    travel(BUDGET_MS.memory)
+    expect((await failing).map(({ status }) => status)).toEqual(Array(FAILURES_TO_OPEN).fill(502))
+    other.release()
+    expect(await stateOfB(shop, 'hoodie')).toBe('ok')
+  })
+
+  it('does not keep large bodies of another company waiting while it stalls', async () => {
+    const [shop, rival] = [await mintShop(), await mintShop()]
+    await shop.b.setFaults({ body: ' '.repeat(15_000_000), stallAfterBytes: 14_000_000 })
+    await rival.b.setFaults({ body: `[]${' '.repeat(1_000_000)}` })
+    const stalled = get(shop, '/products/supplier_b?styleId=1')
+    await vi.waitUntil(() => isolateMemory.usedBytes >= 14_000_000, 30_000)
+    expect(await stateOfB(rival, 'hoodie')).toBe('ok')
+    expect((await stalled).status).toBe(502)
   })
 
   it('is logged without the search text and without the response', async () => {

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { oneLine } from '../../../kernel/api/contract.ts'
+import { ApiError } from '../../../kernel/http/errors.ts'
 import { type AddressPolicy, callChecked, OutboundError, type OutboundRequest } from '../../../kernel/http/outbound.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
@@ -26,7 +27,7 @@ export interface Lookup {
   name: string
   /** The lifetime of a result without items, if it differs. */
   emptyLifetime?: Lifetime
-  /** @throws SupplierError */
+  /** @throws SupplierError, or ApiError 503 when there is no memory for the response */
   fetch(connection: SupplierConnection): Promise<unknown[]>
 }
 
@@ -39,7 +40,7 @@ export interface SupplierConnection<Credentials = unknown> {
   timeoutMs: number
 }
 
-/** The only error of a {@link Lookup}. It has no cause, and its message holds no text of the supplier's or ours. */
+/** A supplier's failure. It has no cause, and its message holds no text of the supplier's or ours. */
 export class SupplierError extends Error {
   override readonly name = 'SupplierError'
   readonly reason: 'supplier_unavailable' | 'supplier_rejected_credentials'
@@ -62,7 +63,7 @@ export class SupplierError extends Error {
  *
  * @param rowsOf throws any error for an unknown form of response, redirects included
  * @param toItem gives null for a row of unknown form; at least one of all rows must be valid
- * @throws SupplierError
+ * @throws SupplierError, or ApiError 503 when there is no memory for the response
  */
 export async function fetchItems<Item>(
   { addresses, timeoutMs }: SupplierConnection,
@@ -87,7 +88,7 @@ export async function fetchItems<Item>(
       return items
     })
   } catch (error) {
-    if (error instanceof SupplierError) throw error
+    if (error instanceof SupplierError || error instanceof ApiError) throw error
     if (!(error instanceof OutboundError)) throw new SupplierError('supplier_unavailable', problem)
     throw new SupplierError('supplier_unavailable', `the call failed: ${error.message}`)
   }
