@@ -172,7 +172,7 @@ export function findFormProblem(address: string, allowsLoopback: boolean): strin
   const url = URL.parse(address)
   if (!url || address.length > MAX_URL_LENGTH) return `must be a URL of at most ${MAX_URL_LENGTH} characters`
   if (url.username !== '' || url.password !== '') return 'must not contain a user name or password'
-  if (url.hash !== '') return 'must not contain a fragment'
+  if (address.includes('#')) return 'must not contain a fragment'
   // `URL` has normalized numbers and other notations of an IPv4 address to decimal.
   const { hostname, port, protocol } = url
   if (allowsLoopback && isLoopback(hostname) && /^https?:$/.test(protocol)) return null

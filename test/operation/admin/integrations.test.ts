@@ -126,6 +126,33 @@ describe('an integration', () => {
   })
 })
 
+describe('an address', () => {
+  const storage = { bucket: 'uploads', credentials: { access_key_id: 'a', secret_access_key: 's' } }
+  const soap = { credentials: { customer_number: '1', username: 'u', password: 'p' } }
+  const accounting = {
+    credentials: { realm_id: '1', client_id: 'c', client_secret: 's', refresh_token: 'r' },
+    base_url: 'https://accounting.example',
+  }
+  it.each<[string, string, object]>([
+    ['supplier_a', 'base_url', { ...soap, base_url: 'https://soap.example/service?wsdl' }],
+    ['supplier_b', 'base_url', { credentials: CREDENTIALS, base_url: 'https://supplier.example/?' }],
+    ['supplier_b', 'base_url', { credentials: CREDENTIALS, base_url: 'https://supplier.example/#' }],
+    ['accounting_sync', 'base_url', { ...accounting, base_url: 'https://accounting.example?x=1' }],
+    ['storage', 'endpoint', { ...storage, endpoint: 'https://s3.example/s3?x=1' }],
+  ])('of %s is refused in %s where no path can follow: %o', async (kind, field, body) => {
+    const response = await as('PUT', path(kind), body)
+    expect([response.status, response.body.error.details.issues]).toEqual([
+      400,
+      [{ path: field, message: expect.stringMatching(/^must not contain a (query|fragment)$/) }],
+    ])
+  })
+
+  it('of access tokens may have a query', async () => {
+    const token_url = 'https://accounting.example/token?tenant=1'
+    expect((await as('PUT', path('accounting_sync'), { ...accounting, token_url })).status).toBe(200)
+  })
+})
+
 describe('the accounting connection', () => {
   it('is tested by the company’s object, and needs a new consent when the system refuses the old one', async () => {
     const shop = await Shop.open()

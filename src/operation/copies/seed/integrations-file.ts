@@ -15,6 +15,9 @@ const address = oneLine(1, MAX_URL_LENGTH).check(({ value, issues }) => {
   if (message !== null) issues.push({ code: 'custom', message, input: value })
 })
 
+/** Paths and queries are added to it. */
+const base = address.check(z.refine((value) => !value.includes('?'), 'must not contain a query'))
+
 export function field<T extends z.ZodMiniType>(description: string, schema: T) {
   return schema.check(z.describe(description))
 }
@@ -39,7 +42,7 @@ function integration<Rest extends z.core.$ZodShape>(credentials: z.ZodMiniType, 
 const supplier = (credentials: z.ZodMiniType) =>
   field(
     'A supplier of garments.',
-    z.optional(integration(credentials, { base_url: field('The address of its service.', address) })),
+    z.optional(integration(credentials, { base_url: field('The address of its service.', base) })),
   )
 const supplierEntries = Object.values(suppliers).map(({ name, credentials }) => [name, supplier(credentials)] as const)
 
@@ -53,13 +56,13 @@ const accountingCredentials = z.strictObject({
   delete_mode: z.optional(z.enum(['void', 'delete'])),
 })
 const accountingSync = integration(accountingCredentials, {
-  base_url: field('The address of the accounting system, without `/v3/…`.', address),
+  base_url: field('The address of the accounting system, without `/v3/…`.', base),
   token_url: field('Where access tokens are issued. By default `/oauth2/v1/tokens/bearer`.', z.optional(address)),
 })
 
 const storageCredentials = z.strictObject({ access_key_id: secret, secret_access_key: secret })
 const storageFields = integration(storageCredentials, {
-  endpoint: field('The address of the S3 API, with or without the bucket before its host.', address),
+  endpoint: field('The address of the S3 API, with or without the bucket before its host.', base),
   bucket: field('The name of the bucket.', oneLine(1, 255)),
   region: field('Known by itself for hosts of R2 and of amazonaws.com, else `us-east-1`.', z.optional(oneLine(1, 64))),
   addressing: field(
