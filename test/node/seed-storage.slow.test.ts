@@ -65,7 +65,7 @@ describe('a storage in a seed file', () => {
     [{ endpoint: aws, addressing: 'host' }, 'addressing` '],
     [{ endpoint: aws, addressing: 'virtual', bucket: 'shop.files' }, 'bucket` must be 3 to 63 of a-z'],
     [{ endpoint: aws, addressing: 'virtual', bucket: 'Shop' }, 'bucket` must be 3 to 63 of a-z'],
-    [{ endpoint: aws, addressing: 'virtual', bucket: '-shop' }, 'bucket` must be 3 to 63 of a-z'],
+    [{ endpoint: aws, addressing: 'virtual', bucket: 'shop-' }, 'bucket` must be 3 to 63 of a-z'],
     [
       { endpoint: 'http://127.0.0.1:9000', region: 'r', addressing: 'virtual' },
       'addressing` must not be virtual where the host of the endpoint is an IP address',

@@ -153,6 +153,25 @@ describe('an address', () => {
   })
 })
 
+describe('the name of a bucket', () => {
+  const put = (bucket: string, addressing: string) =>
+    as('PUT', path('storage'), {
+      ...{ endpoint: 'https://s3.example', bucket, addressing },
+      credentials: { access_key_id: 'a', secret_access_key: 's' },
+    })
+
+  it.each(['.', '..', 'a?b', 'a#b', 'x/../y', '-a', 'a b', 'é', 'a'.repeat(256)])('is refused: %s', async (bucket) => {
+    for (const addressing of ['path', 'virtual']) {
+      const { status, body } = await put(bucket, addressing)
+      expect([status, body.error?.details.issues.map((each: { path: string }) => each.path)]).toEqual([400, ['bucket']])
+    }
+  })
+
+  it.each(['shop_files', 'Shop.Files-2', 'a'.repeat(255)])('is accepted in a path: %s', async (bucket) => {
+    expect((await put(bucket, 'path')).status).toBe(200)
+  })
+})
+
 describe('the accounting connection', () => {
   it('is tested by the company’s object, and needs a new consent when the system refuses the old one', async () => {
     const shop = await Shop.open()

@@ -5,6 +5,8 @@ import { type AddressPolicy, findFormProblem, MAX_URL_LENGTH } from '../../../ke
 import { type SupplierName, suppliers } from '../../../resources/products/contract.ts'
 import { secret } from '../../../resources/products/suppliers/supplier.ts'
 
+const BUCKET = /^[A-Za-z0-9][\w.-]{0,254}$/
+const BUCKET_RULE = 'must be 1 to 255 letters, digits, ., _ or -, and begin with a letter or digit'
 /** A bucket name that is a valid label of a host name and fits a certificate for `*.HOST`. */
 const BUCKET_LABEL = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
 const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
@@ -63,7 +65,7 @@ const accountingSync = integration(accountingCredentials, {
 const storageCredentials = z.strictObject({ access_key_id: secret, secret_access_key: secret })
 const storageFields = integration(storageCredentials, {
   endpoint: field('The address of the S3 API, with or without the bucket before its host.', base),
-  bucket: field('The name of the bucket.', oneLine(1, 255)),
+  bucket: field('The name of the bucket.', z.string().check(z.regex(BUCKET, BUCKET_RULE))),
   region: field('Known by itself for hosts of R2 and of amazonaws.com, else `us-east-1`.', z.optional(oneLine(1, 64))),
   addressing: field(
     'Whether the bucket is in the path (the default) or before the host.',
