@@ -173,16 +173,24 @@ describe('a failing supplier', () => {
   })
 })
 
+const MINUTE = () => new Date(Date.now() + 61_000).toUTCString()
+
 it.each([
-  ['stop for the time in Retry-After when the supplier rejects one', '20', 20_000],
-  ['stop for five minutes at most', '86400', 300_000],
-])('calls %s', async (_, header, waitMs) => {
+  ['for the time in Retry-After when the supplier rejects one', 429, () => '20', 20_000],
+  ['until the date in Retry-After', 429, MINUTE, 61_000],
+  ['for five minutes at most', 429, () => '86400', 300_000],
+  ['for five minutes at most, however large the number', 429, () => '9'.repeat(400), 300_000],
+  ['for the time in the Retry-After of a 503', 503, () => '20', 20_000],
+  ['not after a 503 with a date that has passed', 503, () => new Date(0).toUTCString(), 0],
+])('calls stop %s', async (_, status, header, waitMs) => {
   const shop = await mintShop()
-  await shop.b.setFaults({ status: 429, headers: { 'retry-after': header } })
+  await shop.b.setFaults({ status, headers: { 'retry-after': header() } })
   expect(await stateOfB(shop, 'hoodie')).toBe('failed')
-  travel(waitMs - 1_000)
-  expect(await stateOfB(shop, 'hoodie')).toBe('failed')
-  expect(await shop.b.calls()).toHaveLength(1)
-  travel(1_000)
+  if (waitMs > 0) {
+    travel(waitMs - 3_000)
+    expect(await stateOfB(shop, 'hoodie')).toBe('failed')
+    expect(await shop.b.calls()).toHaveLength(1)
+    travel(3_000)
+  }
   expect(await stateOfB(shop, 'hoodie')).toBe('ok')
 })

@@ -4,7 +4,7 @@ import { ApiError } from '../../../kernel/http/errors.ts'
 import { type AddressPolicy, callChecked, OutboundError, type OutboundRequest } from '../../../kernel/http/outbound.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
-/** The wait after a 429 without a `Retry-After`. */
+/** The wait after a 429 without a usable `Retry-After`. */
 const RETRY_AFTER_SECONDS = 10
 
 export interface Supplier {
@@ -44,7 +44,7 @@ export interface SupplierConnection<Credentials = unknown> {
 export class SupplierError extends Error {
   override readonly name = 'SupplierError'
   readonly reason: 'supplier_unavailable' | 'supplier_rejected_credentials'
-  /** The requested wait, if the supplier rejected the call as one too many. */
+  /** The requested wait: after a 429, or a 503 with `Retry-After`. */
   readonly retryAfterSeconds: number | null
 
   constructor(reason: SupplierError['reason'], message: string, retryAfterSeconds: number | null = null) {
@@ -59,7 +59,7 @@ export class SupplierError extends Error {
 }
 
 /**
- * Sends one request and reads the items of its response. 401 and 429 mean the same for every supplier.
+ * Sends one request and reads the items of its response. 401, 429 and 503 mean the same for every supplier.
  *
  * @param rowsOf throws any error for an unknown form of response, redirects included
  * @param toItem gives null for a row of unknown form; at least one of all rows must be valid
@@ -75,10 +75,9 @@ export async function fetchItems<Item>(
   try {
     return await callChecked(addresses, request, timeoutMs, async ({ status, headers, readText }) => {
       if (status === 401) throw SupplierError.rejectedCredentials()
-      if (status === 429) {
-        const after = headers.get('Retry-After')?.trim() ?? ''
-        const seconds = /^\d{1,9}$/.test(after) ? Number(after) : RETRY_AFTER_SECONDS
-        throw new SupplierError('supplier_unavailable', 'too many calls', seconds)
+      const seconds = readRetryAfter(headers.get('Retry-After') ?? '') ?? (status === 429 ? RETRY_AFTER_SECONDS : null)
+      if (seconds !== null && (status === 429 || status === 503)) {
+        throw new SupplierError('supplier_unavailable', `it wants fewer calls, HTTP ${status}`, seconds)
       }
       const body = await readText(MAX_RESPONSE_BYTES)
       problem = `the response was not understood, HTTP ${status}`
@@ -92,6 +91,13 @@ export async function fetchItems<Item>(
     if (!(error instanceof OutboundError)) throw new SupplierError('supplier_unavailable', problem)
     throw new SupplierError('supplier_unavailable', `the call failed: ${error.message}`)
   }
+}
+
+/** The seconds of a number or HTTP date; null for other text and a date that has passed. */
+function readRetryAfter(text: string): number | null {
+  if (/^\s*\d+\s*$/.test(text)) return Number(text)
+  const seconds = Math.ceil((Date.parse(text) - Date.now()) / 1000)
+  return seconds > 0 ? seconds : null
 }
 
 /** Trims a text or number; suppliers send an empty string for missing values. */

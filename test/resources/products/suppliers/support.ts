@@ -57,7 +57,7 @@ export const BROKEN_WIRE: readonly (readonly [string, Fault, Partial<SupplierErr
   ['429', { status: 429 }, { ...down(), retryAfterSeconds: 10 }],
   ['429 with Retry-After', { status: 429, headers: { 'retry-after': '17' } }, { ...down(), retryAfterSeconds: 17 }],
   [
-    '429 with a date in Retry-After',
+    '429 with a past date in Retry-After',
     { status: 429, headers: { 'retry-after': 'Sat, 21 Nov 2026 08:00:00 GMT' } },
     { ...down(), retryAfterSeconds: 10 },
   ],
