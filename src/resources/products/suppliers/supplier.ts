@@ -59,7 +59,7 @@ export class SupplierError extends Error {
 }
 
 /**
- * Sends one request and reads the items of its response. 401, 429 and 503 mean the same for every supplier.
+ * Sends one request and reads the items of its response. 401, 403, 429 and 503 mean the same for every supplier.
  *
  * @param rowsOf throws any error for an unknown form of response, redirects included
  * @param toItem gives null for a row of unknown form; at least one of all rows must be valid
@@ -74,7 +74,7 @@ export async function fetchItems<Item>(
   let problem = 'the call failed'
   try {
     return await callChecked(addresses, request, timeoutMs, async ({ status, headers, readText }) => {
-      if (status === 401) throw SupplierError.rejectedCredentials()
+      if (status === 401 || status === 403) throw SupplierError.rejectedCredentials()
       const seconds = readRetryAfter(headers.get('Retry-After') ?? '') ?? (status === 429 ? RETRY_AFTER_SECONDS : null)
       if (seconds !== null && (status === 429 || status === 503)) {
         throw new SupplierError('supplier_unavailable', `it wants fewer calls, HTTP ${status}`, seconds)

@@ -218,7 +218,6 @@ describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
     ['400', 400, { code: 400, message: 'Bad', errors: [{ field: 'x', message: 'Bad' }] }],
     ['the unknown-item response with another status', 400, notFound],
     ['an error object with 200', 200, notFound],
-    ['403', 403, { message: 'Forbidden' }],
     ['500', 500, { code: 500, message: 'Oops' }],
     ['503', 503, { code: 503, message: 'Oops' }],
     ['null', 200, null],

@@ -54,6 +54,7 @@ export const BROKEN_WIRE: readonly (readonly [string, Fault, Partial<SupplierErr
   ['a permanent redirect', { status: 308, headers: { location: '?again=1' } }, down()],
   ['an empty 204', { status: 204 }, down()],
   ['401', { status: 401, body: '<html>who are you</html>' }, { ...down(), reason: 'supplier_rejected_credentials' }],
+  ['403', { status: 403, body: '{"message":"Forbidden"}' }, { ...down(), reason: 'supplier_rejected_credentials' }],
   ['429', { status: 429 }, { ...down(), retryAfterSeconds: 10 }],
   ['429 with Retry-After', { status: 429, headers: { 'retry-after': '17' } }, { ...down(), retryAfterSeconds: 17 }],
   [
