@@ -158,6 +158,7 @@ describe('a webhook endpoint', () => {
     ['is too long once it is escaped', `https://hooks.example/${'ü'.repeat(1_000)}`, 'must be a URL of at most 2048'],
     ['is not encrypted', 'http://hooks.example/', 'must be an https address'],
     ['has a password', 'https://a:b@hooks.example/', 'must not contain a user name'],
+    ['has a line break', 'https://hooks.example/a\nb', 'must not contain control characters'],
     ['has a fragment', 'https://hooks.example/#a', 'must not contain a fragment'],
     ['has the port of another service', 'https://hooks.example:22/', 'must have the port 443'],
     ['is in a private network', 'https://10.0.0.1/', 'must resolve to public addresses only'],

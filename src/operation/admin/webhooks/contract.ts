@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { EVENT_TYPES } from '../../../delivery/webhooks/event-types.ts'
-import { changesOf, component, type Documentation, dateTime, id, text } from '../../../kernel/api/contract.ts'
+import { changesOf, component, type Documentation, dateTime, id, oneLine } from '../../../kernel/api/contract.ts'
 import { adminContracts, anyCompany, company_id, count, listOf } from '../fields.ts'
 
 const endpointId = z.string().check(z.regex(/^we_[0-9a-f]{18}$/))
@@ -34,7 +34,7 @@ const endpointWithSecret = component('WebhookEndpointWithSecret', 'An endpoint, 
 /** The limit of every address, by `kernel/http/outbound.ts`. */
 const URL_MAX_LENGTH = 2_048
 
-const url = text(1, URL_MAX_LENGTH).check(
+const url = oneLine(1, URL_MAX_LENGTH).check(
   z.describe('An https address whose host has public addresses only; in development also http on a loopback address.'),
 )
 const eventTypes = z.array(eventType).check(z.minLength(1), z.maxLength(EVENT_TYPES.length))
