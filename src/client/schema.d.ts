@@ -4873,8 +4873,7 @@ export interface operations {
                      *         "company_name": "Old Mill Brewing Company",
                      *         "first_name": "Søren",
                      *         "last_name": "Mendes",
-                     *         "email": "soren@old-mill-brewing-company.example",
-                     *         "company_id": 1
+                     *         "email": "soren@old-mill-brewing-company.example"
                      *       },
                      *       "clients_data": [
                      *         {
@@ -4971,8 +4970,7 @@ export interface operations {
                      *         "company_name": "Old Mill Brewing Company",
                      *         "first_name": "Søren",
                      *         "last_name": "Mendes",
-                     *         "email": "soren@old-mill-brewing-company.example",
-                     *         "company_id": 1
+                     *         "email": "soren@old-mill-brewing-company.example"
                      *       },
                      *       "clients_data": [
                      *         {
