@@ -94,10 +94,7 @@ function toCommand<C extends Contract, A extends Arguments>(
     if (!data[0]) throw new CommandError(fillIn(missing, values))
     await run(service, toRequest(contract, { ...values, ...data[0] }), values)
   }
-  const isEmpty = (values: Values<A>) =>
-    contract.method === 'PATCH' && Object.keys(toRequest(contract, values).body ?? {}).length === 0
-  const refuse = (values: Values<A>) => check?.(values) || (isEmpty(values) && 'Nothing to change: give an option.')
-  return operation(described, send, { check: refuse, missing: find ? undefined : missing })
+  return operation(described, send, { check, missing: find ? undefined : missing })
 }
 
 function toRequest<C extends Contract>({ path, method, body }: C, values: Record<string, unknown>): RequestOf<C> {

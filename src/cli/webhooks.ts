@@ -66,6 +66,8 @@ await runCommand('webhooks', HELP, {
     contract: api.updateWebhook,
     ...ofEndpoint,
     arguments: { endpoint_id: ID, url: optional('--url URL', TEXT), event_types: EVENTS, enabled: ENABLED },
+    check: ({ url, event_types, enabled }) =>
+      (url ?? event_types ?? enabled) === undefined && 'Nothing to change: give an option.',
     print: ({ id, removed_changes: removed, ...endpoint }, { enabled, url }, { deliveries }) => {
       const lost = enabled && removed > 0 ? ` ${removed} older changes are no longer kept: read the lists again.` : ''
       const isDue = endpoint.enabled && (enabled || url !== undefined)

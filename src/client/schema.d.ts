@@ -1848,7 +1848,6 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
                 "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
-                "Retry-After": components["headers"]["Retry-After--unavailable"];
                 [name: string]: unknown;
             };
             content: {

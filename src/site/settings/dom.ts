@@ -95,13 +95,6 @@ export function chips(codes: readonly string[]): HTMLElement {
   return el('p', { class: 'chips' }, parts)
 }
 
-/** A part of the view that is closed at first. @param open is called whenever it is opened */
-export function fold(summary: string, content: Child, open: () => void): HTMLElement {
-  const toggle = () => details.open && open()
-  const details: HTMLDetailsElement = el('details', { toggle }, el('summary', summary), content)
-  return details
-}
-
 export function table(headings: readonly string[], body: HTMLElement, caption?: string): HTMLTableElement {
   const cells = headings.map((heading) => el('th', { scope: 'col' }, heading))
   return el('table', caption && el('caption', { class: 'hidden' }, caption), el('thead', el('tr', cells)), body)

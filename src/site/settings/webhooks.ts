@@ -1,6 +1,6 @@
 import { EVENT_TYPES } from '../../delivery/webhooks/event-types.ts'
 import { type ItemOf, showLoaded } from './api.ts'
-import { ago, type Child, chips, count, DAY_MS, el, fold, time } from './dom.ts'
+import { ago, type Child, chips, count, DAY_MS, el, time } from './dom.ts'
 import { type Action, checkbox, checkboxes, checked, fieldset, input, secret, text } from './form.ts'
 import { type Item, listView, type Scope } from './view.ts'
 
@@ -43,7 +43,9 @@ function stateOf({ enabled, replaying }: Endpoint): Item['state'] {
 
 function foldDeliveries(scope: Scope, endpointId: string): HTMLElement {
   const content = el('div')
-  return fold('Failed deliveries', content, () => showLoaded(content, listDeliveries(scope, endpointId)))
+  const toggle = () => details.open && showLoaded(content, listDeliveries(scope, endpointId))
+  const details: HTMLDetailsElement = el('details', { toggle }, el('summary', 'Failed deliveries'), content)
+  return details
 }
 
 async function listDeliveries({ call }: Scope, endpoint_id: string): Promise<Child> {
