@@ -58,6 +58,8 @@ it.each([
     { artworks: { placements: ['\\'.repeat(200_000)], colors: ['x'.repeat(399_990)] } },
   ],
   ['a deep list of an artwork', 'artworks.0.placements', null, { artworks: { placements: nested(501) } }],
+  ['a very deep list of an artwork', 'artworks.0.placements', null, { artworks: { placements: nested(3_000) } }],
+  ['very deep JSON of a context', 'client_data', null, { contexts: { client_data: { a: nested(3_000) } } }],
   [
     'the JSON of a context',
     'thread_contexts.0',

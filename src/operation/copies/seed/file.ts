@@ -180,9 +180,15 @@ const invoice = z
 /** A statement has a row as JSON and its JSON in that, up to twice as long: a row stays below the 2 MB of D1's values. */
 const upTo = (maxKb: number) =>
   z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= maxKb * 1_000, `must be at most ${maxKb} KB as JSON`)
-const isShallow = z.refine((value) => depthOf(value) <= JSON_MAX_DEPTH, `must be nested at most ${JSON_MAX_DEPTH} deep`)
+/** Checked before `z.json()` and `JSON.stringify`, whose recursion a deeper value would overflow. */
+const shallow = z.unknown().check(
+  z.refine((value) => isShallow(value, JSON_MAX_DEPTH), {
+    error: `must be nested at most ${JSON_MAX_DEPTH} deep`,
+    abort: true,
+  }),
+)
 const jsonList = z.pipe(
-  listOf(z.json()).check(upTo(400), isShallow),
+  z._default(z.pipe(shallow, z.array(z.json()).check(upTo(400))), []),
   z.transform((list) => JSON.stringify(list)),
 )
 
@@ -223,7 +229,7 @@ const catalogItem = z.strictObject({
   deleted,
 })
 
-const json = z.optional(z.json().check(upTo(500), isShallow))
+const json = z.optional(z.pipe(shallow, z.json().check(upTo(500))))
 const jsonObject = json.check(
   z.refine((value) => typeof (value ?? {}) === 'object' && !Array.isArray(value), 'must be an object or null'),
 )
@@ -278,7 +284,7 @@ export type SeedFile = z.output<typeof seedFile>
 /** A seed file as people write it, with optional fields. */
 export type SeedInput = z.input<typeof seedFile>
 
-function depthOf(value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 0
-  return 1 + Object.values(value).reduce((deepest, member) => Math.max(deepest, depthOf(member)), 0)
+function isShallow(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  return levels > 0 && Object.values(value).every((member) => isShallow(member, levels - 1))
 }
