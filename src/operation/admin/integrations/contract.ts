@@ -18,7 +18,7 @@ const integration = component('Integration', 'A connection of a company to anoth
     .check(z.describe('What else is not secret, such as a bucket.')),
   state: z
     .enum(['connected', 'disabled', 'paused', 'reconnect_needed', 'credentials_unreadable'])
-    .check(z.describe('`reconnect_needed`: the other system no longer accepts the credentials. Put new ones.')),
+    .check(z.describe('`reconnect_needed`, of accounting only: it no longer accepts the credentials. Put new ones.')),
   reason: z.nullable(z.string()).check(z.describe('Why it is paused or must be connected again.')),
   paused_until: z.nullable(dateTime),
   updated_at: dateTime,
