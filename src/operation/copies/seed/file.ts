@@ -188,7 +188,7 @@ const shallow = z.unknown().check(
   }),
 )
 const jsonList = z.pipe(
-  z._default(z.pipe(shallow, z.array(z.json()).check(upTo(400))), []).check(z.meta({ type: 'array' })),
+  z._default(z.pipe(shallow, z.array(z.json()).check(upTo(400))), []).check(z.meta({ type: 'array', items: {} })),
   z.transform((list) => JSON.stringify(list)),
 )
 
