@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { type Contract, isoTime, type ResponseBody } from '../kernel/api/contract.ts'
+import { type Contract, isoTime, LAST_INSTANT, type ResponseBody } from '../kernel/api/contract.ts'
 import { AdminError, type Element, type InputOf, type RequestOf } from './admin-api.ts'
 import { type Argument, type Arguments, type Command, CommandError, command, nameOf, type Values } from './command.ts'
 import { type Connection, connect, type Target, target } from './target.ts'
@@ -148,8 +148,7 @@ export function toLine(text: string): string {
 /** A date-time, or `dateMs` after the beginning of a date in UTC, as the API takes it. */
 export function time(dateMs: number, example: string) {
   const error = `must be a date (${example}) or a date-time with an offset`
-  const lastOfApi = Date.parse('9999-12-31T23:59:59.999Z')
-  const toTime = (text: string) => isoTime(Math.min(lastOfApi, Date.parse(text) + (text.includes('T') ? 0 : dateMs)))
+  const toTime = (text: string) => isoTime(Math.min(LAST_INSTANT, Date.parse(text) + (text.includes('T') ? 0 : dateMs)))
   return z.pipe(z.union([z.iso.date(), z.iso.datetime({ offset: true })], error), z.transform(toTime))
 }
 

@@ -25,6 +25,7 @@ export type IntegrationRow = typeof integrations.$inferSelect
 /** The text must match the partial indexes, which a bound parameter would not. */
 const IS_OPEN = sql`state IN ('pending', 'sent')`
 const IS_NOT_DONE = sql`state <> 'done'`
+const IS_ENABLED = sql`kind = 'accounting_sync' AND enabled = 1`
 
 /** Loads what decides whether a company's events may be delivered. Without an enabled integration they stay. */
 export async function loadCompanyState({ companyId, db }: CompanyContext) {
@@ -33,7 +34,7 @@ export async function loadCompanyState({ companyId, db }: CompanyContext) {
       .select({ suspended: companies.suspended, paused: companies.deliveries_paused })
       .from(companies)
       .where(eq(companies.id, companyId)),
-    orm.select().from(integrations).where(sql`company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1`),
+    orm.select().from(integrations).where(sql`company_id = ${companyId} AND ${IS_ENABLED}`),
     orm.select().from(accountingConnections).where(eq(accountingConnections.company_id, companyId)),
   ])
   return { mayDeliver: company ? !company.suspended && !company.paused : false, integration, connectionRow }
@@ -66,10 +67,9 @@ const COVER_LIMIT = 2_000
 const EVENT_LIMIT = 50
 
 /**
- * Loads the order's open events, oldest first, its link and its invoice's rows (null without any) in one transaction,
- * so that the order is at least as new as the events. `version` is the integration's, null while nothing may be
- * delivered. First covers all unsent events but the first and the newest, as in
- * `planOrder`, since there may be thousands.
+ * Loads the order's open events, oldest first, its link, its invoice's rows (null without any) and the integration's
+ * version (null while nothing may be delivered) in one transaction: the order is at least as new as the events. First
+ * covers all unsent events but the first and the newest, as in `planOrder`, since there may be thousands.
  */
 export async function loadOrder(context: CompanyContext, orderId: number, nowMs: number) {
   const { companyId, db } = context
@@ -112,8 +112,7 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
       .from(integrations)
       .innerJoin(companies, eq(companies.id, integrations.company_id))
       .where(
-        sql`${integrations.company_id} = ${companyId} AND kind = 'accounting_sync' AND enabled = 1
-          AND suspended = 0 AND deliveries_paused = 0`,
+        sql`${integrations.company_id} = ${companyId} AND ${IS_ENABLED} AND suspended = 0 AND deliveries_paused = 0`,
       ),
   ])
   // One statement is limited: the next covers the rest.

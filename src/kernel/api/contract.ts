@@ -221,6 +221,9 @@ export function commaList<const T extends readonly [string, ...string[]]>(names:
 
 export const date = z.iso.date()
 
+/** The last instant of a year of four digits, as milliseconds. */
+export const LAST_INSTANT = Date.parse('9999-12-31T23:59:59.999Z')
+
 /** A date-time with an offset, as milliseconds. Responses show years of four digits only. */
 export const instant = z
   .pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))

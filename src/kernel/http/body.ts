@@ -136,7 +136,8 @@ export const SMALL_BODY_BYTES = 262_144
 /** Limits the memory of all large bodies together; one lease may exceed it. */
 const LIMIT_BYTES = 24_000_000
 
-export const BUSY_SECONDS = 10
+/** The 503 of a large body that finds no memory. */
+export const noMemory = () => unavailable(10)
 
 /** A request that has not used its lease for this long was canceled. */
 const LOST_MS = 60_000
@@ -193,13 +194,13 @@ export class Lease {
   /** Shrinking never waits. @throws ApiError 503 when there is no memory in time, or the lease was released */
   async resize(bytes: number): Promise<void> {
     const isResized = () => {
-      if (this.#isReleased) throw unavailable(BUSY_SECONDS)
+      if (this.#isReleased) throw noMemory()
       this.usedAt = Date.now()
       return this.#budget.tryResize(this, bytes)
     }
     this.isWaiting = true
     await poll(isResized, BUDGET_MS.memory).catch(() => {
-      throw unavailable(BUSY_SECONDS)
+      throw noMemory()
     })
     this.isWaiting = false
   }

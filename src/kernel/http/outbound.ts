@@ -1,10 +1,9 @@
 import { Buffer } from 'node:buffer'
 import ipaddr from 'ipaddr.js'
 import * as z from 'zod/mini'
-import { BUSY_SECONDS, isolateMemory, type Lease, SMALL_BODY_BYTES } from './body.ts'
+import { isolateMemory, type Lease, noMemory, SMALL_BODY_BYTES } from './body.ts'
 import { LruCache } from './cache.ts'
 import { DeadlineError, withDeadline } from './deadline.ts'
-import { unavailable } from './errors.ts'
 
 /**
  * `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. `address` and
@@ -64,7 +63,7 @@ export async function callOutside<T>(request: OutboundRequest, timeoutMs: number
     return await withDeadline(send(request, call.signal, lease, read), timeoutMs)
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error
-    throw lease.isWaiting ? unavailable(BUSY_SECONDS) : new OutboundError('timeout')
+    throw lease.isWaiting ? noMemory() : new OutboundError('timeout')
   } finally {
     call.abort()
     lease.release()

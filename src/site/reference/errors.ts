@@ -93,7 +93,7 @@ const adminDetails = component('ErrorDetails', 'More about the error, for progra
   retry_after: retryDetails.shape.retry_after.exactOptional(),
 })
 
-/** Of the administration, which sends one reason only. */
+/** The administration sends one reason only. */
 export const adminErrorSchema = component('ErrorResponse', 'Every error has this form, whatever its status.', {
   error: errorSchema.shape.error.extend({ details: adminDetails }).describe('What went wrong.'),
 })

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { LAST_INSTANT } from '../../../kernel/api/contract.ts'
 import { isPermission, PERMISSIONS } from '../../../kernel/gate/permissions.ts'
 import { hashToken } from '../../../kernel/gate/tokens.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
@@ -10,8 +11,6 @@ import * as contract from './contract.ts'
 import { createToken, findToken, listTokens, replaceToken, revokeToken, type TokenRow } from './queries.ts'
 
 const TOKEN_BYTES = 32
-/** The latest expiry that a request may name. */
-const LATEST = Date.parse('9999-12-31T23:59:59.999Z')
 
 export const routes = [
   ...[contract.listAllTokens, contract.listTokens].map((list) =>
@@ -33,7 +32,7 @@ export const routes = [
     const { name, permissions } = old
     const { now } = context
     const isOnce = body.expires_at === undefined
-    const sameLifetime = old.expires_at === null ? null : Math.min(now + old.expires_at - old.created_at, LATEST)
+    const sameLifetime = old.expires_at === null ? null : Math.min(now + old.expires_at - old.created_at, LAST_INSTANT)
     const expires_at = body.expires_at === undefined ? sameLifetime : checkExpiry(body.expires_at, context)
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const successor = { token_hash: hashToken(token), name, permissions, expires_at }
