@@ -1,11 +1,9 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { PullState } from '../../src/client/index.ts'
-import { migrate, mintCompany } from '../support/app.ts'
+import { mintCompany } from '../support/app.ts'
 import { loseAllButEvery, openClient } from './service.ts'
 
 /* The lists of the service, walked by the client. Half of the responses are lost. */
-
-beforeAll(migrate)
 
 const open = async () => openClient(await mintCompany(), loseAllButEvery(2))
 

@@ -1,13 +1,11 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { syncAttachments } from '../../src/client/index.ts'
-import { migrate, mintCompany } from '../support/app.ts'
+import { mintCompany } from '../support/app.ts'
 import { fetchService, openClient } from './service.ts'
 
 /* Mail and files of the service, through the client. */
 
 const account_email = 'orders@shop.example'
-
-beforeAll(migrate)
 
 describe('a mail thread', () => {
   it('is linked, stored with its attachment, read back and deleted', async () => {

@@ -1,11 +1,9 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { ApiClient, PushResult } from '../../src/client/index.ts'
-import { migrate, mintCompany } from '../support/app.ts'
+import { mintCompany } from '../support/app.ts'
 import { fetchService, loseAllButEvery, openClient } from './service.ts'
 
 /* Batches, external ids, invoices and payments of the service, through the client. Half of the responses are lost. */
-
-beforeAll(migrate)
 
 const open = async () => openClient(await mintCompany(), loseAllButEvery(2))
 

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { CursorExpiredError } from '../../src/client/index.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { mintCompany, sql, type TestCompany } from '../support/app.ts'
 import { stopTime } from '../support/time.ts'
 import { loseAllButEvery, openClient } from './service.ts'
 
@@ -9,7 +9,6 @@ import { loseAllButEvery, openClient } from './service.ts'
 let company: TestCompany
 
 beforeAll(async () => {
-  await migrate()
   company = await mintCompany()
 })
 

@@ -3,7 +3,6 @@ import { isolateMemory } from '../../src/kernel/http/body.ts'
 import { BUDGET_MS } from '../../src/kernel/http/deadline.ts'
 import { s3Storage } from '../../src/resources/files/s3.ts'
 import { LOCAL } from '../support/addresses.ts'
-import { migrate } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'
 import { drive, MODES, run } from './run.ts'
 import { BINDINGS, openShop, rowsOf, type Shop, THREAD } from './shop.ts'
@@ -13,7 +12,6 @@ import { BINDINGS, openShop, rowsOf, type Shop, THREAD } from './shop.ts'
 let shop: Shop
 
 beforeAll(async () => {
-  await migrate()
   shop = await openShop(false)
 })
 afterEach(() => {

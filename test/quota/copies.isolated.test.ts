@@ -1,14 +1,12 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { moveFor } from '../../src/operation/copies/move.ts'
 import { backUp, restore, wipe } from '../operation/copies/support.ts'
 import { operatorOf } from '../support/admin.ts'
-import { type Home, migrate, mintCompany, sql } from '../support/app.ts'
+import { type Home, mintCompany, sql } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
 import { mintPair, readStored } from './support.ts'
 import { Work } from './work.ts'
-
-beforeAll(migrate)
 
 async function move(work: Work, to: Home, between: () => Promise<unknown>) {
   for (let count = 1; count < 500; count++) {

@@ -1,15 +1,13 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openDatabase } from '../../src/kernel/db/client.ts'
 import { recountDaily, recountOf } from '../../src/kernel/db/quota.ts'
 import { readGauges } from '../../src/kernel/db/sweep.ts'
-import { migrate, sql } from '../support/app.ts'
+import { sql } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
 import { fillQuota, mintPair, readStored } from './support.ts'
 import { Work } from './work.ts'
-
-beforeAll(migrate)
 
 const START_MS = Date.UTC(2026, 10, 1)
 

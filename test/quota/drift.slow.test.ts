@@ -1,11 +1,9 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it } from 'vitest'
-import { migrate, sql } from '../support/app.ts'
+import { expect, it } from 'vitest'
+import { sql } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
 import { mintPair, readRowBytes, readStored } from './support.ts'
 import { Work } from './work.ts'
-
-beforeAll(migrate)
 
 const WRITES = 100_000
 

@@ -1,6 +1,6 @@
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { adminCall } from '../support/admin.ts'
-import { migrate, sql, type TestCompany } from '../support/app.ts'
+import { sql, type TestCompany } from '../support/app.ts'
 import { contracts } from '../support/endpoints.ts'
 import { countRows, fillQuota, mintPair, readRowBytes, readStored } from './support.ts'
 
@@ -8,7 +8,6 @@ let company: TestCompany
 let other: TestCompany
 let ids: { client: number; order: number; payment: number }
 
-beforeAll(migrate)
 beforeEach(async () => {
   const pair = await mintPair()
   company = pair.company

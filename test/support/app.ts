@@ -43,6 +43,7 @@ export interface ApiResponse {
   body: any
 }
 
+/** Done before each file, which may begin with companies of its own. */
 export async function migrate(): Promise<void> {
   await applyD1Migrations(env.DB, env.TEST_MIGRATIONS)
   await applyD1Migrations(env.DB_TWO, env.TEST_MIGRATIONS)

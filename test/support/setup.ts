@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, vi } from 'vitest'
 import { fairShare } from '../../src/kernel/gate/fair-share.ts'
-import { beginFile, beginTest, removeEverything } from './app.ts'
+import { beginFile, beginTest, migrate, removeEverything } from './app.ts'
 import { captureLog } from './log.ts'
 import { resumeTime } from './time.ts'
 
@@ -20,3 +20,4 @@ const countCompanies = () =>
     .first<number>('count')
     .catch(() => 0)
 if (env.EMPTIED || ((await countCompanies()) ?? 0) > MAX_COMPANIES) await removeEverything()
+await migrate()

@@ -1,15 +1,13 @@
 import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { listDueCompanies } from '../../../src/kernel/db/sweep.ts'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST, REALM } from './support.ts'
-
-beforeAll(migrate)
 
 describe('the connection', () => {
   it('is stopped when the consent is lost, and resumes when the company connects again', async () => {

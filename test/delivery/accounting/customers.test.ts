@@ -1,10 +1,8 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { sql } from '../../support/app.ts'
 import { fail } from './adapter-support.ts'
 import { Shop } from './shop.ts'
 import { REALM, World } from './support.ts'
-
-beforeAll(migrate)
 
 /** A shop with a client of that name and an order of the client. */
 async function openShop(name: string, stored = name) {

@@ -1,10 +1,8 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { makeFault, SPOILT } from '../../../src/simulators/accounting-data.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { sql } from '../../support/app.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST, REALM } from './support.ts'
-
-beforeAll(migrate)
 
 describe('a call that is refused', () => {
   it('is merged when somebody else edited the invoice, and leaves its other fields', async () => {

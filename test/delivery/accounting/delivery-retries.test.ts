@@ -1,11 +1,8 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { MAX_ATTEMPTS } from '../../../src/delivery/accounting/decisions.ts'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
-import { migrate } from '../../support/app.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST } from './support.ts'
-
-beforeAll(migrate)
 
 describe('a call that fails', () => {
   it.each([

@@ -1,13 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { loadOrder, recordStep } from '../../../src/delivery/accounting/queries.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { sql } from '../../support/app.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST } from './support.ts'
-
-beforeAll(migrate)
 
 describe('an order’s changes', () => {
   it('are delivered: created, updated, voided', async () => {

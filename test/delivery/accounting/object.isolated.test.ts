@@ -6,17 +6,15 @@ import {
   runInDurableObject,
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { loadCompanyState } from '../../../src/delivery/accounting/queries.ts'
 import worker from '../../../src/index.ts'
 import { openCompany } from '../../../src/kernel/db/placement.ts'
-import { migrate, mintToken, request, sql, sqlIn } from '../../support/app.ts'
+import { mintToken, request, sql, sqlIn } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
 import { Shop } from './shop.ts'
 import { REALM } from './support.ts'
-
-beforeAll(migrate)
 
 const DAY_MS = 86_400_000
 

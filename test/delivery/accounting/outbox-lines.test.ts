@@ -1,11 +1,9 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { makeFault } from '../../../src/simulators/accounting-data.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST } from './support.ts'
-
-beforeAll(migrate)
 
 function linesOf(shop: Shop) {
   return logLines.filter(({ event, company_id }) => event === 'outbox' && company_id === shop.company.id)

@@ -1,13 +1,13 @@
 import { createScheduledController, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { AccountingDelivery } from '../../../src/delivery/accounting/delivery.ts'
 import { loadOrder, loadQueue } from '../../../src/delivery/accounting/queries.ts'
 import worker from '../../../src/index.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { listDueCompanies } from '../../../src/kernel/db/sweep.ts'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { sql } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST } from './support.ts'
@@ -20,20 +20,15 @@ const BACKLOG = 10_000
 const DELIVERED = 100_000
 const ORDERS_OF_BACKLOG = 2_000
 
-let busy: Shop
-let done: Shop
 const meter = meterBindings(env)
 
-beforeAll(async () => {
-  await migrate()
-  busy = await Shop.open()
-  done = await Shop.open()
-  await addOrders(busy, ORDERS_OF_BACKLOG)
-  await addOrders(done, 10)
-  await addEvents(busy, { count: BACKLOG, orders: ORDERS_OF_BACKLOG })
-  await addEvents(done, { count: DELIVERED, orders: 10, state: 'done' })
-  expect(await sql("SELECT tbl FROM sqlite_stat1 WHERE tbl = 'accounting_outbox'")).toEqual([])
-}, 120_000)
+const busy = await Shop.open()
+const done = await Shop.open()
+await addOrders(busy, ORDERS_OF_BACKLOG)
+await addOrders(done, 10)
+await addEvents(busy, { count: BACKLOG, orders: ORDERS_OF_BACKLOG })
+await addEvents(done, { count: DELIVERED, orders: 10, state: 'done' })
+expect(await sql("SELECT tbl FROM sqlite_stat1 WHERE tbl = 'accounting_outbox'")).toEqual([])
 
 /** Orders 1 to `count`, with an invoice each. */
 async function addOrders({ company, clientId }: Shop, count: number): Promise<void> {

@@ -1,13 +1,11 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
-import { freshId, migrate, mintToken, sql } from '../../support/app.ts'
+import { freshId, mintToken, sql } from '../../support/app.ts'
 import { createRandom } from '../../support/random.ts'
 import { moveTime } from '../../support/time.ts'
 import { Shop } from './shop.ts'
 import { type Account, INVOICE_POST, REALM } from './support.ts'
-
-beforeAll(migrate)
 
 // Time stands still but where the test lets it pass: what happens must not hang on the machine's speed. It is an hour
 // on, so that no alarm goes off by itself.

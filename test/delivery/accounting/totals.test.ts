@@ -1,10 +1,8 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { describeDifference } from '../../../src/delivery/accounting/invoice-payload.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { sql } from '../../support/app.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST, REALM } from './support.ts'
-
-beforeAll(migrate)
 
 /** An order of 12 × 9.50 with 8.25 % of tax. */
 async function openShop(fields: object = {}, credentials: Record<string, string> = {}) {

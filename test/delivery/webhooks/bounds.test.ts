@@ -1,7 +1,7 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import {
   DELIVERIES_PER_SECOND,
   deliverChanges,
@@ -12,15 +12,12 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { addressPolicy } from '../../../src/kernel/http/outbound.ts'
 import { look } from '../../../src/simulators/steer.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
-import { call, migrate, mintCompany, sql, sqlIn } from '../../support/app.ts'
+import { call, mintCompany, sql, sqlIn } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { Receiver, Subscriber } from './support.ts'
 
-beforeAll(async () => {
-  await migrate()
-  // The companies below are not the first of their database.
-  await mintCompany({ home: 'DB' })
-})
+// The companies below are not the first of their database.
+await mintCompany({ home: 'DB' })
 
 const FOREVER = { times: -1 }
 const SPAN = { from: '2000-01-01T00:00:00Z', to: '2100-01-01T00:00:00Z' }

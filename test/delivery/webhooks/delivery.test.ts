@@ -1,13 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { HostPace, MAX_FAILING } from '../../../src/delivery/webhooks/deliver-changes.ts'
 import { rotateSecret, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
 import { expectedSignature, type Receiver, Subscriber } from './support.ts'
-
-beforeAll(migrate)
 
 const HOUR_MS = 3_600_000
 const FOREVER = { times: -1 }

@@ -6,16 +6,14 @@ import {
   runInDurableObject,
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { describe, expect, inject, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import worker from '../../../src/index.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
-import { call, migrate, mintToken, request, sql } from '../../support/app.ts'
+import { call, mintToken, request, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
 import { Subscriber } from './support.ts'
-
-beforeAll(migrate)
 
 const MAILBOX = 'box@x.example'
 const LONG = { timeout: 30_000 }

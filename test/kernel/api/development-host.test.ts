@@ -1,19 +1,15 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import { ADMIN_TOKEN } from '../../support/admin.ts'
-import { migrate, mintCompany, send, type TestCompany } from '../../support/app.ts'
+import { mintCompany, send } from '../../support/app.ts'
 
 const DEVELOPMENT: Env = Object.assign({}, env, { ADMIN_DEVELOPMENT: 'development' })
-let company: TestCompany
 
-beforeAll(async () => {
-  await migrate()
-  // The company under test is not the first of its database.
-  await mintCompany({ home: 'DB' })
-  company = await mintCompany({ home: 'DB' })
-})
+// The company under test is not the first of its database.
+await mintCompany({ home: 'DB' })
+const company = await mintCompany({ home: 'DB' })
 
 /** One of each part of the service. */
 const paths = () => [

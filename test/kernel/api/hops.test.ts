@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, mintToken, request, send, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany, mintToken, request, send, type TestCompany } from '../../support/app.ts'
 import { contracts, endpoints, exampleOf, nameOf } from '../../support/endpoints.ts'
 import { measureHops } from '../../support/hops.ts'
 import { addItem, insert } from '../../support/rows.ts'
@@ -19,10 +19,7 @@ let clientId: number
 let orderId: number
 let paymentId: number
 
-beforeAll(async () => {
-  await migrate()
-  await open()
-})
+await open()
 
 async function open(): Promise<void> {
   company = await mintCompany({ home: 'DB' })

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { call, migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { call, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { insert } from '../../support/rows.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
@@ -9,18 +9,13 @@ import { refuse, withLimiter } from '../gate/support.ts'
 
 const DAY_MS = 86_400_000
 
-let company: TestCompany
-let clientId: number
 let nextKey = 0
 
 const freshKey = () => `key-${nextKey++}`
 const keyed = (key: string) => ({ 'idempotency-key': key })
 
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  clientId = await createClient()
-})
+const company = await mintCompany()
+const clientId: number = await createClient()
 
 async function createClient(fields: object = {}): Promise<number> {
   return (await company.call('POST', '/clients', { company_name: 'Client', ...fields })).body.client.id

@@ -1,58 +1,51 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Contract } from '../../../src/kernel/api/contract.ts'
 import { adminCall } from '../../support/admin.ts'
-import { migrate } from '../../support/app.ts'
 import { adminContracts, contracts } from '../../support/endpoints.ts'
 import { insertion } from '../../support/rows.ts'
-import { type FilledCompany, fillCompany, makeIds } from '../../support/two-companies.ts'
+import { fillCompany, makeIds } from '../../support/two-companies.ts'
 
 /*
  * A filter that a contract accepts and no statement uses would return everything with 200. So each parameter of each list
  * has a value here that must change the response: a parameter without one fails, and so does one that changes nothing.
  */
-let company: FilledCompany
 
-beforeAll(async () => {
-  await migrate()
-  // The first of its database, whose rows no filter of another company may show.
-  await fillCompany(
-    'LOOKALIKE',
-    makeIds((n) => 900_000 + n, 'filters'),
-    'DB',
-  )
-  company = await fillCompany(
-    'FILTERED',
-    makeIds((n) => 900_000 + n, 'filters'),
-    'DB',
-  )
-  const { id: company_id, ids } = company
-  const created = await company.call('POST', '/orders', { title: 'Deleted', client_id: ids.client })
-  deletedOrder = created.body.project.id
-  await company.call('DELETE', `/orders/${deletedOrder}`)
-  await env.DB.batch([
-    insertion('accounting_outbox', {
-      ...{ company_id, order_id: ids.order, operation: 'create', state: 'dead' },
-      ...{ next_attempt_at: 0, created_at: 0, updated_at: 0 },
-    }),
-    insertion('webhook_endpoints', {
-      ...{ company_id, id: 'we_000000000000000001', url: 'https://a.example', secret: '', event_types: '[]' },
-      ...{ position: 0, created_at: 0, updated_at: 0 },
-    }),
-  ])
-})
+// The first of its database, whose rows no filter of another company may show.
+await fillCompany(
+  'LOOKALIKE',
+  makeIds((n) => 900_000 + n, 'filters'),
+  'DB',
+)
+const company = await fillCompany(
+  'FILTERED',
+  makeIds((n) => 900_000 + n, 'filters'),
+  'DB',
+)
+const { id: company_id, ids } = company
+const created = await company.call('POST', '/orders', { title: 'Deleted', client_id: ids.client })
+const deletedOrder: number = created.body.project.id
+await company.call('DELETE', `/orders/${deletedOrder}`)
+await env.DB.batch([
+  insertion('accounting_outbox', {
+    ...{ company_id, order_id: ids.order, operation: 'create', state: 'dead' },
+    ...{ next_attempt_at: 0, created_at: 0, updated_at: 0 },
+  }),
+  insertion('webhook_endpoints', {
+    ...{ company_id, id: 'we_000000000000000001', url: 'https://a.example', secret: '', event_types: '[]' },
+    ...{ position: 0, created_at: 0, updated_at: 0 },
+  }),
+])
 
-type Value = string | number | (() => string | number)
+type Value = string | number
 interface List {
   /** A query whose response has rows. */
   base?: Record<string, Value>
-  path?: () => string
+  path?: string
   /** Values that change the response. */
   values: Record<string, Value>
 }
 
-let deletedOrder: number
-const client = () => company.ids.client
 const FUTURE = '2090-01-01T00:00:00Z'
 const LISTS: Record<string, List> = {
   listClients: {
@@ -66,29 +59,29 @@ const LISTS: Record<string, List> = {
     },
   },
   listChanges: { values: { types: 'email_threads', start: 'latest', expand: 'object' } },
-  readOrder: { path: () => `/orders/${deletedOrder}`, base: { deleted: 'include' }, values: { deleted: 'exclude' } },
+  readOrder: { path: `/orders/${deletedOrder}`, base: { deleted: 'include' }, values: { deleted: 'exclude' } },
   searchProducts: { base: { q: 'text' }, values: { q: 'nothing', include: 'lines' } },
   readProduct: {
-    path: () => '/products/invoice_item',
-    base: { id: () => company.ids.item },
+    path: '/products/invoice_item',
+    base: { id: ids.item },
     values: { id: 1 },
   },
   listEmailThreads: {
-    base: { account_email: () => company.ids.mailbox },
+    base: { account_email: ids.mailbox },
     values: { account_email: 'other@mail.example', deleted: 'only', updated_since: FUTURE },
   },
-  listThreadContexts: { base: { client_id: client }, values: { client_id: 1 } },
-  listFiles: { path: () => `/orders/${company.ids.order}/files`, values: { legacyThreadId: 'other' } },
-  readClient: { path: () => `/clients/${client()}`, values: { email: 'other@mail.example' } },
+  listThreadContexts: { base: { client_id: ids.client }, values: { client_id: 1 } },
+  listFiles: { path: `/orders/${ids.order}/files`, values: { legacyThreadId: 'other' } },
+  readClient: { path: `/clients/${ids.client}`, values: { email: 'other@mail.example' } },
   readEmailThread: {
-    path: () => `/mail/email-threads/${company.ids.thread}`,
-    base: { account_email: () => company.ids.mailbox },
+    path: `/mail/email-threads/${ids.thread}`,
+    base: { account_email: ids.mailbox },
     values: { account_email: 'other@mail.example' },
   },
   presignDownload: {
-    path: () => `/orders/${company.ids.order}/files/download`,
-    base: { path: () => `orders/${company.id}/${company.ids.order}/email/${company.ids.thread}/FILTERED.png` },
-    values: { path: () => `orders/${company.id}/1/other.png` },
+    path: `/orders/${ids.order}/files/download`,
+    base: { path: `orders/${company.id}/${ids.order}/email/${ids.thread}/FILTERED.png` },
+    values: { path: `orders/${company.id}/1/other.png` },
   },
   listAllEvents: { values: { company_id: 1, state: 'pending', id: 1_000_000 } },
   listEvents: { values: { state: 'pending' } },
@@ -107,11 +100,9 @@ const ELSEWHERE: Record<string, RegExp> = {
   listThreadContexts: /^order_id$/,
 }
 
-const textOf = (value: Value) => String(typeof value === 'function' ? value() : value)
-
 async function send({ path }: Contract, list: List, query: Record<string, Value>, isAdmin: boolean) {
-  const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, textOf(value)]))
-  const target = `${list.path?.() ?? path.replace('{company_id}', `${company.id}`)}?${search}`
+  const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, `${value}`]))
+  const target = `${list.path ?? path.replace('{company_id}', `${company.id}`)}?${search}`
   const { status, body } = await (isAdmin ? adminCall('GET', target) : company.call('GET', target))
   return {
     status,

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { and, eq, sql } from 'drizzle-orm'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { createApp, routes } from '../../../src/app.ts'
 import { contractsOf, type Documentation, id, idText, trimmed } from '../../../src/kernel/api/contract.ts'
@@ -11,7 +11,7 @@ import { clients } from '../../../src/kernel/db/schema.ts'
 import { notFound } from '../../../src/kernel/http/errors.ts'
 import { describeApi } from '../../../src/site/reference/document.ts'
 import { asObject } from '../../../src/site/reference/json.ts'
-import { migrate, mintCompany, mintToken, request, send, type TestCompany } from '../../support/app.ts'
+import { mintCompany, mintToken, request, send } from '../../support/app.ts'
 import { nameOf } from '../../support/endpoints.ts'
 import { measureHops } from '../../support/hops.ts'
 import { meterBindings } from '../../support/meter.ts'
@@ -74,14 +74,8 @@ const documentation: Record<string, Documentation> = {
 const app = createApp([...routes, ...made], [])
 const endpoints = [readBadge, renameBadge].map((contract) => [nameOf(contract), contract] as const)
 
-let company: TestCompany
-let clientId: number
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  clientId = (await company.call('POST', '/clients', { company_name: 'Harbor' })).body.client.id
-})
+const company = await mintCompany()
+const clientId: number = (await company.call('POST', '/clients', { company_name: 'Harbor' })).body.client.id
 
 describe.each(endpoints)('the new endpoint %s', (_, contract) => {
   const { method, permission, operationId, response } = contract

@@ -1,6 +1,6 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, inject, it } from 'vitest'
+import { describe, expect, inject, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { look } from '../../../src/simulators/steer.ts'
 import { CREDENTIALS as CREDENTIALS_A } from '../../../src/simulators/supplier-a-catalogue.ts'
@@ -10,18 +10,14 @@ import { openResolver } from '../../delivery/webhooks/support.ts'
 import { giveStorage, mintCompanyWithOrder, scopeUrl } from '../../resources/files/support.ts'
 import { mintShop } from '../../resources/products/support.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
-import { freshId, migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { freshId, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 
 /** The bindings of a deployment: no address on loopback, and a resolver that knows one name, of a private network. */
-let deployed: Env
 
-beforeAll(async () => {
-  await migrate()
-  // The companies below are not the first of their database.
-  await mintShop({ home: 'DB' })
-  const WEBHOOK_RESOLVER = await openResolver({ 'inside.example': '10.0.0.1' })
-  deployed = Object.assign({}, env, { WEBHOOK_LOOPBACK: '', WEBHOOK_RESOLVER })
-})
+// The companies below are not the first of their database.
+await mintShop({ home: 'DB' })
+const WEBHOOK_RESOLVER = await openResolver({ 'inside.example': '10.0.0.1' })
+const deployed: Env = Object.assign({}, env, { WEBHOOK_LOOPBACK: '', WEBHOOK_RESOLVER })
 
 const operator = { authorization: `Bearer ${ADMIN_TOKEN}` }
 const as = (bindings: Env, method: string, path: string, body?: unknown) =>

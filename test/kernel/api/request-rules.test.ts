@@ -1,14 +1,9 @@
 import { gzipSync } from 'node:zlib'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany, request, send } from '../../support/app.ts'
 import { endpoints, exampleOf } from '../../support/endpoints.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 const withBody = endpoints.filter(([, { body }]) => body !== undefined)
 

@@ -1,20 +1,14 @@
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { routes } from '../../../src/app.ts'
 import { isPermission, PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { adminRoutes } from '../../../src/operation/admin/routes.ts'
-import { call, migrate, mintCompany, mintToken, type TestCompany } from '../../support/app.ts'
+import { call, mintCompany, mintToken } from '../../support/app.ts'
 import { contracts, endpoints, exampleOf, methodsByPath, nameOf } from '../../support/endpoints.ts'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
 
-let company: TestCompany
-let suspended: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  suspended = await mintCompany({ suspended: true })
-})
+let company = await mintCompany()
+const suspended = await mintCompany({ suspended: true })
 
 /** So many requests are more than one token may send in a minute. */
 beforeEach(async () => {

@@ -1,23 +1,18 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { Contract } from '../../../src/kernel/api/contract.ts'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { call, migrate, mintCompany, mintToken, randomToken, sql, type TestCompany } from '../../support/app.ts'
+import { call, mintCompany, mintToken, randomToken, sql } from '../../support/app.ts'
 import { endpoints, exampleOf } from '../../support/endpoints.ts'
 import { useUp } from '../gate/support.ts'
 
 /*
  * Every endpoint of the API, found through its contract: a new one is in these tables the moment it is registered.
  */
-let company: TestCompany
-let suspended: TestCompany
 
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  suspended = await mintCompany({ suspended: true })
-})
+const company = await mintCompany()
+const suspended = await mintCompany({ suspended: true })
 
 function send(token: string | null, contract: Contract, headers?: Record<string, string>) {
   const { path, body } = exampleOf(contract)

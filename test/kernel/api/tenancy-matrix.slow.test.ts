@@ -1,5 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
 import { contracts, endpoints } from '../../support/endpoints.ts'
 import { type Decided, EMPTY, placesOf, testTenancy } from '../../support/tenancy.ts'
 
@@ -199,8 +198,6 @@ const EXPECTED: Record<string, Decided> = {
     places: { 'params.orderId': 404, 'query.path': 404 },
   },
 }
-
-beforeAll(migrate)
 
 describe('the table', () => {
   it('has every endpoint, and no unknown place', () => {

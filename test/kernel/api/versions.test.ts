@@ -1,15 +1,9 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany, request, send, sql } from '../../support/app.ts'
 
-let company: TestCompany
-let clientId: number
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  clientId = (await company.call('POST', '/clients', { company_name: 'Client' })).body.client.id
-})
+const company = await mintCompany()
+const clientId: number = (await company.call('POST', '/clients', { company_name: 'Client' })).body.client.id
 
 interface Kind {
   /** Creates one of version 1 and returns its path. */

@@ -1,11 +1,9 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { collectAdminEntries } from '../../../src/kernel/db/audit.ts'
 import { createOrder, mintShop, type Shop } from '../../resources/orders/support.ts'
-import { migrate, sql, sqlIn } from '../../support/app.ts'
+import { sql, sqlIn } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-
-beforeAll(migrate)
 
 async function rowsOf(shop: Shop, action: string): Promise<{ entity_id: string; request_id: string }[]> {
   return sql(

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { migrate, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { contracts, exampleOf } from '../../support/endpoints.ts'
 import { fillCompany, ROWS } from '../../support/fill-company.ts'
 import { meterBindings } from '../../support/meter.ts'
@@ -13,12 +13,7 @@ import { BUDGETS, type Budget, defaultBudget, dollarsPerMillion, formatBudgets }
  */
 const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefined }) }
 const meter = meterBindings(Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) as Env)
-const companies: TestCompany[] = []
-
-beforeAll(async () => {
-  await migrate()
-  companies.push(await fillCompany(), await fillCompany())
-}, 120_000)
+const companies = [await fillCompany(), await fillCompany()]
 
 /** Sends a request with a token that this isolate has cached, and returns its cost. */
 async function measure(company: TestCompany, { operation, path, body, status = [200] }: Budget) {

@@ -1,12 +1,10 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { app } from '../../../src/app.ts'
 import { databaseText } from '../../../src/kernel/db/client.ts'
-import { bodyOf, migrate, mintCompany, request } from '../../support/app.ts'
+import { bodyOf, mintCompany, request } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-
-beforeAll(migrate)
 
 const SECRET = 'hunter2'
 

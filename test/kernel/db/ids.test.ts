@@ -1,8 +1,6 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
-
-beforeAll(migrate)
 
 const HIGHEST_OF_SEED = 2 ** 48
 

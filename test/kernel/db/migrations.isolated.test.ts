@@ -1,8 +1,6 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql } from '../../support/app.ts'
-
-beforeAll(migrate)
+import { describe, expect, it } from 'vitest'
+import { sql } from '../../support/app.ts'
 
 /** A migration that does one of these on purpose says so in a comment: `-- reviewed: …`. */
 const DANGERS: [string, RegExp][] = [

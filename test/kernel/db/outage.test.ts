@@ -1,19 +1,14 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { type Meter, openDatabase, startUse, statement } from '../../../src/kernel/db/client.ts'
 import { BUDGET_MS, DeadlineError } from '../../../src/kernel/http/deadline.ts'
-import { migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { mintCompany, request, send } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  await mintCompany({ home: 'DB' })
-  company = await mintCompany({ home: 'DB' })
-  await company.call('GET', '/clients')
-})
+await mintCompany({ home: 'DB' })
+const company = await mintCompany({ home: 'DB' })
+await company.call('GET', '/clients')
 
 const failing = (message: string) =>
   wrapBindings(env, (name, work) => (name === 'DB.batch' ? Promise.reject(new Error(message)) : work()))

@@ -6,7 +6,7 @@ import type { AccountingDelivery } from '../../../src/delivery/accounting/delive
 import worker from '../../../src/index.ts'
 import { compareSchema } from '../../../src/kernel/db/migrations.ts'
 import { BEFORE_RELEASE } from '../../../src/kernel/db/names.ts'
-import { mintCompany, randomToken, request, send, sql } from '../../support/app.ts'
+import { mintCompany, randomToken, removeEverything, request, send, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
 
@@ -57,6 +57,7 @@ describe('the migrations that the code needs', () => {
 
 // One test, as the isolate verifies the schema once: its steps are those of a deployment.
 it('is refused until it is migrated, and then served', async () => {
+  await removeEverything()
   for (let i = 0; i < 3; i++) {
     const { status, body, headers } = await get('/clients')
     expect(status).toBe(503)

@@ -1,29 +1,17 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { statement } from '../../../src/kernel/db/client.ts'
 import { databaseFor } from '../../../src/kernel/db/placement.ts'
 import { sessionsOf } from '../../operation/copies/moves/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
-import {
-  call,
-  freshId,
-  migrate,
-  mintCompany,
-  mintToken,
-  request,
-  send,
-  sqlIn,
-  type TestCompany,
-} from '../../support/app.ts'
+import { call, freshId, mintCompany, mintToken, request, send, sqlIn, type TestCompany } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 let here: TestCompany
 let there: TestCompany
-
-beforeAll(migrate)
 
 beforeEach(async () => {
   here = await mintCompany({ home: 'DB' })

@@ -1,18 +1,14 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { mintCompany, request, send } from '../../support/app.ts'
 
 /*
  * Which index the total of a list reads: rows that D1 counts do not tell a covering index from one whose rows are looked up.
  * Statements are caught as they are sent, so that what is explained is what runs.
  */
-let company: TestCompany
 
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany({ home: 'DB' })
-})
+const company = await mintCompany({ home: 'DB' })
 
 /** The plan of every statement that a request sends through its session, one line a step. */
 async function plansOf(path: string): Promise<{ text: string; steps: string[] }[]> {

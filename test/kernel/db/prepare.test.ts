@@ -1,10 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { sql } from 'drizzle-orm'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openDatabase, orm, type Placeholders, prepare } from '../../../src/kernel/db/client.ts'
-import { migrate } from '../../support/app.ts'
-
-beforeAll(migrate)
 
 describe('a prepared query', () => {
   function preparePair() {

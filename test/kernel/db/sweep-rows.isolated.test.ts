@@ -1,11 +1,9 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
-import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { mintCompany, sql } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
-
-beforeAll(migrate)
 
 const NOW = Date.UTC(2026, 10, 22, 12)
 

@@ -1,14 +1,13 @@
 import { createScheduledController } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { sweep } from '../../../src/delivery/accounting/delivery.ts'
 import worker from '../../../src/index.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { listDueCompanies, listWebhookCompanies, removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 
-beforeAll(migrate)
 afterEach(() => sql('DELETE FROM company_guards'))
 
 const DAY_MS = 86_400_000

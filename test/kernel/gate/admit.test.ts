@@ -1,16 +1,15 @@
 import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { blockNetwork, hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { call, migrate, mintCompany, mintToken, randomToken, request, send, sql } from '../../support/app.ts'
+import { call, mintCompany, mintToken, randomToken, request, send, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
-beforeAll(migrate)
 beforeEach(stopTime)
 
 async function lastUsed(token: string): Promise<number | null> {

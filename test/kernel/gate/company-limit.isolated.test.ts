@@ -16,7 +16,7 @@ import {
 } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { adminCall } from '../../support/admin.ts'
-import { migrate, mintCompany, mintToken, request, send } from '../../support/app.ts'
+import { mintCompany, mintToken, request, send } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { memory, statusesOf, timedDatabase, withLimiter } from './support.ts'
@@ -62,10 +62,8 @@ async function useUp({ id, tokens }: Awaited<ReturnType<typeof open>>, databaseM
   await Promise.all(tokens.map((token) => vi.waitUntil(() => isTold(token), { timeout: 20_000, interval: 200 })))
 }
 
-beforeAll(async () => {
-  await migrate()
-  await mintCompany()
-})
+await mintCompany()
+
 beforeEach(stopTime)
 
 describe('the database time of a company', () => {

@@ -1,14 +1,13 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { BatchSemaphore, IN_FLIGHT } from '../../../src/kernel/gate/fair-share.ts'
 import { type Cost, DATABASE_LIMIT_MS } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { migrate, mintCompany, request, send, sql } from '../../support/app.ts'
+import { mintCompany, request, send, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { memory, statusesOf, timedDatabase, withLimiter } from './support.ts'
 
-beforeAll(migrate)
 afterEach(() => {
   vi.restoreAllMocks()
 })

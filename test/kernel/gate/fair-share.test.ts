@@ -1,8 +1,8 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { FairShare, fairShare, LONGEST_WAIT_MS } from '../../../src/kernel/gate/fair-share.ts'
-import { migrate, mintCompany, request, send } from '../../support/app.ts'
+import { mintCompany, request, send } from '../../support/app.ts'
 
 const SPENDER = 8
 const NEIGHBOUR = 9
@@ -94,7 +94,6 @@ describe('the share of a company in an isolate', () => {
 })
 
 describe('a request', () => {
-  beforeAll(migrate)
   afterEach(() => {
     vi.restoreAllMocks()
   })

@@ -11,7 +11,7 @@ import {
   type Window,
 } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { migrate, mintCompany, randomToken, sql } from '../../support/app.ts'
+import { mintCompany, randomToken, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 
 /** One row counts so many requests ahead. */
@@ -96,8 +96,6 @@ class Gate {
 
 const restrict = (gate: Gate, permissions: string) =>
   sql('UPDATE api_tokens SET permissions = ? WHERE token_hash = ?', permissions, gate.hash)
-
-beforeAll(migrate)
 
 describe('counting', () => {
   it.each([1, 2, 7, 21, 50, 150])('gives no second allowance after a crash behind %i requests', async (requests) => {

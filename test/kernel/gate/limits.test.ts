@@ -1,15 +1,14 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { type Cost, type Decision, LIMIT, WINDOW_MS } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { call, migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { call, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { memory, statusesOf, withLimiter } from './support.ts'
 
-beforeAll(migrate)
 beforeEach(stopTime)
 
 const refusal = (ms = 30_000): Promise<Decision> =>

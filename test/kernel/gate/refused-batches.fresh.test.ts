@@ -1,14 +1,13 @@
-import { afterEach, beforeAll, expect, it, vi } from 'vitest'
+import { afterEach, expect, it, vi } from 'vitest'
 import { DATABASE_LIMIT_MS } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { migrate, mintCompany, request, send, sql } from '../../support/app.ts'
+import { mintCompany, request, send, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { memory, timedDatabase, withLimiter } from './support.ts'
 
 // The least network time belongs to the isolate: in one with other tests it would be that of the local database.
 const NETWORK_MS = 200
 
-beforeAll(migrate)
 afterEach(() => {
   vi.useRealTimers()
 })

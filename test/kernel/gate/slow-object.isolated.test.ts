@@ -1,23 +1,20 @@
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
 import { type Cost, count, type Decision, LIMIT, type Window } from '../../../src/kernel/gate/limits.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { BUDGET_MS, pause } from '../../../src/kernel/http/deadline.ts'
-import { migrate, mintCompany, request } from '../../support/app.ts'
+import { mintCompany, request } from '../../support/app.ts'
 
 /** The delay of every call of a slow object. */
 const SLOW_MS = 5_000
 /** A step of the clock, which nothing else moves: a busy machine changes nothing. */
 const STEP_MS = 50
 
-beforeAll(async () => {
-  await migrate()
-  await mintCompany()
-})
+await mintCompany()
 
 /** How a call reaches its object: `work` counts at once. */
 type Way = (work: () => Decision, callNumber: number) => Promise<Decision>

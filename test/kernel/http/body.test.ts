@@ -1,14 +1,9 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { type ApiResponse, migrate, mintCompany, send, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { type ApiResponse, mintCompany, send } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 function expectMalformed(response: ApiResponse) {
   expect(response).toMatchObject({

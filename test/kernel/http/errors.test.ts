@@ -1,16 +1,11 @@
 import { env, exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { type ApiResponse, call, migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { type ApiResponse, call, mintCompany, request, send } from '../../support/app.ts'
 import { contracts } from '../../support/endpoints.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 function expectIssues(result: ApiResponse, paths: string[]) {
   expect(result).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })

@@ -1,17 +1,12 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { component, date, id, text, trimmed } from '../../../src/kernel/api/contract.ts'
 import { rateLimited } from '../../../src/kernel/gate/limits.ts'
 import { adminCall } from '../../support/admin.ts'
-import { call, migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+import { call, mintCompany } from '../../support/app.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 /** The issues of a 400, as `path message`. */
 async function issuesOf(method: string, path: string, body?: unknown): Promise<string[]> {

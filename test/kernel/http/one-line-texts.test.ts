@@ -1,16 +1,10 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany } from '../../support/app.ts'
 
-let company: TestCompany
-let clientId: number
-let orderId: number
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  clientId = (await company.call('POST', '/clients', { company_name: 'Acme' })).body.client.id
-  orderId = (await company.call('POST', '/orders', { title: 'Shirts', client_id: clientId })).body.project.id
-})
+const company = await mintCompany()
+const clientId: number = (await company.call('POST', '/clients', { company_name: 'Acme' })).body.client.id
+const orderId: number = (await company.call('POST', '/orders', { title: 'Shirts', client_id: clientId })).body.project
+  .id
 
 /** Every control character (Unicode category Cc). */
 const CONTROL_CHARACTERS = Array.from({ length: 0xa0 }, (_, code) => String.fromCharCode(code)).filter((character) =>

@@ -1,23 +1,16 @@
 import { env } from 'cloudflare:workers'
 import { generateKeyPair } from 'jose'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 
-let access: Awaited<ReturnType<typeof startAccess>>
-let company: TestCompany
-let other: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  access = await startAccess()
-  company = await mintCompany()
-  other = await mintCompany()
-  await addMember(company.id, 'owner@example.com', 'owner')
-  await addMember(company.id, 'dev@example.com', 'developer')
-  await addMember(other.id, 'stranger@example.com', 'owner')
-})
+const access = await startAccess()
+const company = await mintCompany()
+const other = await mintCompany()
+await addMember(company.id, 'owner@example.com', 'owner')
+await addMember(company.id, 'dev@example.com', 'developer')
+await addMember(other.id, 'stranger@example.com', 'owner')
 
 const withAssertion = async (assertion: string, bindings = access.bindings) =>
   adminSend(adminRequest('GET', '/me', undefined, { 'cf-access-jwt-assertion': assertion }), bindings)

@@ -1,21 +1,17 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { INVOICE_POST } from '../../delivery/accounting/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
-import { migrate, sql, sqlIn } from '../../support/app.ts'
+import { sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 
-let access: Awaited<ReturnType<typeof startAccess>>
 let shop: Shop
 let other: Shop
 
-beforeAll(async () => {
-  await migrate()
-  access = await startAccess()
-})
+const access = await startAccess()
 
 beforeEach(async () => {
   shop = await Shop.open({}, 'DB')

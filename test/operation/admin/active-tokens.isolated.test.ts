@@ -1,16 +1,12 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { adminCall } from '../../support/admin.ts'
-import { call, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
+import { call, mintCompany, mintToken, sql } from '../../support/app.ts'
 
 const MAX = 50
 const LATER = Date.UTC(2090, 0, 1)
 
-beforeAll(async () => {
-  await migrate()
-  // The first company of the database, which is full, too.
-  const { id } = await mintCompany()
-  await fill(id, MAX)
-})
+// The first company of the database, which is full, too.
+await fill((await mintCompany()).id, MAX)
 
 /** Adds active tokens to the one that the company has, until there are so many. */
 async function fill(companyId: number, count: number): Promise<void> {

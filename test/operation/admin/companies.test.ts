@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   ADMIN_TOKEN,
   addMember,
@@ -9,17 +9,11 @@ import {
   expectUsed,
   startAccess,
 } from '../../support/admin.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, sql } from '../../support/app.ts'
 
-let access: Awaited<ReturnType<typeof startAccess>>
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  access = await startAccess()
-  company = await mintCompany()
-  await addMember(company.id, 'dev@example.com', 'developer')
-})
+const access = await startAccess()
+const company = await mintCompany()
+await addMember(company.id, 'dev@example.com', 'developer')
 
 describe('a company', () => {
   it('is listed for operators, by pages, and read by its members', async () => {

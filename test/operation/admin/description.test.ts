@@ -1,9 +1,9 @@
 import { validate } from '@cfworker/json-schema'
-import { beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { describeAdminApi } from '../../../src/site/reference/document.ts'
 import { asObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
 import { ADMIN_TOKEN, addMember, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
-import { type ApiResponse, migrate, mintCompany } from '../../support/app.ts'
+import { type ApiResponse, mintCompany } from '../../support/app.ts'
 import { adminContracts, nameOf, publishedOfAdministration } from '../../support/endpoints.ts'
 
 /*
@@ -13,17 +13,11 @@ const described: JsonObject = JSON.parse(JSON.stringify(describeAdminApi(publish
 const components = asObject(described.components)
 const responses = asObject(components.responses)
 
-let access: Awaited<ReturnType<typeof startAccess>>
-let company: number
-
-beforeAll(async () => {
-  await migrate()
-  access = await startAccess()
-  await mintCompany()
-  company = (await mintCompany()).id
-  await addMember(company, 'owner@example.com', 'owner')
-  await addMember(company, 'dev@example.com', 'developer')
-})
+const access = await startAccess()
+await mintCompany()
+const company = (await mintCompany()).id
+await addMember(company, 'owner@example.com', 'owner')
+await addMember(company, 'dev@example.com', 'developer')
 
 /** By the published schema of this name, but a member that it does not name is a problem too. */
 function problemsOf(body: Json, name = 'ErrorResponse'): unknown[] {

@@ -1,18 +1,16 @@
 import { env, exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { fairShare } from '../../../src/kernel/gate/fair-share.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { readExport, threadOf } from '../../../src/operation/copies/seed/split.ts'
 import { mintCompanyWithOrder } from '../../resources/files/support.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
-import { freshId, migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { freshId, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { smallShop } from '../../support/small-shop.ts'
 import { loseResponses } from '../../support/wrap-bindings.ts'
 import { loadSeed } from './import-support.ts'
-
-beforeAll(migrate)
 
 /** Sends all parts of a file to another company. */
 async function load(file: SeedInput, companyId: number, threads: string[] = []) {

@@ -1,9 +1,9 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Contract } from '../../../src/kernel/api/contract.ts'
 import { openResolver } from '../../delivery/webhooks/support.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
-import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { mintCompany, sql } from '../../support/app.ts'
 import { adminContracts, documentationOf, exampleOf, nameOf } from '../../support/endpoints.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
@@ -17,12 +17,9 @@ const all = adminContracts.map((contract): [string, Contract] => [nameOf(contrac
 /** Those of the Worker, with a resolver that knows the documented address. */
 const bindings = { ...env }
 
-beforeAll(async () => {
-  await migrate()
-  // An isolate checks the schema once, with its first request.
-  await adminCall('GET', '/me')
-  bindings.WEBHOOK_RESOLVER = await openResolver({ 'hooks.ridgeline.example': '1.1.1.1' })
-})
+// An isolate checks the schema once, with its first request.
+await adminCall('GET', '/me')
+bindings.WEBHOOK_RESOLVER = await openResolver({ 'hooks.ridgeline.example': '1.1.1.1' })
 
 /** The documented example, of a new company with a token and, where the path names one, a webhook endpoint. */
 async function makeRequest(contract: Contract): Promise<() => Request> {

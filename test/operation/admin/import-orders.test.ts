@@ -1,10 +1,8 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
 import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
-import { call, freshId, migrate, mintToken, sql } from '../../support/app.ts'
+import { call, freshId, mintToken, sql } from '../../support/app.ts'
 import { loadSeed } from './import-support.ts'
-
-beforeAll(migrate)
 
 type Order = NonNullable<SeedInput['orders']>[number]
 

@@ -1,9 +1,7 @@
-import { beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { ADMIN_TOKEN, adminCall, adminSend } from '../../support/admin.ts'
-import { freshId, migrate, mintCompany } from '../../support/app.ts'
+import { freshId, mintCompany } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
-
-beforeAll(migrate)
 
 it('an import is dated when its body has arrived, behind changes made meanwhile', async () => {
   await mintCompany()

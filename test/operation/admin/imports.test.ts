@@ -1,15 +1,13 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { countFile, describeCounts, planLoad } from '../../../src/operation/copies/seed/load.ts'
 import { adminCall } from '../../support/admin.ts'
-import { call, freshId, migrate, mintToken, sql } from '../../support/app.ts'
+import { call, freshId, mintToken, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'
 import { loadSeed, partsOf } from './import-support.ts'
-
-beforeAll(migrate)
 
 const TABLES = [
   'order_statuses',

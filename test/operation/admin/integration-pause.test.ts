@@ -1,10 +1,8 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { adminCall } from '../../support/admin.ts'
-import { migrate, mintCompany, sql } from '../../support/app.ts'
-
-beforeAll(migrate)
+import { mintCompany, sql } from '../../support/app.ts'
 
 it('an integration says until when it is paused, and null where it is not', async () => {
   await mintCompany()

@@ -1,21 +1,17 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
+import { beforeEach, describe, expect, inject, it } from 'vitest'
 import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { CREDENTIALS } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { holdTimers } from '../../support/time.ts'
 
-let access: Awaited<ReturnType<typeof startAccess>>
 let company: TestCompany
 
-beforeAll(async () => {
-  await migrate()
-  access = await startAccess()
-})
+const access = await startAccess()
 
 beforeEach(async () => {
   company = await mintCompany()

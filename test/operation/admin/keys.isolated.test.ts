@@ -1,13 +1,12 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { decryptCredentials, encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
-import { type Home, migrate, mintCompany, sql, sqlIn } from '../../support/app.ts'
+import { type Home, mintCompany, sql, sqlIn } from '../../support/app.ts'
 
 const OLD = env.CREDENTIALS_KEY
 const NEW = btoa('n'.repeat(32))
 
-beforeAll(migrate)
 beforeEach(async () => {
   for (const home of ['DB', 'DB_TWO'] as const) {
     for (const table of ['integrations', 'accounting_connections', 'webhook_endpoints', 'admin_log']) {

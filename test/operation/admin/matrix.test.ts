@@ -1,9 +1,9 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type Contract, ROLES } from '../../../src/kernel/api/contract.ts'
 import { adminRoutes } from '../../../src/operation/admin/routes.ts'
 import examples from '../../../src/site/reference/examples.json'
 import { addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
-import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+import { mintCompany } from '../../support/app.ts'
 import { adminContracts, documentationOf, exampleOf, nameOf } from '../../support/endpoints.ts'
 
 /*
@@ -13,18 +13,13 @@ const all = adminContracts.map((contract): [string, Contract] => [nameOf(contrac
 const ofCompany = all.filter(([, { path }]) => path.startsWith('/companies/{company_id}'))
 
 const recorded: Record<string, unknown> = examples
-let access: Awaited<ReturnType<typeof startAccess>>
-let company: TestCompany
 
-beforeAll(async () => {
-  await migrate()
-  access = await startAccess()
-  company = await mintCompany()
-  const other = await mintCompany()
-  await addMember(other.id, 'stranger@example.com', 'owner')
-  await addMember(company.id, 'dev@example.com', 'developer')
-  await addMember(company.id, 'owner@example.com', 'owner')
-})
+const access = await startAccess()
+const company = await mintCompany()
+const other = await mintCompany()
+await addMember(other.id, 'stranger@example.com', 'owner')
+await addMember(company.id, 'dev@example.com', 'developer')
+await addMember(company.id, 'owner@example.com', 'owner')
 
 /** The documented example, of the company of this file. */
 const example = (contract: Contract) => exampleOf(contract, { company_id: String(company.id) })

@@ -1,16 +1,10 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, sql } from '../../support/app.ts'
 
-let access: Awaited<ReturnType<typeof startAccess>>
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  access = await startAccess()
-  company = await mintCompany()
-  await addMember(company.id, 'owner@example.com', 'owner')
-})
+const access = await startAccess()
+const company = await mintCompany()
+await addMember(company.id, 'owner@example.com', 'owner')
 
 const members = () => `/companies/${company.id}/members`
 const as = (method: string, path: string, body?: unknown) => access.callAs('owner@example.com', method, path, body)

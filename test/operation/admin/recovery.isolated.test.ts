@@ -1,6 +1,6 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { listEnabledEndpoints } from '../../../src/delivery/webhooks/queries.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { openCompany, openEach } from '../../../src/kernel/db/placement.ts'
@@ -17,13 +17,11 @@ import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
-import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { call, type Home, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { insert, insertion } from '../../support/rows.ts'
 import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, manifestsOf, rowsOf, wipe } from '../copies/support.ts'
-
-beforeAll(migrate)
 
 const today = () => new Date().toISOString().slice(0, 10)
 const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefined }) }

@@ -1,6 +1,6 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { openCompany } from '../../../src/kernel/db/placement.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
@@ -12,12 +12,10 @@ import {
 import { RESTORE, restoreFor } from '../../../src/operation/copies/restore.ts'
 import { manifestKey } from '../../../src/operation/copies/store.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, operatorOf } from '../../support/admin.ts'
-import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
+import { call, type Home, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, wipe } from '../copies/support.ts'
-
-beforeAll(migrate)
 
 const HEADERS = { authorization: `Bearer ${ADMIN_TOKEN}` }
 

@@ -1,22 +1,15 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
-import { call, migrate, mintCompany, mintToken, sql, type TestCompany } from '../../support/app.ts'
+import { call, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 
-let access: Awaited<ReturnType<typeof startAccess>>
-let company: TestCompany
-let other: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  access = await startAccess()
-  company = await mintCompany()
-  other = await mintCompany()
-  await addMember(company.id, 'dev@example.com', 'developer')
-})
+const access = await startAccess()
+const company = await mintCompany()
+const other = await mintCompany()
+await addMember(company.id, 'dev@example.com', 'developer')
 
 const path = () => `/companies/${company.id}/tokens`
 const as = (method: string, at: string, body?: unknown) => access.callAs('dev@example.com', method, at, body)

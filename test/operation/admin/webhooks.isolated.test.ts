@@ -1,26 +1,22 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../../src/delivery/webhooks/event-types.ts'
 import { openSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { expectedSignature, openResolver, Receiver, Subscriber } from '../../delivery/webhooks/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
-import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
-let access: Awaited<ReturnType<typeof startAccess>>
 let subscriber: Subscriber
 let company: TestCompany
 /** The companies whose delivery was started. */
 let started: number[]
 
-beforeAll(async () => {
-  await migrate()
-  access = await startAccess()
-  const WEBHOOK_RESOLVER = await openResolver({ 'hooks.example': '1.1.1.1', 'inside.example': '10.0.0.1' })
-  const start = async (id: number) => void started.push(id)
-  const WEBHOOK_DELIVERY = { idFromName: String, get: () => ({ start }) }
-  Object.assign(access.bindings, { WEBHOOK_RESOLVER, WEBHOOK_DELIVERY })
-})
+const access = await startAccess()
+const WEBHOOK_RESOLVER = await openResolver({ 'hooks.example': '1.1.1.1', 'inside.example': '10.0.0.1' })
+const start = async (id: number) => void started.push(id)
+const WEBHOOK_DELIVERY = { idFromName: String, get: () => ({ start }) }
+Object.assign(access.bindings, { WEBHOOK_RESOLVER, WEBHOOK_DELIVERY })
 
 beforeEach(async () => {
   started = []

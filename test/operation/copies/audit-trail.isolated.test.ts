@@ -1,14 +1,12 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
 import { adminCall, operatorOf } from '../../support/admin.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, restore, wipe } from './support.ts'
-
-beforeAll(migrate)
 
 const sweep = () => removeExpiredRows(openDatabase(env.DB), Date.now())
 const change = (company: TestCompany) => company.call('POST', '/clients', { company_name: 'Acme' })

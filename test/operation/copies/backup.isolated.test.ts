@@ -1,18 +1,16 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { openParts } from '../../../src/operation/copies/store.ts'
 import { ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
-import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { type Home, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { TABLE_NAMES } from '../../support/tables.ts'
 import { NOT_COPIED } from './not-copied.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
-
-beforeAll(migrate)
 
 const DAY_MS = 86_400_000
 

@@ -1,11 +1,9 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { readPart } from '../../../src/operation/copies/store.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { sql } from '../../support/app.ts'
 import { fillCompany } from '../../support/fill-company.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
-
-beforeAll(migrate)
 
 describe('a company with 5,000 rows in every table', () => {
   it('is backed up in parts of a few megabytes, and restored in bounded calls', async () => {

@@ -1,6 +1,6 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { type BackupState, beginBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import { exportPage } from '../../../src/operation/copies/export.ts'
@@ -9,13 +9,11 @@ import { RESTORE } from '../../../src/operation/copies/restore.ts'
 import { type Manifest, openParts } from '../../../src/operation/copies/store.ts'
 import { type Key, MOVED, TABLES } from '../../../src/operation/copies/tables.ts'
 import { operatorOf } from '../../support/admin.ts'
-import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { mintCompany, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, manifestsOf } from './support.ts'
-
-beforeAll(migrate)
 
 const rowsOf = (manifest: Manifest | undefined, table: string) =>
   manifest?.parts.reduce((sum, { rows }) => sum + (rows[table] ?? 0), 0)

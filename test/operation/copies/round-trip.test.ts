@@ -1,13 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { SEQUENCES, type Sequences } from '../../../src/operation/copies/tables.ts'
 import { noise } from '../../resources/mail/support.ts'
-import { call, migrate, mintToken, sql, type TestCompany } from '../../support/app.ts'
+import { call, mintToken, sql, type TestCompany } from '../../support/app.ts'
 import { insertion } from '../../support/rows.ts'
 import { type FilledCompany, fillCompany, makeIds } from '../../support/two-companies.ts'
 import { backUp, hitsOf, type Rows, restore, rowsOf, wipe } from './support.ts'
-
-beforeAll(migrate)
 
 const DAYS = ['2026-11-16T03:00:00.000Z', '2026-11-17T03:00:00.000Z', '2026-11-18T03:00:00.000Z']
 

@@ -1,15 +1,10 @@
 import { env, exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { app } from '../../../src/app.ts'
-import { bodyOf, migrate, mintCompany, request, type TestCompany } from '../../support/app.ts'
+import { bodyOf, mintCompany, request } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany({ home: 'DB' })
-})
+let company = await mintCompany({ home: 'DB' })
 
 /** Sends a request whose database fails as `thrown` says; `counted` has the calls of the counter. */
 async function fail(thrown: Error | null, counter: () => Promise<Response> = async () => new Response()) {

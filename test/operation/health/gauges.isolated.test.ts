@@ -1,9 +1,9 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { SLOW_MS } from '../../../src/kernel/db/client.ts'
 import { logGauges } from '../../../src/operation/health/gauges.ts'
-import { homeOf, migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { homeOf, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insert } from '../../support/rows.ts'
@@ -11,13 +11,8 @@ import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 const NOW = Date.UTC(2026, 10, 22, 12)
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  await addOrder(company)
-})
+const company = await mintCompany()
+await addOrder(company)
 
 /** Adds an order to a company with an integration for its events. */
 async function addOrder(of: TestCompany): Promise<void> {

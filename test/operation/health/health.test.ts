@@ -1,14 +1,12 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import wrangler from '../../../wrangler.toml?raw'
-import { type ApiResponse, migrate, mintCompany, send } from '../../support/app.ts'
+import { type ApiResponse, mintCompany, send } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { holdTimers } from '../../support/time.ts'
 import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
-
-beforeAll(migrate)
 
 let clock = Date.now()
 

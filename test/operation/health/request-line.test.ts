@@ -1,17 +1,12 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, expect, it } from 'vitest'
-import { migrate, mintCompany, mintToken, request, send, type TestCompany } from '../../support/app.ts'
+import { expect, it } from 'vitest'
+import { mintCompany, mintToken, request, send } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  await company.call('POST', '/clients', { company_name: 'Acme' })
-})
+const company = await mintCompany()
+await company.call('POST', '/clients', { company_name: 'Acme' })
 
 async function lineOf(sent: Request, bindings = env) {
   const { headers } = await send(sent, { env: bindings })

@@ -1,10 +1,8 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, expect, it, vi } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
-import { migrate, send } from '../../support/app.ts'
+import { send } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-
-beforeAll(migrate)
 
 let now = Date.now()
 beforeEach(() => {

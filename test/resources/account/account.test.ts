@@ -1,9 +1,7 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { adminCall } from '../../support/admin.ts'
-import { call, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
-
-beforeAll(migrate)
+import { call, mintCompany, mintToken, sql } from '../../support/app.ts'
 
 describe('GET /me', () => {
   it('names the currency that an owner set in the settings', async () => {

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { call, migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { call, mintCompany, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { enableAccounting } from '../orders/support.ts'
@@ -12,17 +12,12 @@ interface Sent {
   if_match?: string
 }
 
-let company: TestCompany
-let clientId: number
 let next = 0
 
 const fresh = () => `batch-${next++}`
 
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  clientId = (await company.call('POST', '/clients', { company_name: 'First' })).body.client.id
-})
+const company = await mintCompany()
+const clientId: number = (await company.call('POST', '/clients', { company_name: 'First' })).body.client.id
 
 const run = (operations: unknown, headers?: Record<string, string>, of = company) =>
   of.call('POST', '/batch', { operations }, headers)

@@ -1,16 +1,13 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { mintCompany, request, send, type TestCompany } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 /* While a transaction runs, nobody else's statement does: so a batch of long texts is committed in several. */
 let company: TestCompany
 
-beforeAll(async () => {
-  await migrate()
-  await mintCompany()
-  await mintCompany()
-})
+await mintCompany()
+await mintCompany()
 
 // Each batch counts as its operations against the limit of a token.
 beforeEach(async () => {

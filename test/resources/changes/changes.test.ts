@@ -1,11 +1,9 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
-import { call, migrate, mintCompany, mintToken, sql, type TestCompany } from '../../support/app.ts'
-
-beforeAll(migrate)
+import { call, mintCompany, mintToken, sql, type TestCompany } from '../../support/app.ts'
 
 const MAILBOX = 'box@x.example'
 

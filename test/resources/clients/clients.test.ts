@@ -1,14 +1,9 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { initial } from '../../../src/resources/clients/contract.ts'
-import { type ApiResponse, migrate, mintCompany, send, type TestCompany } from '../../support/app.ts'
+import { type ApiResponse, mintCompany, send } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 const DEFAULTS = {
   ...initial,

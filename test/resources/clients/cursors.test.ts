@@ -1,16 +1,11 @@
-import { beforeAll, describe, expect, it, vi } from 'vitest'
-import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it, vi } from 'vitest'
+import { mintCompany } from '../../support/app.ts'
 import { createOrder, mintShop } from '../orders/support.ts'
 
 const DAY_MS = 86_400_000
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  for (let n = 0; n < 9; n++) await company.call('POST', '/clients', { company_name: `Harbor ${n}` })
-})
+const company = await mintCompany()
+for (let n = 0; n < 9; n++) await company.call('POST', '/clients', { company_name: `Harbor ${n}` })
 
 async function cursorOf(path: string, of = company): Promise<string> {
   const { body } = await of.call('GET', path)

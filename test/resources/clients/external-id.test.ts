@@ -1,13 +1,8 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { initial } from '../../../src/resources/clients/contract.ts'
-import { migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 const ALL = {
   company_name: 'Harbor Rowing Club',

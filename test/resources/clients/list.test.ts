@@ -1,7 +1,5 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
-
-beforeAll(migrate)
+import { describe, expect, it } from 'vitest'
+import { mintCompany, type TestCompany } from '../../support/app.ts'
 
 async function create(company: TestCompany, body: Record<string, unknown>): Promise<number> {
   const response = await company.call('POST', '/clients', body)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { FIRST_ID, migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { FIRST_ID, mintCompany, sql } from '../../support/app.ts'
 import { byKeys, type Listed, pathOf, walk } from '../../support/lists.ts'
 
 interface Row extends Listed {
@@ -22,19 +22,14 @@ const rows: Row[] = Array.from({ length: 60 }, (_, n) => ({
   updated_at: ((n * 29) % 11) * 1000,
 }))
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  await sql(
-    `INSERT INTO clients (company_id, id, company_name, company_name_key, phone, phone_key, phone_digits, deleted, external_id, created_at, updated_at)
-     SELECT ?1, value ->> 'id', value ->> 'name', value ->> 'key', value ->> 'digits', value ->> 'digits', value ->> 'digits',
-       value ->> 'deleted', value ->> 'external_id', value ->> 'created_at', value ->> 'updated_at' FROM json_each(?2)`,
-    company.id,
-    JSON.stringify(rows.map((row) => ({ ...row, key: row.name.toUpperCase() }))),
-  )
-})
+const company = await mintCompany()
+await sql(
+  `INSERT INTO clients (company_id, id, company_name, company_name_key, phone, phone_key, phone_digits, deleted, external_id, created_at, updated_at)
+   SELECT ?1, value ->> 'id', value ->> 'name', value ->> 'key', value ->> 'digits', value ->> 'digits', value ->> 'digits',
+     value ->> 'deleted', value ->> 'external_id', value ->> 'created_at', value ->> 'updated_at' FROM json_each(?2)`,
+  company.id,
+  JSON.stringify(rows.map((row) => ({ ...row, key: row.name.toUpperCase() }))),
+)
 
 interface Query {
   sort?: 'id' | '-id' | 'created_at' | '-created_at' | 'updated_at' | '-updated_at' | undefined

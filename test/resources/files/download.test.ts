@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { look, spoil } from '../../../src/simulators/steer.ts'
-import { migrate, mintToken, request, send, sql } from '../../support/app.ts'
+import { mintToken, request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, mintOrder, scopeUrl } from './support.ts'
@@ -9,16 +9,9 @@ import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, m
 const LAST_MODIFIED = '2026-03-02T09:30:00.000Z'
 const NAMES = ['a b.png', 'plain.pdf', "(x)!*'", 'a+b%2B.txt', 'café 👕.png', 'quo"te\\.csv', '&?#=;.txt', '~']
 
-let company: CompanyWithOrder
-let own: CompanyWithOrder
-let bucket: string
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompanyWithOrder()
-  own = await mintCompanyWithOrder()
-  bucket = await giveStorage(own)
-})
+const company = await mintCompanyWithOrder()
+const own = await mintCompanyWithOrder()
+const bucket = await giveStorage(own)
 
 const folderOf = ({ id, orderId }: CompanyWithOrder) => `orders/${id}/${orderId}/`
 const withoutStorage = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: '' }

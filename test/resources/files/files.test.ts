@@ -1,19 +1,13 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
-import { migrate, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
-import { type CompanyWithOrder, giveStorage, mintCompanyWithOrder, mintOrder } from './support.ts'
+import { describe, expect, it, vi } from 'vitest'
+import { mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { giveStorage, mintCompanyWithOrder, mintOrder } from './support.ts'
 
 const valid = { fileName: 'logo.png', contentType: 'image/png', size: 3, legacyThreadId: '18c2f0a9' }
 const withoutStorage = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: '' }
 
-let company: CompanyWithOrder
-let path: string
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompanyWithOrder()
-  path = `/orders/${company.orderId}/files`
-})
+const company = await mintCompanyWithOrder()
+const path = `/orders/${company.orderId}/files`
 
 function pathsOf(body: { error: { details: { issues: { path: string }[] } } }): Set<string> {
   return new Set(body.error.details.issues.map((issue) => issue.path))

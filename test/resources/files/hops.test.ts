@@ -1,14 +1,12 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { migrate, request } from '../../support/app.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { request } from '../../support/app.ts'
 import { type Hop, measureHops } from '../../support/hops.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder } from './support.ts'
 
 let company: CompanyWithOrder
 let own: CompanyWithOrder
 let bucket: string
-
-beforeAll(migrate)
 
 beforeEach(async () => {
   company = await mintCompanyWithOrder({ home: 'DB' })

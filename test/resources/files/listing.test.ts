@@ -1,18 +1,12 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { look, spoil } from '../../../src/simulators/steer.ts'
-import { migrate, request, send } from '../../support/app.ts'
+import { request, send } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
-import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, scopeUrl } from './support.ts'
+import { fillBucket, giveStorage, mintCompanyWithOrder, scopeUrl } from './support.ts'
 
-let company: CompanyWithOrder
-let bucket: string
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompanyWithOrder()
-  bucket = await giveStorage(company)
-})
+const company = await mintCompanyWithOrder()
+const bucket = await giveStorage(company)
 
 const list = (of = company) => of.call('GET', `/orders/${of.orderId}/files`)
 

@@ -1,22 +1,15 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { look, spoil } from '../../../src/simulators/steer.ts'
-import { migrate, request, send, sql } from '../../support/app.ts'
+import { request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
-import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, scopeUrl } from './support.ts'
+import { fillBucket, giveStorage, mintCompanyWithOrder, scopeUrl } from './support.ts'
 
 const LAST_MODIFIED = '2026-03-02T09:30:00.000Z'
 
-let company: CompanyWithOrder
-let bucket: string
-let prefix: string
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompanyWithOrder()
-  bucket = await giveStorage(company)
-  prefix = `orders/${company.id}/${company.orderId}/`
-})
+const company = await mintCompanyWithOrder()
+const bucket = await giveStorage(company)
+const prefix = `orders/${company.id}/${company.orderId}/`
 
 function list(of = company, query = '') {
   return of.call('GET', `/orders/${of.orderId}/files${query}`)

@@ -1,14 +1,9 @@
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { mintCompany, sql } from '../../support/app.ts'
 import { stopTime } from '../../support/time.ts'
 import { freshThreadId, MAILBOX, threadPath } from './support.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 // However slow the machine, no request waits too long for the memory of the others.
 beforeEach(stopTime)

@@ -1,11 +1,7 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
 import { clients, JSON_COLUMNS, makeCompanies, me, orders, other, seen, store, tied } from './context-support.ts'
 
-beforeAll(async () => {
-  await migrate()
-  await makeCompanies()
-})
+await makeCompanies()
 
 describe('data of another company in a thread context', () => {
   it.each(['orders_data', 'clients_data'] as const)('is removed from %s', async (column) => {

@@ -1,13 +1,9 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
 import { clients, makeCompanies, me, orders, other, read, store } from './context-support.ts'
 import { freshThreadId } from './support.ts'
 
-beforeAll(async () => {
-  await migrate()
-  await makeCompanies()
-})
+await makeCompanies()
 
 /** A context as it is generated: JSON columns are values, ids texts. */
 interface Generated {

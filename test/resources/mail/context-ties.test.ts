@@ -1,12 +1,9 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { call, migrate, mintCompany, mintToken, sql } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { call, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { type Context, clients, makeCompanies, me, orders, other, read, seen, store } from './context-support.ts'
 import { freshThreadId, sendText } from './support.ts'
 
-beforeAll(async () => {
-  await migrate()
-  await makeCompanies()
-})
+await makeCompanies()
 
 describe('a thread context', () => {
   it('is returned with every field', async () => {

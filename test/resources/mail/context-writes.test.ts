@@ -1,9 +1,8 @@
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { migrate, mintToken, request, send, sql } from '../../support/app.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { mintToken, request, send, sql } from '../../support/app.ts'
 import { clients, makeCompanies, me, orders, other, read, store } from './context-support.ts'
 import { freshThreadId } from './support.ts'
 
-beforeAll(migrate)
 beforeEach(makeCompanies)
 
 const path = (legacyId: string) => `/mail/threads/${legacyId}`

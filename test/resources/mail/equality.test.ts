@@ -1,11 +1,9 @@
 import fc from 'fast-check'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { mintCompany, type TestCompany } from '../../support/app.ts'
 import { freshThreadId, MAILBOX, messagesIn, sendText, threadPath } from './support.ts'
 
 let company: TestCompany
-
-beforeAll(migrate)
 
 // A token may send 300 requests a minute.
 beforeEach(async () => {

@@ -1,17 +1,12 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { useUp } from '../../kernel/gate/support.ts'
-import { migrate, mintCompany, request, sql } from '../../support/app.ts'
+import { mintCompany, request, sql } from '../../support/app.ts'
 import { type Hop, measureHops } from '../../support/hops.ts'
 import { freshThreadId, MAILBOX, noise, threadPath } from './support.ts'
 
-let token: string
-
-beforeAll(async () => {
-  await migrate()
-  const company = await mintCompany()
-  token = company.token
-  await measureHops(request(token, 'GET', '/mail/threads/warm'))
-})
+const company = await mintCompany()
+const token: string = company.token
+await measureHops(request(token, 'GET', '/mail/threads/warm'))
 
 const SMALL = [{ a: 1 }]
 const LARGE = [{ body_html: 'x'.repeat(2_000_000) }]

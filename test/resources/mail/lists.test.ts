@@ -1,9 +1,8 @@
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { migrate, sql, type TestCompany } from '../../support/app.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { sql, type TestCompany } from '../../support/app.ts'
 import { clients, makeCompanies, me, orders, other, store } from './context-support.ts'
 import { freshThreadId, MAILBOX, sendText, threadPath } from './support.ts'
 
-beforeAll(migrate)
 beforeEach(makeCompanies)
 
 interface Listed {

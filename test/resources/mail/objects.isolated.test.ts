@@ -1,11 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { isolateMemory } from '../../../src/kernel/http/body.ts'
 import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
-import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { holdTimers } from '../../support/time.ts'
 import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
@@ -15,7 +15,6 @@ let company: TestCompany
 /** A Worker that dies in another test keeps its memory. */
 let usedBefore = 0
 
-beforeAll(migrate)
 beforeEach(async () => {
   company = await mintCompany()
   usedBefore = isolateMemory.usedBytes

@@ -1,15 +1,10 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany, sql } from '../../support/app.ts'
 import { freshThreadId, MAILBOX, threadPath } from './support.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 async function put(legacyId: string, fields: object = {}) {
   const response = await company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })

@@ -1,10 +1,9 @@
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { contentLengthOf, freshThreadId, MAILBOX, noise, threadPath } from './support.ts'
 
 let company: TestCompany
 
-beforeAll(migrate)
 beforeEach(async () => {
   company = await mintCompany()
 })

@@ -1,16 +1,11 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { putEmailThread } from '../../../src/resources/mail/contract.ts'
-import { migrate, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, request, send, sql } from '../../support/app.ts'
 import { freshThreadId, MAILBOX, threadPath } from './support.ts'
 
 const LIMIT_BYTES = 26_214_400
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+let company = await mintCompany()
 
 const put = (body: unknown, path = threadPath(freshThreadId())) => company.call('PUT', path, body)
 

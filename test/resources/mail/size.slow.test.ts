@@ -1,16 +1,11 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany, sql } from '../../support/app.ts'
 import { contentLengthOf, freshThreadId, MAILBOX, messagesIn, objectsOf, sendText, threadPath } from './support.ts'
 
 const MIB = 1_048_576
 const D1_VALUE_BYTES = 2_000_000
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 /** Incompressible text of `length` random characters out of those given. */
 function randomText(length: number, characters: readonly string[]): string {

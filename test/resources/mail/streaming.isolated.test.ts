@@ -1,16 +1,11 @@
 import { exports } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { isolateMemory } from '../../../src/kernel/http/body.ts'
-import { migrate, mintCompany, request, type TestCompany } from '../../support/app.ts'
+import { mintCompany, request } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { freshThreadId, MAILBOX, noise, sendText, threadPath } from './support.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 // However slow the machine, no request waits too long for the memory of the others.
 beforeEach(stopTime)

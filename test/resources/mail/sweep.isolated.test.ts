@@ -1,14 +1,13 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insert } from '../../support/rows.ts'
 
 let company: TestCompany
 
-beforeAll(migrate)
 beforeEach(async () => {
   await sql('DELETE FROM company_guards')
   await sql('DELETE FROM email_thread_objects')

@@ -1,13 +1,8 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany, sql } from '../../support/app.ts'
 import { contentLengthOf, freshThreadId, MAILBOX, threadPath } from './support.ts'
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-})
+const company = await mintCompany()
 
 const LARGE = [{ body_html: '<p>proof</p>'.repeat(300_000) }]
 

@@ -1,34 +1,29 @@
 import { env } from 'cloudflare:workers'
 import { sql } from 'drizzle-orm'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { mapRows, openDatabase } from '../../../src/kernel/db/client.ts'
 import { orderStatements } from '../../../src/resources/orders/parts-sql.ts'
 import { EXPANSIONS } from '../../../src/resources/orders/shapes.ts'
-import { migrate, type TestCompany } from '../../support/app.ts'
+import type { TestCompany } from '../../support/app.ts'
 import { addItem, insertions } from '../../support/rows.ts'
-import { addArtwork, addPayment, createOrder, mintShop, type Shop } from './support.ts'
+import { addArtwork, addPayment, createOrder, mintShop } from './support.ts'
 
-let shop: Shop
-
-beforeAll(async () => {
-  await migrate()
-  shop = await mintShop()
-  for (const [count, terms] of [
-    [0, {}],
-    [1, { tax_id: shop.taxId, status_id: shop.statusIds[1] }],
-    [3, { tax_id: shop.taxId, discount_amount: 12.5, discount_type: 'after_tax' }],
-    [2, { discount_amount: 5, discount_amount_type: 'fixed' }],
-  ] as const) {
-    const { project, invoice } = await createOrder(shop, { title: `Order of ${count}`, ...terms })
-    for (let position = count; position > 0; position--) {
-      await addItem(shop, invoice.id, { position, quantity: position + 0.25, title: `Line ${position}` })
-      await addPayment(shop, invoice.id, { note: `Payment ${position}` })
-      await addArtwork(shop, project.id, { placements: '["front"]' })
-    }
+const shop = await mintShop()
+for (const [count, terms] of [
+  [0, {}],
+  [1, { tax_id: shop.taxId, status_id: shop.statusIds[1] }],
+  [3, { tax_id: shop.taxId, discount_amount: 12.5, discount_type: 'after_tax' }],
+  [2, { discount_amount: 5, discount_amount_type: 'fixed' }],
+] as const) {
+  const { project, invoice } = await createOrder(shop, { title: `Order of ${count}`, ...terms })
+  for (let position = count; position > 0; position--) {
+    await addItem(shop, invoice.id, { position, quantity: position + 0.25, title: `Line ${position}` })
+    await addPayment(shop, invoice.id, { note: `Payment ${position}` })
+    await addArtwork(shop, project.id, { placements: '["front"]' })
   }
-  const { project } = await createOrder(shop, { title: 'Deleted' })
-  await shop.call('DELETE', `/orders/${project.id}`)
-})
+}
+const deleted = await createOrder(shop, { title: 'Deleted' })
+await shop.call('DELETE', `/orders/${deleted.project.id}`)
 
 type Order = Record<string, unknown> & { id: number }
 const EVERYTHING = EXPANSIONS.join()

@@ -1,23 +1,19 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, request, send, sqlIn } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { request, send, sqlIn } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { addItem } from '../../support/rows.ts'
-import { createOrder, mintShop, type Shop } from './support.ts'
+import { createOrder, mintShop } from './support.ts'
 
 /*
  * Every character that is indexed costs a request database time. So what a list of lines may have indexed is bounded, and
  * a line that stays as it is costs nothing.
  */
-let shop: Shop
 
-beforeAll(async () => {
-  await migrate()
-  // The first of its database is another company: the second one of a file lives in the second database.
-  await mintShop()
-  await mintShop()
-  shop = await mintShop()
-})
+// The first of its database is another company: the second one of a file lives in the second database.
+await mintShop()
+await mintShop()
+const shop = await mintShop()
 
 const put = async (orderId: number, items: unknown) => {
   const response = await shop.call('PUT', `/orders/${orderId}/invoice-items`, { items })

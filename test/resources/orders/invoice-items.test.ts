@@ -1,18 +1,13 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { fold } from '../../../src/kernel/db/search.ts'
-import { type ApiResponse, migrate, request, send, sql } from '../../support/app.ts'
+import { type ApiResponse, request, send, sql } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { addItem, insert } from '../../support/rows.ts'
-import { createOrder, dump, enableAccounting, mintShop, rowsOf, type Shop } from './support.ts'
+import { createOrder, dump, enableAccounting, mintShop, rowsOf } from './support.ts'
 
-let shop: Shop
-
-beforeAll(async () => {
-  await migrate()
-  shop = await mintShop()
-})
+const shop = await mintShop()
 
 type Item = Record<string, unknown>
 

@@ -1,8 +1,6 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { sql } from '../../support/app.ts'
 import { createClient, createOrder, mintShop, type Shop } from './support.ts'
-
-beforeAll(migrate)
 
 interface Row {
   id: number

@@ -1,8 +1,6 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { sql } from '../../support/app.ts'
 import { mintShop } from './support.ts'
-
-beforeAll(migrate)
 
 describe('invoice numbers', () => {
   it('are unique and without gaps under concurrent creations, some of which fail', async () => {

@@ -1,13 +1,8 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql } from '../../support/app.ts'
-import { createOrder, mintShop, type Shop } from './support.ts'
+import { describe, expect, it } from 'vitest'
+import { sql } from '../../support/app.ts'
+import { createOrder, mintShop } from './support.ts'
 
-let shop: Shop
-
-beforeAll(async () => {
-  await migrate()
-  shop = await mintShop()
-})
+const shop = await mintShop()
 
 const today = () => new Date().toISOString().slice(0, 10)
 

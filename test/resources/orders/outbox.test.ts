@@ -1,9 +1,7 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql, sqlIn } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { createOrder, dump, enableAccounting, mintShop, type Shop } from './support.ts'
-
-beforeAll(migrate)
 
 type Integration = 'enabled' | 'disabled' | 'missing'
 

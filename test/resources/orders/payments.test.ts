@@ -1,14 +1,9 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { sql } from '../../support/app.ts'
 import { addItem } from '../../support/rows.ts'
-import { addPayment, createOrder, dump, enableAccounting, mintShop, rowsOf, type Shop } from './support.ts'
+import { addPayment, createOrder, dump, enableAccounting, mintShop, rowsOf } from './support.ts'
 
-let shop: Shop
-
-beforeAll(async () => {
-  await migrate()
-  shop = await mintShop()
-})
+const shop = await mintShop()
 
 const pay = (orderId: number, body: unknown, headers?: Record<string, string>) =>
   shop.call('POST', `/orders/${orderId}/payments`, body, headers)

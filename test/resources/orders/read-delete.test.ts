@@ -1,15 +1,10 @@
 import * as fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { sql } from '../../support/app.ts'
 import { addItem } from '../../support/rows.ts'
-import { addArtwork, addPayment, createClient, createOrder, dump, mintShop, rowsOf, type Shop } from './support.ts'
+import { addArtwork, addPayment, createClient, createOrder, dump, mintShop, rowsOf } from './support.ts'
 
-let shop: Shop
-
-beforeAll(async () => {
-  await migrate()
-  shop = await mintShop()
-})
+const shop = await mintShop()
 
 describe('GET /orders/{id}', () => {
   it('returns any text and quantity of a line as stored', async () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { fold } from '../../../src/kernel/db/search.ts'
-import { FIRST_ID, migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { FIRST_ID, mintCompany, sql } from '../../support/app.ts'
 import { byKeys, type Listed, pathOf, walk } from '../../support/lists.ts'
 import { addItem, insert } from '../../support/rows.ts'
 import { createClient, createOrder, mintShop } from './support.ts'
@@ -34,24 +34,19 @@ const rows: Row[] = Array.from({ length: 80 }, (_, n) => ({
   updated_at: ((n * 29) % 11) * 1000,
 }))
 
-let company: TestCompany
-
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  for (const id of [1, 2, 3]) await insert('order_statuses', { company_id: company.id, id, title: `Status ${id}` })
-  for (const [index, name] of NAMES.entries()) {
-    const key = { company_id: company.id, id: index + 1, deleted: index === 2 ? 1 : 0, created_at: 0, updated_at: 0 }
-    await insert('clients', { ...key, company_name: name, company_name_key: fold(name), email: 'regatta@x.example' })
-  }
-  await sql(
-    `INSERT INTO orders (company_id, id, title, title_key, number_key, client_id, order_status_id, created_date, deleted, external_id, created_at, updated_at)
-     SELECT ?1, value ->> 'id', value ->> 'title', value ->> 'key', value ->> 'number', value ->> 'client_id', value ->> 'order_status_id',
-       value ->> 'created_date', value ->> 'deleted', value ->> 'external_id', value ->> 'created_at', value ->> 'updated_at' FROM json_each(?2)`,
-    company.id,
-    JSON.stringify(rows.map((row) => ({ ...row, key: fold(row.title) }))),
-  )
-})
+const company = await mintCompany()
+for (const id of [1, 2, 3]) await insert('order_statuses', { company_id: company.id, id, title: `Status ${id}` })
+for (const [index, name] of NAMES.entries()) {
+  const key = { company_id: company.id, id: index + 1, deleted: index === 2 ? 1 : 0, created_at: 0, updated_at: 0 }
+  await insert('clients', { ...key, company_name: name, company_name_key: fold(name), email: 'regatta@x.example' })
+}
+await sql(
+  `INSERT INTO orders (company_id, id, title, title_key, number_key, client_id, order_status_id, created_date, deleted, external_id, created_at, updated_at)
+   SELECT ?1, value ->> 'id', value ->> 'title', value ->> 'key', value ->> 'number', value ->> 'client_id', value ->> 'order_status_id',
+     value ->> 'created_date', value ->> 'deleted', value ->> 'external_id', value ->> 'created_at', value ->> 'updated_at' FROM json_each(?2)`,
+  company.id,
+  JSON.stringify(rows.map((row) => ({ ...row, key: fold(row.title) }))),
+)
 
 const queries = fc.record(
   {

@@ -1,8 +1,5 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
 import { createClient, createOrder, mintShop } from './support.ts'
-
-beforeAll(migrate)
 
 const EXEMPT = { tax_exempt: true, tax_exempt_reason: 'School' }
 

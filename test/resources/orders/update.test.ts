@@ -1,14 +1,9 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { type ApiResponse, migrate, sql } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { type ApiResponse, sql } from '../../support/app.ts'
 import { addItem } from '../../support/rows.ts'
-import { addPayment, createClient, createOrder, dump, mintShop, type Shop } from './support.ts'
+import { addPayment, createClient, createOrder, dump, mintShop } from './support.ts'
 
-let shop: Shop
-
-beforeAll(async () => {
-  await migrate()
-  shop = await mintShop()
-})
+const shop = await mintShop()
 
 function issuesOf(response: ApiResponse): string[] {
   expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })

@@ -1,14 +1,12 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany, sql } from '../../support/app.ts'
 import { byKeys, type Listed, walk } from '../../support/lists.ts'
 
 /*
  * Lists of clients and orders that are walked by cursors while rows are created, changed, deleted and restored. Writes
  * go to the database, so that they can have any time, in the past too.
  */
-beforeAll(migrate)
-
 const TIMES = 6
 const SORTS = ['id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const
 

@@ -1,14 +1,10 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql } from '../../support/app.ts'
-import { createClient, createOrder, dump, mintShop, type Shop } from './support.ts'
+import { describe, expect, it } from 'vitest'
+import { sql } from '../../support/app.ts'
+import { createClient, createOrder, dump, mintShop } from './support.ts'
 
-let shop: Shop
 let next = 0
 
-beforeAll(async () => {
-  await migrate()
-  shop = await mintShop()
-})
+const shop = await mintShop()
 
 const fresh = () => `shop-${next++}`
 const ITEMS = [

@@ -1,14 +1,12 @@
 import { env, exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/http/body.ts'
 import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { FAILURES_TO_OPEN, OPEN_MS } from '../../../src/resources/products/supplier-cache.ts'
-import { migrate, request } from '../../support/app.ts'
+import { request } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { get, mintShop, type Shop, search, travel, untilCalls, withBinding } from './support.ts'
-
-beforeAll(migrate)
 
 const stateOfB = async (shop: Shop, q: string) => (await search(shop, q, { include: 'supplier_b' })).sources.supplier_b
 

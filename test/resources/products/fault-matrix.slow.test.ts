@@ -1,13 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { SupplierName } from '../../../src/resources/products/contract.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
-import { migrate, sql } from '../../support/app.ts'
+import { sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { addItem, get, MINUTE_MS, mintShop, resetIntegration, type Shop, search, travel } from './support.ts'
-
-beforeAll(migrate)
 
 const HANG_MS = 15_000
 

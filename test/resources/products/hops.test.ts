@@ -1,11 +1,9 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
-import { migrate, mintToken, request } from '../../support/app.ts'
+import { mintToken, request } from '../../support/app.ts'
 import { type Hop, measureHops } from '../../support/hops.ts'
 import { addLine, get, MINUTE_MS, mintInvoice, mintShop, type Shop, search, travel } from './support.ts'
-
-beforeAll(migrate)
 
 async function hopsOf(shop: Shop, path: string, onResponse = () => {}) {
   const token = await mintToken(shop.id)

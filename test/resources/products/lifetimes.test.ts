@@ -1,11 +1,11 @@
 import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import { freshnessOf, PRODUCTS } from '../../../src/resources/products/supplier-cache.ts'
 import { UNKNOWN_STYLE } from '../../../src/resources/products/suppliers/supplier-a.ts'
 import { ENDPOINT_PATH, OTHER_CREDENTIALS as OTHER_A } from '../../../src/simulators/supplier-a-catalogue.ts'
-import { type ApiResponse, migrate, request } from '../../support/app.ts'
+import { type ApiResponse, request } from '../../support/app.ts'
 import {
   get,
   HOUR_MS,
@@ -19,8 +19,6 @@ import {
   untilCalls,
   withBinding,
 } from './support.ts'
-
-beforeAll(migrate)
 
 describe('the freshness of a cached result', () => {
   it.each([

@@ -1,10 +1,7 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { mintCompany } from '../../support/app.ts'
 import { addItem, addLine, get, mintInvoice, search } from './support.ts'
-
-let company: TestCompany
-let invoiceId: number
 
 const ITEMS = [
   'Heavy cotton tee',
@@ -15,20 +12,17 @@ const ITEMS = [
   'é',
 ]
 
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompany()
-  for (const [index, title] of ITEMS.entries()) await addItem(company, { id: index + 1, title, description: 'secret' })
-  await addItem(company, { id: 99, title: 'Heavy cotton tee, gone', deleted: true })
-  ;({ invoiceId } = await mintInvoice(company))
-  await addLine(company, { id: 1, invoiceId, title: 'Cotton tee', description: 'Navy, front print' })
-  await addLine(company, { id: 2, invoiceId, title: 'Setup', description: 'Screens for the cotton run' })
+const company = await mintCompany()
+for (const [index, title] of ITEMS.entries()) await addItem(company, { id: index + 1, title, description: 'secret' })
+await addItem(company, { id: 99, title: 'Heavy cotton tee, gone', deleted: true })
+const { invoiceId } = await mintInvoice(company)
+await addLine(company, { id: 1, invoiceId, title: 'Cotton tee', description: 'Navy, front print' })
+await addLine(company, { id: 2, invoiceId, title: 'Setup', description: 'Screens for the cotton run' })
 
-  const rival = await mintCompany()
-  await addItem(rival, { id: 1, title: 'Heavy cotton tee of the rival' })
-  const rivalInvoice = await mintInvoice(rival)
-  await addLine(rival, { id: 1, invoiceId: rivalInvoice.invoiceId, title: 'Cotton tee of the rival' })
-})
+const rival = await mintCompany()
+await addItem(rival, { id: 1, title: 'Heavy cotton tee of the rival' })
+const rivalInvoice = await mintInvoice(rival)
+await addLine(rival, { id: 1, invoiceId: rivalInvoice.invoiceId, title: 'Cotton tee of the rival' })
 
 const idsOf = (rows: { id: number }[]) => rows.map(({ id }) => id)
 

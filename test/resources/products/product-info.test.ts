@@ -1,15 +1,10 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { OTHER_CREDENTIALS as OTHER_A } from '../../../src/simulators/supplier-a-catalogue.ts'
 import { OTHER_CREDENTIALS as OTHER_B } from '../../../src/simulators/supplier-b-catalogue.ts'
-import { migrate, mintCompany, sql } from '../../support/app.ts'
-import { get, mintShop, type Shop, search, setEnabled } from './support.ts'
+import { mintCompany, sql } from '../../support/app.ts'
+import { get, mintShop, search, setEnabled } from './support.ts'
 
-let shop: Shop
-
-beforeAll(async () => {
-  await migrate()
-  shop = await mintShop()
-})
+const shop = await mintShop()
 
 interface Variant {
   color: string

@@ -1,28 +1,17 @@
 import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { BUDGET_MS } from '../../../../src/kernel/http/deadline.ts'
 import { moveFor } from '../../../../src/operation/copies/move.ts'
 import { Shop } from '../../../delivery/accounting/shop.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, expectUsed, operatorOf } from '../../../support/admin.ts'
-import {
-  freshId,
-  type Home,
-  migrate,
-  mintCompany,
-  request,
-  sql,
-  sqlIn,
-  type TestCompany,
-} from '../../../support/app.ts'
+import { freshId, type Home, mintCompany, request, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { measureHops } from '../../../support/hops.ts'
 import { logLines } from '../../../support/log.ts'
 import { insert } from '../../../support/rows.ts'
 import { holdTimers } from '../../../support/time.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
 import { measured, sessionsOf } from './support.ts'
-
-beforeAll(migrate)
 
 let company: TestCompany
 beforeEach(async () => {

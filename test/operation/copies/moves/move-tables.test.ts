@@ -1,10 +1,8 @@
-import { beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { DIRECTORY_TABLES, FULL_TEXT, MOVED, REMOVED } from '../../../../src/operation/copies/tables.ts'
-import { migrate, sql } from '../../../support/app.ts'
+import { sql } from '../../../support/app.ts'
 import { TABLE_NAMES } from '../../../support/tables.ts'
 import { NOT_COPIED } from '../not-copied.ts'
-
-beforeAll(migrate)
 
 it('every table is moved, in the directory, or named with a reason', () => {
   const moved = MOVED.flatMap(({ table, parts }) => [table, ...parts.map((part) => part.table)])

@@ -1,11 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../../src/env.ts'
 import { ApiError } from '../../../../src/kernel/http/errors.ts'
 import { moveFor } from '../../../../src/operation/copies/move.ts'
 import { DIRECTORY_TABLES, FULL_TEXT } from '../../../../src/operation/copies/tables.ts'
 import { adminCall, operatorOf } from '../../../support/admin.ts'
-import { freshId, type Home, migrate, mintToken, request, send, sql, sqlIn } from '../../../support/app.ts'
+import { freshId, type Home, mintToken, request, send, sql, sqlIn } from '../../../support/app.ts'
 import { logLines } from '../../../support/log.ts'
 import {
   dump,
@@ -17,8 +17,6 @@ import {
 } from '../../../support/two-companies.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
 import { NOT_COPIED } from '../not-copied.ts'
-
-beforeAll(migrate)
 
 let company: FilledCompany
 let neighbour: FilledCompany

@@ -1,11 +1,9 @@
-import { beforeAll, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { adminCall } from '../../../support/admin.ts'
-import { type ApiResponse, migrate, mintCompany, sql, type TestCompany } from '../../../support/app.ts'
+import { type ApiResponse, mintCompany, sql, type TestCompany } from '../../../support/app.ts'
 import { insert } from '../../../support/rows.ts'
 import { stopTime } from '../../../support/time.ts'
 import { dump, rowsOf } from '../../../support/two-companies.ts'
-
-beforeAll(migrate)
 
 let company: TestCompany
 let clientId: number

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { sweep } from '../../../../src/delivery/accounting/delivery.ts'
 import { sweepWebhooks } from '../../../../src/delivery/webhooks/delivery.ts'
 import type { Env } from '../../../../src/env.ts'
@@ -9,14 +9,12 @@ import { sweepBackups } from '../../../../src/operation/copies/company-backup.ts
 import { logGauges } from '../../../../src/operation/health/gauges.ts'
 import { sweepMailContents } from '../../../../src/resources/mail/sweep.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../../../support/admin.ts'
-import { type Home, migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
+import { type Home, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { logLines } from '../../../support/log.ts'
 import { insert } from '../../../support/rows.ts'
 import { stopTime } from '../../../support/time.ts'
 import { dump, rowsOf } from '../../../support/two-companies.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
-
-beforeAll(migrate)
 
 const DAY_MS = 86_400_000
 const HASH = 'a'.repeat(64)
