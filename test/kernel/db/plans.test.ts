@@ -2,6 +2,7 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { mintCompany, request, send } from '../../support/app.ts'
+import { type Call, recordSql } from '../../support/record-sql.ts'
 
 /*
  * Which index the total of a list reads: rows that D1 counts do not tell a covering index from one whose rows are looked up.
@@ -10,41 +11,17 @@ import { mintCompany, request, send } from '../../support/app.ts'
 
 const company = await mintCompany({ home: 'DB' })
 
-/** The plan of every statement that a request sends through its session, one line a step. */
+/** The plan of every statement that a request sends, one line a step. */
 async function plansOf(path: string): Promise<{ text: string; steps: string[] }[]> {
-  const sent: { text: string; values: unknown[] }[] = []
-  const DB = new Proxy(env.DB, {
-    get: (target, name) => {
-      if (name !== 'withSession') return Reflect.get(target, name).bind(target)
-      return (mark: string) => {
-        const session = target.withSession(mark)
-        const prepare = (text: string) => {
-          const statement = session.prepare(text)
-          return new Proxy(statement, {
-            get: (inner, key) => {
-              if (key !== 'bind') return Reflect.get(inner, key).bind(inner)
-              return (...values: unknown[]) => {
-                sent.push({ text, values })
-                return inner.bind(...values)
-              }
-            },
-          })
-        }
-        return {
-          prepare,
-          batch: (statements: D1PreparedStatement[]) => session.batch(statements),
-          getBookmark: () => session.getBookmark(),
-        }
-      }
-    },
-  })
-  const bindings: Env = { ...env, DB }
+  const calls: Call[] = []
+  const bindings: Env = { ...env, DB: recordSql(env.DB, calls) }
   expect((await send(request(company.token, 'GET', path), { env: bindings })).status).toBe(200)
+  const sent = calls.flat()
   expect(sent.length).toBeGreaterThan(0)
   return Promise.all(
-    sent.map(async ({ text, values }) => {
+    sent.map(async ([text, params]) => {
       const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
-        .bind(...values)
+        .bind(...params)
         .all<{ detail: string }>()
       return { text, steps: results.map(({ detail }) => detail) }
     }),
