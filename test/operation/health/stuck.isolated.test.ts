@@ -1,20 +1,14 @@
 import { env } from 'cloudflare:workers'
-import { beforeEach, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import { send } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
-let now = Date.now()
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['Date'] })
-  // Past the result that another test left in this isolate.
-  now += 3_600_000
-  vi.setSystemTime(now)
-})
-
+const now = Date.now()
 const get = (bindings = env) => send(new Request('https://api.test/health'), { env: bindings, app })
 
 it('a request does not wait for checks that another one began more than two seconds ago', async () => {
+  vi.useFakeTimers({ toFake: ['Date'], now })
   const begun = Promise.withResolvers<void>()
   const hanging = wrapBindings(env, (name, call) => {
     if (!name.startsWith('FILES.')) return call()
@@ -26,21 +20,4 @@ it('a request does not wait for checks that another one began more than two seco
   vi.setSystemTime(now + 2_001)
   expect((await get()).status).toBe(200)
   expect((await first).status).toBe(503)
-})
-
-it('a result is reused for less than five seconds', async () => {
-  let checks = 0
-  const counting = wrapBindings(env, (name, call) => {
-    if (name.startsWith('FILES.')) checks++
-    return call()
-  })
-  for (const [at, expected] of [
-    [0, 1],
-    [4_999, 1],
-    [5_000, 2],
-  ] as const) {
-    vi.setSystemTime(now + at)
-    await get(counting)
-    expect(checks).toBe(expected)
-  }
 })
