@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import { look, spoil } from '../../../src/simulators/steer.ts'
-import { mintToken, request, send, sql } from '../../support/app.ts'
+import { request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, mintOrder, scopeUrl } from './support.ts'
@@ -259,14 +259,6 @@ describe('a deletion', () => {
     expect(other?.status).toBe(200)
     expect([status, body]).toEqual([200, other?.body])
     expect(await recordsOf(company, key)).toBe(1)
-  })
-
-  it('requires the permission to write files', async () => {
-    const key = `${folderOf(company)}guarded`
-    await env.FILES.put(key, 'abc')
-    const reader = await mintToken(company.id, ['files:read'])
-    expect((await send(request(reader, ...target('delete', company, key)))).status).toBe(403)
-    expect((await send(request(reader, ...target('download', company, key)))).status).toBe(200)
   })
 })
 

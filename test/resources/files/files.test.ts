@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
-import { mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { mintCompany, request, send, sql } from '../../support/app.ts'
 import { giveStorage, mintCompanyWithOrder, mintOrder } from './support.ts'
 
 const valid = { fileName: 'logo.png', contentType: 'image/png', size: 3, legacyThreadId: '18c2f0a9' }
@@ -181,11 +181,6 @@ describe.each(['POST', 'GET'])('%s files', (method) => {
     const id = await mintOrder(company)
     await company.call('DELETE', `/orders/${id}`)
     expect((await company.call(method, target(id), body)).status).toBe(404)
-  })
-
-  it('requires its permission', async () => {
-    const token = await mintToken(company.id, [method === 'POST' ? 'files:read' : 'files:write'])
-    expect((await send(request(token, method, target(company.orderId), body))).status).toBe(403)
   })
 })
 
