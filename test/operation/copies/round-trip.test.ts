@@ -149,7 +149,7 @@ async function searchOf(company: TestCompany) {
   const hits = tables.flatMap((table) => words.map((word) => hitsOf(company.id, table, word)))
   return {
     hits: await Promise.all(hits),
-    ofApi: (await call(await mintToken(company.id), 'GET', '/clients?search=n')).body,
+    ofApi: (await call(await mintToken(company.id), 'GET', '/clients?q=n')).body,
   }
 }
 
