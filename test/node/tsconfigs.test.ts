@@ -16,7 +16,7 @@ const PROJECTS = [
 ]
 
 async function listFiles(project: string): Promise<string[]> {
-  const { stdout } = await run('npx', ['tsc', '-p', project, '--listFilesOnly'], { cwd: ROOT })
+  const { stdout } = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', project, '--listFilesOnly'], { cwd: ROOT })
   return stdout.trim().split('\n')
 }
 
