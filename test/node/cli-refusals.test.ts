@@ -8,7 +8,7 @@ import { readValue } from '../../src/cli/command.ts'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { time } from '../../src/cli/operator.ts'
 import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
-import { freshState, readAll, runSql, startCommand } from './cli-support.ts'
+import { freshState, readAll, runHere, runSql, startCommand } from './cli-support.ts'
 import { chooseFreePort } from './start-dev.ts'
 
 /** A server whose every response is the same: 200 with this text; and with another one for company 1. */
@@ -33,13 +33,11 @@ const REMOTE = { CRM_ADMIN_TOKEN: 'ab'.repeat(32) }
 
 it('a command whose --remote is another service ends with one line', async () => {
   const url = await serveText('<!doctype html><title>Welcome</title>')
-  const commands = [
-    startCommand('tokens', ['list', '--remote', url], REMOTE),
-    startCommand('companies', ['show', '1', '--remote', url], REMOTE),
-    startCommand('rotate-key', ['--remote', url], REMOTE),
-  ]
   const stderr = `${url} did not respond as this service does (HTTP 200).\n`
-  for (const { ended } of commands) expect(await ended).toEqual({ code: 1, stdout: '', stderr })
+  for (const [name, ...args] of [['tokens', 'list'], ['companies', 'show', '1'], ['rotate-key']] as const) {
+    const outcome = await runHere(name, [...args, '--remote', url], REMOTE)
+    expect(outcome, name).toEqual({ code: 1, stdout: '', stderr })
+  }
 })
 
 it('an export whose connection ends early says so', async () => {
@@ -79,7 +77,7 @@ describe('a restore that cannot read the last invoice number', () => {
     const progress = { done: true, backup: '2026-01-31T00:00:00.000Z', step: 'done', rows: 5, differences: [] }
     const url = await serveText(JSON.stringify({ ...progress, accounting: 'failed' }), COMPANY)
     const args = ['restore', '1', '--from', '2026-01-31', '--remote', url]
-    const { code, stdout, stderr } = await startCommand('companies', args, REMOTE).ended
+    const { code, stdout, stderr } = await runHere('companies', args, REMOTE)
     expect(code).toBe(0)
     expect(stdout).toMatch(
       /\nIts deliveries are paused\. When all is right: npm run companies -- resume-deliveries 1\n$/,
@@ -94,7 +92,7 @@ describe('a recovery of a company without rows in its database', () => {
   it('names both, and what to do', async () => {
     const progress = { companies_paused: 0, tokens_revoked: 0, company: null, next_cursor: null }
     const url = await serveText(JSON.stringify({ ...progress, missing: { id: 7, database: 'DB_TWO' } }))
-    const { stdout, stderr } = await startCommand('companies', ['recover', '--remote', url], REMOTE).ended
+    const { stdout, stderr } = await runHere('companies', ['recover', '--remote', url], REMOTE)
     expect(stdout).toContain('Recovered: 0.')
     expect(stderr).toBe('Company 7 is not in DB_TWO: set all databases back to the same minute, and repeat this.\n')
   })
@@ -111,7 +109,7 @@ describe('a rotation of the key that changed nothing', () => {
     ],
   ])('says why, after %i unreadable of %i remaining values', async (unreadable, remaining, message) => {
     const url = await serveText(JSON.stringify({ reencrypted: 0, unreadable, remaining }))
-    const { code, stdout, stderr } = await startCommand('rotate-key', ['--remote', url], REMOTE).ended
+    const { code, stdout, stderr } = await runHere('rotate-key', ['--remote', url], REMOTE)
     expect([code, stdout, stderr]).toEqual([1, '', `${message}\n`])
   })
 })
@@ -134,7 +132,7 @@ describe('a command line', () => {
       "npm has taken '--company' for itself: write `--` before the options.",
     ],
   ])('%j with %j is explained in one line', async (args, env, message) => {
-    const { code, stdout, stderr } = await startCommand('tokens', args, env).ended
+    const { code, stdout, stderr } = await runHere('tokens', args, env)
     expect([code, stdout, stderr.trimEnd().split('\n').length]).toEqual([1, '', 1])
     expect(stderr).toContain(message)
   })
@@ -146,7 +144,7 @@ describe('a command line', () => {
   ])('that names neither a state of events nor a directory is refused: %s, %s', async (...states) => {
     const args = ['list', ...states.flatMap((state) => ['--state', state])]
     const mistyped = states.find((state) => !/^(dead|\.)$/.test(state))
-    expect(await startCommand('accounting', args).ended).toEqual({
+    expect(await runHere('accounting', args)).toEqual({
       code: 1,
       stdout: '',
       stderr: `--state must be pending, parked, dead or a directory, not '${mistyped}'.\n`,

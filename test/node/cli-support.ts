@@ -5,7 +5,7 @@ import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
-import { expect, inject, onTestFinished } from 'vitest'
+import { expect, inject, onTestFinished, vi } from 'vitest'
 import { startRuntime } from '../../src/cli/local-runtime.ts'
 import { claimState } from '../../src/cli/target.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
@@ -53,7 +53,8 @@ export async function servedState(given?: string): Promise<string> {
   return state
 }
 
-type Command = 'accounting' | 'companies' | 'migrate' | 'rotate-key' | 'seed' | 'setup' | 'tokens' | 'webhooks'
+type ServiceCommand = 'accounting' | 'companies' | 'rotate-key' | 'seed' | 'tokens' | 'webhooks'
+type Command = ServiceCommand | 'migrate' | 'setup'
 
 /** Starts a command as its npm script does, with `env` beside the environment of the test. */
 export function startCommand(
@@ -78,23 +79,54 @@ export function runCommand(name: Command, ...args: string[]): Promise<Outcome> {
   return startCommand(name, args).ended
 }
 
+let runs = 0
+
+/**
+ * Runs a command in this process, with `env` beside its environment: a start of Node takes a second. One at a time.
+ * `cli-help.test.ts` starts every command as its npm script does.
+ */
+export async function runHere(
+  name: ServiceCommand,
+  args: string[],
+  env: Record<string, string> = {},
+): Promise<Outcome> {
+  const outcome: Outcome = { code: 0, stdout: '', stderr: '' }
+  const { argv, exitCode } = process
+  const listen = vi.spyOn(process.stdout, 'on').mockReturnValue(process.stdout)
+  const log = vi.spyOn(console, 'log').mockImplementation((text) => {
+    outcome.stdout += `${text}\n`
+  })
+  const error = vi.spyOn(console, 'error').mockImplementation((text) => {
+    outcome.stderr += `${text}\n`
+  })
+  for (const [key, value] of Object.entries(env)) vi.stubEnv(key, value)
+  process.argv = ['node', name, ...args]
+  process.exitCode = 0
+  try {
+    // The module of a command runs it. Under another address it is another module.
+    await import(/* @vite-ignore */ `../../src/cli/${name}.ts?run=${++runs}`)
+    return { ...outcome, code: Number(process.exitCode) }
+  } finally {
+    process.argv = argv
+    process.exitCode = exitCode
+    vi.unstubAllEnvs()
+    for (const spy of [listen, log, error]) spy.mockRestore()
+  }
+}
+
 /** Expects that each command line fails with one line that has the message. Those without a place get `state`. */
 export async function expectRefused(
-  name: Command,
+  name: ServiceCommand,
   state: string,
   cases: [args: string[], message: string][],
   env: Record<string, string> = {},
 ): Promise<void> {
-  const outcomes = await Promise.all(
-    cases.map(([args]) => {
-      const where = args.includes('--state') || args.includes('--remote') ? [] : ['--state', state]
-      return startCommand(name, [...args, ...where], env).ended
-    }),
-  )
-  for (const [index, [args, message]] of cases.entries()) {
+  for (const [args, message] of cases) {
+    const where = args.includes('--state') || args.includes('--remote') ? [] : ['--state', state]
+    const outcome = await runHere(name, [...args, ...where], env)
     const line = expect.stringMatching(/^[^\n]+\n$/)
-    expect(outcomes[index], args.join(' ')).toEqual({ code: 1, stdout: '', stderr: line })
-    expect(outcomes[index]?.stderr).toContain(message)
+    expect(outcome, args.join(' ')).toEqual({ code: 1, stdout: '', stderr: line })
+    expect(outcome.stderr).toContain(message)
   }
 }
 

@@ -3,11 +3,11 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { smallShop } from '../support/small-shop.ts'
-import { expectRefused, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
+import { expectRefused, runHere, runSql, servedState, writeSeed } from './cli-support.ts'
 
 async function stateWithShop(): Promise<string> {
   const state = await servedState()
-  await runCommand('seed', await writeSeed(smallShop(7)), '--state', state)
+  await runHere('seed', [await writeSeed(smallShop(7)), '--state', state])
   return state
 }
 
@@ -24,7 +24,7 @@ describe('npm run tokens', () => {
       '--expires',
       '2099-12-31',
     ]
-    const created = await runCommand('tokens', 'create', ...options, '--state', state)
+    const created = await runHere('tokens', ['create', ...options, '--state', state])
     expect(created).toMatchObject({ code: 0, stderr: '' })
     expect(created.stdout).toMatch(/^[0-9a-f]{64}\n$/)
 
@@ -41,36 +41,36 @@ describe('npm run tokens', () => {
       },
     ])
 
-    const listed = await runCommand('tokens', 'list', '--company', '7', '--state', state)
+    const listed = await runHere('tokens', ['list', '--company', '7', '--state', state])
     expect(listed.stdout).toMatch(/^1 +7 +mail sync +active .* mail:read,mail:write$/m)
     expect(listed.stdout).not.toMatch(new RegExp(`${token}|${hash}`))
     expect(listed.stdout).toMatch(/\n1 of at most 50 active tokens\.\n$/)
-    expect((await runCommand('tokens', 'list', '--company', '9', '--state', state)).stdout).toMatch(
+    expect((await runHere('tokens', ['list', '--company', '9', '--state', state])).stdout).toMatch(
       /^ID .*\n0 of at most 50 active tokens\.\n$/,
     )
-    expect(await runCommand('tokens', 'list', '--company', '8', '--state', state)).toMatchObject({
+    expect(await runHere('tokens', ['list', '--company', '8', '--state', state])).toMatchObject({
       code: 1,
       stderr: 'There is no company 8.\n',
     })
 
-    const rotated = await runCommand('tokens', 'rotate', '1', '--overlap', '15m', '--state', state)
+    const rotated = await runHere('tokens', ['rotate', '1', '--overlap', '15m', '--state', state])
     expect(rotated).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^[0-9a-f]{64}\n$/) })
     const ends =
       "SELECT id, name, permissions, expires_at - unixepoch('subsec') * 1000 AS ms FROM api_tokens ORDER BY id"
     const [old, successor] = runSql(state, ends)
     expect(old?.ms).toBeLessThanOrEqual(15 * 60_000)
     expect(successor).toMatchObject({ id: 2, name: 'mail sync', permissions: '["mail:read","mail:write"]' })
-    await runCommand('tokens', 'rotate', '2', '--state', state)
+    await runHere('tokens', ['rotate', '2', '--state', state])
     expect(runSql(state, ends)[1]?.ms).toBeCloseTo(24 * 3_600_000, -5)
 
-    expect(await runCommand('tokens', 'revoke', '1', '--state', state)).toEqual({
+    expect(await runHere('tokens', ['revoke', '1', '--state', state])).toEqual({
       code: 0,
       stderr: '',
       stdout: 'Revoked token 1 (mail sync).\n',
     })
-    expect((await runCommand('tokens', 'revoke', '1', '--state', state)).stdout).toContain('was revoked at')
+    expect((await runHere('tokens', ['revoke', '1', '--state', state])).stdout).toContain('was revoked at')
     expect(runSql(state, 'SELECT id FROM api_tokens WHERE revoked_at > 0')).toEqual([{ id: 1 }])
-    expect((await runCommand('tokens', 'list', '--state', state)).stdout).toMatch(/revoked/)
+    expect((await runHere('tokens', ['list', '--state', state])).stdout).toMatch(/revoked/)
   })
 
   it('rejects an invalid command with a one-line error and changes nothing', { timeout: 180_000 }, async () => {

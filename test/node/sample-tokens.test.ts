@@ -2,11 +2,11 @@ import { expect, it } from 'vitest'
 import { replaceTokens } from '../../src/cli/sample-company.ts'
 import { connect } from '../../src/cli/target.ts'
 import { smallShop } from '../support/small-shop.ts'
-import { runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
+import { runHere, runSql, servedState, writeSeed } from './cli-support.ts'
 
 it('starts of `dev` keep their newest tokens, and never fail for having made too many', async () => {
   const state = await servedState()
-  for (const id of [6, 7]) await runCommand('seed', await writeSeed(smallShop(id)), '--state', state)
+  for (const id of [6, 7]) await runHere('seed', [await writeSeed(smallShop(id)), '--state', state])
   const active = () =>
     runSql(
       state,
