@@ -117,7 +117,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       await state.report(c)
     }
     const batches = semaphoreOf(companyId)
-    const permit = batches.enter()
+    const permit = batches.enter(c.get('databaseUse').rowsWritten > 0)
     if (permit.startedAt === 0) await waitForStart(batches, permit)
     const startedAt = Date.now()
     const work = batch()

@@ -95,12 +95,13 @@ export type Permit = { startedAt: number }
  */
 export class BatchSemaphore {
   private readonly inFlight = new Set<Permit>()
-  private readonly queue = new Set<Permit>()
+  private queue = new Set<Permit>()
   private readonly debt = new Debt()
 
-  enter(): Permit {
+  /** @param isBegun of a request that has written: it goes first, since its other half would be refused */
+  enter(isBegun = false): Permit {
     const permit = { startedAt: 0 }
-    this.queue.add(permit)
+    this.queue = new Set(isBegun ? [permit, ...this.queue] : [...this.queue, permit])
     this.startQueued()
     return permit
   }

@@ -48,6 +48,13 @@ describe('the semaphore of a company’s batches', () => {
     expect(order).toEqual([1, 2, 3])
   })
 
+  it('starts the batch of a request that has written before those that have not', () => {
+    const { semaphore, permits } = fullSemaphore()
+    const queued = [semaphore.enter(), semaphore.enter(true)]
+    for (const permit of permits.slice(0, 1)) semaphore.release(permit, 1)
+    expect(queued.map(({ startedAt }) => startedAt > 0)).toEqual([false, true])
+  })
+
   it('lets a batch wait for 8 s and then removes it from the queue', async () => {
     const { semaphore, permits } = fullSemaphore()
     const late = semaphore.enter()
