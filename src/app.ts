@@ -17,7 +17,7 @@ import { refuseQuery } from './kernel/api/input.ts'
 import { databaseText, startUse } from './kernel/db/client.ts'
 import { admit } from './kernel/gate/admit.ts'
 import { DeadlineError } from './kernel/http/deadline.ts'
-import { ApiError, ERRORS, errorResponse, log } from './kernel/http/errors.ts'
+import { ApiError, ERRORS, errorResponse, log, unavailable } from './kernel/http/errors.ts'
 import { addressPolicy, isLoopback } from './kernel/http/outbound.ts'
 import { adminRoutes } from './operation/admin/routes.ts'
 import { countException } from './operation/health/failures.ts'
@@ -186,8 +186,11 @@ export const app = createApp(routes, adminRoutes)
 
 function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.get('requestId')
-  if (thrown instanceof ApiError) {
-    const error = afterWrites(thrown, c)
+  // The work goes on, and may still write.
+  const isLate = thrown instanceof DeadlineError
+  const refusal = isLate ? unavailable(10, { cause: thrown.message }) : thrown
+  if (refusal instanceof ApiError) {
+    const error = afterWrites(refusal, c, isLate)
     const { kind, message, cause } = error
     const { status } = ERRORS[kind]
     const logged = cause === undefined ? message : `${message} | ${cause}`
@@ -201,13 +204,13 @@ function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
 }
 
 /** `Retry-After` promises that nothing changed. If a non-idempotent request may have written, answer 503 without it. */
-function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
+function afterWrites(error: ApiError, c: Context<AppEnv>, mayWrite: boolean): ApiError {
   const { rowsWritten, openWrites } = c.get('databaseUse')
   // Repeated, a conditional PUT would find its own change and get 412.
   const condition = c.req.header('if-match') ?? c.req.header('if-none-match')
   const isRepeatable = ['GET', 'HEAD'].includes(c.req.method) || (c.req.method === 'PUT' && condition === undefined)
   const asks = error.kind === 'rate_limited' || (error.kind === 'unavailable' && 'Retry-After' in error.headers)
-  if (!asks || isRepeatable || rowsWritten + openWrites === 0) return error
+  if (!asks || isRepeatable || (rowsWritten + openWrites === 0 && !mayWrite)) return error
   const message =
     'The request may have been carried out, or a part of it: send it again with the Idempotency-Key that it had; without one, first read what was changed'
   return new ApiError('unavailable', { message, cause: [error.message, error.cause].filter(Boolean).join(' | ') })
@@ -216,9 +219,8 @@ function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
 /** Describes a failure for the log, without any message that may hold values: see {@link databaseText}. */
 function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return typeof thrown
-  const harmless = thrown instanceof DeadlineError ? thrown.message : databaseText(thrown)
   // The stack begins with the message, whose own lines could look like frames.
   const stack = (thrown.stack ?? '').replace(thrown.message, '')
   const frames = stack.split('\n').filter((line) => line.trimStart().startsWith('at '))
-  return [thrown.name, harmless, ...frames.slice(0, 6)].filter(Boolean).join(' | ')
+  return [thrown.name, databaseText(thrown), ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }

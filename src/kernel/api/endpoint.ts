@@ -125,7 +125,7 @@ export function routeOf({ contract, write }: Operation): Route {
 const KEY = /^[\x21-\x7e]{1,255}$/
 
 /** Keys of requests running in this isolate, with their tokens. A canceled request leaves its key, which expires. */
-const running = new LruCache<string, true>({ maxWeight: 10_000, ttlMs: BUDGET_MS.database })
+const running = new LruCache<string, true>({ maxWeight: 10_000, ttlMs: BUDGET_MS.handler })
 
 /** @throws ApiError 400 for an invalid key, 409 for a running one */
 async function runOnce<T>(c: Context<AppEnv>, context: RequestContext, bodyHash: string, work: () => Promise<T>) {
@@ -166,7 +166,7 @@ export function requirePermission({ token }: RequestContext, permission: Permiss
 }
 
 const EXPOSED =
-  'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Link,Idempotency-Replayed,Server-Timing,X-Bookmark'
+  'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Link,Idempotency-Replayed,Server-Timing,X-Bookmark,Allow,WWW-Authenticate,Deprecation,Sunset'
 
 /** Paths that other origins may not read: their callers are signed in by the browser. */
 export const OWN_ORIGIN = /^\/(admin|settings)(\/|$)/

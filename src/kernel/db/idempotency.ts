@@ -1,4 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
+import { BUDGET_MS, DeadlineError } from '../http/deadline.ts'
 import { ApiError, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
 import { databaseMessage, type Filled, orm, type Placeholders, type Statements, statement } from './client.ts'
@@ -148,6 +149,8 @@ async function runAll<T, C extends WriteContext>(
 ): Promise<Done<T>[]> {
   const [first] = items
   if (!first) return []
+  // The request's response was sent without them.
+  if (Date.now() >= context.now + BUDGET_MS.handler) throw new DeadlineError(BUDGET_MS.handler)
   const runHalves = async (own: Idempotency | null) => {
     const half = Math.ceil(items.length / 2)
     const before = await runAll(context, items.slice(0, half), nextTime, own)

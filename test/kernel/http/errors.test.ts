@@ -1,8 +1,14 @@
 import { env, exports } from 'cloudflare:workers'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import * as z from 'zod/mini'
+import { createApp } from '../../../src/app.ts'
+import { contractsOf } from '../../../src/kernel/api/contract.ts'
+import { route } from '../../../src/kernel/api/endpoint.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { type ApiResponse, call, mintCompany, request, send } from '../../support/app.ts'
 import { contracts } from '../../support/endpoints.ts'
 import { linesOf, logLines } from '../../support/log.ts'
+import { holdTimers } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 const company = await mintCompany()
@@ -160,6 +166,10 @@ describe('CORS', () => {
           'ratelimit-policy',
           'etag',
           'server-timing',
+          'allow',
+          'www-authenticate',
+          'deprecation',
+          'sunset',
         ]),
       )
     }
@@ -292,4 +302,30 @@ describe('the documentation_url of an error', () => {
       expect(ids, id).toContain(id)
     }
   })
+})
+
+describe('a request that passes its deadline', () => {
+  const define = contractsOf('Clients', 'clients')
+  const response = z.strictObject({})
+  const late = [define('readLate', 'GET /late', { response }), define('writeLate', 'POST /late', { response })]
+  const app = createApp(
+    late.map((contract) => route(contract, () => new Promise<never>(() => undefined))),
+    [],
+  )
+
+  it.each([
+    ['GET', '10', 'Retry-After'],
+    ['POST', null, 'may have been carried out'],
+  ] as const)(
+    'is a 503 that asks for a repetition where nothing can be written twice: %s',
+    async (method, seconds, text) => {
+      const deadlines = holdTimers(BUDGET_MS.handler)
+      const sent = send(request(company.token, method, '/late'), { app })
+      await vi.waitUntil(() => deadlines.length > 0)
+      deadlines[0]?.()
+      const { status, headers, body } = await sent
+      expect([status, headers.get('retry-after'), body.error.code]).toEqual([503, seconds, 'internal_error'])
+      expect(body.error.message).toContain(text)
+    },
+  )
 })

@@ -1,6 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { moveTime, resumeTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 /* While a transaction runs, nobody else's statement does: so a batch of long texts is committed in several. */
@@ -116,5 +118,18 @@ describe('a batch of many texts', () => {
     expect(replayed.headers.get('idempotency-replayed')).toBe('true')
     expect(replayed.body).toEqual(again.body)
     expect(await clientsOf()).toBe(before + 80)
+  })
+
+  it('commits no further transaction after its time is over', async () => {
+    const before = await clientsOf()
+    const late = wrapBindings(env, async (name, work) => {
+      const result = await work()
+      if (/^DB\w*\.batch$/.test(name)) moveTime(BUDGET_MS.handler)
+      return result
+    })
+    const sent = request(company.token, 'POST', '/batch', { operations: listOf(80) })
+    const { status, headers } = await send(sent, { env: late }).finally(resumeTime)
+    expect([status, headers.has('retry-after')]).toEqual([503, false])
+    expect(await clientsOf()).toBe(before + 40)
   })
 })
