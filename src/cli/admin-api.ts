@@ -129,7 +129,7 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
   })
   if (response.ok) return response
   const { status } = response
-  const { success, data } = errorBody.safeParse(await readJson(response))
+  const { success, data } = errorBody.safeParse(parseJson(await response.text().catch(() => '')))
   if (!success) throw isOther(service, response, status >= 500 ? retryMs : null)
   const { message, details } = data.error
   const text = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${service.url}` : message
@@ -137,8 +137,6 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
   const isBusy = (status === 429 || status === 503) && Number.isFinite(seconds)
   throw new AdminError(text.replace(/\.?$/, '.'), isBusy ? seconds * 1000 : null, status, details?.issues)
 }
-
-const readJson = async (response: Response) => parseJson(await response.text().catch(() => ''))
 
 /** Milliseconds before a request without a response is sent again; null for one that must not run twice. */
 function retryMsOf({ method }: Contract, { isRepeatable }: RequestOf<Contract>): number | null {
