@@ -41,20 +41,21 @@ function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: 
     throw target === 'param' ? invalidPath(refusal, issues) : invalidInput(target, issues)
   })
   return async (c: Context<AppEnv>): Promise<unknown> => {
-    // Hono leaves what is not UTF-8 as it was sent, which would become part of an id.
+    // Hono leaves what is not UTF-8 as it was sent, which would become part of an id. In a query it is U+FFFD.
     if (target === 'param') decodePath(c.req.path, refusal)
+    else decodePath(c.req.url.replaceAll(/^[^?]*|%(?![0-9a-f]{2})/gi, ''), 'invalid_request', 'query')
     await validate(c, async () => undefined)
     return c.req.valid(target as never)
   }
 }
 
 /** @throws ApiError 400 or 404, as for other invalid parameters, for anything but percent-encoded UTF-8 */
-export function decodePath(path: string, refusal: Contract['invalidParams']): string {
+export function decodePath(path: string, refusal: Contract['invalidParams'], name = 'path'): string {
   try {
     return decodeURIComponent(path)
   } catch {
     throw invalidPath(refusal, [
-      { code: 'custom', path: ['path'], message: 'must be percent-encoded UTF-8', input: path },
+      { code: 'custom', path: [name], message: 'must be percent-encoded UTF-8', input: path },
     ])
   }
 }

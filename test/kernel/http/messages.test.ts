@@ -135,6 +135,19 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
     ])
   })
 
+  it.each([
+    ['/clients?q=caf%e9', 400],
+    ['/orders?sort=id&q=%E0%A4', 400],
+    ['/changes?x=%ED%A0%80', 400],
+    ['/clients?q=caf%C3%A9', 200],
+    ['/clients?q=100%25', 200],
+    ['/clients?q=100%', 200],
+  ])('refuses a query that is not UTF-8: %s', async (path, expected) => {
+    const { status, body } = await company.call('GET', path)
+    const message = status === 400 ? '`query` must be percent-encoded UTF-8' : undefined
+    expect([status, body.error?.message]).toEqual([expected, message])
+  })
+
   const thread = { account_email: 'a@quay.example', messages: [] }
   it.each<[unknown, string]>([
     ['', ' is required'],
