@@ -63,8 +63,6 @@ export function listing<C extends Contract, A extends Arguments>(row: Listing<C,
   })
 }
 
-const hasTarget = z.object({ target: z.custom<Target>() })
-
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
@@ -74,7 +72,7 @@ export function operation<A extends Arguments>(
   return command(all, async (values) => {
     const refusal = check?.(values)
     if (refusal) throw new CommandError(refusal)
-    await using service = await connect(hasTarget.parse(values).target)
+    await using service = await connect(z.object({ target: z.custom<Target>() }).parse(values).target)
     await run(service, values).catch((error: unknown) => {
       throw explain(error, described, missing, values)
     })

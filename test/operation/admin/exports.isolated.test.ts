@@ -243,6 +243,23 @@ describe('the export of a company', () => {
     ])
   })
 
+  it('takes a thread with other forms of its times and its id, which stays one thread', async () => {
+    const { id: companyId } = await mintCompany()
+    const at = '2026-03-02T10:00:00+01:00'
+    const times = { last_synced_at: at, created_at: at, updated_at: '2026-03-02T09:00:00Z' }
+    const id = crypto.randomUUID()
+    const thread = { ...times, id, legacy_thread_id: 'q1', deleted: false, revision: 1, content_revision: 1 }
+    const load = (changes: object) => {
+      const body = { ...thread, account_email: 'a@b.example', messages: [], ...changes }
+      return adminCall('POST', `/companies/${companyId}/imports/email-threads`, body)
+    }
+    expect(await load({})).toMatchObject({ status: 200, body: { is_new: true } })
+    expect(await load({ id: id.toUpperCase() })).toMatchObject({ status: 200, body: { is_new: false } })
+    const other = await load({ id: id.toUpperCase(), legacy_thread_id: 'q2' })
+    expect(other.status).toBe(409)
+    expect(other.body.error.message).toContain('an email thread with this id is in the database already')
+  })
+
   it('has a thread that was sent as indented JSON in one line, which its copy has too', async () => {
     const [{ id, token }, copy] = [await mintCompany(), 5_000 + freshId()]
     const thread = { account_email: 'a@b.example', labels: ['x'], messages: [{ text: '\r\n \t', list: [1, {}] }] }

@@ -15,7 +15,7 @@ const CONFLICTS: Record<string, string> = {
   'clients.company_id, clients.external_id': 'an external_id is already that of another client in the database',
   'orders.company_id, orders.external_id': 'an external_id is already that of another order in the database',
   'email_threads.id':
-    'an email thread is that of another company in the database: create the company in another database',
+    'an email thread with this id is in the database already: under another key, or in another company, which needs another database',
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 
