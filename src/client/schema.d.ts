@@ -353,7 +353,7 @@ export interface paths {
         };
         /**
          * Search the catalogue, both suppliers and stored invoice lines
-         * @description Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in the title or the first 200 characters of the description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.
+         * @description Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in the title or the first 200 characters of the description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A number of 3 to 6 digits counts as one only alone, unless it may be a year, or after `style` or `#`. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.
          *
          *     Permission: `products:read`.
          */
@@ -375,7 +375,7 @@ export interface paths {
         };
         /**
          * Read a supplier’s product or a stored invoice line
-         * @description `supplier_a` requires `style` and returns its variants, filtered by `color` and `size`. `supplier_b` requires `sku` or `styleId` (alias `styleid`; `style` is used when neither is sent; `sku` takes precedence) and returns the SKUs grouped by colour. `invoice_item` requires `id`. `query` holds the parameters that were used. An unknown style or SKU returns no products, not an error. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed; a style that supplier_a does not know is cached for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or rejected the company’s credentials, and nothing is cached.
+         * @description `supplier_a` requires `style` and returns its variants, filtered by `color` and `size`. `supplier_b` requires `sku` or `styleId` (alias `styleid`; `style` is used when neither is sent; `sku` takes precedence) and returns the SKUs grouped by colour. `invoice_item` requires `id`. Parameters of another source are ignored. `query` holds the parameters that were used. An unknown style or SKU returns no products, not an error. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed; a style that supplier_a does not know is cached for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or rejected the company’s credentials, and nothing is cached.
          *
          *     Permission: `products:read`.
          */
@@ -4458,7 +4458,7 @@ export interface operations {
                 sku?: string;
                 /** @description supplier_b: all SKUs of this style. */
                 styleId?: string;
-                /** @description The same as `styleId`. */
+                /** @description The same as `styleId`, which takes precedence. */
                 styleid?: string;
                 /** @description invoice_item: the id, required. */
                 id?: number;
@@ -5030,7 +5030,7 @@ export interface operations {
                 account_email: string;
                 /** @description Whether soft-deleted threads are listed. */
                 deleted?: "exclude" | "include" | "only";
-                /** @description Only threads that were written or deleted since, inclusive. */
+                /** @description Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. */
                 updated_since?: string;
                 /**
                  * @description How many elements a page has.

@@ -131,11 +131,11 @@ const newThread = z
     }),
   )
 
-const exportedTime = z.pipe(dateTime, z.transform(Date.parse))
+const exportedTime = z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))
 
 /** The fields of an exported thread that a PUT does not have. */
 export const exportedFields = {
-  id: z.uuid(),
+  id: z.uuid().check(z.toLowerCase()),
   legacy_thread_id: legacyThreadId,
   last_synced_at: exportedTime,
   created_at: exportedTime,
@@ -206,9 +206,7 @@ export const listEmailThreads = define('listEmailThreads', 'GET /mail/email-thre
   query: z.strictObject({
     ...ofMailbox,
     deleted: listQuery.deleted.check(z.describe('Whether soft-deleted threads are listed.')),
-    updated_since: listQuery.updated_since.check(
-      z.describe('Only threads that were written or deleted since, inclusive.'),
-    ),
+    updated_since: listQuery.updated_since,
     ...cursorPage,
   }),
   response: cursorPageOf(emailThreadSummary),

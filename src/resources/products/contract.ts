@@ -81,7 +81,7 @@ export const readProduct = define('readProduct', 'GET /products/{source}', {
     size: parameter.check(z.describe('supplier_a: only variants of this size.')),
     sku: parameter.check(z.describe('supplier_b: one SKU.')),
     styleId: parameter.check(z.describe('supplier_b: all SKUs of this style.')),
-    styleid: parameter.check(z.describe('The same as `styleId`.')),
+    styleid: parameter.check(z.describe('The same as `styleId`, which takes precedence.')),
     id: z.optional(idText).check(z.describe('invoice_item: the id, required.')),
   }),
   response: z.union([
@@ -108,13 +108,13 @@ export const published = {
     searchProducts: {
       summary: 'Search the catalogue, both suppliers and stored invoice lines',
       description:
-        'Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in the title or the first 200 characters of the description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.',
+        'Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in the title or the first 200 characters of the description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A number of 3 to 6 digits counts as one only alone, unless it may be a year, or after `style` or `#`. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.',
       example: { query: { q: 'triblend embroidery', include: 'local,lines' } },
     },
     readProduct: {
       summary: 'Read a supplier’s product or a stored invoice line',
       description:
-        '`supplier_a` requires `style` and returns its variants, filtered by `color` and `size`. `supplier_b` requires `sku` or `styleId` (alias `styleid`; `style` is used when neither is sent; `sku` takes precedence) and returns the SKUs grouped by colour. `invoice_item` requires `id`. `query` holds the parameters that were used. An unknown style or SKU returns no products, not an error. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed; a style that supplier_a does not know is cached for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or rejected the company’s credentials, and nothing is cached.',
+        '`supplier_a` requires `style` and returns its variants, filtered by `color` and `size`. `supplier_b` requires `sku` or `styleId` (alias `styleid`; `style` is used when neither is sent; `sku` takes precedence) and returns the SKUs grouped by colour. `invoice_item` requires `id`. Parameters of another source are ignored. `query` holds the parameters that were used. An unknown style or SKU returns no products, not an error. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed; a style that supplier_a does not know is cached for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or rejected the company’s credentials, and nothing is cached.',
       example: { params: { source: 'supplier_a' }, query: { style: 'SOLO1', color: 'Athletic Heather' } },
     },
   }),
