@@ -95,7 +95,10 @@ export async function runWrites<T, C extends WriteContext>(
 ): Promise<Outcome<T>[]> {
   let last = 0
   // Stored results of one transaction share a time, by which a repeated request groups them alike.
+  const endMs = Date.now() + BUDGET_MS.handler
   const nextTime = () => {
+    // The request's response was sent without what comes now.
+    if (Date.now() >= endMs) throw new DeadlineError(BUDGET_MS.handler)
     last = Math.max(last + 1, last === 0 ? context.now : Date.now())
     return last
   }
@@ -149,8 +152,6 @@ async function runAll<T, C extends WriteContext>(
 ): Promise<Done<T>[]> {
   const [first] = items
   if (!first) return []
-  // The request's response was sent without them.
-  if (Date.now() >= context.now + BUDGET_MS.handler) throw new DeadlineError(BUDGET_MS.handler)
   const runHalves = async (own: Idempotency | null) => {
     const half = Math.ceil(items.length / 2)
     const before = await runAll(context, items.slice(0, half), nextTime, own)
