@@ -14,8 +14,7 @@ const CONFLICTS: Record<string, string> = {
   'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
   'clients.company_id, clients.external_id': 'an external_id is already that of another client in the database',
   'orders.company_id, orders.external_id': 'an external_id is already that of another order in the database',
-  'email_threads.id':
-    'an email thread with this id is in the database already: under another key, or in another company, which needs another database',
+  'email_threads.id': 'an email thread with this id is in the database already, with another key or company',
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 
