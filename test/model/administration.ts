@@ -1,7 +1,6 @@
-import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
 import { EVENT_TYPES } from '../../src/delivery/webhooks/event-types.ts'
-import { ADMIN_TOKEN, adminRequest, adminSend } from '../support/admin.ts'
+import { adminCall } from '../support/admin.ts'
 import { sql, sqlIn } from '../support/app.ts'
 import type { Choice } from './choice.ts'
 import { compareBy, type Delivery, type Event, type Token } from './company.ts'
@@ -15,16 +14,9 @@ const OWNER = 'owner@shop.example'
 const MAX_ACTIVE_TOKENS = 30
 const MAX_WEBHOOKS = 8
 
-/** Its limit is the deployment's, which all tests share. */
-const bindings = { ...env, ADMIN_REQUESTS: { limit: async () => ({ success: true }) } }
-
-function send(method: string, path: string, body?: unknown) {
-  return adminSend(adminRequest(method, path, body, { authorization: `Bearer ${ADMIN_TOKEN}` }), bindings)
-}
-
 /** Sends a change and records its entry. */
 async function change(shop: Shop, method: string, path: string, body: unknown, action: string, entity?: string) {
-  const response = await send(method, `/companies/${shop.id}${path}`, body)
+  const response = await adminCall(method, `/companies/${shop.id}${path}`, body)
   expect(response.status, JSON.stringify(response.body)).toBe(200)
   shop.model.adminLog.push({ action, entity_id: entity ?? String(response.body.id) })
   return response.body
@@ -142,7 +134,7 @@ export const changeAdministration = (shop: Shop, choice: Choice) => choice.pick(
 type List = Pick<ListSpec<never>, 'path' | 'query'>
 
 function open<R>(choice: Choice, list: List & Pick<ListSpec<R>, 'rows' | 'compare' | 'show'>) {
-  return new Walk<R>({ ...list, send: (address) => send('GET', address), limit: choice.pick(LIMITS) })
+  return new Walk<R>({ ...list, send: (address) => adminCall('GET', address), limit: choice.pick(LIMITS) })
 }
 
 function walkAudit(shop: Shop, source: string | undefined, limit: number) {
@@ -150,7 +142,7 @@ function walkAudit(shop: Shop, source: string | undefined, limit: number) {
   return new Walk<{ action: string; entity_id: string; at: number }>({
     path: `/companies/${shop.id}/audit`,
     query: { source },
-    send: (address) => send('GET', address),
+    send: (address) => adminCall('GET', address),
     limit,
     rows: () =>
       source === 'api'
@@ -244,7 +236,7 @@ export const listAdministration = (shop: Shop, choice: Choice) => choice.pick(LI
 export async function checkCompanies(shops: readonly Shop[]): Promise<void> {
   const found = []
   for (let cursor = ''; ; ) {
-    const { body } = await send('GET', `/companies?per_page=100${cursor}`)
+    const { body } = await adminCall('GET', `/companies?per_page=100${cursor}`)
     found.push(...body.data)
     if (!body.pagination.has_more) break
     cursor = `&cursor=${body.pagination.next_cursor}`
