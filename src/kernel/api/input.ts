@@ -37,8 +37,7 @@ export const refuseQuery = partReader('query', z.strictObject({}))
 function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: Contract['invalidParams']) {
   const validate: MiddlewareHandler<AppEnv> = zValidator(target, schema, (result) => {
     if (result.success) return
-    const { issues } = result.error
-    throw target === 'param' ? invalidPath(refusal, issues) : invalidInput(target, issues)
+    throw target === 'param' ? invalidPath(refusal, result.error.issues) : invalidInput(target, result.error.issues)
   })
   return async (c: Context<AppEnv>): Promise<unknown> => {
     // Hono leaves what is not UTF-8 as it was sent, which would become part of an id. In a query it is U+FFFD.

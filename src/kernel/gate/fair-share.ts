@@ -101,7 +101,8 @@ export class BatchSemaphore {
   /** @param isBegun of a request that has written: it goes first, since its other half would be refused */
   enter(isBegun = false): Permit {
     const permit = { startedAt: 0 }
-    this.queue = new Set(isBegun ? [permit, ...this.queue] : [...this.queue, permit])
+    this.queue.add(permit)
+    if (isBegun) this.queue = new Set([permit, ...this.queue])
     this.startQueued()
     return permit
   }
