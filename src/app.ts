@@ -191,10 +191,8 @@ function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
   const refusal = isLate ? unavailable(10, { cause: thrown.message }) : thrown
   if (refusal instanceof ApiError) {
     const error = afterWrites(refusal, c, isLate)
-    const { kind, message, cause } = error
-    const { status } = ERRORS[kind]
-    const logged = cause === undefined ? message : `${message} | ${cause}`
-    if (status >= 500) log(kind, { request_id: requestId, status, error: logged }, 'error')
+    const { status } = ERRORS[error.kind]
+    if (status >= 500) log(error.kind, { request_id: requestId, status, error: withCause(error) }, 'error')
     return errorResponse(error, c.req.url, c.get('operation'))
   }
   log('failure', { request_id: requestId, status: 500, error: describe(thrown) }, 'error')
@@ -213,8 +211,10 @@ function afterWrites(error: ApiError, c: Context<AppEnv>, mayWrite: boolean): Ap
   if (!asks || isRepeatable || (rowsWritten + openWrites === 0 && !mayWrite)) return error
   const message =
     'The request may have been carried out, or a part of it: send it again with the Idempotency-Key that it had; without one, first read what was changed'
-  return new ApiError('unavailable', { message, cause: [error.message, error.cause].filter(Boolean).join(' | ') })
+  return new ApiError('unavailable', { message, cause: withCause(error) })
 }
+
+const withCause = ({ message, cause }: ApiError) => [message, cause].filter(Boolean).join(' | ')
 
 /** Describes a failure for the log, without any message that may hold values: see {@link databaseText}. */
 function describe(thrown: unknown): string {
