@@ -42,7 +42,10 @@ function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: 
   return async (c: Context<AppEnv>): Promise<unknown> => {
     // Hono leaves what is not UTF-8 as it was sent, which would become part of an id. In a query it is U+FFFD.
     if (target === 'param') decodePath(c.req.path, refusal)
-    else decodePath(c.req.url.replaceAll(/^[^?]*|%(?![0-9a-f]{2})/gi, ''), 'invalid_request', 'query')
+    else {
+      const query = c.req.url.replaceAll(/^[^?]*\??|%(?![0-9a-f]{2})/gi, '')
+      for (const pair of query.split('&')) decodePath(pair, 'invalid_request', pair.split('=')[0])
+    }
     await validate(c, async () => undefined)
     return c.req.valid(target as never)
   }
