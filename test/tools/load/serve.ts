@@ -28,6 +28,8 @@ export async function prepareState(state: string, clients: number, tokenCount: n
 export function startLoaded(script: string, state: string, onLog: (line: string) => void): Promise<Running> {
   return startApi(script, state, {
     inspectorPort: 0,
+    // Without it, the runtime's own first request of the page is a failure in the log.
+    serviceBindings: { ASSETS: () => new Response(null, { status: 404 }) },
     r2Buckets: { FILES: { id: BUCKET, s3Credentials: STORAGE_KEYS } },
     bindings: {
       STORAGE_RELAY: 'development',

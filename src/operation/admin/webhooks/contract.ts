@@ -3,7 +3,7 @@ import { EVENT_TYPES } from '../../../delivery/webhooks/event-types.ts'
 import { changesOf, component, type Documentation, dateTime, id, oneLine } from '../../../kernel/api/contract.ts'
 import { adminContracts, anyCompany, company_id, count, listOf } from '../fields.ts'
 
-const endpointId = z.string().check(z.regex(/^we_[0-9a-f]{18}$/))
+const endpointId = z.string().check(z.regex(/^we_[0-9a-f]{18}$/, 'must be an id such as we_0123456789abcdef01'))
 const ofEndpoint = z.strictObject({ company_id, endpoint_id: endpointId.check(z.describe('The endpoint.')) })
 
 const eventType = z.enum(EVENT_TYPES)
