@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { digitsOf, fold } from '../../../src/kernel/db/search.ts'
 import { checkThreads } from './check-threads.ts'
 import { apply, type CompanyState, entityOf } from './company-state.ts'
-import { nameOf, type Write } from './journal.ts'
+import { type Action, nameOf, type Write } from './journal.ts'
 import { checkMailObjects, type MailObjects } from './mail-objects.ts'
 import { openCopy, readAudit, readState, select } from './read-state.ts'
 import { type AuditRow, type ClientRow, type EventRow, toClient, toInvoice, toProject } from './rows.ts'
@@ -60,7 +60,7 @@ function replay(state: CompanyState, journal: readonly Write[], audit: readonly 
   for (const row of audit) {
     const write = open.get(row.request_id)
     open.delete(row.request_id)
-    if (write?.action.kind !== row.action) {
+    if (!write || auditedAs(write.action) !== row.action) {
       findings.push(`the audit has ${row.action} of request ${row.request_id}, which was not sent or came before`)
       continue
     }
@@ -76,6 +76,9 @@ function replay(state: CompanyState, journal: readonly Write[], audit: readonly 
     ...lost.map(({ requestId, action }) => `${requestId}: ${action.kind} was acknowledged, and is not in the audit`),
   ]
 }
+
+const auditedAs = (action: Action) =>
+  action.kind === 'client.update' && action.fields.deleted ? 'client.delete' : action.kind
 
 /** Compares the response to a write with the state right after it. */
 function compareResponse(

@@ -28,7 +28,7 @@ export interface ThreadName {
   legacyThreadId: string
 }
 
-/** One change, named as the audit names it. */
+/** One change, named as the audit names it; an update that deletes a client is audited as its deletion. */
 export type Action =
   | { kind: 'client.create'; fields: ClientFields & { company_name: string } }
   | { kind: 'client.update'; id: number; fields: ClientFields }
