@@ -11,7 +11,6 @@ import {
 } from './transport.ts'
 import type * as api from './types.ts'
 
-type OneThread = { email_thread: api.EmailThread }
 type InMailbox = { account_email: string }
 type SearchQuery = CallOptions & { q?: string | undefined; include?: readonly api.SearchSource[] | undefined }
 type UpsertOptions = PutOptions & { ifNoneMatch?: '*' | undefined }
@@ -33,11 +32,20 @@ export function createClient(options: ClientOptions) {
   type Request = Parameters<typeof transport.send>
   const send = async <Body>(...request: Request) => (await transport.send<Body>(...request)).body
   const read: Read = (segments, options) => send('GET', segments, options)
-  const readItems = async <Item>(...request: Parameters<Read>) => (await read<{ data: Item[] }>(...request)).data
-  const sendClient = async (...request: Request) => (await send<{ client: api.Client }>(...request)).client
+  /** One member of the response. */
+  const sendFor = async <Value>(name: string, ...[method, segments, options]: Request) =>
+    (await send<Record<string, Value>>(method, segments, { ...options, expects: [name] }))[name] as Value
+  const readItems = <Item>(...request: Parameters<Read>) => sendFor<Item[]>('data', 'GET', ...request)
+  const sendClient = (...request: Request) => sendFor<api.Client>('client', ...request)
 
-  async function readTagged<Body, Value>(segments: Request[1], options: TaggedRead, select: (body: Body) => Value) {
-    const { isNotModified, etag, body } = await transport.send<Body>('GET', segments, options)
+  async function readTagged<Body, Value>(
+    name: keyof Body & string,
+    segments: Request[1],
+    options: TaggedRead,
+    select: (body: Body) => Value,
+  ) {
+    const request = { ...options, expects: [name] }
+    const { isNotModified, etag, body } = await transport.send<Body>('GET', segments, request)
     const result: api.Tagged<Value> = isNotModified
       ? { notModified: true, value: null, etag: etag ?? options.ifNoneMatch ?? null }
       : { notModified: false, value: select(body), etag }
@@ -54,7 +62,7 @@ export function createClient(options: ClientOptions) {
       sendClient('GET', ['clients', 'by-external-id', externalId], options),
     /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged client is returned as `notModified`. */
     getTagged: (id: number, options: TaggedRead = {}) =>
-      readTagged(['clients', id], options, (body: { client: api.Client }) => body.client),
+      readTagged('client', ['clients', id], options, (body: { client: api.Client }) => body.client),
     create: (body: api.NewClient, options?: WriteOptions) => sendClient('POST', ['clients'], { ...options, body }),
     /** By id or by email. `deleted: true` soft-deletes. */
     update: (idOrEmail: api.Id, body: api.ClientChanges, options?: ChangeOptions) =>
@@ -73,7 +81,7 @@ export function createClient(options: ClientOptions) {
       send<api.FullOrder>('GET', ['orders', id], { ...options, query: { deleted } }),
     /** As {@link clients.getTagged}; the tag covers all parts of the order. */
     getTagged: (id: api.Id, options: TaggedRead = {}) =>
-      readTagged(['orders', id], options, (body: api.FullOrder) => body),
+      readTagged('project', ['orders', id], options, (body: api.FullOrder) => body),
     create: (body: api.NewOrder, options?: WriteOptions) =>
       send<api.FullOrder>('POST', ['orders'], { ...options, body }),
     update: (id: api.Id, body: api.OrderChanges, options?: ChangeOptions) =>
@@ -123,22 +131,25 @@ export function createClient(options: ClientOptions) {
     /** The threads of a mailbox, without their messages. */
     emailThreads: cursorListOf<api.ListedEmailThread, api.EmailThreadQuery>('mail', 'email-threads'),
     /** Soft-deletes the thread; `putEmailThread` restores it. */
-    deleteEmailThread: async (legacyThreadId: string, { account_email, ...options }: InMailbox & WriteOptions) => {
+    deleteEmailThread: (legacyThreadId: string, { account_email, ...options }: InMailbox & WriteOptions) => {
       const segments = ['mail', 'email-threads', legacyThreadId]
       const request = { ...options, query: { account_email } }
-      return (await send<{ email_thread: api.ListedEmailThread }>('DELETE', segments, request)).email_thread
+      return sendFor<api.ListedEmailThread>('email_thread', 'DELETE', segments, request)
     },
     /** Creates or replaces the thread of this mailbox. */
-    putEmailThread: async (legacyThreadId: string, body: api.EmailThreadBody, options?: CallOptions) =>
-      (await send<OneThread>('PUT', ['mail', 'email-threads', legacyThreadId], { ...options, body })).email_thread,
+    putEmailThread: (legacyThreadId: string, body: api.EmailThreadBody, options?: CallOptions) => {
+      const segments = ['mail', 'email-threads', legacyThreadId]
+      return sendFor<api.EmailThread>('email_thread', 'PUT', segments, { ...options, body })
+    },
     /** With `ifNoneMatch`, an earlier `etag`, a thread that was not stored again since is returned as `notModified`. */
     getEmailThread: async (
       legacyThreadId: string,
       { account_email, ...options }: InMailbox & TaggedRead,
     ): Promise<api.EmailThreadAnswer> => {
       const request = { ...options, query: { account_email } }
-      const select = (body: OneThread) => body.email_thread
-      const tagged = await readTagged(['mail', 'email-threads', legacyThreadId], request, select)
+      const segments = ['mail', 'email-threads', legacyThreadId]
+      const select = (body: { email_thread: api.EmailThread }) => body.email_thread
+      const tagged = await readTagged('email_thread', segments, request, select)
       if (tagged.notModified) return { notModified: true, emailThread: null, etag: tagged.etag }
       return { notModified: false, emailThread: tagged.value, etag: tagged.etag }
     },
@@ -154,10 +165,8 @@ export function createClient(options: ClientOptions) {
     /** A presigned URL to download a file, by the `path` of its listing. */
     download: (orderId: api.Id, path: string, options?: CallOptions) =>
       send<api.PresignedDownload>('GET', ['orders', orderId, 'files', 'download'], { ...options, query: { path } }),
-    delete: async (orderId: api.Id, path: string, options?: WriteOptions) => {
-      const request = { ...options, query: { path } }
-      return (await send<{ file: api.OrderFile }>('DELETE', ['orders', orderId, 'files'], request)).file
-    },
+    delete: (orderId: api.Id, path: string, options?: WriteOptions) =>
+      sendFor<api.OrderFile>('file', 'DELETE', ['orders', orderId, 'files'], { ...options, query: { path } }),
     /** PUTs a file's bytes to its presigned URL. */
     upload: transport.upload,
   }
@@ -166,7 +175,11 @@ export function createClient(options: ClientOptions) {
   const batch = (operations: readonly api.BatchOperation[], options?: WriteOptions) => {
     const toWire = ({ ifMatch, ...operation }: api.BatchOperation) =>
       ifMatch === undefined ? operation : { ...operation, if_match: toEntityTag(ifMatch) }
-    const request = { body: { operations: operations.map(toWire) }, requestCount: operations.length }
+    const request = {
+      body: { operations: operations.map(toWire) },
+      requestCount: operations.length,
+      expects: ['results'],
+    }
     return send<api.BatchAnswer>('POST', ['batch'], { ...options, ...request })
   }
 

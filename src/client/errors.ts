@@ -73,6 +73,11 @@ export function readApiError({ status: shownStatus, headers }: Response, body: u
   })
 }
 
+/** The error of a 200 whose body is not the API's. */
+export function unexpectedAnswer(message: string): ApiError {
+  return new ApiError({ status: 200, code: 'unexpected_answer', message })
+}
+
 /** The storage's XML error has a code; the rest of it repeats the signed URL and is dropped. */
 export function readUploadError({ status, headers }: Response, text: string): ApiError {
   const storageCode = /<Code>(\w{1,100})<\/Code>/.exec(text)?.[1]

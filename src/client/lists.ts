@@ -1,4 +1,4 @@
-import { ApiError, isRecord } from './errors.ts'
+import { unexpectedAnswer } from './errors.ts'
 import type { CallOptions, Read } from './transport.ts'
 import type * as api from './types.ts'
 import type { ChangesPage, ChangesQuery, CursorPage, Page } from './types.ts'
@@ -11,12 +11,13 @@ const MAX_EXPANDED_PER_PAGE = 100
 /** The API responds to a long poll at the latest then. */
 const MAX_WAIT_SECONDS = 25
 const NO_CURSOR = 'The list has no cursor: this client needs version 1.1.0 of the API'
-const NO_PAGE = 'The API responded with 200 and without a page of the list'
+const expects = ['data', 'pagination']
 
-/** @throws ApiError for a response of another service */
-function toPage<P extends { data: unknown; pagination: unknown }>(page: P): P {
-  if (Array.isArray(page.data) && isRecord(page.pagination)) return page
-  throw new ApiError({ status: 200, code: 'unexpected_answer', message: NO_PAGE })
+/** @throws ApiError for a page without a cursor, which would seem to be the last one */
+function cursorAfter({ pagination }: CursorPage<unknown>): string | null {
+  const cursor: string | null | undefined = pagination.next_cursor
+  if (cursor === undefined) throw unexpectedAnswer(NO_CURSOR)
+  return cursor
 }
 
 /** The methods of one list, whose query is `Args`. `cursor` starts after an earlier page, and excludes `page`. */
@@ -24,7 +25,7 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
   read: Read,
   ...segments: string[]
 ) {
-  const readPage = async ({ signal, ...query }: ListQuery) => toPage(await read<OnePage>(segments, { signal, query }))
+  const readPage = async ({ signal, ...query }: ListQuery) => read<OnePage>(segments, { signal, query, expects })
 
   /** Pages of 100 by default. A page's `pagination.next_cursor` continues after it: see the README for how long. */
   async function* pages(...[query]: Args): AsyncGenerator<OnePage, void, undefined> {
@@ -32,9 +33,8 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
     for (let next: ListQuery = { per_page, ...filter, page: firstPage }; ; ) {
       const page = await readPage(next)
       if (page.data.length > 0) yield page
-      const cursor: string | null | undefined = page.pagination.next_cursor
+      const cursor = cursorAfter(page)
       if (cursor === null) return
-      if (cursor === undefined) throw new ApiError({ status: 200, code: 'unexpected_answer', message: NO_CURSOR })
       next = { per_page, ...filter, cursor }
     }
   }
@@ -58,7 +58,7 @@ type Poll = ChangesQuery & { wait?: number | undefined }
  */
 export function changesOf(read: Read) {
   const list = async ({ signal, ...query }: Poll & { start?: 'latest' } = {}, options = {}) =>
-    toPage(await read<ChangesPage>(['changes'], { signal, query, waitMs: (query.wait ?? 0) * 1000, ...options }))
+    read<ChangesPage>(['changes'], { signal, query, expects, waitMs: (query.wait ?? 0) * 1000, ...options })
   const large = ({ per_page, ...query }: ChangesQuery) => ({
     per_page: per_page ?? (query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE),
     ...query,
@@ -138,10 +138,11 @@ export async function* pull(
   while (state.list) {
     const query = { ...whole, cursor: state.cursor ?? undefined }
     const isClients = state.list === 'clients'
-    const clients = isClients ? await read<api.Page<api.Client>>(['clients'], { signal, query }) : null
-    const expanded = { ...query, expand: EVERYTHING }
-    const orders = isClients ? null : await read<api.Page<api.ExpandedOrder>>(['orders'], { signal, query: expanded })
-    const cursor = (clients ?? orders)?.pagination.next_cursor ?? null
+    const readList = <Item>(query: object) => read<api.Page<Item>>([state.list ?? ''], { signal, query, expects })
+    const clients = isClients ? await readList<api.Client>(query) : null
+    const orders = isClients ? null : await readList<api.ExpandedOrder>({ ...query, expand: EVERYTHING })
+    const page = clients ?? orders
+    const cursor = page && cursorAfter(page)
     state = { ...state, cursor, list: cursor === null ? (isClients ? 'orders' : null) : state.list }
     yield { clients: clients?.data ?? [], orders: orders?.data ?? [], state }
   }
@@ -186,9 +187,10 @@ export async function* push(
       const sent = puts.filter(({ failure }) => !failure)
       const operations = sent.map(({ operation }) => operation)
       const { results } = operations.length > 0 ? await batch(operations, options) : { results: [] }
-      yield puts.flatMap((put) => {
-        const result = put.failure ?? results[sent.indexOf(put)]
-        return result ? { ...result, type, external_id: put.externalId } : []
+      if (results.length !== sent.length) throw unexpectedAnswer('The batch has another number of results')
+      yield puts.map((put) => {
+        const result = (put.failure ?? results[sent.indexOf(put)]) as api.BatchResult
+        return { ...result, type, external_id: put.externalId }
       })
     }
   }

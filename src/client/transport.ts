@@ -53,6 +53,8 @@ export interface RequestOptions extends ChangeOptions {
   isRead?: boolean
   /** Requests that it counts as. Default 1. */
   requestCount?: number
+  /** The members that a successful response has, each an object or an array. */
+  expects?: readonly string[]
   /** Added to the timeout. */
   waitMs?: number
   /** Outages of any length are waited for. */
@@ -64,6 +66,9 @@ export type Read = <Body>(segments: readonly (string | number)[], options?: Requ
 /** Timeouts allow for this throughput. */
 const MIN_UPLOAD_BYTES_PER_MS = 100
 
+/** The runtimes end a longer timer at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
 /** Sends requests, retries them by `RETRY_RULES`, and passes the bookmark on to the next request. */
 export function createTransport(clientOptions: ClientOptions) {
   const { baseUrl, token, maxRetries = 3, timeoutMs = 30_000, pace = false } = clientOptions
@@ -71,6 +76,8 @@ export function createTransport(clientOptions: ClientOptions) {
   // Checked here because the runtimes quote an invalid header value, and so the token, in their own error.
   if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))
     throw new TypeError('token must consist of visible ASCII characters')
+  if (!(maxRetries >= 0)) throw new TypeError('maxRetries must be 0 or a greater number')
+  if (!(timeoutMs > 0)) throw new TypeError('timeoutMs must be a number greater than 0')
   // Called as a free function: browsers refuse a fetch that is called as another object's method.
   const { fetch: sendRequest = (url: string, init: RequestInit) => fetch(url, init), sleep = sleepFor } = clientOptions
   const budget = followBudget()
@@ -79,7 +86,7 @@ export function createTransport(clientOptions: ClientOptions) {
 
   /** Throws {@link ApiError}, or the signal's reason. The returned body is not validated; it is null for a 304. */
   async function send<Body>(method: Method, segments: readonly (string | number)[], options: RequestOptions = {}) {
-    const { query = {}, body, signal, requestCount = 1, waitMs = 0 } = options
+    const { query = {}, body, signal, requestCount = 1, expects = [], waitMs = 0 } = options
     const url = root + toPath(segments) + toQueryString(query)
     const ownHeaders = toHeaders(method, options)
     const json = body === undefined ? null : JSON.stringify(body)
@@ -109,7 +116,9 @@ export function createTransport(clientOptions: ClientOptions) {
       if (received !== null && (bookmark === sentBookmark || received > (bookmark ?? ''))) bookmark = received
       const isNotModified = response.status === 304
       const parsed = isNotModified ? null : parseJson(text)
-      if (!isNotModified && !(response.ok && isRecord(parsed))) throw readApiError(response, parsed)
+      const isExpected =
+        isRecord(parsed) && expects.every((name) => isRecord(parsed[name]) || Array.isArray(parsed[name]))
+      if (!isNotModified && !(response.ok && isExpected)) throw readApiError(response, parsed)
       return { isNotModified, etag: response.headers.get('etag'), body: parsed as Body }
     })
   }
@@ -149,7 +158,7 @@ export function createTransport(clientOptions: ClientOptions) {
   }
 
   async function exchange(url: string, init: RequestInit, limitMs: number, signal: AbortSignal | undefined) {
-    const timeout = AbortSignal.timeout(limitMs)
+    const timeout = AbortSignal.timeout(Math.min(Math.ceil(limitMs), LONGEST_TIMER_MS))
     const eitherSignal = signal ? AbortSignal.any([signal, timeout]) : timeout
     try {
       const response = await sendRequest(url, { ...init, signal: eitherSignal })
@@ -178,7 +187,7 @@ const isUnshared = (data: Uint8Array): data is Uint8Array<ArrayBuffer> => data.b
 /** The URL up to and with `/api/v1`. */
 function toRoot(baseUrl: string): string {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null
-  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username) {
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
     throw new TypeError('baseUrl must be an http or https URL without user, query and fragment')
   }
   const path = url.pathname.split('/').filter((segment) => segment !== '')
@@ -203,9 +212,12 @@ function toHeaders(method: Method, options: RequestOptions): Record<string, stri
 }
 
 export function toEntityTag(version: number | string): string {
+  const tag = typeof version === 'number' ? `"${version}"` : version
   // Servers drop an empty header: the change would be unconditional.
-  if (version === '') throw new TypeError('ifMatch must not be empty')
-  return typeof version === 'number' ? `"${version}"` : version
+  if (Number.isNaN(version) || !/^[\x20-\x7e]+$/.test(tag)) {
+    throw new TypeError('ifMatch must be a version, or an etag of ASCII characters')
+  }
+  return tag
 }
 
 /** 128 random bits in hex. `crypto.randomUUID` is missing in pages that were not loaded over https. */
@@ -213,9 +225,9 @@ function randomKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** Throws a TypeError for a segment that a URL cannot contain, encoded or not: empty, `.` or `..`. */
+/** Throws a TypeError for a segment that a URL cannot contain, encoded or not: empty, `.`, `..`, half a character. */
 function toPath(segments: readonly (string | number)[]): string {
-  const invalid = segments.find((segment) => /^\.{0,2}$/.test(String(segment)))
+  const invalid = segments.find((segment) => /^\.{0,2}$|\p{Cs}/u.test(String(segment)))
   if (invalid !== undefined) throw new TypeError(`"${invalid}" cannot be a path segment`)
   return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('')
 }

@@ -85,6 +85,7 @@ describe('follow', () => {
     ['a proxy’s own status', 520, 'error code: 520'],
     ['a proxy’s timeout', 408, ''],
     ['a page of a proxy', 200, '<html></html>'],
+    ['an object of a proxy', 200, '{"status":"maintenance"}'],
     ['a response that was cut off', 200, '{"data":[{"ty'],
     ['an empty response', 204, null],
   ])('goes on after %s, however often it comes', async (_, status, body) => {

@@ -58,6 +58,9 @@ describe('results', () => {
     const walk = crm.client().clients.all()
     await expect(walk.next()).resolves.toMatchObject({ value: { id: 1 } })
     await expect(walk.next()).rejects.toThrow('needs version 1.1.0')
+    await crm.spoil({ body: '{"data":[{"id":1}],"pagination":{"page":1,"per_page":100,"total":1}}' })
+    const copy = crm.client().pull({ changes: '1', list: 'clients', cursor: null })
+    await expect(copy.next()).rejects.toThrow('needs version 1.1.0')
   })
 
   it('start at the requested page', async () => {

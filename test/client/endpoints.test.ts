@@ -12,6 +12,12 @@ const operations = [{ method: 'POST', path: '/clients', body: { company_name: 'E
 const change = { method: 'PATCH', path: '/orders/7', body: { title: 'x' } } as const
 const filters = { sort: '-updated_at', updated_since: '2026-01-31T00:00:00Z', deleted: 'include' } as const
 
+/** Whatever is asked for. */
+const ANSWER = {
+  ...{ data: [], pagination: { next_cursor: null, has_more: false } },
+  ...{ client: {}, project: {}, email_thread: {}, file: {}, results: [] },
+}
+
 /** What each method sends: method, path and query, body. */
 const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unknown>][] = [
   ['GET /clients', null, (api) => api.clients.list()],
@@ -153,7 +159,7 @@ it.each(CALLS)('%s', async (line, body, call) => {
         type: headers.get('content-type'),
         key: headers.get('idempotency-key'),
       })
-      return Response.json({ data: [], pagination: { next_cursor: 'end', has_more: false } })
+      return Response.json(ANSWER)
     },
   })
   await call(api)
@@ -256,7 +262,7 @@ it.each(OPTIONAL)('%s treats an optional parameter that is undefined as left out
       onRetry: undefined,
       fetch: async (url, { headers, body }) => {
         sent.push([url, { ...headers, 'idempotency-key': '' }, body])
-        return Response.json({ data: [{}], pagination: { next_cursor: null, has_more: false } })
+        return Response.json({ ...ANSWER, data: [{}] })
       },
     })
     await call(api)

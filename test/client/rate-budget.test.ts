@@ -175,7 +175,7 @@ function openLimited(options: Partial<ClientOptions> = {}) {
   const sentAt: number[] = []
   const answer: { current: (() => string) | null } = { current: null }
   const toResponse = (limit: string) =>
-    Response.json({ data: [], pagination: { next_cursor: null } }, { headers: headers(limit) })
+    Response.json({ data: [], pagination: { next_cursor: null }, results: [] }, { headers: headers(limit) })
   const api = createClient({
     baseUrl: 'http://127.0.0.1',
     token: TOKEN,

@@ -149,9 +149,16 @@ describe('other failures', () => {
     ['a list', (api) => api.clients.list()],
     ['all pages of a list', (api) => api.clients.all().next()],
     ['changes', (api) => api.changes.latestCursor()],
-  ])('a successful response without a page rejects: %s', async (_name, call) => {
+    ['a copy', (api) => api.pull({ changes: '1', list: 'orders', cursor: null }).next()],
+    ['results of a batch', (api) => api.push({ clients: [{ external_id: 'a', company_name: 'Oak' }] }).next()],
+    ['a client', (api) => api.clients.get(1)],
+    ['a client with its tag', (api) => api.clients.getTagged(1)],
+    ['a deletion', (api) => api.clients.delete(1)],
+    ['taxes', (api) => api.taxes()],
+    ['a file', (api) => api.files.delete(12, 'a')],
+  ])('a successful response without what was asked for rejects: %s', async (_name, call) => {
     const crm = await openCrm(seed)
-    await crm.spoil({ body: '{}' })
+    await crm.spoil({ body: '{"status":"maintenance","client":null}' })
     await expect(call(crm.client())).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
   })
 
@@ -175,9 +182,25 @@ describe('other failures', () => {
     expect(crm.waits).toEqual([])
   })
 
-  it('an empty ifMatch rejects, since the platform would drop it', async () => {
-    const api = (await openCrm(seed)).client()
-    await expect(api.clients.update(1, { phone: '1' }, { ifMatch: '' })).rejects.toThrow('ifMatch must not be empty')
+  it.each(['', 'a\nb', 'ü', Number.NaN])('an invalid ifMatch rejects without a request: %j', async (ifMatch) => {
+    const crm = await openCrm(seed)
+    await expect(crm.client().clients.update(1, { phone: '1' }, { ifMatch })).rejects.toThrow('ifMatch must be')
+    expect((await crm.look()).calls).toEqual([])
+  })
+
+  it.each([{ maxRetries: Number.NaN }, { maxRetries: -1 }, { timeoutMs: Number.NaN }, { timeoutMs: 0 }])(
+    'an invalid number throws at once: %j',
+    (options) => {
+      expect(() => createClient({ baseUrl: 'http://127.0.0.1', token: TOKEN, ...options })).toThrow(
+        `${Object.keys(options)} must be`,
+      )
+    },
+  )
+
+  it.each([Number.POSITIVE_INFINITY, 2 ** 31, 30_000.5])('a timeout may have %d ms', async (timeoutMs) => {
+    const crm = await openCrm(seed)
+    expect(await crm.client({ timeoutMs }).clients.get(1)).toMatchObject({ id: 1 })
+    expect(crm.waits).toEqual([])
   })
 
   it('a missing token throws at once', () => {
@@ -356,7 +379,7 @@ describe('the bookmark', () => {
         sent.push(new Headers(init.headers).get('x-bookmark'))
         return new Promise((resolve) => {
           const name = init.method ?? ''
-          const body = { data: [], pagination: {} }
+          const body = { data: [], pagination: {}, client: {} }
           responses.set(name, (bookmark) => resolve(Response.json(body, { headers: { 'x-bookmark': bookmark } })))
         })
       },
