@@ -222,7 +222,7 @@ export const listThreadContexts = define('listThreadContexts', 'GET /mail/thread
     })
     .check(
       z.refine(({ order_id, client_id }) => order_id !== undefined || client_id !== undefined, {
-        message: 'or client_id is required',
+        message: 'or `client_id` is required',
         path: ['order_id'],
       }),
       z.refine(({ order_id, client_id }) => order_id === undefined || client_id === undefined, {

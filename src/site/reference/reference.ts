@@ -199,7 +199,7 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
 }
 
 function accessOf({ role, permission }: Contract): string {
-  if (role !== undefined) return role === 'member' ? 'Everyone who is signed in.' : `Role: \`${role}\`.`
+  if (role !== undefined) return role === 'member' ? 'Operators, and the members of any company.' : `Role: \`${role}\`.`
   return permission === null ? 'Any token.' : `Permission: \`${permission}\`.`
 }
 

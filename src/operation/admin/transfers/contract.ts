@@ -171,8 +171,8 @@ has already, by mailbox and legacy id, stays as it is: so the request can be rep
         summary: 'Export a company',
         description: `Everything of the company as lines of JSON: \`company\`, \`integrations\`, \`orders\`, \`clients\`, \`taxes\`,
 \`order_statuses\`, \`catalog_items\` and \`thread_contexts\` in the form of a seed file, and \`email_threads\` with the texts and
-arrays as they were sent. Deleted rows are there too, but for lines of an invoice. The credentials of integrations are left out; tokens, webhook endpoints
-and accounting events are not part of it.
+arrays as they were sent. Deleted rows are there too, but for lines of an invoice. The credentials of integrations are left out; tokens, webhook endpoints,
+accounting events and files are not part of it.
 
 The last line is \`end\`, or \`next\` with the \`cursor\` of the request that continues. A response without either was cut
 off: request it again. Rows that change during an export are exported before or after the change.`,

@@ -54,7 +54,7 @@ const lastNumber = (noun: string) =>
 
 /** A setting of the company, which stays as it is where the file leaves it out. */
 const quota = (description: string) =>
-  field(`${description} 2 GiB in a new company.`, z.optional(z.int().check(z.nonnegative())))
+  field(`${description} 2 GiB in a new company.`, z.optional(z.int().check(z.nonnegative(), z.maximum(2 ** 40))))
 
 const company = z.strictObject({
   id: field('The id of the company, also for `npm run tokens -- create --company ID`.', id),
