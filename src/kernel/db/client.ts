@@ -1,4 +1,4 @@
-import { fillPlaceholders, type Placeholder, sql } from 'drizzle-orm'
+import { fillPlaceholders, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, DeadlineError, pause, withDeadline } from '../http/deadline.ts'
@@ -40,10 +40,15 @@ export type Statements = readonly [Statement, ...Statement[]]
 type ResultOf<S> = S extends Filled<infer R> ? R : S extends Query ? S['_']['result'] : never
 export type Results<T extends readonly Statement[]> = { -readonly [K in keyof T]: ResultOf<T[K]> }
 
-/** A statement of SQL that Drizzle cannot express. Its columns have the names that it gives them. */
-export function statement<Row = Record<string, Value>>(text: string, ...params: Value[]): Filled<Row[]> {
+/**
+ * A statement of SQL that Drizzle cannot express. Its columns have the names that it gives them.
+ *
+ * @param query a text, for statements of every request, costs nothing to build
+ */
+export function statement<Row = Record<string, Value>>(query: SQL | string, ...params: Value[]): Filled<Row[]> {
+  if (typeof query !== 'string') return { prepared: orm.all(query), values: {} }
   const prepared: Prepared = {
-    getQuery: () => ({ sql: text, params }),
+    getQuery: () => ({ sql: query, params }),
     mapResult: (result) => (result as { results: Row[] }).results,
   }
   return { prepared, values: {} }

@@ -1,9 +1,10 @@
-import { sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm, statement } from '../../kernel/db/client.ts'
+import { named } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot, isHere, type openEach } from '../../kernel/db/placement.ts'
-import { companies, companyGuards, moves } from '../../kernel/db/schema.ts'
+import { changes, companies, companyGuards, moves } from '../../kernel/db/schema.ts'
 import { REMOVED, type Row, type TablePlan } from './tables.ts'
 import { COPY_CHANGES } from './write-queries.ts'
 
@@ -79,37 +80,35 @@ export async function prepareDestination({ companyId, db }: CompanyContext, comp
 
 /** Removes changes that the old database has expired meanwhile. */
 export async function removeOldChanges({ companyId, db }: CompanyContext, oldest: number): Promise<void> {
-  await db.writeIdempotent([
-    statement('DELETE FROM changes WHERE company_id = ?1 AND sequence < ?2', companyId, oldest),
-  ])
+  await db.writeIdempotent([orm.delete(changes).where(sql`company_id = ${companyId} AND sequence < ${oldest}`)])
 }
 
 /** The sweep removes older audit entries soon, and in the old database only. */
 const AUDIT_MS = 89 * 24 * 3_600_000
 
-/** Sums to compare at the end besides row counts: of rows written by triggers, and of rows without stamps. */
-const SUMS: Record<string, [sum: string, where: string]> = {
-  thread_context_links: ['sum(entity_id % 1000003)', '1'],
-  changes: ['sum(version * 31 + at % 1000003)', '1'],
-  accounting_outbox: [
-    "sum(order_id % 1000003 * 31 + created_at % 1000003 + octet_length(operation || state || coalesce(request_body, '')))",
-    "state <> 'done'",
-  ],
-  audit_log: ['sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))', 'at > ?2'],
-}
-
+/** Reads row counts, and sums of rows written by triggers and of rows without stamps. */
 export async function readEnds({ companyId, db }: CompanyContext, nowMs: number) {
-  const texts = REMOVED.map(({ table }) => {
-    const [sum, where] = SUMS[table] ?? ['0', '1']
-    return `SELECT '${table}' AS name, count(*) AS count, ${sum} AS checksum FROM ${table}
-      WHERE company_id = ?1 AND ${where}`
+  const sums: Record<string, [sum: SQL, where?: SQL]> = {
+    thread_context_links: [sql`sum(entity_id % 1000003)`],
+    changes: [sql`sum(version * 31 + at % 1000003)`],
+    accounting_outbox: [
+      sql`sum(order_id % 1000003 * 31 + created_at % 1000003 + octet_length(operation || state || coalesce(request_body, '')))`,
+      sql`state <> 'done'`,
+    ],
+    audit_log: [
+      sql`sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))`,
+      sql`at > ${nowMs - AUDIT_MS}`,
+    ],
+  }
+  type End = { name: string; count: number; checksum: number }
+  const ends = REMOVED.map(({ table }) => {
+    const [sum = sql`0`, where = sql`1`] = sums[table] ?? []
+    return statement<End>(sql`SELECT ${table} AS name, count(*) AS count, ${sum} AS checksum FROM ${named(table)}
+      WHERE company_id = ${companyId} AND ${where}`)
   })
-  const counters =
-    "SELECT 'companies' AS name, client_count AS count, order_count AS checksum FROM companies WHERE id = ?1"
-  const read = (text: string) =>
-    statement<{ name: string }>(text, companyId, ...(text.includes('?2') ? [nowMs - AUDIT_MS] : []))
-  const results = await db.read([read(counters), ...texts.map(read)])
-  return results.flat()
+  const counters = sql`SELECT 'companies' AS name, client_count AS count, order_count AS checksum
+    FROM companies WHERE id = ${companyId}`
+  return (await db.read([statement<End>(counters), ...ends])).flat()
 }
 
 /** Columns of `companies` with values of one database. */
@@ -120,20 +119,21 @@ export async function openDestination({ companyId, db }: CompanyContext, company
   const names = Object.keys(company).filter((name) => !OWN_COLUMNS.includes(name))
   const values = names.map((name) => [name, sql`${company[name] ?? null}`])
   await db.writeIdempotent([
-    statement("UPDATE company_guards SET state = 'writable' WHERE company_id = ?", companyId),
+    orm.update(companyGuards).set({ state: 'writable' }).where(sql`company_id = ${companyId}`),
     orm.update(companies).set(Object.fromEntries(values)).where(sql`id = ${companyId}`),
   ])
 }
 
+/** A later move to this database then removes the rows as a copy, with their texts in the full-text tables. */
+const numberAsCopy = (companyId: number, condition = sql`1`) =>
+  orm.update(companies).set({ last_change: COPY_CHANGES }).where(sql`id = ${companyId} AND ${condition}`)
+
 /** Refuses writes in the new database again: copied rows stay, and its changes are numbered as a copy's again. */
 export async function closeDestination({ companyId, db }: CompanyContext): Promise<void> {
+  const isWritable = sql`company_id = ${companyId} AND state = 'writable'`
   await db.writeIdempotent([
-    statement(
-      `UPDATE companies SET last_change = ?2 WHERE id = ?1
-        AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?1 AND state = 'writable')`,
-      ...[companyId, COPY_CHANGES],
-    ),
-    statement("UPDATE company_guards SET state = 'moved' WHERE company_id = ? AND state = 'writable'", companyId),
+    numberAsCopy(companyId, sql`EXISTS (SELECT 1 FROM company_guards WHERE ${isWritable})`),
+    orm.update(companyGuards).set({ state: 'moved' }).where(isWritable),
   ])
 }
 
@@ -154,11 +154,9 @@ export async function closeSource(
   { companyId, db }: CompanyContext,
   { source, ...target }: Target & { source: string },
 ): Promise<boolean> {
-  const leave = statement<{ state: string }>(
-    "UPDATE company_guards SET state = 'moved', read_only_at = NULL WHERE company_id = ? AND state = 'read_only' RETURNING state",
-    companyId,
-  )
-  const isLeft = "EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?3 AND state = 'moved')"
+  const leave = statement(sql`UPDATE company_guards SET state = 'moved', read_only_at = NULL
+    WHERE company_id = ${companyId} AND state = 'read_only' RETURNING state`)
+  const isLeft = sql`EXISTS (SELECT 1 FROM company_guards WHERE company_id = ${companyId} AND state = 'moved')`
   const placed = source === DIRECTORY ? placement(companyId, target, isLeft) : []
   const [rows] = await db.write([leave, ...placed])
   return rows.length > 0
@@ -180,8 +178,7 @@ export async function closeCopies({ companyId }: CompanyContext, own: string, da
     if (!row?.isHere || !rows[index]?.isHere || name === own) continue
     await db.writeIdempotent([
       saveGuard(companyId, { state: 'moved', destination: own, slot: row.slot }),
-      // A later move to this database then removes them as a copy, with their texts in the full-text tables.
-      statement('UPDATE companies SET last_change = ?2 WHERE id = ?1', companyId, COPY_CHANGES),
+      numberAsCopy(companyId),
     ])
   }
   return row
@@ -193,16 +190,15 @@ export async function setPlacement({ companyId, db }: CompanyContext, target: Ta
 }
 
 /** The entry must directly follow the statement that places the company, in its transaction. */
-function placement(companyId: number, { destination, slot, by }: Target, condition = '1') {
-  const [binding, ownSlot] = destination === DIRECTORY ? [null, null] : [destination, slot]
-  const text = `UPDATE companies SET database = ?1, database_slot = ?2
-    WHERE id = ?3 AND database IS NOT ?1 AND ${condition}`
+function placement(companyId: number, { destination, slot, by }: Target, condition = sql`1`) {
+  const [database, database_slot] = destination === DIRECTORY ? [null, null] : [destination, slot]
+  const isElsewhere = sql`id = ${companyId} AND database IS NOT ${database} AND ${condition}`
   const entry = adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
-  return [statement(text, binding, ownSlot, companyId), entry] as const
+  return [orm.update(companies).set({ database, database_slot }).where(isElsewhere), entry] as const
 }
 
 export async function findLastCopied({ companyId, db }: CompanyContext, { table, key }: TablePlan): Promise<number> {
-  const last = `SELECT max(${key}) AS last FROM ${table} WHERE company_id = ?`
-  const [[row]] = await db.read([statement<{ last: number | null }>(last, companyId)])
+  const last = sql`SELECT max(${named(key.join())}) AS last FROM ${named(table)} WHERE company_id = ${companyId}`
+  const [[row]] = await db.read([statement<{ last: number | null }>(last)])
   return row?.last ?? 0
 }

@@ -1,8 +1,7 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type Database, orm, statement } from '../../kernel/db/client.ts'
+import { type Database, statement } from '../../kernel/db/client.ts'
 import { columnsOf, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { changes } from '../../kernel/db/schema.ts'
 import {
   CONTENT,
   DIRECTORY_TABLES,
@@ -86,7 +85,7 @@ async function readPage(context: CompanyContext, plan: TablePlan, after: Key | n
     ...ownerFields(context, plan),
     page_bytes: bytes,
   }
-  const selected = Object.entries(fields).map(([name, value]) => [name, sql<Value>`${value}`.as(name)])
+  const selected = list(Object.entries(fields).map(([name, value]) => sql`${value} AS ${named(name)}`))
   const isNext = after ? sql`${where} AND ${compare(plan, '>', after)}` : where
   const first = (fields: SQL, limit: SQL) =>
     sql`SELECT ${fields} FROM ${table} WHERE ${isNext} ORDER BY ${keys} LIMIT ${limit}`
@@ -97,10 +96,10 @@ async function readPage(context: CompanyContext, plan: TablePlan, after: Key | n
   const isOnPage = sql`company_id = ${companyId} AND (${keys}) IN (
     ${first(keys, sql`coalesce((${full}), ${pageRows})`)})`
   const [rows] = await databaseOf(context, plan.table).read([
-    orm.select(Object.fromEntries(selected)).from(table).where(isOnPage).orderBy(keys),
+    statement<Row>(sql`SELECT ${selected} FROM ${table} WHERE ${isOnPage} ORDER BY ${keys}`),
   ])
   let total = 0
-  const lines = (rows as Row[]).map(({ page_bytes, of_id = null, of_version, ...row }): Line => {
+  const lines = rows.map(({ page_bytes, of_id = null, of_version, ...row }): Line => {
     total += Number(page_bytes)
     return { name: plan.name, row, ...(plan.owner && { of: [of_id, Number(of_version)] }) }
   })
@@ -139,12 +138,8 @@ export async function readChanged(
   [after]: Key,
 ) {
   const [rows] = await db.read([
-    orm
-      .select({ sequence: changes.sequence, id: changes.entity_id })
-      .from(changes)
-      .where(sql`company_id = ${companyId} AND sequence > ${after} AND type = ${table}`)
-      .orderBy(changes.sequence)
-      .limit(pageRows),
+    statement<{ sequence: number; id: string }>(sql`SELECT sequence, entity_id AS id FROM changes
+      WHERE company_id = ${companyId} AND sequence > ${after} AND type = ${table} ORDER BY sequence LIMIT ${pageRows}`),
   ])
   const last = rows.at(-1)?.sequence ?? null
   const isNumber = getTableColumns(tableOf(table)).id?.dataType === 'number'
@@ -155,12 +150,9 @@ export async function readChanged(
 /** @param versions the ids of rows with their known versions */
 export async function findChangedSince(context: CompanyContext, plan: TablePlan, versions: readonly Key[]) {
   const [rows] = await context.db.read([
-    orm
-      .select({ id: sql<Value>`v.value ->> 0`.as('id') })
-      .from(sql`json_each(${JSON.stringify(versions)}) AS v CROSS JOIN ${tableOf(plan.table)} AS o`)
-      .where(
-        sql`o.company_id = ${context.companyId} AND o.id = v.value ->> 0 AND o.${named(plan.version ?? '')} <> v.value ->> 1`,
-      ),
+    statement<{ id: Value }>(sql`SELECT v.value ->> 0 AS id
+      FROM json_each(${JSON.stringify(versions)}) AS v CROSS JOIN ${named(plan.table)} AS o
+      WHERE o.company_id = ${context.companyId} AND o.id = v.value ->> 0 AND o.${named(plan.version ?? '')} <> v.value ->> 1`),
   ])
   return rows.map(({ id }): Key => [id])
 }
@@ -182,19 +174,15 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   const stamp = plan.stamp ?? plan.version
   const value = stamp ? sql.raw(stamp) : sql`json_array(${list(columnsOf(plan).map(({ name }) => named(name)))})`
   const [rows] = await context.db.read([
-    orm
-      .select({
-        key: sql<string>`json_array(${keys})`.as('row_key'),
-        value: sql<string>`CAST(${value} AS TEXT)`.as('stamp'),
-      })
-      .from(tableOf(plan.table))
-      .where(sql.join(conditions, sql` AND `))
-      .orderBy(keys)
-      .limit(STAMPS),
+    statement<{
+      row_key: string
+      stamp: string
+    }>(sql`SELECT json_array(${keys}) AS row_key, CAST(${value} AS TEXT) AS stamp
+      FROM ${named(plan.table)} WHERE ${sql.join(conditions, sql` AND `)} ORDER BY ${keys} LIMIT ${STAMPS}`),
   ])
   const last = rows.length === STAMPS ? rows.at(-1) : undefined
-  const next: Key | null = last ? JSON.parse(last.key) : null
-  return { stamps: new Map(rows.map((row) => [row.key, row.value])), next }
+  const next: Key | null = last ? JSON.parse(last.row_key) : null
+  return { stamps: new Map(rows.map(({ row_key, stamp }) => [row_key, stamp])), next }
 }
 
 export async function readCompany({ companyId, db }: CompanyContext) {
@@ -225,7 +213,6 @@ export function hasContent({ companyId }: CompanyContext): SQL {
 }
 
 export async function isEmpty(context: CompanyContext): Promise<boolean> {
-  const any = sql<number>`${hasContent(context)}`.as('any')
-  const [[row]] = await context.db.read([orm.select({ any }).from(sql`(SELECT 1)`)])
+  const [[row]] = await context.db.read([statement<{ any: number }>(sql`SELECT ${hasContent(context)} AS "any"`)])
   return row?.any === 0
 }

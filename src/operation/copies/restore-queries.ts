@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
-import { orm } from '../../kernel/db/client.ts'
+import { orm, statement } from '../../kernel/db/client.ts'
 import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { freeSlot, isHere } from '../../kernel/db/placement.ts'
@@ -20,32 +20,23 @@ import { raiseTo } from './write-queries.ts'
 
 const REMOVED_ROWS = 2_000
 
-type SequenceColumns = Pick<typeof companies, (typeof SEQUENCES)[number]>
-const sequenceColumns = Object.fromEntries(SEQUENCES.map((name) => [name, companies[name]])) as SequenceColumns
+const sequenceColumns = sql.raw(SEQUENCES.join(', '))
 
 /** Lists the sequences of a database's companies: at most 1,024, the slots of its full-text tables. */
 export async function listSequences({ db }: CompanyContext) {
-  const { id } = companies
   const [rows] = await db.read([
-    orm
-      .select({ id, ...sequenceColumns })
-      .from(companies)
-      .where(isHere)
-      .orderBy(id),
+    statement<{ id: number } & Sequences>(
+      sql`SELECT id, ${sequenceColumns} FROM companies WHERE ${isHere} ORDER BY id`,
+    ),
   ])
   return rows
 }
 
 /** Lists companies whose last backup began before a time, at random: those that always fail must not be picked each time. */
 export async function listOverdue({ db }: CompanyContext, beforeMs: number, limit: number): Promise<number[]> {
-  const { id, backed_up_at } = companies
   const [rows] = await db.read([
-    orm
-      .select({ id })
-      .from(companies)
-      .where(sql`coalesce(${backed_up_at}, 0) < ${beforeMs} AND ${isHere}`)
-      .orderBy(sql`random()`)
-      .limit(limit),
+    statement<{ id: number }>(sql`SELECT id FROM companies
+      WHERE coalesce(backed_up_at, 0) < ${beforeMs} AND ${isHere} ORDER BY random() LIMIT ${limit}`),
   ])
   return rows.map((row) => row.id)
 }
@@ -151,7 +142,7 @@ export async function raiseSequences({ companyId, db }: CompanyContext, sequence
         replay_end: null,
       })
       .where(isOf),
-    orm.select(sequenceColumns).from(companies).where(isCompany),
+    statement<Sequences>(sql`SELECT ${sequenceColumns} FROM companies WHERE ${isCompany}`),
     ...(company ? [orm.update(companies).set(settings(company)).where(isCompany)] : []),
     recountOf(companyId, Date.now()),
   ])

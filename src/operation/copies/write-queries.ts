@@ -4,7 +4,7 @@ import { orm, type Statements, statement } from '../../kernel/db/client.ts'
 import { insertRow, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
-import { companies } from '../../kernel/db/schema.ts'
+import { changes, companies } from '../../kernel/db/schema.ts'
 import { splitBySize } from './chunks.ts'
 import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
 import {
@@ -121,11 +121,8 @@ async function writeMoved<T extends readonly Statement[]>(
   { companyId, db }: CompanyContext,
   statements: readonly [...T],
 ) {
-  const requireMoved = statement(
-    `SELECT json_extract('{}', 'the company is not moved')
-      WHERE NOT EXISTS (SELECT 1 FROM company_guards WHERE company_id = ? AND state = 'moved')`,
-    companyId,
-  )
+  const requireMoved = statement(sql`SELECT json_extract('{}', 'the company is not moved')
+    WHERE NOT EXISTS (SELECT 1 FROM company_guards WHERE company_id = ${companyId} AND state = 'moved')`)
   const [, ...results] = await db.writeIdempotent([requireMoved, ...statements])
   return results
 }
@@ -142,7 +139,7 @@ export async function putLines(context: CompanyContext, table: TablePlan, lines:
     await writeMoved(context, [
       ...clearUnique(companyId, plan, chunk),
       plan.isUpdate ? update(context, plan, chunk) : upsert(companyId, plan, chunk),
-      statement('DELETE FROM changes WHERE company_id = ?1 AND sequence > ?2', companyId, COPY_CHANGES),
+      orm.delete(changes).where(sql`company_id = ${companyId} AND sequence > ${COPY_CHANGES}`),
     ])
   }
 }
@@ -169,10 +166,12 @@ function replacement({ table, key, idColumn = 'id' }: TablePlan, values: object)
 function clearUnique(companyId: number, { table, unique }: TablePlan, rows: readonly Row[]): Statement[] {
   const taken = unique ? rows.filter((row) => row[unique] != null).map((row) => [row.id, row[unique]]) : []
   if (!unique || taken.length === 0) return []
-  const text = `UPDATE ${table} SET ${unique} = NULL WHERE company_id = ?1
-    AND ${unique} IN (SELECT e.value ->> 1 FROM json_each(?2) AS e)
-    AND NOT EXISTS (SELECT 1 FROM json_each(?2) AS e WHERE e.value ->> 0 = ${table}.id AND e.value ->> 1 = ${table}.${unique})`
-  return [statement(text, companyId, JSON.stringify(taken))]
+  const [name, column, rowsOf] = [named(table), named(unique), sql`json_each(${JSON.stringify(taken)}) AS e`]
+  return [
+    statement(sql`UPDATE ${name} SET ${column} = NULL WHERE company_id = ${companyId}
+      AND ${column} IN (SELECT e.value ->> 1 FROM ${rowsOf})
+      AND NOT EXISTS (SELECT 1 FROM ${rowsOf} WHERE e.value ->> 0 = ${name}.id AND e.value ->> 1 = ${name}.${column})`),
+  ]
 }
 
 export async function removeKeys(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): Promise<void> {

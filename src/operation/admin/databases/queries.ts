@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { adminEntry, collectAdminEntries } from '../../../kernel/db/audit.ts'
-import { openDatabase, orm, startUse } from '../../../kernel/db/client.ts'
+import { openDatabase, orm, startUse, statement } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { bindingOf, DIRECTORY, databaseNames, freeSlot, isPresent, isSettled } from '../../../kernel/db/placement.ts'
 import { accountingConnections, companies, integrations, moves, webhookEndpoints } from '../../../kernel/db/schema.ts'
@@ -13,17 +13,11 @@ export async function listDatabases({ env }: AdminContext) {
     databaseNames(env).map(async (name) => {
       const use = startUse()
       try {
-        const held = sql`${companies.database} IS NULL AND NOT EXISTS (
-          SELECT 1 FROM company_guards AS g WHERE g.company_id = ${companies.id} AND g.state IN ('moved', 'writable'))`
-        const [[row]] = await openDatabase(bindingOf(env, name), { use }).read([
-          orm
-            .select({
-              companies: sql<number>`count(*)`.as('held'),
-              rows: sql<number>`coalesce(sum(client_count + order_count), 0)`.as('held_rows'),
-            })
-            .from(companies)
-            .where(held),
-        ])
+        const held = sql`SELECT count(*) AS companies, coalesce(sum(client_count + order_count), 0) AS rows FROM companies AS c
+          WHERE c.database IS NULL AND NOT EXISTS (
+            SELECT 1 FROM company_guards AS g WHERE g.company_id = c.id AND g.state IN ('moved', 'writable'))`
+        const read = statement<{ companies: number; rows: number }>(held)
+        const [[row]] = await openDatabase(bindingOf(env, name), { use }).read([read])
         return { name, companies: row?.companies ?? 0, rows: row?.rows ?? 0, size_bytes: use.sizeBytes, error: null }
       } catch (error) {
         return { name, companies: 0, rows: 0, size_bytes: 0, error: nameOf(error) }
@@ -81,32 +75,22 @@ const COLUMNS = {
 
 type EncryptedTable = keyof typeof COLUMNS
 
-export type EncryptedValue = Awaited<ReturnType<typeof listOldValues>>['rows'][number]
+export type EncryptedValue = { table: EncryptedTable; companyId: number; id: string; stored: string; place: string }
 
 /** Counts the values that do not begin with the prefix of a key, and lists some that may be changed. */
 export async function listOldValues({ db }: AdminContext, prefix: string, after: string, limit: number) {
   const selects = (Object.keys(COLUMNS) as EncryptedTable[]).map((name) => {
     const { table, column, id } = COLUMNS[name]
-    return sql`SELECT ${name} AS name, ${table.company_id} AS company_id, ${id} AS id, ${column} AS stored
+    return sql`SELECT ${name} AS "table", ${table.company_id} AS companyId, ${id} AS id, ${column} AS stored,
+      ${name} || '/' || printf('%015d', ${table.company_id}) || '/' || ${id} AS place
       FROM ${table} WHERE ${column} IS NOT NULL AND substr(${column}, 1, ${prefix.length}) <> ${prefix}
         AND ${isPresent(sql`${table.company_id}`)}`
   })
   const all = sql`(${sql.join(selects, sql` UNION ALL `)}) AS v`
-  const place = sql<string>`v.name || '/' || printf('%015d', v.company_id) || '/' || v.id`
   const [[count], rows] = await db.read([
-    orm.select({ total: sql<number>`count(*)`.as('total') }).from(all),
-    orm
-      .select({
-        table: sql<EncryptedTable>`v.name`.as('value_table'),
-        companyId: sql<number>`v.company_id`.as('value_company'),
-        id: sql<string>`v.id`.as('value_id'),
-        stored: sql<string>`v.stored`.as('value_stored'),
-        place: place.as('value_place'),
-      })
-      .from(all)
-      .where(sql`${place} > ${after} AND ${isSettled(sql`v.company_id`)}`)
-      .orderBy(sql`value_place`)
-      .limit(limit),
+    statement<{ total: number }>(sql`SELECT count(*) AS total FROM ${all}`),
+    statement<EncryptedValue>(sql`SELECT * FROM ${all}
+      WHERE place > ${after} AND ${isSettled(sql`v.companyId`)} ORDER BY place LIMIT ${limit}`),
   ])
   return { total: count?.total ?? 0, rows }
 }

@@ -42,10 +42,10 @@ export async function planLoad(context: queries.LoadContext, file: SeedFile, kno
     ...queries.selectConflicts(context, rows),
     ...queries.selectDifferences(context, file, rows),
   ]
-  const found: object[] = first ? (await db.read([first, ...rest])).flat() : []
-  const issues = [...findDuplicates(rows), ...found.flatMap((row) => ('issue' in row ? [String(row.issue)] : []))]
-  const violated = found.flatMap((row) => ('constraint' in row ? [String(row.constraint)] : []))
-  const compared = found.filter((row): row is Compared => 'columns' in row)
+  const found = first ? (await db.read([first, ...rest])).flat() : []
+  const issues = [...findDuplicates(rows), ...found.flatMap((row) => ('issue' in row ? row.issue : []))]
+  const violated = found.flatMap((row) => ('constraint' in row ? row.constraint : []))
+  const compared = found.filter((row) => 'columns' in row)
   const existing = new Set(compared.map(({ name, id }) => `${name} ${id}`))
   const isOld = ({ id }: Order) => existing.has(`orders ${id}`)
   const absent = { ...file, orders: file.orders.filter((order) => !isOld(order)) }
@@ -101,10 +101,8 @@ export function describeDifferences(differences: Difference[]): string[] {
 }
 
 type Order = SeedFile['orders'][number]
-/** An existing row, and a comma list of the columns that differ from the file. */
-type Compared = { name: Name; id: number; columns: string }
 
-function toDifference({ name, id, columns }: Compared): Difference[] {
+function toDifference({ name, id, columns }: queries.Compared): Difference[] {
   const names = columns.split(',').filter(Boolean)
   const fields = names.map((column) => Object.keys(COLUMN_OF).find((field) => COLUMN_OF[field] === column) ?? column)
   return fields.length === 0 ? [] : [{ type: TABLES[name].noun, id, fields }]

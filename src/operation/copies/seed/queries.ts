@@ -1,6 +1,6 @@
 import { eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
-import { orm } from '../../../kernel/db/client.ts'
+import { orm, statement } from '../../../kernel/db/client.ts'
 import { insertJsonRows, named } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot } from '../../../kernel/db/placement.ts'
@@ -8,7 +8,7 @@ import { companies, integrations, orderStatuses } from '../../../kernel/db/schem
 import { LAST_IDS, SETTINGS } from '../tables.ts'
 import { raiseTo } from '../write-queries.ts'
 import type { SeedFile } from './file.ts'
-import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
+import { chunkJson, type KnownIds, NAMES, type Name, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
 /** The context of a load: its company must be the file's. */
 export interface LoadContext extends CompanyContext {
@@ -30,9 +30,11 @@ export async function readStored({ companyId, db }: CompanyContext) {
  * Selects from a list of JSON values, each read as `value`, in statements of bounded size. A table is joined by CROSS
  * JOIN, which SQLite never reorders: otherwise it may read the whole list for each row of the table.
  */
-function selectEach<T extends Record<string, SQL.Aliased>>(list: unknown[], fields: T, table: SQL, where: SQL) {
-  return chunkJson(list).map((chunk) => orm.select<T>(fields).from(sql`json_each(${chunk}) ${table}`).where(where))
+function selectEach<Row extends object>(list: unknown[], columns: SQL, rest: SQL) {
+  return chunkJson(list).map((chunk) => statement<Row>(sql`SELECT ${columns} FROM json_each(${chunk}) ${rest}`))
 }
+
+type Issue = { issue: string }
 
 /** Selects references to rows that are neither in the file, nor known, nor in the database. */
 export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, known: KnownIds) {
@@ -42,17 +44,17 @@ export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, k
     const exists = sql`SELECT 1 FROM ${TABLES[to].table} WHERE company_id = ${companyId} AND id = value ->> 1`
     const message = `\`${field}\` of ${TABLES[from].noun} `
     const reason = `: there is no ${TABLES[to].noun} `
-    const issue = sql<string>`${message} || (value ->> 0) || ${reason} || (value ->> 1) || ', in the file or in the database'`
-    return selectEach(pairs, { issue: issue.as('issue') }, sql``, sql`NOT EXISTS (${exists})`)
+    const issue = sql`${message} || (value ->> 0) || ${reason} || (value ->> 1) || ', in the file or in the database' AS issue`
+    return selectEach<Issue>(pairs, issue, sql`WHERE NOT EXISTS (${exists})`)
   })
 }
 
 /** Selects the file's invoices that belong to another order in the database. */
 export function selectMovedInvoices({ companyId }: CompanyContext, rows: Rows) {
   const pairs = rows.invoices.map(({ id, project_id }) => [id, project_id])
-  const issue = sql<string>`'invoice ' || v.id || ' belongs to order ' || v.project_id || ' in the database'`
+  const issue = sql`'invoice ' || v.id || ' belongs to order ' || v.project_id || ' in the database' AS issue`
   const isMoved = sql`v.company_id = ${companyId} AND v.id = value ->> 0 AND v.project_id <> value ->> 1`
-  return selectEach(pairs, { issue: issue.as('issue') }, sql`CROSS JOIN invoices AS v`, isMoved)
+  return selectEach<Issue>(pairs, issue, sql`CROSS JOIN invoices AS v WHERE ${isMoved}`)
 }
 
 /** Selects constraints that new rows of the file would violate, since another row has the value. */
@@ -62,15 +64,19 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
     const pairs = rows[name].map((row) => [row.id, Reflect.get(row, field)]).filter(([, value]) => value != null)
     const isAbsent = sql`NOT EXISTS (SELECT 1 FROM ${table} AS own WHERE own.company_id = ${companyId} AND own.id = value ->> 0)`
     const isTaken = sql`other.company_id = ${companyId} AND other.${named(field)} = value ->> 1 AND ${isAbsent}`
-    const constraint = sql<string>`${`${name}.company_id, ${name}.${field}`}`.as('constraint')
-    return selectEach(pairs, { constraint }, sql`CROSS JOIN ${table} AS other`, isTaken).map((each) => each.limit(1))
+    const constraint = sql`${`${name}.company_id, ${name}.${field}`} AS "constraint"`
+    const rest = sql`CROSS JOIN ${table} AS other WHERE ${isTaken} LIMIT 1`
+    return selectEach<{ constraint: string }>(pairs, constraint, rest)
   })
 }
 
 /** Columns derived from others, or raised with every change. */
 const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
 
-/** Selects the existing rows of clients and orders, each with a comma list of the columns that differ from the file. */
+/** An existing row, and a comma list of the columns that differ from the file. */
+export type Compared = { name: Name; id: number; columns: string }
+
+/** Selects the existing rows of clients and orders. */
 export function selectDifferences({ companyId, now }: LoadContext, file: SeedFile, rows: Rows) {
   const unnumbered = new Set(file.orders.map(({ invoice }) => invoice?.number === undefined && invoice?.id))
   // A field left open by the file cannot differ; the accounting sync finds customers by itself.
@@ -90,13 +96,9 @@ export function selectDifferences({ companyId, now }: LoadContext, file: SeedFil
       const [element, value] = [sql.raw(`'$[${index + 1}][0]'`), sql`t.${named(name)}`]
       return sql`iif(json_type(value, ${element}) IS NOT NULL AND ${value} IS NOT value ->> ${element}, ${sql.raw(`'${name},'`)}, '')`
     })
-    const fields = {
-      name: sql<string>`${name}`.as('name'),
-      id: sql<number>`value ->> 0`.as('row_id'),
-      columns: sql<string>`(${sql.join(names, sql` || `)})`.as('columns'),
-    }
+    const selected = sql`${name} AS name, value ->> 0 AS id, ${sql.join(names, sql` || `)} AS columns`
     const isSame = sql`t.company_id = ${companyId} AND t.id = value ->> 0`
-    return selectEach(given, fields, sql`CROSS JOIN ${table} AS t`, isSame).map((each) => each.orderBy(sql`row_id`))
+    return selectEach<Compared>(given, selected, sql`CROSS JOIN ${table} AS t WHERE ${isSame} ORDER BY 2`)
   })
 }
 
