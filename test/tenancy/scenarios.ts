@@ -6,7 +6,7 @@ import { listDueCompanies, listWebhookCompanies } from '../../src/kernel/db/swee
 import { moveFor } from '../../src/operation/copies/move.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { splitSeedFile } from '../../src/operation/copies/seed/split.ts'
-import { unpackPart } from '../../src/operation/copies/store.ts'
+import { readPart } from '../../src/operation/copies/store.ts'
 import { EXPANSIONS } from '../../src/resources/orders/shapes.ts'
 import { backUp, manifestsOf, restore, wipe } from '../operation/copies/support.ts'
 import { adminCall, operatorOf } from '../support/admin.ts'
@@ -356,10 +356,8 @@ async function administration({ id, administer, send, note, word, tokenId: own }
 async function linesOf({ id, note }: Actor) {
   for (const manifest of await manifestsOf(id)) {
     note('company', [manifest.company, manifest.counts])
-    for (const part of manifest.parts) {
-      const bytes = await (await env.BACKUPS.get(part.key))?.bytes()
-      note('lines', bytes && unpackPart(part, bytes))
-    }
+    const store = { bucket: env.BACKUPS, companyId: id }
+    for (const part of manifest.parts) note('lines', await readPart(store, part))
   }
 }
 

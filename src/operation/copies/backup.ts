@@ -29,40 +29,29 @@ const PART = 'part/'
 /** Backs up a company, and starts no page after some time: the next call continues. @returns whether it is done */
 export async function backUpFor(context: BackupContext, kv: SyncKvStorage, ms: number): Promise<boolean> {
   const endMs = Date.now() + ms
-  const stored = kv.get<BackupState>(BACKUP)
-  const isFresh = stored && Date.now() - Date.parse(stored.at) < MAX_BACKUP_MS
-  if (!isFresh) forgetBackup(kv)
-  const begun = isFresh ? stored : await beginBackup(context, Date.now())
-  if (!begun) return true
-  const writer = openParts(context, begun)
-  for (let state = begun; ; ) {
+  let state = kv.get<BackupState>(BACKUP)
+  if (!state || Date.now() - Date.parse(state.at) >= MAX_BACKUP_MS) {
+    forgetBackup(kv)
+    state = beginBackup(Date.now())
+  }
+  const writer = openParts(context, state)
+  for (;;) {
     const after = await stepBackup(context, state, writer)
     const isOver = Date.now() >= endMs
+    state = after ?? state
     if (!after || isOver || writer.isFull()) {
       const parts = await writer.take()
       for (const part of parts) kv.put(`${PART}${part.key}`, part)
-      state = { ...(after ?? state), parts: state.parts + parts.length }
+      state = { ...state, parts: state.parts + parts.length }
       kv.put(BACKUP, state)
-    } else state = after
-    if (!after) {
-      await complete(context, state, kv)
-      return true
     }
+    if (!after) break
     if (isOver) return false
   }
-}
-
-async function complete(context: BackupContext, state: BackupState, kv: SyncKvStorage): Promise<void> {
   const parts = [...kv.list<Part>({ prefix: PART })].map(([, part]) => part)
   await endBackup(context, state, parts, Date.now())
-  await recordBackup(context, Date.parse(state.at))
   forgetBackup(kv)
-  const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-  log('backup', { company_id: context.companyId, parts: parts.length, bytes, began_at: state.at })
-  // A failure here must not repeat the backup: the next one removes them.
-  await removeOldBackups(context, Date.now()).catch((error: unknown) => {
-    log('backup_failed', { company_id: context.companyId, error: nameOf(error) }, 'error')
-  })
+  return true
 }
 
 export function forgetBackup(kv: SyncKvStorage): void {
@@ -70,9 +59,8 @@ export function forgetBackup(kv: SyncKvStorage): void {
   for (const [name] of [...kv.list({ prefix: PART })]) kv.delete(name)
 }
 
-export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
-  const { company } = await reader.readCompany(context)
-  return company ? { at: isoTime(nowMs), table: TABLES.length - 1, after: null, parts: 0 } : null
+export const beginBackup = (nowMs: number): BackupState => {
+  return { at: isoTime(nowMs), table: TABLES.length - 1, after: null, parts: 0 }
 }
 
 /**
@@ -84,26 +72,37 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
 export async function stepBackup(context: BackupContext, state: BackupState, writer: Parts) {
   const plan = TABLES[state.table]
   if (!plan) return null
-  let versions: Key[] = []
+  const { version = '' } = plan
+  const versions = new Map<string, string>()
   const sink: reader.Sink = async (each, lines) => {
     await writer.add(lines)
     if (each !== plan || plan.parts.length === 0) return
-    versions.push(...lines.map(({ row }) => reader.keyOf({ key: ['id', plan.version ?? ''] }, row)))
+    for (const { row } of lines) versions.set(JSON.stringify(reader.keyOf(plan, row)), String(row[version]))
   }
-  const { next } = await reader.copyPage(context, plan, state.after, sink)
-  for (let reads = 1; versions.length > 0 && reads < MAX_READS; reads++) {
-    const ids = await reader.findChangedSince(context, plan, versions)
-    versions = []
-    const isChanged = reader.isAmong(context, { ...plan, key: ['id'] }, ids)
-    if (ids.length > 0) await reader.copyRows(context, plan, isChanged, sink)
+  const { lines, next } = await reader.copyPage(context, plan, state.after, sink)
+  const last = reader.keyOf(plan, lines.at(-1)?.row ?? {})
+  for (let reads = 1; versions.size > 0 && reads < MAX_READS; reads++) {
+    const { stamps } = await reader.readStamps(context, { ...plan, stamp: version }, state.after, last)
+    const changed = [...stamps.keys()].filter((key) => stamps.get(key) !== versions.get(key))
+    if (changed.length === 0) break
+    const keys = changed.map((key): Key => JSON.parse(key))
+    await reader.copyRows(context, plan, reader.isAmong(context, plan, keys), sink)
   }
   return { ...state, after: next, table: next ? state.table : state.table - 1 }
 }
 
+/** Writes the manifest, and removes expired backups; nothing for a company that is gone. */
 export async function endBackup(context: BackupContext, { at }: BackupState, parts: Part[], nowMs: number) {
+  const { companyId: company_id } = context
   const counts = await reader.countRows(context)
   const { company } = await reader.readCompany(context)
   if (!company) return
-  const facts = { format: 2, company_id: context.companyId, at, finished_at: isoTime(nowMs) } as const
-  await writeManifest(context, { ...facts, company, counts, parts })
+  await writeManifest(context, { format: 2, company_id, at, finished_at: isoTime(nowMs), company, counts, parts })
+  await recordBackup(context, Date.parse(at))
+  const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
+  log('backup', { company_id, parts: parts.length, bytes, began_at: at })
+  // A failure here must not repeat the backup: the next one removes them.
+  await removeOldBackups(context, nowMs).catch((error: unknown) => {
+    log('backup_failed', { company_id, error: nameOf(error) }, 'error')
+  })
 }

@@ -147,21 +147,11 @@ export async function readChanged(
   return { ids, last, next: rows.length === pageRows ? [last] : null }
 }
 
-/** @param versions the ids of rows with their known versions */
-export async function findChangedSince(context: CompanyContext, plan: TablePlan, versions: readonly Key[]) {
-  const [rows] = await context.db.read([
-    statement<{ id: Value }>(sql`SELECT v.value ->> 0 AS id
-      FROM json_each(${JSON.stringify(versions)}) AS v CROSS JOIN ${named(plan.table)} AS o
-      WHERE o.company_id = ${context.companyId} AND o.id = v.value ->> 0 AND o.${named(plan.version ?? '')} <> v.value ->> 1`),
-  ])
-  return rows.map(({ id }): Key => [id])
-}
-
 /** Limits the stamps of one page. Each is a row of its own, as all would be longer than a value of D1 may be. */
 const STAMPS = 4_000
 
 /**
- * Reads one page of the stamps by which a move finds changed rows.
+ * Reads one page of the stamps by which changed rows are found.
  *
  * @param until the last key that belongs to it
  * @returns the stamps by the keys of rows as JSON, and the last key if more may follow

@@ -47,11 +47,7 @@ export function manifestKey(companyId: number, at: string): string {
   return `${prefixOf(companyId, 'manifests')}${at}-full.json`
 }
 
-const MANIFEST_NAME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)-full\.json$/
-
-export function parseManifestKey(companyId: number, key: string): string | undefined {
-  return MANIFEST_NAME.exec(key.slice(prefixOf(companyId, 'manifests').length))?.[1]
-}
+const MANIFEST_KEY = /\/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)-full\.json$/
 
 /** An unreadable backup. The message contains no values of rows. */
 export class BackupError extends Error {
@@ -71,7 +67,7 @@ export async function inTime<T>(call: Promise<T>): Promise<T> {
 /** Lists the starts of a company's complete backups, oldest first: about 35, which name them. */
 export async function listBackups({ bucket, companyId }: Store): Promise<string[]> {
   const { objects } = await inTime(bucket.list({ prefix: prefixOf(companyId, 'manifests') }))
-  return objects.flatMap(({ key }) => parseManifestKey(companyId, key) ?? [])
+  return objects.flatMap(({ key }) => MANIFEST_KEY.exec(key)?.[1] ?? [])
 }
 
 /** @throws BackupError when it is missing or damaged */
@@ -82,8 +78,7 @@ export async function readManifest({ bucket, companyId }: Store, at: string): Pr
   return read
 }
 
-/** @throws BackupError for an invalid or altered manifest */
-export function parseManifest(text: string, key = 'A manifest'): Manifest {
+function parseManifest(text: string, key: string): Manifest {
   try {
     const { sha256, ...facts } = JSON.parse(text)
     const parsed = manifest.parse(facts)
@@ -99,9 +94,18 @@ export async function writeManifest({ bucket }: Store, facts: Manifest): Promise
   await inTime(bucket.put(manifestKey(facts.company_id, facts.at), text))
 }
 
-/** Reads the rows of a part. @throws BackupError when it is missing or damaged */
-export async function readPart({ bucket }: Store, part: Part): Promise<Line[]> {
-  return unpackPart(part, await readObject(bucket, part.key))
+/** Bounds the text of a part. A written one has at most about 8,000,000 characters: see {@link openParts}. */
+const MAX_TEXT_BYTES = 32_000_000
+
+/** Reads the rows of a part. @throws BackupError when it is missing or does not match its manifest */
+export async function readPart({ bucket }: Store, { key, sha256 }: Part): Promise<Line[]> {
+  const bytes = await readObject(bucket, key)
+  if (hash('sha256', bytes) !== sha256) throw new BackupError(`${key} is damaged: its checksum differs.`)
+  const text = gunzipSync(bytes, { maxOutputLength: MAX_TEXT_BYTES }).toString()
+  return text
+    .split('\n')
+    .filter(Boolean)
+    .map((line): Line => JSON.parse(line))
 }
 
 async function readObject(bucket: R2Bucket, key: string): Promise<Buffer> {
@@ -109,26 +113,6 @@ async function readObject(bucket: R2Bucket, key: string): Promise<Buffer> {
   const bytes = await inTime(read())
   if (!bytes) throw new BackupError(`${key} is missing.`)
   return Buffer.from(bytes)
-}
-
-export function packPart(key: string, lines: readonly Line[]) {
-  const bytes = gzipSync(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
-  const rows: Part['rows'] = {}
-  for (const { name } of lines) rows[name] = (rows[name] ?? 0) + 1
-  return { part: { key, bytes: bytes.length, sha256: hash('sha256', bytes), rows }, bytes }
-}
-
-/** Bounds the text of a part. A written one has at most about 8,000,000 characters: see `openParts`. */
-const MAX_TEXT_BYTES = 32_000_000
-
-/** Unpacks the rows of a part. @throws BackupError when it does not match its manifest */
-export function unpackPart({ key, sha256 }: Part, bytes: Uint8Array): Line[] {
-  if (hash('sha256', bytes) !== sha256) throw new BackupError(`${key} is damaged: its checksum differs.`)
-  const text = gunzipSync(bytes, { maxOutputLength: MAX_TEXT_BYTES }).toString()
-  return text
-    .split('\n')
-    .filter(Boolean)
-    .map((line): Line => JSON.parse(line))
 }
 
 /** A part is written after the page with which its text has this many characters, or earlier at twice as many. */
@@ -144,10 +128,12 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
 
   async function flush(): Promise<void> {
     if (waiting.length === 0) return
-    const name = String(++number).padStart(5, '0')
-    const { part, bytes } = packPart(`${folder}${name}.ndjson.gz`, waiting)
-    await inTime(bucket.put(part.key, bytes))
-    written.push(part)
+    const key = `${folder}${String(++number).padStart(5, '0')}.ndjson.gz`
+    const bytes = gzipSync(waiting.map((line) => `${JSON.stringify(line)}\n`).join(''))
+    await inTime(bucket.put(key, bytes))
+    const rows: Part['rows'] = {}
+    for (const { name } of waiting) rows[name] = (rows[name] ?? 0) + 1
+    written.push({ key, bytes: bytes.length, sha256: hash('sha256', bytes), rows })
     waiting = []
     characters = 0
   }

@@ -342,8 +342,7 @@ describe('a database that fails for the object of a company', () => {
 
 it('a backup under way is begun again after a recovery', async () => {
   const company = await mintCompany()
-  const context = { ...(await openCompany(env, company.id)), bucket: env.BACKUPS }
-  const begun = await beginBackup(context, Date.now())
+  const begun = beginBackup(Date.now())
   const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(company.id)))
   await runInDurableObject(object, (_, { storage }) => storage.kv.put('backup', begun))
   await recover()

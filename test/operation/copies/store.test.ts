@@ -1,11 +1,12 @@
+import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import {
   BackupError,
-  packPart,
-  parseManifest,
-  parseManifestKey,
+  listBackups,
+  openParts,
   planRemoval,
-  unpackPart,
+  readManifest,
+  readPart,
 } from '../../../src/operation/copies/store.ts'
 
 const DAY_MS = 86_400_000
@@ -28,7 +29,11 @@ describe('the plan of backups', () => {
 })
 
 describe('the files of a backup', () => {
-  it('have their rows and a checksum that finds damage', () => {
+  const at = '2026-11-22T03:00:00.000Z'
+  const storeOf = (companyId: number) => ({ bucket: env.BACKUPS, companyId })
+
+  it('have their rows and a checksum that finds damage', async () => {
+    const store = storeOf(900_001)
     const lines = [
       {
         name: 'payments',
@@ -37,20 +42,31 @@ describe('the files of a backup', () => {
       },
       { name: 'taxes', row: { rate: 8.25 } },
     ]
-    const { part, bytes } = packPart('backups/1/parts/x/00001.ndjson.gz', lines)
+    const writer = openParts(store, { at, parts: 0 })
+    await writer.add(lines)
+    const [part = expect.fail('no part')] = await writer.take()
+    const bytes = (await (await env.BACKUPS.get(part.key))?.bytes()) ?? expect.fail('no file')
     expect(part).toMatchObject({ bytes: bytes.length, rows: { payments: 1, taxes: 1 } })
-    expect(unpackPart(part, bytes)).toEqual(lines)
+    expect(await readPart(store, part)).toEqual(lines)
     bytes[bytes.length - 1] = 255 - (bytes[bytes.length - 1] ?? 0)
-    expect(() => unpackPart(part, bytes)).toThrow(BackupError)
+    await env.BACKUPS.put(part.key, bytes)
+    await expect(readPart(store, part)).rejects.toThrow(BackupError)
   })
 
-  it('are named by time, and nothing else is a manifest', () => {
-    const at = '2026-11-22T03:00:00.000Z'
-    expect(parseManifestKey(7, `backups/7/manifests/${at}-full.json`)).toBe(at)
-    for (const name of [`${at}.json`, `${at}-full.json.bak`, 'x-full.json', `${at}-increment.json`]) {
-      expect(parseManifestKey(7, `backups/7/manifests/${name}`)).toBeUndefined()
+  it('are named by time, and nothing else is a manifest', async () => {
+    const store = storeOf(900_002)
+    for (const name of [
+      `${at}-full.json`,
+      `${at}.json`,
+      `${at}-full.json.bak`,
+      'x-full.json',
+      `${at}-increment.json`,
+    ]) {
+      await env.BACKUPS.put(`backups/900002/manifests/${name}`, '{}')
     }
-    expect(() => parseManifest('{}')).toThrow(BackupError)
-    expect(() => parseManifest('{')).toThrow(BackupError)
+    expect(await listBackups(store)).toEqual([at])
+    await expect(readManifest(store, at)).rejects.toThrow(BackupError)
+    await env.BACKUPS.put(`backups/900002/manifests/${at}-full.json`, '{')
+    await expect(readManifest(store, at)).rejects.toThrow(BackupError)
   })
 })
