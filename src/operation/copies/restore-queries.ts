@@ -5,15 +5,7 @@ import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { freeSlot, isHere } from '../../kernel/db/placement.ts'
 import { recountOf } from '../../kernel/db/quota.ts'
-import {
-  apiTokens,
-  changes,
-  companies,
-  emailThreadObjects,
-  emailThreads,
-  webhookDeliveries,
-  webhookEndpoints,
-} from '../../kernel/db/schema.ts'
+import { changes, companies, emailThreadObjects, emailThreads, webhookDeliveries } from '../../kernel/db/schema.ts'
 import { hasContent } from './read-queries.ts'
 import { LAST_IDS, type Row, SEQUENCES, SETTINGS, type Sequences } from './tables.ts'
 import { raiseTo } from './write-queries.ts'
@@ -52,17 +44,14 @@ export async function endTokens(
   nowMs: number,
 ) {
   const from = sql`json_each(${JSON.stringify(ends)}) AS e`
-  const isToken = sql`${apiTokens.token_hash} = e.value ->> 0 AND ${apiTokens.revoked_at} IS NULL`
+  const isToken = sql`token_hash = e.value ->> 0 AND revoked_at IS NULL`
   const endedAt = sql`CAST(e.value ->> 1 AS INTEGER)`
   const revoked = sql`${isToken} AND ${endedAt} <= ${nowMs}`
-  const [rows] = await directory.read([orm.select({ id: apiTokens.id }).from(apiTokens).innerJoin(from, revoked)])
+  const expiring = sql`${isToken} AND ${endedAt} > ${nowMs} AND coalesce(expires_at, 9e15) > ${endedAt}`
+  const [rows] = await directory.read([statement(sql`SELECT token_hash FROM api_tokens, ${from} WHERE ${revoked}`)])
   await directory.writeIdempotent([
-    orm
-      .update(apiTokens)
-      .set({ expires_at: endedAt })
-      .from(from)
-      .where(sql`${isToken} AND ${endedAt} > ${nowMs} AND coalesce(${apiTokens.expires_at}, 9e15) > ${endedAt}`),
-    orm.update(apiTokens).set({ revoked_at: endedAt }).from(from).where(revoked),
+    statement(sql`UPDATE api_tokens SET expires_at = ${endedAt} FROM ${from} WHERE ${expiring}`),
+    statement(sql`UPDATE api_tokens SET revoked_at = ${endedAt} FROM ${from} WHERE ${revoked}`),
   ])
   return rows.length
 }
@@ -116,9 +105,9 @@ export async function openForRestore(
 
 /** Removes up to 2,000 changes of the feed. @returns whether none are left */
 export async function removeChanges({ companyId, db }: CompanyContext): Promise<boolean> {
-  const oldest = sql`sequence <= (SELECT min(sequence) + ${sql.raw(String(REMOVED_ROWS - 1))} FROM changes WHERE company_id = ${companyId})`
+  const last = sql`(SELECT min(sequence) + ${REMOVED_ROWS - 1} FROM changes WHERE company_id = ${companyId})`
   const [removed] = await db.writeIdempotent([
-    orm.delete(changes).where(sql`company_id = ${companyId} AND ${oldest}`).returning({ sequence: changes.sequence }),
+    statement(sql`DELETE FROM changes WHERE company_id = ${companyId} AND sequence <= ${last} RETURNING sequence`),
   ])
   return removed.length < REMOVED_ROWS
 }
@@ -134,14 +123,8 @@ export async function raiseSequences({ companyId, db }: CompanyContext, sequence
     orm.update(companies).set(raiseTo(SEQUENCES, sequences)).where(isCompany),
     orm.delete(changes).where(isOf),
     orm.delete(webhookDeliveries).where(isOf),
-    orm
-      .update(webhookEndpoints)
-      .set({
-        position: sql`(SELECT last_change FROM companies WHERE id = ${companyId})`,
-        replay_position: null,
-        replay_end: null,
-      })
-      .where(isOf),
+    statement(sql`UPDATE webhook_endpoints SET replay_position = NULL, replay_end = NULL,
+      position = (SELECT last_change FROM companies WHERE ${isCompany}) WHERE ${isOf}`),
     statement<Sequences>(sql`SELECT ${sequenceColumns} FROM companies WHERE ${isCompany}`),
     ...(company ? [orm.update(companies).set(settings(company)).where(isCompany)] : []),
     recountOf(companyId, Date.now()),

@@ -136,17 +136,13 @@ export async function putLines(context: CompanyContext, table: TablePlan, lines:
   const { companyId } = context
   const plan = atDestination(table)
   for (const chunk of splitLines(lines)) {
+    const { values, insert } = insertion(companyId, plan, chunk)
     await writeMoved(context, [
       ...clearUnique(companyId, plan, chunk),
-      plan.isUpdate ? update(context, plan, chunk) : upsert(companyId, plan, chunk),
+      plan.isUpdate ? update(context, plan, chunk) : insert([]).onConflictDoUpdate(replacement(plan, values)),
       orm.delete(changes).where(sql`company_id = ${companyId} AND sequence > ${COPY_CHANGES}`),
     ])
   }
-}
-
-function upsert(companyId: number, plan: TablePlan, rows: readonly Row[]): Statement {
-  const { values, insert } = insertion(companyId, plan, rows)
-  return insert([]).onConflictDoUpdate(replacement(plan, values))
 }
 
 function replacement({ table, key, idColumn = 'id' }: TablePlan, values: object) {

@@ -106,27 +106,24 @@ export function selectDifferences({ companyId, now }: LoadContext, file: SeedFil
 export function saveCompany({ companyId, now }: LoadContext, { company, order_statuses }: SeedFile) {
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot()})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
-  const given = SETTINGS.filter((name) => company[name] !== undefined)
-  const replaced = Object.fromEntries(given.map((name) => [name, company[name]]))
-  const differences: SQL[] = given.map(
-    (name) => sql`${companies[name]} <> ${sql.param(company[name], companies[name])}`,
-  )
+  const replaced = Object.fromEntries(SETTINGS.map((name) => [name, company[name]]))
+  const differences = SETTINGS.flatMap((name) => {
+    const value = company[name]
+    return value === undefined ? [] : sql`${companies[name]} <> ${sql.param(value, companies[name])}`
+  })
+  // An empty company becomes the file's, so that an import is equal to its export.
+  const isFiles = company.created_at === undefined ? sql`0` : sql`${companies.last_change} = 0`
+  const updated_at = sql`CASE WHEN ${isFiles} THEN ${times.updated_at} WHEN ${or(...differences)} THEN ${now}
+    ELSE ${companies.updated_at} END`
+  const created_at = sql`iif(${isFiles}, ${times.created_at}, ${companies.created_at})`
+  const set = { ...replaced, ...raiseTo(LAST_IDS, company), created_at, updated_at }
   const chosen = order_statuses.find((status) => status.is_default)?.id
   const isOtherDefault = sql`company_id = ${companyId} AND is_default AND id <> ${chosen ?? sql`id`}`
   return [
     orm
       .insert(companies)
       .values({ ...company, slot, ...times })
-      .onConflictDoNothing(),
-    orm
-      .update(companies)
-      .set({ ...replaced, updated_at: now })
-      .where(sql`${companies.id} = ${companyId} AND ${or(...differences)}`),
-    // An empty company becomes the file's, so that an import is equal to its export.
-    ...(company.created_at === undefined
-      ? []
-      : [orm.update(companies).set(times).where(sql`${companies.id} = ${companyId} AND ${companies.last_change} = 0`)]),
-    orm.update(companies).set(raiseTo(LAST_IDS, company)).where(eq(companies.id, companyId)),
+      .onConflictDoUpdate({ target: companies.id, set }),
     orm.update(orderStatuses).set({ is_default: false }).where(isOtherDefault),
   ] as const
 }
