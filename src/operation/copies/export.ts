@@ -7,16 +7,11 @@ import { fromCents } from '../../resources/orders/totals.ts'
 import { copyPage, readCompany } from './read-queries.ts'
 import { elements } from './seed/file.ts'
 import { CENTS, COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
-import { CONTENT, type Key, type Line, type Row, TABLES, type TablePlan, type Value } from './tables.ts'
+import { CONTENT, type Key, type Line, type Row, TABLES, type Value } from './tables.ts'
 
 export const SECTIONS = ['company', 'integrations', ...CONTENT] as const
 
 type Section = (typeof SECTIONS)[number]
-
-/** An export reads whole rows but for credentials. */
-const plans: Record<string, TablePlan> = Object.fromEntries(
-  TABLES.map((plan) => [plan.name, { ...plan, without: plan.name === 'integrations' ? ['credentials'] : [] }]),
-)
 
 /** The fields of a thread before its texts and arrays, which are the JSON that was sent. */
 const THREAD_FIELDS = [
@@ -60,13 +55,15 @@ type PartsOf = (table: string, owner: Row) => Row[]
  * @returns its lines in few pieces, since each is written by itself, and the key of the next page; null at the end
  */
 export async function exportPage(context: CompanyContext, files: R2Bucket, section: Section, after: Key) {
-  const plan = plans[section]
+  const plan = TABLES.find(({ name }) => name === section)
   if (!plan) {
     const { company } = await readCompany(context)
     return { next: null, pieces: company ? [line(section, present('companies', company))] : [] }
   }
   const read: Line[] = []
-  const { lines, next } = await copyPage(context, plan, after.length > 0 ? after : null, (_, each) => {
+  // Whole rows, but for credentials.
+  const whole = { ...plan, without: ['credentials'] }
+  const { lines, next } = await copyPage(context, whole, after.length > 0 ? after : null, (_, each) => {
     read.push(...each)
   })
   const parts = Map.groupBy(read, ({ name, of }) => `${name} ${of?.[0]}`)

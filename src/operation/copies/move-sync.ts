@@ -19,7 +19,7 @@ interface Ends {
 /** The last change of the feed that is copied, by table. */
 export type Since = Record<string, number>
 
-/** Whether the feed names all changed rows, which are never deleted. */
+/** Whether the feed names all changed rows, which are never deleted and have numbers as ids. */
 const isByFeed = (plan: TablePlan) => plan.version !== undefined && plan.stamp === undefined
 
 /** Limits the tables read at once: each holds a page of both databases in memory. */
@@ -49,10 +49,8 @@ export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key 
  * @returns with `sequence`, the last change of the feed that was read
  */
 export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number) {
-  if (since === undefined || !isByFeed(plan))
-    return { ...(await compareStamps(ends, plan, after)), sequence: undefined }
-  const { ids, last, next } = await readChanged(ends.from, plan, after ?? [since])
-  return { copied: ids.map((id): Key => [id]), removed: [], next, sequence: last ?? since }
+  if (since !== undefined && isByFeed(plan)) return readChanged(ends.from, plan, after ?? [since])
+  return { ...(await compareStamps(ends, plan, after)), sequence: undefined }
 }
 
 /** Finds rows of one page with different stamps, and those with the same. @param until the last key, if not the table's */

@@ -1,4 +1,4 @@
-import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import { type Database, statement } from '../../kernel/db/client.ts'
 import { columnsOf, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
@@ -131,20 +131,20 @@ export async function copyRows(context: CompanyContext, plan: TablePlan, where: 
   while (after)
 }
 
-/** Lists the ids of rows that changed after a sequence, the last change's, and the next page's key; null at the end. */
+/** Lists the keys of rows that changed after a sequence, the last change's, and the next page's key; null at the end. */
 export async function readChanged(
   { companyId, db }: CompanyContext,
   { table, pageRows = PAGE_ROWS }: TablePlan,
-  [after]: Key,
+  [after = 0]: Key,
 ) {
   const [rows] = await db.read([
-    statement<{ sequence: number; id: string }>(sql`SELECT sequence, entity_id AS id FROM changes
+    statement<{ sequence: number; id: number }>(sql`SELECT sequence, CAST(entity_id AS INTEGER) AS id FROM changes
       WHERE company_id = ${companyId} AND sequence > ${after} AND type = ${table} ORDER BY sequence LIMIT ${pageRows}`),
   ])
-  const last = rows.at(-1)?.sequence ?? null
-  const isNumber = getTableColumns(tableOf(table)).id?.dataType === 'number'
-  const ids = [...new Set(rows.map(({ id }) => (isNumber ? Number(id) : id)))]
-  return { ids, last, next: rows.length === pageRows ? [last] : null }
+  const sequence = rows.at(-1)?.sequence ?? Number(after)
+  const ids = new Set(rows.map(({ id }) => id))
+  const next: Key | null = rows.length === pageRows ? [sequence] : null
+  return { copied: Array.from(ids, (id): Key => [id]), removed: [], next, sequence }
 }
 
 /** Limits the stamps of one page. Each is a row of its own, as all would be longer than a value of D1 may be. */

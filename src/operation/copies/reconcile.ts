@@ -78,11 +78,20 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
       return { ...state, left, sequences: highest(state.sequences, await readNewestCompany(context), known) }
     }
     case 'files': {
-      const { last_order_id, cursor } = await findOrdersWithFiles(context, state.cursor)
-      return { ...turn(cursor), sequences: highest(state.sequences, { last_order_id }) }
+      // Without the company's own storage.
+      const prefix = companyPrefix(context.companyId)
+      const { delimitedPrefixes, next } = await listPage(context.files, { prefix, delimiter: '/' }, state.cursor)
+      const ids = delimitedPrefixes.map((folder) => Number(folder.slice(prefix.length, -1)))
+      const last_order_id = Math.max(0, ...ids.filter(Number.isSafeInteger))
+      return { ...turn(next), sequences: highest(state.sequences, { last_order_id }) }
     }
-    case 'mail':
-      return turn(await releaseUnknownMail(context, state.cursor))
+    case 'mail': {
+      const { objects, next } = await listPage(context.files, { prefix: `mail/${context.companyId}/` }, state.cursor)
+      const found = objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size }))
+      // As if their content was replaced now.
+      if (found.length > 0) await addUnknownObjects(context, found, Date.now() + REPLACED_MS)
+      return turn(next)
+    }
     case 'accounting': {
       const number = context.findLastNumber(state.sequences.last_invoice_number + NUMBER_SPAN)
       const found = await withDeadline(number, BUDGET_MS.handler / 2).catch((error: unknown) =>
@@ -127,22 +136,6 @@ async function readNewestCompany({ companyId, bucket }: ReconcileContext): Promi
 async function listPage(bucket: R2Bucket, options: R2ListOptions, cursor: string | null) {
   const page = await inTime(bucket.list({ ...options, ...(cursor !== null && { cursor }) }))
   return { ...page, next: page.truncated ? page.cursor : null }
-}
-
-/** Finds the highest order with a file on one page of the listing, without the company's own storage. */
-async function findOrdersWithFiles({ companyId, files }: ReconcileContext, cursor: string | null) {
-  const prefix = companyPrefix(companyId)
-  const { delimitedPrefixes, next } = await listPage(files, { prefix, delimiter: '/' }, cursor)
-  const ids = delimitedPrefixes.map((folder) => Number(folder.slice(prefix.length, -1)))
-  return { last_order_id: Math.max(0, ...ids.filter(Number.isSafeInteger)), cursor: next }
-}
-
-/** Schedules unknown mail objects of one page for removal, as if their content was replaced now. */
-async function releaseUnknownMail({ companyId, db, files }: ReconcileContext, cursor: string | null) {
-  const page = await listPage(files, { prefix: `mail/${companyId}/` }, cursor)
-  const objects = page.objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size }))
-  if (objects.length > 0) await addUnknownObjects({ companyId, db }, objects, Date.now() + REPLACED_MS)
-  return page.next
 }
 
 /** Revokes again the tokens that a page of the cache lists as ended. @returns how many were valid, and the next page */

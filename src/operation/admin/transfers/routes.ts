@@ -44,11 +44,17 @@ export const routes = [
     }
     const issues = findAddressIssues(file.integrations, addressPolicy(context.env))
     if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
-    if (into_empty && !(await findImport(context, hash)) && !(await isEmpty(context))) {
+    const before = await findImport(context, hash)
+    if (into_empty && !before && !(await isEmpty(context))) {
       throw conflict(`Company ${context.companyId} is not empty: import into a new one`)
     }
-    if (!check && part > 1) await refuseGap(context, hash, part, parts)
-
+    if (!check && part > 1) {
+      if (before && before.parts !== parts) {
+        throw conflict(`This import has ${before.parts} parts: send it again from part 1`)
+      }
+      const next = before?.next_part ?? 1
+      if (part > next) throw conflict(`Part ${next} is not loaded yet: send it first`)
+    }
     const { db, now, companyId, env } = context
     const load = { db, now, companyId, credentialsKey: env.CREDENTIALS_KEY }
     const plan = await planLoad(load, file, check ? known : {})
@@ -87,16 +93,6 @@ export const routes = [
 function throwConflict(error: unknown): never {
   const message = describeConflict(databaseMessage(error))
   throw message === undefined ? error : conflict(message)
-}
-
-/** @throws ApiError 409 if an earlier part is missing or the number of parts differs */
-async function refuseGap(context: AdminContext, hash: string, part: number, parts: number): Promise<void> {
-  const before = await findImport(context, hash)
-  if (before && before.parts !== parts) {
-    throw conflict(`This import has ${before.parts} parts: send it again from part 1`)
-  }
-  const next = before?.next_part ?? 1
-  if (part > next) throw conflict(`Part ${next} is not loaded yet: send it first`)
 }
 
 /** Writes an export page by page. A failure aborts the stream, so that the last line is missing. */
