@@ -240,16 +240,14 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
     await sync.catchUp(move, state.since)
     await sync.compareEnds(move, start)
     const maxMs = state.failures < LAST_FAILURES ? READ_ONLY_MAX_MS : LAST_READ_ONLY_MAX_MS
-    if (Date.now() - start < maxMs) {
-      const present = await guard.readGuard(from)
-      if (company && present?.state === 'read_only') {
-        await guard.openDestination(to, company)
-        if (await guard.closeSource(from, { source, destination, slot: present.slot, by })) {
-          return { ...next(state, 'place'), refusedMs: state.refusedMs + Date.now() - start }
-        }
-        // Something else allowed writes again: the destination must not act as the company's database.
-        await guard.closeDestination(to)
+    const present = Date.now() - start < maxMs ? await guard.readGuard(from) : null
+    if (company && present?.state === 'read_only') {
+      await guard.openDestination(to, company)
+      if (await guard.closeSource(from, { source, destination, slot: present.slot, by })) {
+        return { ...next(state, 'place'), refusedMs: state.refusedMs + Date.now() - start }
       }
+      // Something else allowed writes again: the destination must not act as the company's database.
+      await guard.closeDestination(to)
     }
     const failed = fail(state, 'writes would be refused for too long')
     return { ...next(failed, 'follow'), round: 1, refusedMs: state.refusedMs + Date.now() - start }

@@ -1,10 +1,8 @@
 import * as z from 'zod/mini'
 import { component, type Documentation, dateTime, id, trimmed } from '../../../kernel/api/contract.ts'
 import { DATABASE_BINDING } from '../../../kernel/db/names.ts'
+import { id as seededId } from '../../copies/seed/file.ts'
 import { adminContracts, count } from '../fields.ts'
-
-/** Seeds may use ids up to this one. */
-const MAX_ID = 2 ** 48
 
 const database = z
   .string()
@@ -47,7 +45,7 @@ export const listDatabases = define('listDatabases', 'GET /databases', {
 
 export const createCompany = define('createCompany', 'POST /companies', {
   body: component('NewCompany', 'A company without data, and where it is to be.', {
-    id: id.check(z.maximum(MAX_ID), z.meta({ maximum: MAX_ID })),
+    id: seededId,
     name: z.optional(trimmed(255)),
     database: z._default(database, 'DB'),
   }),

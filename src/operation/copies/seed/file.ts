@@ -30,7 +30,7 @@ function listOf<T extends z.ZodMiniType>(schema: T) {
 }
 
 const idMaximum = z.maximum(ID_MAX, `must be at most ${ID_MAX}`)
-const id = anyId.check(idMaximum, z.meta({ maximum: ID_MAX }))
+export const id = anyId.check(idMaximum, z.meta({ maximum: ID_MAX }))
 const flag = z._default(z.boolean(), false)
 const title = trimmed(255)
 const line = orNull(title)
