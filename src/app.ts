@@ -3,20 +3,13 @@ import { TrieRouter } from 'hono/router/trie-router'
 import { Hono } from 'hono/tiny'
 import { startDelivery } from './delivery/accounting/delivery.ts'
 import { startWebhooks } from './delivery/webhooks/delivery.ts'
+import type { Env } from './env.ts'
 import type { AppEnv } from './kernel/api/context.ts'
-import {
-  addCommonHeaders,
-  mount,
-  OWN_ORIGIN,
-  type Route,
-  refuseMethod,
-  serveAsset,
-  serveDescription,
-} from './kernel/api/endpoint.ts'
+import { addCommonHeaders, mount, OWN_ORIGIN, type Route, refuseMethod } from './kernel/api/endpoint.ts'
 import { refuseQuery } from './kernel/api/input.ts'
 import { databaseText, startUse } from './kernel/db/client.ts'
 import { admit } from './kernel/gate/admit.ts'
-import { DeadlineError } from './kernel/http/deadline.ts'
+import { BUDGET_MS, DeadlineError, withDeadline } from './kernel/http/deadline.ts'
 import { ApiError, ERRORS, errorResponse, log, unavailable } from './kernel/http/errors.ts'
 import { addressPolicy, isLoopback } from './kernel/http/outbound.ts'
 import { adminRoutes } from './operation/admin/routes.ts'
@@ -67,6 +60,37 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   }
   app.on(['GET', 'PUT'], `${RELAY}*`, relayFile)
   return app
+}
+
+/** The published description is a static asset; it needs no token. */
+function serveDescription(api: Hono<AppEnv>, asset: string): void {
+  api.get('/openapi.json', async (c) => {
+    await refuseQuery(c)
+    c.set('operation', 'openapi')
+    return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
+  })
+  api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
+}
+
+const describedIn = (api: string) => `${api}/openapi.json describes every route`
+/** For a path outside of the APIs: callers forget the first part. */
+const NO_PREFIX = `Route not found: paths of the API start with /api/v1, such as /api/v1/clients; ${describedIn('/api/v1')}`
+
+/** Serves the reference page and its files through the Worker, so that they have its headers. */
+async function serveAsset(c: Context<AppEnv>): Promise<Response> {
+  const [, ofApi] = /^\/(api\/v1|admin)(?:\/|$)/.exec(c.req.path) ?? []
+  const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
+  const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
+  if (asset && asset.status !== 404) return asset
+  const description = describedIn(ofApi === 'admin' ? '/admin/v1' : '/api/v1')
+  const message = ofApi ? `Route not found: ${description}` : NO_PREFIX
+  return errorResponse(new ApiError('not_found', { message }), c.req.url)
+}
+
+async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
+  const asset = await withDeadline(ASSETS.fetch(request), BUDGET_MS.assets)
+  // Headers of a fetched response are immutable.
+  return new Response(asset.body, asset)
 }
 
 /** Runs the request within the rules of every response: its id, its headers, its line in the log. */

@@ -2,17 +2,10 @@ import { fillPlaceholders, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { invalid, unusable } from '../http/errors.ts'
 import { type Filled, orm, type Placeholders, prepare, statement, type Value } from './client.ts'
 
-/** Reads the entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every tag. */
-export function etagsOf(ifNoneMatch: string | null): string[] | '*' {
-  if (ifNoneMatch === null) return []
-  if (ifNoneMatch.trim() === '*') return '*'
-  return Array.from(ifNoneMatch.slice(0, MAX_LENGTH).matchAll(ETAG), ([, tag = '']) => tag)
-}
-
-const MAX_LENGTH = 8_192
+export const CONDITION_LENGTH_MAX = 8_192
 
 /** RFC 9110, 8.8.3: quotes around any characters except quotes, spaces and control characters. */
-const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
+export const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 
 /**
  * Reads the versions of an `If-Match` as JSON; null if any version matches. A tag begins with its version, and the rest
@@ -25,50 +18,12 @@ export function versionsOf(ifMatch: string | null, name = 'If-Match'): string | 
   if (!/^[\s,]*$/.test(ifMatch.replaceAll(ETAG, ''))) {
     throw invalid([{ path: name, message: 'must be `*`, or versions with their double quotes, such as `"1"`' }])
   }
-  return JSON.stringify(Array.from(ifMatch.slice(0, MAX_LENGTH).matchAll(VERSION), ([, version]) => Number(version)))
+  return JSON.stringify(
+    Array.from(ifMatch.slice(0, CONDITION_LENGTH_MAX).matchAll(VERSION), ([, version]) => Number(version)),
+  )
 }
 
 const VERSION = /(?<=^|[\s,])"(\d{1,15})(?:-[0-9a-f]*)?"/g
-
-export function taggedResponse(body: unknown, version: number, headers: object, ifNoneMatch: string | null): Response {
-  const text = JSON.stringify(body)
-  const etag = `"${version}-${hash64(text)}"`
-  const known = etagsOf(ifNoneMatch)
-  const tagged = { ...headers, ETag: etag }
-  if (known === '*' || known.includes(etag)) return new Response(null, { status: 304, headers: tagged })
-  return new Response(text, { headers: { ...tagged, 'Content-Type': 'application/json' } })
-}
-
-/**
- * Sixteen hex digits of a text: two lanes of FNV-1a over its UTF-16 units, mixed at the end. The version tells states of
- * the resource apart; the hash covers the rest of the body, such as an order's client. SHA-256 took a tenth of a read's time.
- */
-function hash64(text: string): string {
-  let [a, b] = [0x811c9dc5, 0x9e3779b9]
-  for (let index = 0; index < text.length; index++) {
-    const unit = text.charCodeAt(index)
-    a = Math.imul(a ^ unit, 0x01000193)
-    b = Math.imul(b ^ unit ^ (a >>> 15), 0x85ebca6b)
-  }
-  return [a ^ (b >>> 13), b ^ (a >>> 16)].map((lane) => (lane >>> 0).toString(16).padStart(8, '0')).join('')
-}
-
-/**
- * Headers that keep a version's tag strong by preventing compression: Cloudflare weakens tags of compressed responses
- * but obeys `no-transform`; the local runtime compresses any response without a coding.
- */
-export const UNCOMPRESSED = { 'Cache-Control': 'private, no-store, no-transform', 'Content-Encoding': 'identity' }
-
-/**
- * Weakens the tag of a large response without a version, which is compressed in transit if the caller accepts a coding:
- * only the uncompressed bytes are the same (RFC 9110, 8.8.3.3).
- */
-export function weakenEtag(headers: Headers, acceptEncoding = ''): void {
-  headers.append('Vary', 'Accept-Encoding')
-  const acceptsCoding = acceptEncoding.split(',').some((coding) => !/^\s*(identity\b|$)/i.test(coding))
-  const etag = headers.get('ETag')
-  if (acceptsCoding && etag?.startsWith('"')) headers.set('ETag', `W/${etag}`)
-}
 
 /** Reasons raised by statements: outside of triggers SQLite has no RAISE. */
 export const FAILURES = ['version_mismatch', 'already_exists', 'invoice_missing', 'payments_limit'] as const
@@ -112,11 +67,11 @@ export function externalGuardsOf(table: 'clients' | 'orders') {
   const absence = prepare((p: ExternalKey) => fail(p, sql`version IS NOT NULL`, 'already_exists'))
   return ({ companyId, ifMatch, ifNoneMatch }: Conditions, externalId: string) => {
     const key = { companyId, externalId }
-    const known = etagsOf(ifNoneMatch)
-    if (ifNoneMatch !== null && known !== '*') throw invalid([{ path: 'If-None-Match', message: 'must be `*`' }])
+    if (ifNoneMatch !== null && ifNoneMatch.trim() !== '*')
+      throw invalid([{ path: 'If-None-Match', message: 'must be `*`' }])
     return {
       ...(ifMatch !== null && { match: match({ ...key, versions: versionsOf(ifMatch) ?? undefined }) }),
-      ...(known === '*' && { absence: absence(key) }),
+      ...(ifNoneMatch !== null && { absence: absence(key) }),
     }
   }
 }

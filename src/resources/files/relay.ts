@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
-import { UNCOMPRESSED } from '../../kernel/db/versions.ts'
+import { UNCOMPRESSED } from '../../kernel/api/endpoint.ts'
 
 /**
  * In development the local R2 at {@link LOCAL_S3} checks signatures, but refuses browsers of origins other than

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { etagsOf } from '../../../src/kernel/db/versions.ts'
+import { etagsOf } from '../../../src/kernel/api/endpoint.ts'
 
 describe('If-None-Match', () => {
   it.each<[string | null, string[] | '*']>([
