@@ -4,7 +4,7 @@ import type { BatchResult, Database, DatabaseUse } from '../db/client.ts'
 import { databaseFor, parseBookmark } from '../db/placement.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
-import { ApiError, errorResponse } from '../http/errors.ts'
+import { type ApiError, errorResponse, unauthenticated } from '../http/errors.ts'
 import { networkOf } from '../http/outbound.ts'
 import { type BatchSemaphore, fairShare, type Permit, semaphoreOf } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
@@ -26,12 +26,9 @@ export interface GateEnv {
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
 
-/** By the challenge of RFC 6750, section 3, which names an error where there was a token. */
-const REFUSALS = {
-  no_header: 'Send a token in the header Authorization: Bearer <API_TOKEN>',
-  wrong_form: 'The header Authorization must be Bearer, a space and the token of 64 hexadecimal characters',
-  invalid_token: 'The token is unknown, revoked or expired: create another one in the developer settings',
-} as const
+const NO_HEADER = 'Send a token in the header Authorization: Bearer <API_TOKEN>'
+const WRONG_FORM = 'The header Authorization must be Bearer, a space and the token of 64 hexadecimal characters'
+const INVALID_TOKEN = 'The token is unknown, revoked or expired: create another one in the developer settings'
 
 /** By the token itself, so that a known one is not hashed again. */
 const states = new LruCache<string, TokenState>({ maxWeight: 10_000 })
@@ -44,7 +41,7 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   const now = c.get('receivedAt')
   const header = c.req.header('authorization')
   const secret = BEARER.exec(header ?? '')?.[1]?.toLowerCase()
-  if (!secret) throw unauthenticated(header ? 'wrong_form' : 'no_header')
+  if (!secret) throw unauthenticated(header ? WRONG_FORM : NO_HEADER)
   const state = states.get(secret) ?? new TokenState(hashToken(secret))
   const network = () => networkOf(c.req.header('cf-connecting-ip') ?? 'unknown')
   const delayMs = state.lastToken(now) ? 0 : delayLookup(network(), state.hash, now)
@@ -56,10 +53,10 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   if (admission.kind === 'unknown') {
     // Random tokens must not displace the others.
     states.delete(secret)
-    if (await countFailure(c.env, network(), c.get('requestId'))) throw unauthenticated('invalid_token')
+    if (await countFailure(c.env, network(), c.get('requestId'))) throw unauthenticated(INVALID_TOKEN, true)
     throw tooManyUnknown(blockNetwork(network(), now))
   }
-  if (admission.kind === 'ended') throw unauthenticated('invalid_token')
+  if (admission.kind === 'ended') throw unauthenticated(INVALID_TOKEN, true)
   const { token, decision } = admission
   const usage = openUsage(c, state, admission, isWrite)
   c.set('usage', usage)
@@ -82,13 +79,6 @@ async function waitForTurn({ companyId }: Token, request: Request): Promise<ApiE
 
 function tooManyUnknown(delayMs: number): ApiError {
   return rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')
-}
-
-function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {
-  const message = REFUSALS[refusal]
-  const challenge =
-    refusal === 'invalid_token' ? `Bearer error="invalid_token", error_description="${message}"` : 'Bearer'
-  return new ApiError('unauthenticated', { message, headers: { 'WWW-Authenticate': challenge } })
 }
 
 /** A write admitted longer ago is announced again before its batch: after a minute its object takes it for lost. */

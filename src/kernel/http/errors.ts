@@ -138,6 +138,12 @@ function truncate(text: string, characters: number): string {
   return text.length > characters ? `${text.slice(0, characters - 1).toWellFormed()}…` : text
 }
 
+/** A 401 with the challenge of RFC 6750, section 3, which names an error only where there was a token. */
+export function unauthenticated(message: string, isInvalidToken = false): ApiError {
+  const error = isInvalidToken ? ` error="invalid_token", error_description="${message}"` : ''
+  return new ApiError('unauthenticated', { message, headers: { 'WWW-Authenticate': `Bearer${error}` } })
+}
+
 export function notFound(resource: string): ApiError {
   return new ApiError('not_found', { message: `${resource} not found` })
 }

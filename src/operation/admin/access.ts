@@ -8,7 +8,7 @@ import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { rateLimited } from '../../kernel/gate/limits.ts'
 import { countFailure } from '../../kernel/gate/tokens.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
-import { ApiError, log, nameOf, notFound, unavailable } from '../../kernel/http/errors.ts'
+import { ApiError, log, nameOf, notFound, unauthenticated, unavailable } from '../../kernel/http/errors.ts'
 import { isLoopback, networkOf } from '../../kernel/http/outbound.ts'
 import type { Caller } from './context.ts'
 import { findAccess } from './queries.ts'
@@ -104,9 +104,8 @@ async function refuse(request: Request, env: Env, requestId: string, problem: st
   if (!(await countFailure(env, networkOf(address), requestId))) {
     return rateLimited(LIMIT_SECONDS, 'Too many refused requests from this network')
   }
-  const message = problem === 'none' ? NOT_SIGNED_IN : 'The sign-in is not valid for this service: sign in again'
-  const challenge = problem === 'none' ? 'Bearer' : `Bearer error="invalid_token", error_description="${message}"`
-  return new ApiError('unauthenticated', { message, headers: { 'WWW-Authenticate': challenge } })
+  if (problem === 'none') return unauthenticated(NOT_SIGNED_IN)
+  return unauthenticated('The sign-in is not valid for this service: sign in again', true)
 }
 
 function isSecret(authorization: string, { ADMIN_TOKEN }: Env): boolean {
