@@ -223,8 +223,7 @@ export const OWN_ORIGIN = /^\/(admin|settings)(\/|$)/
  */
 function commonHeaders(c: Context<AppEnv>): Record<string, string> {
   const context = c.get('context')
-  const db = context?.db
-  const bookmark = db?.bookmark()
+  const bookmark = context?.db.bookmark()
   return {
     'X-Request-Id': c.get('requestId'),
     'X-Content-Type-Options': 'nosniff',
@@ -235,7 +234,7 @@ function commonHeaders(c: Context<AppEnv>): Record<string, string> {
     ...c.get('usage')?.headers(),
     ...(context?.idempotency?.isReplayed && { 'Idempotency-Replayed': 'true' }),
     ...(bookmark && { 'X-Bookmark': bookmark }),
-    ...(db && { 'Server-Timing': `db;dur=${db.waitedMs()}` }),
+    ...(context && { 'Server-Timing': `db;dur=${c.get('databaseUse').waitedMs}` }),
   }
 }
 

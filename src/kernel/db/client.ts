@@ -115,7 +115,6 @@ export interface Database {
   writeIdempotent<T extends Statements>(queries: T): Promise<Results<T>>
   /** How fresh the next read must be. That of another database than the directory has its name: see `parseBookmark`. */
   bookmark(): string | null
-  waitedMs(): number
 }
 
 /** The database use of one request, for its line in the log. */
@@ -129,6 +128,8 @@ export function startUse() {
     openWrites: 0,
     /** Time of the statements, without the network. */
     durationMs: 0,
+    /** Time of all calls, with the network and the waits for their turn. */
+    waitedMs: 0,
     slow: 0,
     /** Bytes of the database after the last batch. */
     sizeBytes: 0,
@@ -165,7 +166,6 @@ export function openDatabase(
   { bookmark, slot = OWN_SLOT, meter, use = startUse(), name = 'DB' }: DatabaseOptions = {},
 ): Database {
   const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
-  let waited = 0
 
   async function runBatch<T extends Statements>(statements: T) {
     const queries = statements.map((statement) => {
@@ -217,7 +217,7 @@ export function openDatabase(
       throw describeOutage(error, name)
     } finally {
       hasEnded = true
-      waited += Date.now() - start
+      use.waitedMs += Date.now() - start
     }
   }
 
@@ -226,7 +226,6 @@ export function openDatabase(
     write: (queries) => run(queries, false, true),
     writeIdempotent: (queries) => run(queries, true, true),
     bookmark: () => session.getBookmark(),
-    waitedMs: () => waited,
   }
 }
 

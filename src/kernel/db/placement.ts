@@ -79,7 +79,6 @@ export function databaseFor(
   let name = database
   let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot, name })
   const isOnlyDatabase = databaseNames(env).length === 1
-  let waitedBefore = 0
   let used: string | null = null
 
   async function run<T extends Statements>(kind: 'read' | 'write' | 'writeIdempotent', queries: T) {
@@ -93,7 +92,6 @@ export function databaseFor(
         return values
       }
       onMoved?.()
-      waitedBefore += inner.waitedMs()
       name = guard.destination
       inner = openDatabase(bindingOf(env, name), { ...options, slot: guard.slot, name })
     }
@@ -130,7 +128,6 @@ export function databaseFor(
       const newest = inner.bookmark()
       return newest === null || name === DIRECTORY ? newest : `${newest}@${name}`
     },
-    waitedMs: () => waitedBefore + inner.waitedMs(),
   }
 }
 
