@@ -117,6 +117,7 @@ const texts = (table: keyof typeof TEXT_BYTES) => integer().generatedAlwaysAs(sq
 const counted = (table: keyof typeof TEXT_BYTES) => ({ text_bytes: texts(table), stored_bytes: stored(table) })
 const nullable = <Name extends string>(...names: Name[]) =>
   Object.fromEntries(names.map((name) => [name, text()])) as Record<Name, ReturnType<typeof text>>
+const oneOf = <const T extends readonly [string, ...string[]]>(...values: T) => text({ enum: values }).notNull()
 const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
 
 type Builders = Record<string, SQLiteColumnBuilderBase>
@@ -317,12 +318,8 @@ export const invoices = idTable(
     tax_exempt_reason: text(),
     /** Hundredths of a percent or of a currency unit, see `discount_amount_type`. */
     discount_hundredths: integer().notNull().default(0),
-    discount_amount_type: text({ enum: ['percentage', 'fixed_amount'] })
-      .notNull()
-      .default('percentage'),
-    discount_type: text({ enum: ['before_tax', 'after_tax'] })
-      .notNull()
-      .default('before_tax'),
+    discount_amount_type: oneOf('percentage', 'fixed_amount').default('percentage'),
+    discount_type: oneOf('before_tax', 'after_tax').default('before_tax'),
     deleted: flag(),
     ...times(),
     stored_bytes: stored('invoices'),
@@ -431,7 +428,7 @@ export const threadContextLinks = companyTable(
   'thread_context_links',
   ['entity', 'entity_id', 'thread_id'],
   {
-    entity: text({ enum: ['client', 'order'] }).notNull(),
+    entity: oneOf('client', 'order'),
     entity_id: integer().notNull(),
     thread_id: text().notNull(),
   },
@@ -546,10 +543,8 @@ export const accountingOutbox = sqliteTable(
     company_id: companyId(),
     order_id: integer().notNull(),
     /** The operation of the change; once sent, that of the request body. */
-    operation: text({ enum: ['create', 'update', 'delete'] }).notNull(),
-    state: text({ enum: ['pending', 'sent', 'parked', 'dead', 'done'] })
-      .notNull()
-      .default('pending'),
+    operation: oneOf('create', 'update', 'delete'),
+    state: oneOf('pending', 'sent', 'parked', 'dead', 'done').default('pending'),
     /** Attempts, and those refused as stale or duplicate. */
     attempts: integer().notNull().default(0),
     stale_attempts: integer().notNull().default(0),
@@ -605,7 +600,7 @@ export const members = companyTable(
   {
     /** In lower case. */
     email: text().notNull(),
-    role: text({ enum: ['developer', 'owner'] }).notNull(),
+    role: oneOf('developer', 'owner'),
     created_at: integer().notNull(),
   },
   (t) => [index('members_email').on(t.email, t.company_id)],
@@ -643,11 +638,11 @@ export const imports = companyTable('imports', ['hash'], {
 export const changes = companyTable('changes', ['sequence'], {
   /** Ascends by 1 within the company. */
   sequence: integer().notNull(),
-  type: text({ enum: ['clients', 'orders', 'email_threads'] }).notNull(),
+  type: oneOf('clients', 'orders', 'email_threads'),
   /** The number of a client or order, the UUID of an email thread. */
   entity_id: text().notNull(),
   /** A row that is deleted after the change has `delete`. */
-  operation: text({ enum: ['create', 'update', 'delete', 'status_changed'] }).notNull(),
+  operation: oneOf('create', 'update', 'delete', 'status_changed'),
   version: integer().notNull(),
   at: integer().notNull(),
   /** The row's `updated_at` before the change; null of a created one. */
@@ -733,7 +728,7 @@ export const companyGuards = sqliteTable(
   'company_guards',
   {
     company_id: integer().primaryKey(),
-    state: text({ enum: ['copying', 'read_only', 'moved', 'writable'] }).notNull(),
+    state: oneOf('copying', 'read_only', 'moved', 'writable'),
     /** Where the data is, or is copied to, and its slot there. */
     destination: text().notNull(),
     slot: integer().notNull(),
