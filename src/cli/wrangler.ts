@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { text as readText } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 import { CommandError } from './command.ts'
@@ -23,26 +24,16 @@ export function spawnWrangler(args: string[], input: 'ignore' | 'pipe' = 'ignore
   })
 }
 
-export function collectOutput(child: ChildProcess): { stdout: string; stderr: string } {
-  const output = { stdout: '', stderr: '' }
-  for (const name of ['stdout', 'stderr'] as const) {
-    child[name]?.setEncoding('utf8').on('data', (text: string) => {
-      output[name] += text
-    })
-  }
-  return output
-}
-
 /** Runs wrangler and returns its output. @throws CommandError with its message and those of the account's API */
 export async function runWrangler(args: string[], input?: string): Promise<string> {
   const child = spawnWrangler(args, input === undefined ? 'ignore' : 'pipe')
   // A wrangler that fails may not read it.
   child.stdin?.on('error', () => undefined).end(input)
-  const output = collectOutput(child)
-  const [code] = await once(child, 'close')
+  const outputs = [child.stdout, child.stderr].map((output) => (output ? readText(output) : ''))
+  const [[code], stdout = '', stderr] = await Promise.all([once(child, 'close'), ...outputs])
   // It colours its errors wherever it runs, and may end with 0 after one.
-  const text = stripVTControlCharacters(`${output.stdout}\n${output.stderr}`)
-  if (code === 0 && !text.includes('[ERROR]')) return output.stdout
+  const text = stripVTControlCharacters(`${stdout}\n${stderr}`)
+  if (code === 0 && !text.includes('[ERROR]')) return stdout
   const lines = text.trim().split('\n')
   const errors = lines.filter((line) => /\[ERROR\]|\[code: \d+\]/.test(line))
   const shown = errors.length > 0 ? errors : lines.slice(-1)

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { checkPort } from '../../src/cli/local-runtime.ts'
-import { collectOutput, PROJECT_ROOT } from '../../src/cli/wrangler.ts'
+import { PROJECT_ROOT } from '../../src/cli/wrangler.ts'
 
 // For what hangs: a busy machine is slower by far than a quiet one.
 const READY_MS = 240_000
@@ -27,7 +27,12 @@ export async function startDev(options: { state?: string; port?: number; detache
   // As npm starts it: `dev` then ends with its parent.
   const env = { ...process.env, npm_lifecycle_event: 'dev' }
   const child = spawn(process.execPath, args, { detached, env, stdio: ['ignore', 'pipe', 'pipe'] })
-  const output = collectOutput(child)
+  const output = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (text: string) => {
+      output[name] += text
+    })
+  }
   let isRunning = true
   const ended = once(child, 'close').then(([code]): number | null => {
     isRunning = false
