@@ -30,10 +30,10 @@ async function useFile<T>(
 ): Promise<T> {
   // A key must never reach outside of the order's prefix.
   if (!isBelow(keyPrefix(context.companyId, orderId), key)) throw notFound('File')
-  const head = (storage: FileStorage) => storage.head(key)
-  const used = await useStorage(context, orderId, head, async ({ storage, first }) =>
-    use(storage, found(first, 'File')),
-  )
+  const used = await useStorage(context, orderId, async (storage) => {
+    const file = await storage.head(key)
+    return () => use(storage, found(file, 'File'))
+  })
   if (used === null) throw unusable('storage_not_configured')
   return used
 }

@@ -88,35 +88,32 @@ function callTwice<T>(call: () => Promise<T>, message?: string): Promise<T> {
 
 const lastSeen = new LruCache<number, StorageRow | null>({ maxWeight: 1_000 })
 
-type Reached<T> = { storage: FileStorage; first: T }
-
 /**
- * Null if no storage is configured. `call` must change nothing: it runs beside the check of the order, on the last seen
- * storage, and is repeated if the check finds another one.
+ * Null if no storage is configured. `start` must change nothing: it runs beside the check of the order, on the last seen
+ * storage, and is repeated if the check finds another one. The function that it returns runs after the check.
  *
  * @throws ApiError 404 if the company does not have the order, 502 when its own storage fails, 503 when R2 does
  */
-export async function useStorage<First, Result>(
+export async function useStorage<Result>(
   context: RequestContext,
   orderId: number,
-  call: (storage: FileStorage) => Promise<First>,
-  use: (reached: Reached<First>) => Promise<Result>,
+  start: (storage: FileStorage) => Promise<() => Promise<Result>>,
 ): Promise<Result | null> {
   const { companyId, requestId } = context
-  const callFirst = async (row: StorageRow | null): Promise<Reached<First> | null> => {
+  const startOn = async (row: StorageRow | null) => {
     const storage = await openStorage(context, row)
-    return storage && { storage, first: await call(storage) }
+    return storage && start(storage)
   }
   const expected = lastSeen.get(companyId) ?? null
-  const prefetched = callFirst(expected)
+  const prefetched = startOn(expected)
   // If it is discarded, its failure must not end the request.
   prefetched.catch(() => undefined)
   const row = await findStorage(context, orderId)
   lastSeen.set(companyId, row)
   const isExpected = JSON.stringify(row) === JSON.stringify(expected)
   try {
-    const reached = await (isExpected ? prefetched : callFirst(row))
-    return reached && (await use(reached))
+    const finish = await (isExpected ? prefetched : startOn(row))
+    return finish && (await finish())
   } catch (error) {
     if (!(error instanceof StorageError)) throw error
     const { problem, status, code } = error
@@ -143,22 +140,23 @@ const MAX_PAGES = 40
 export function listOrderFiles(context: RequestContext, orderId: number, legacyThreadId: string | undefined) {
   const until = Date.now() + BUDGET_MS.listing
   const prefix = keyPrefix(context.companyId, orderId, legacyThreadId)
-  const listFirst = (storage: FileStorage) => storage.list(prefix)
-  return useStorage(context, orderId, listFirst, async ({ storage, first }) => {
-    const all = [...first.files]
-    let { cursor } = first
-    try {
-      for (let pages = 1; cursor !== null && all.length < MAX_FILES && pages < MAX_PAGES; pages++) {
-        const leftMs = until - Date.now()
-        if (leftMs <= 0) break
-        const page: FilePage = await withDeadline(storage.list(prefix, cursor), leftMs)
-        all.push(...page.files)
-        cursor = page.cursor
+  return useStorage(context, orderId, async (storage) => {
+    const { files: all, ...first } = await storage.list(prefix)
+    return async () => {
+      let { cursor } = first
+      try {
+        for (let pages = 1; cursor !== null && all.length < MAX_FILES && pages < MAX_PAGES; pages++) {
+          const leftMs = until - Date.now()
+          if (leftMs <= 0) break
+          const page: FilePage = await withDeadline(storage.list(prefix, cursor), leftMs)
+          all.push(...page.files)
+          cursor = page.cursor
+        }
+      } catch (error) {
+        // At the deadline, the pages so far are listed.
+        if (Date.now() < until) throw error
       }
-    } catch (error) {
-      // At the deadline, the pages so far are listed.
-      if (Date.now() < until) throw error
+      return { files: all.slice(0, MAX_FILES), truncated: cursor !== null || all.length > MAX_FILES }
     }
-    return { files: all.slice(0, MAX_FILES), truncated: cursor !== null || all.length > MAX_FILES }
   })
 }
