@@ -121,8 +121,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
   pageOf: (p: P) => { ids: SQL; order?: SQL },
 ) {
   const names = LIST_NAMES.filter((name) => parts.includes(name))
-  const columns = { list: sql`list`, page_id: sql`page_id`, sort_value: sql`sort_value`, json: sql`json` }
-  const aliased = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.as(name)]))
+  const columns = ['list', 'page_id', 'sort_value', 'json'].map((name) => [name, sql.raw(name).as(name)])
 
   const statementWith = (isLimited: boolean, chunksOf: (element: SQL, source: SQL) => SQL) => {
     const statement = prepare((p: P) => {
@@ -141,7 +140,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
         return sql`SELECT ${sql.raw(`'${name}'`)}, NULL, NULL, ${chunks}`
       })
       return orm
-        .select(aliased)
+        .select(Object.fromEntries(columns))
         .from(sql`(${pages} ${sql.join([found, ...lists], sql` UNION ALL `)})`)
         .orderBy(...(order ? [order] : []))
     })
@@ -182,13 +181,11 @@ type Row =
 type Element = [orderId: number, columns: unknown[] | null]
 
 function decodeRows(rows: Row[], isLimited: boolean) {
-  const elements: Record<ListName, Element[]> = { invoice_items: [], payments: [], artworks: [] }
-  let isTooLarge = false
-  for (const { list, json } of rows) {
-    isTooLarge ||= json === null
-    if (list !== 'order' && json !== null) elements[list].push(...(JSON.parse(json) as Element[]))
-  }
-  const byOrder = LIST_NAMES.map((name) => [name, Map.groupBy(elements[name], ([orderId]) => orderId)] as const)
+  const isTooLarge = rows.some(({ json }) => json === null)
+  const byOrder = LIST_NAMES.map((name) => {
+    const elements: Element[] = rows.flatMap(({ list, json }) => (list === name && json ? JSON.parse(json) : []))
+    return [name, Map.groupBy(elements, ([orderId]) => orderId)] as const
+  })
   let count = 0
   return rows.flatMap((row) => {
     if (row.list !== 'order') return []
