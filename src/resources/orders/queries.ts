@@ -118,7 +118,9 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
   const hasClient = p.client_id && sql`orders.client_id = ${p.client_id}`
   const hasChangedSince = p.updated_since && sql`orders.updated_at >= ${p.updated_since}`
   const hasExternalId = p.external_id && sql`orders.external_id = ${p.external_id}`
-  const days = inDays(p)
+  const isFrom = p.from && sql`orders.created_date >= ${p.from}`
+  const isTo = p.to && sql`orders.created_date <= ${p.to}`
+  const days = [isFrom, isTo].filter((condition) => condition !== undefined)
   const hasStatus = statusCondition(p, isTotal)
   const search = p.text && { hits: (limit: SQL) => hitsOf(p, limit), condition: hasText(p.text) }
   const isOfClient = (flag: Flag) => flag === 0 && p.client_id
@@ -164,11 +166,6 @@ function statusCondition(p: Values, isTotal: boolean): SQL | undefined {
   // Several are in the list's order in no index: only their number is read from it.
   const id = sql.raw(isTotal ? 'orders.order_status_id' : '+orders.order_status_id')
   return p.statuses && sql`${id} IN (SELECT value FROM json_each(${p.statuses}))`
-}
-
-function inDays({ from, to }: Values): SQL[] {
-  const day = sql`orders.created_date`
-  return [...(from ? [sql`${day} >= ${from}`] : []), ...(to ? [sql`${day} <= ${to}`] : [])]
 }
 
 /** The newest orders of several statuses: of each status the newest, merged. */
