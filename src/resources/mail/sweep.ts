@@ -5,7 +5,6 @@ import { emailThreadObjects } from '../../kernel/db/schema.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { objectKey } from './content.ts'
-import { setObjects } from './write-queries.ts'
 
 const MAX_REMOVALS = 5
 /** R2 removes at most 1,000 objects in a call. */
@@ -25,9 +24,8 @@ export async function sweepMailContents(db: Database, bucket: R2Bucket, now: num
   const isDue = sql`id IN (${due}) AND thread_id IS NULL`
   try {
     for (let round = 0; round < MAX_REMOVALS; round++) {
-      const [objects] = await db.writeIdempotent([
-        setObjects({ state: 'removing' }, isDue).returning({ id, company_id, content_hash }),
-      ])
+      const marked = orm.update(emailThreadObjects).set({ state: 'removing' }).where(isDue)
+      const [objects] = await db.writeIdempotent([marked.returning({ id, company_id, content_hash })])
       if (objects.length === 0) return
       await withDeadline(bucket.delete(objects.map(objectKey)), BUDGET_MS.storage)
       const ids = JSON.stringify(objects.map(({ id }) => id))

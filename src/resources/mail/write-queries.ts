@@ -48,19 +48,14 @@ export async function announceObject(
   if (rows.length === 0) throw unavailable(60)
 }
 
-type ObjectValues = Parameters<ReturnType<typeof orm.update<typeof emailThreadObjects>>['set']>[0]
-
-export const setObjects = (values: ObjectValues, isChanged: SQL) =>
-  orm.update(emailThreadObjects).set(values).where(isChanged)
-
 /** Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it. */
 function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
   const isNamed = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.id = ${p.newId} AND o.thread_id = email_threads.id)`
   return [
-    setObjects(
-      { state: 'stored', thread_id: threadId, remove_at: null },
-      sql`id = ${p.newId} AND company_id = ${p.companyId} AND state = 'writing' AND ${threadId} IS NOT NULL`,
-    ),
+    orm
+      .update(emailThreadObjects)
+      .set({ state: 'stored', thread_id: threadId, remove_at: null })
+      .where(sql`id = ${p.newId} AND company_id = ${p.companyId} AND state = 'writing' AND ${threadId} IS NOT NULL`),
     orm
       .update(emailThreads)
       .set({ content_hash: sql`NULL` })
@@ -131,10 +126,10 @@ const replaceThread = prepareBatch((p: Write) => {
       })
       .returning(threadColumns),
     // The sweep removes the object of the content before.
-    setObjects(
-      { state: 'replaced', thread_id: null, remove_at: sql`${p.now} + ${sql.raw(String(REPLACED_MS))}` },
-      sql`thread_id = ${written} AND company_id = ${p.companyId}`,
-    ),
+    orm
+      .update(emailThreadObjects)
+      .set({ state: 'replaced', thread_id: null, remove_at: sql`${p.now} + ${sql.raw(String(REPLACED_MS))}` })
+      .where(sql`thread_id = ${written} AND company_id = ${p.companyId}`),
     ...(p.content ? [] : nameObject(p, written)),
   ]
 })
