@@ -28,15 +28,6 @@ export async function listEvents(context: AdminContext, { query, after, limit }:
   return rows
 }
 
-/** Retries the undelivered event with an id. @returns how many there are: 0 or 1 */
-export function retryEvent(context: AdminContext, eventId: number): Promise<number> {
-  return retry(context, sql`id = ${eventId}`, String(eventId))
-}
-
-export function retryEvents(context: AdminContext, states: readonly string[]): Promise<number> {
-  return retry(context, sql`state IN (SELECT value FROM json_each(${JSON.stringify(states)}))`, states.join())
-}
-
 /** Links a client to a customer and retries its parked and dead events. @returns null without such a client */
 export async function linkCustomer(context: AdminContext, clientId: number, customerId: string) {
   const { companyId, db } = context
@@ -55,11 +46,13 @@ export async function linkCustomer(context: AdminContext, clientId: number, cust
   return client ? { ...client, customer_id: customerId, retried: due?.count ?? 0 } : null
 }
 
-async function retry(context: AdminContext, isMeant: SQL, entity: string): Promise<number> {
+/** Retries the undelivered events with an id or a state. @returns how many there are */
+export async function retryEvents(context: AdminContext, by: 'id' | 'state', values: readonly (number | string)[]) {
+  const isMeant = sql`${sql.raw(by)} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`
   const condition = sql`company_id = ${context.companyId} AND state <> 'done' AND ${isMeant}`
   const exists = sql`EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`
   const [, , , [due]] = await context.db.writeIdempotent([
-    adminEntry(context, 'accounting_events.retry', entity, exists),
+    adminEntry(context, 'accounting_events.retry', values.join(), exists),
     ...resend(context, condition),
   ])
   return due?.count ?? 0

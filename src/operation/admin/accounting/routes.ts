@@ -2,7 +2,7 @@ import { found, notFound } from '../../../kernel/http/errors.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import { listFromEach } from '../queries.ts'
 import * as contract from './contract.ts'
-import { type EventRow, linkCustomer, listEvents, retryEvent, retryEvents } from './queries.ts'
+import { type EventRow, linkCustomer, listEvents, retryEvents } from './queries.ts'
 
 export const routes = [
   ...[contract.listAllEvents, contract.listEvents].map((list) =>
@@ -10,14 +10,14 @@ export const routes = [
   ),
 
   adminRoute(contract.retryEvent, async ({ params: { event_id } }, context) => {
-    const retried = await retryEvent(context, event_id)
+    const retried = await retryEvents(context, 'id', [event_id])
     if (retried === 0) throw notFound('Undelivered event')
     context.deliverAccounting()
     return { retried }
   }),
 
   adminRoute(contract.retryEvents, async ({ body }, context) => {
-    const retried = await retryEvents(context, body.states)
+    const retried = await retryEvents(context, 'state', body.states)
     if (retried > 0) context.deliverAccounting()
     return { retried }
   }),
