@@ -3,7 +3,7 @@ import { importEmailThread } from '../operation/admin/transfers/contract.ts'
 import { describeDifferences } from '../operation/copies/seed/load.ts'
 import { readExport, threadOf } from '../operation/copies/seed/split.ts'
 import { CommandError, resolvePath } from './command.ts'
-import { importSeed, unreadable } from './seed-file.ts'
+import { explain, importSeed, unreadable } from './seed-file.ts'
 import type { Connection } from './target.ts'
 
 /**
@@ -16,19 +16,22 @@ export async function importCompany(
 ): Promise<void> {
   const path = resolvePath(name)
   const { file, integrations } = await readExport(linesOf(path, name)).catch((error: unknown) => {
-    if (error instanceof RangeError) throw new CommandError(`${name}: ${error.message}.`)
-    // The message of a JSON error quotes the file.
-    throw error instanceof SyntaxError ? new CommandError(`${name}: not the lines of an export.`) : error
+    throw error instanceof RangeError ? new CommandError(`${name}: ${error.message}.`) : error
   })
   const input = { ...file, company: { ...file.company, id: company_id } }
   const params = { company_id }
   const { summary, differences } = await importSeed(service, input, name, true)
-  let [threads, added] = [0, 0]
+  let [number, threads, added] = [0, 0, 0]
   for await (const line of linesOf(path, name)) {
+    number += 1
     const body = threadOf(line)
     if (body === null) continue
     // As it is in the file: parsed and written again, its numbers could differ.
-    const { is_new } = await service.call(importEmailThread, { params, body: body as never, isRepeatable: true })
+    const sent = service.call(importEmailThread, { params, body: body as never, isRepeatable: true })
+    const { is_new } = await sent.catch((error: unknown) => {
+      const remedy = ` Move company ${company_id} to another database, and run this again.`
+      throw explain(`${name}, line ${number}`, error, remedy)
+    })
     threads += 1
     if (is_new) added += 1
   }
@@ -45,11 +48,13 @@ export async function importCompany(
 async function* linesOf(path: string, name: string): AsyncGenerator<string, void, undefined> {
   let rest = ''
   try {
-    for await (const text of createReadStream(path, { encoding: 'utf8', highWaterMark: 1_048_576 })) {
-      const lines = (rest + text).split('\n')
+    const decoder = new TextDecoder('utf-8', { fatal: true })
+    for await (const bytes of createReadStream(path, { highWaterMark: 1_048_576 })) {
+      const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
       rest = lines.pop() ?? ''
       yield* lines
     }
+    rest += decoder.decode()
   } catch (error) {
     throw unreadable(name, error)
   }

@@ -15,10 +15,11 @@ const ISSUES_MAX = 100
 
 /** The content of a valid file, as it is imported. @throws CommandError when it is absent, not JSON or not valid */
 export async function readSeedFile(path: string, name: string): Promise<SeedInput> {
-  const content = await readFile(path, 'utf8').catch((error: unknown) => {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  const read = readFile(path).then((bytes) => decoder.decode(bytes))
+  const text = await read.catch((error: unknown) => {
     throw unreadable(name, error)
   })
-  const text = content.replace(/^\uFEFF/, '')
   let value: SeedInput
   try {
     value = JSON.parse(text)
@@ -30,10 +31,15 @@ export async function readSeedFile(path: string, name: string): Promise<SeedInpu
   return value
 }
 
+const UNREADABLE: Record<string, string> = {
+  ENOENT: 'no such file',
+  ERR_ENCODING_INVALID_ENCODED_DATA: 'is not UTF-8: save it as UTF-8',
+}
+
 export function unreadable(name: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : null
   if (typeof code !== 'string') return error
-  return new CommandError(`${name}: ${code === 'ENOENT' ? 'no such file' : `cannot be read (${code})`}.`)
+  return new CommandError(`${name}: ${UNREADABLE[code] ?? `cannot be read (${code})`}.`)
 }
 
 /** `text` gives the issues their lines and columns. @throws CommandError with the first 100 issues */
@@ -129,10 +135,11 @@ function splitFile(input: SeedInput, name: string) {
   }
 }
 
-function explain(name: string, error: unknown): unknown {
+/** @param remedy of a conflict */
+export function explain(name: string, error: unknown, remedy = ''): unknown {
   if (!(error instanceof AdminError)) return error
   const { status, issues, message } = error
-  if (status === 409) return new CommandError(`${name}: ${message}`)
+  if (status === 409) return new CommandError(`${name}: ${message}${remedy}`)
   const lines = issues.map(({ path, message }) => (path === 'file' ? message : `\`${path}\` ${message}`))
   return lines.length === 0 ? error : problems(name, lines)
 }

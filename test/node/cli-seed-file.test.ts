@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs'
 import { type Schema, Validator } from '@cfworker/json-schema'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { AdminError } from '../../src/cli/admin-api.ts'
+import { importCompany } from '../../src/cli/import-company.ts'
 import { checkSeed, describeSyntaxError, locateValues, readSeedFile } from '../../src/cli/seed-file.ts'
+import type { Connection } from '../../src/cli/target.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { writeSeed } from './cli-support.ts'
 
@@ -111,6 +114,34 @@ describe('an invalid seed file', () => {
     ['', 'line 1, column 1 is not valid JSON: unexpected end of JSON input.'],
   ])('is reported with the place where it is not JSON', (text, message) => {
     expect(parseError(text)).toBe(message)
+  })
+})
+
+describe('a file that cannot be imported', () => {
+  const service = {
+    call: async ({ operationId }: { operationId: string }) => {
+      if (operationId === 'createImport') return { differences: [] }
+      throw new AdminError('The thread is in the database.', null, 409)
+    },
+  } as unknown as Connection
+  const lines = (...texts: string[]) =>
+    writeSeed(['{"type":"company","data":{"id":1,"name":"A"}}', ...texts].join('\n'))
+  const importOf = async (path: string) => {
+    const error = await importCompany(service, { company_id: 7, file: path }).catch(({ message }) => message)
+    return String(error).replace(path, 'FILE')
+  }
+
+  it('is named when it is not UTF-8, and nothing of it is loaded', async () => {
+    const path = await writeSeed(Buffer.from('{"company":{"id":1,"name":"Caf\xe9"}}', 'latin1'))
+    await expect(readSeedFile(path, 'shop.json')).rejects.toThrow('shop.json: is not UTF-8: save it as UTF-8.')
+    expect(await importOf(path)).toBe('FILE: is not UTF-8: save it as UTF-8.')
+  })
+
+  it('is named with its line, and with the remedy for threads that the database has already', async () => {
+    expect(await importOf(await lines('{"type":'))).toBe('FILE: line 2 is not JSON.')
+    expect(await importOf(await lines('{"type":"end"}', '', '{"type":"email_threads","data":{"id":"x"}}'))).toBe(
+      'FILE, line 4: The thread is in the database. Move company 7 to another database, and run this again.',
+    )
   })
 })
 

@@ -131,11 +131,12 @@ export async function expectRefused(
 }
 
 /** Writes a seed file for the test and returns its path. */
-export async function writeSeed(content: SeedInput | string): Promise<string> {
+export async function writeSeed(content: SeedInput | string | Uint8Array): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'crm-seed-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const path = join(folder, 'shop.json')
-  await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content))
+  const isFile = typeof content === 'string' || content instanceof Uint8Array
+  await writeFile(path, isFile ? content : JSON.stringify(content))
   return path
 }
 

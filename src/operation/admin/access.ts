@@ -105,6 +105,7 @@ async function refuse(request: Request, env: Env, requestId: string, problem: st
     return rateLimited(LIMIT_SECONDS, 'Too many refused requests from this network')
   }
   if (problem === 'none') return unauthenticated(NOT_SIGNED_IN)
+  if (problem === 'secret') return unauthenticated('The Authorization header must be Bearer <ADMIN_TOKEN>', true)
   return unauthenticated('The sign-in is not valid for this service: sign in again', true)
 }
 

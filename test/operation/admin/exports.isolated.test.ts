@@ -173,7 +173,9 @@ describe('the export of a company', () => {
   it('is refused where it was changed', async () => {
     const company = JSON.stringify({ type: 'company', data: { id: 1, name: 'Shop' } })
     const [end, other] = ['{"type":"end"}', '{"type":"order","data":{}}']
-    await expect(readExport([company, other, end])).rejects.toThrow(/type that no export has/)
+    await expect(readExport([company, '', other, end])).rejects.toThrow('line 3 has a type that no export has')
+    await expect(readExport([company, end, company, end])).rejects.toThrow('line 3 begins another export')
+    for (const line of ['{"type":', 'null']) await expect(readExport([company, line])).rejects.toThrow('line 2')
     await expect(readExport([company])).rejects.toThrow(/incomplete/)
     await expect(readExport([end])).rejects.toThrow(/incomplete/)
   })

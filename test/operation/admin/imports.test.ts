@@ -347,24 +347,42 @@ describe('the import of a seed file', () => {
       [400, '`file` invoice 1 belongs to order 1 in the database'],
     ],
     [
+      'lines and payments of another invoice, and an artwork of another order',
+      {
+        orders: [
+          {
+            ...{ id: 9, title: 'x', client_id: 1, artworks: [{ id: 1, name: 'a' }] },
+            invoice: {
+              ...{ id: 9, number: '5', payments: [{ id: 1, amount: 1 }] },
+              items: [{ id: 1, title: 'i', quantity: 1, unit_price: 1 }],
+            },
+          },
+        ],
+      },
+      [
+        400,
+        '`file` line 1 belongs to invoice 1 in the database; `file` payment 1 belongs to invoice 1 in the database; `file` artwork 1 belongs to order 1 in the database',
+      ],
+    ],
+    [
       'a number of another invoice',
       { orders: [{ id: 9, title: 'x', client_id: 1, invoice: { id: 9, number: '1001' } }] },
-      [409, 'an invoice number is already that of another invoice in the database'],
+      [409, 'an invoice number is already that of another invoice in the database: 1001'],
     ],
     [
       'a second invoice of an order',
       { orders: [{ id: 1, title: 'x', client_id: 1, invoice: { id: 9, number: '9' } }] },
-      [409, 'an order already has another invoice in the database'],
+      [409, 'an order already has another invoice in the database: 1'],
     ],
     [
       'an external_id of another client',
       { clients: [{ id: 9, company_name: 'x', external_id: 'cust 1' }] },
-      [409, 'an external_id is already that of another client in the database'],
+      [409, 'an external_id is already that of another client in the database: cust 1'],
     ],
     [
       'an external_id of another order',
       { orders: [{ id: 9, title: 'x', client_id: 1, external_id: 'web-1' }] },
-      [409, 'an external_id is already that of another order in the database'],
+      [409, 'an external_id is already that of another order in the database: web-1'],
     ],
     [
       'an id twice',

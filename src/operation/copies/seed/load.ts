@@ -14,7 +14,8 @@ const CONFLICTS: Record<string, string> = {
   'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
   'clients.company_id, clients.external_id': 'an external_id is already that of another client in the database',
   'orders.company_id, orders.external_id': 'an external_id is already that of another order in the database',
-  'email_threads.id': 'an email thread with this id is in the database already, with another key or company',
+  'email_threads.id':
+    'an email thread with this id is in the database already, of another company or under another key',
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 
@@ -38,13 +39,13 @@ export async function planLoad(context: queries.LoadContext, file: SeedFile, kno
 
   const [first, ...rest] = [
     ...queries.selectBadReferences(context, rows, known),
-    ...queries.selectMovedInvoices(context, rows),
+    ...queries.selectMovedParts(context, rows),
     ...queries.selectConflicts(context, rows),
     ...queries.selectDifferences(context, file, rows),
   ]
   const found = first ? (await db.read([first, ...rest])).flat() : []
   const issues = [...findDuplicates(rows), ...found.flatMap((row) => ('issue' in row ? row.issue : []))]
-  const violated = found.flatMap((row) => ('constraint' in row ? row.constraint : []))
+  const violated = found.find((row) => 'constraint' in row)
   const compared = found.filter((row) => 'columns' in row)
   const existing = new Set(compared.map(({ name, id }) => `${name} ${id}`))
   const isOld = ({ id }: Order) => existing.has(`orders ${id}`)
@@ -53,7 +54,7 @@ export async function planLoad(context: queries.LoadContext, file: SeedFile, kno
   const tables = NAMES.flatMap((name) => queries.loadRows(context, TABLES[name], loaded[name]))
   return {
     issues,
-    conflict: describeConflict(violated[0] ?? ''),
+    conflict: violated && `${describeConflict(violated.constraint)}: ${violated.taken}`,
     differences: [
       ...compared.flatMap(toDifference),
       ...file.orders.filter(isOld).flatMap((order) => findLacking(order, existing)),

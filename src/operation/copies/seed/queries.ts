@@ -8,7 +8,7 @@ import { companies, integrations, orderStatuses } from '../../../kernel/db/schem
 import { LAST_IDS, SETTINGS } from '../tables.ts'
 import { raiseTo } from '../write-queries.ts'
 import type { SeedFile } from './file.ts'
-import { chunkJson, type KnownIds, NAMES, type Name, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
+import { chunkJson, type KnownIds, NAMES, type Name, PARTS, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
 /** The context of a load: its company must be the file's. */
 export interface LoadContext extends CompanyContext {
@@ -49,12 +49,16 @@ export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, k
   })
 }
 
-/** Selects the file's invoices that belong to another order in the database. */
-export function selectMovedInvoices({ companyId }: CompanyContext, rows: Rows) {
-  const pairs = rows.invoices.map(({ id, project_id }) => [id, project_id])
-  const issue = sql`'invoice ' || v.id || ' belongs to order ' || v.project_id || ' in the database' AS issue`
-  const isMoved = sql`v.company_id = ${companyId} AND v.id = value ->> 0 AND v.project_id <> value ->> 1`
-  return selectEach<Issue>(pairs, issue, sql`CROSS JOIN invoices AS v WHERE ${isMoved}`)
+/** Selects the file's invoices, lines, payments and artworks that belong to another order in the database. */
+export function selectMovedParts({ companyId }: CompanyContext, rows: Rows) {
+  return PARTS.flatMap(([name, field, owner]) => {
+    const pairs = rows[name].map((row) => [row.id, Reflect.get(row, field)])
+    const stored = sql`part.${named(field)}`
+    const [part, belongs] = [`${TABLES[name].noun} `, ` belongs to ${TABLES[owner].noun} `]
+    const issue = sql`${part} || part.id || ${belongs} || ${stored} || ' in the database' AS issue`
+    const isMoved = sql`part.company_id = ${companyId} AND part.id = value ->> 0 AND ${stored} <> value ->> 1`
+    return selectEach<Issue>(pairs, issue, sql`CROSS JOIN ${TABLES[name].table} AS part WHERE ${isMoved}`)
+  })
 }
 
 /** Selects constraints that new rows of the file would violate, since another row has the value. */
@@ -64,9 +68,9 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
     const pairs = rows[name].map((row) => [row.id, Reflect.get(row, field)]).filter(([, value]) => value != null)
     const isAbsent = sql`NOT EXISTS (SELECT 1 FROM ${table} AS own WHERE own.company_id = ${companyId} AND own.id = value ->> 0)`
     const isTaken = sql`other.company_id = ${companyId} AND other.${named(field)} = value ->> 1 AND ${isAbsent}`
-    const constraint = sql`${`${name}.company_id, ${name}.${field}`} AS "constraint"`
+    const constraint = sql`${`${name}.company_id, ${name}.${field}`} AS "constraint", value ->> 1 AS taken`
     const rest = sql`CROSS JOIN ${table} AS other WHERE ${isTaken} LIMIT 1`
-    return selectEach<{ constraint: string }>(pairs, constraint, rest)
+    return selectEach<{ constraint: string; taken: string | number }>(pairs, constraint, rest)
   })
 }
 

@@ -49,6 +49,14 @@ export const REFERENCES = [
   ['invoices', 'tax_id', 'taxes'],
 ] as const
 
+/** What belongs to an order, each with the column and the table of its owner. */
+export const PARTS = [
+  ['invoices', 'project_id', 'orders'],
+  ['items', 'invoice_id', 'invoices'],
+  ['payments', 'invoice_id', 'invoices'],
+  ['artworks', 'project_id', 'orders'],
+] as const
+
 /** Ids of rows in other parts of the same file. */
 export type KnownIds = Partial<Record<(typeof REFERENCES)[number][2], number[] | undefined>>
 

@@ -30,9 +30,11 @@ interface Element {
  */
 export function splitSeedFile(file: SeedInput) {
   const elements = listElements(file)
-  for (const { list, bytes } of elements) {
+  for (const { list, value, bytes } of elements) {
     const maxKb = ELEMENT_MAX_KB[list === 'orders' ? 'orders' : 'rows']
-    if (bytes > maxKb * 1_000) throw new RangeError(`\`${list}\` has an element of more than ${maxKb} KB`)
+    if (bytes <= maxKb * 1_000) continue
+    const id = Reflect.get(value, 'id') ?? Reflect.get(value, 'thread_id')
+    throw new RangeError(`\`${list}\` has an element of more than ${maxKb} KB: ${id ?? Object.keys(value)}`)
   }
   const groups = splitBySize(elements, ({ rows, bytes }) => [rows, bytes], [PART_ROWS, PART_BYTES])
   // A company alone is one part.
@@ -107,17 +109,28 @@ export async function readExport(lines: AsyncIterable<string> | Iterable<string>
   const file: Record<string, unknown[]> = Object.fromEntries(LISTS.map((name) => [name, []]))
   const integrations: string[] = []
   let company: SeedInput['company'] | undefined
-  let last = ''
+  let [number, last] = [0, '']
   for await (const text of lines) {
+    number++
     if (text.trim() === '' || threadOf(text) !== null) continue
-    const { type, data } = JSON.parse(text)
+    const { type, data } = parseLine(text, number)
+    if (type === 'company' && company) throw new RangeError(`line ${number} begins another export`)
     last = type
     if (type === 'company') company = data
     else if (type === 'integrations') integrations.push(...Object.keys(data))
-    else if (type !== 'end' && !file[type]) throw new RangeError('a line has a type that no export has')
+    else if (type !== 'end' && !file[type]) throw new RangeError(`line ${number} has a type that no export has`)
     else file[type]?.push(data)
   }
   if (!company || last !== 'end')
     throw new RangeError('the export is incomplete: its first line must be of the type `company`, its last of `end`')
   return { file: { company, ...file } as SeedInput, integrations }
+}
+
+/** The message of a JSON error is not used: it quotes the line. */
+function parseLine(text: string, number: number) {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    throw new RangeError(`line ${number} is not JSON`)
+  }
 }

@@ -119,9 +119,13 @@ describe('a split seed file', () => {
     const thread_contexts = [
       { thread_id: 't', client_data: { a: 'x'.repeat(480_000) }, orders_data: 'x'.repeat(480_000) },
     ]
-    expect(split({ thread_contexts })).toThrow(new RangeError('`thread_contexts` has an element of more than 900 KB'))
+    expect(split({ thread_contexts })).toThrow(
+      new RangeError('`thread_contexts` has an element of more than 900 KB: t'),
+    )
     const orders = (bytes: number) => [{ id: 1, title: 'x'.repeat(bytes), client_id: 1 }]
     expect(split({ orders: orders(4_999_000) })().parts).toHaveLength(3)
-    expect(split({ orders: orders(5_000_000) })).toThrow(new RangeError('`orders` has an element of more than 5000 KB'))
+    expect(split({ orders: orders(5_000_000) })).toThrow(
+      new RangeError('`orders` has an element of more than 5000 KB: 1'),
+    )
   })
 })
