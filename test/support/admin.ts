@@ -70,6 +70,12 @@ export function adminCall(method: string, path: string, body?: unknown, headers:
   return adminSend(adminRequest(method, path, body, { authorization: `Bearer ${ADMIN_TOKEN}`, ...headers }))
 }
 
+/** {@link adminCall} with other bindings. */
+export function adminCallWith(bindings: object, method: string, path: string, body?: unknown) {
+  const sent = adminRequest(method, path, body, { authorization: `Bearer ${ADMIN_TOKEN}` })
+  return adminSend(sent, Object.assign({}, env, bindings))
+}
+
 /** Fast tests together send more than one caller may. */
 const unlimited: Env = { ...env, ADMIN_REQUESTS: { limit: async () => ({ success: true }) } }
 

@@ -11,7 +11,7 @@ import {
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { addressPolicy } from '../../../src/kernel/http/outbound.ts'
 import { look } from '../../../src/simulators/steer.ts'
-import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
+import { adminCallWith } from '../../support/admin.ts'
 import { call, mintCompany, sql, sqlIn } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { Receiver, Subscriber } from './support.ts'
@@ -22,12 +22,10 @@ await mintCompany({ home: 'DB' })
 const FOREVER = { times: -1 }
 const SPAN = { from: '2000-01-01T00:00:00Z', to: '2100-01-01T00:00:00Z' }
 const WEBHOOK_DELIVERY = { idFromName: String, get: () => ({ start: async () => undefined }) }
-const bindings = Object.assign({}, env, { WEBHOOK_DELIVERY })
 
 /** Sends a request of an operator that starts no delivery. */
 function administer({ company }: Subscriber, method: string, path: string, body?: unknown) {
-  const at = `/companies/${company.id}/webhooks${path}`
-  return adminSend(adminRequest(method, at, body, { authorization: `Bearer ${ADMIN_TOKEN}` }), bindings)
+  return adminCallWith({ WEBHOOK_DELIVERY }, method, `/companies/${company.id}/webhooks${path}`, body)
 }
 
 async function createEndpoint(subscriber: Subscriber) {

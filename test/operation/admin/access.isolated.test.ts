@@ -1,7 +1,15 @@
 import { env } from 'cloudflare:workers'
 import { generateKeyPair } from 'jose'
 import { describe, expect, it } from 'vitest'
-import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import {
+  ADMIN_TOKEN,
+  addMember,
+  adminCall,
+  adminCallWith,
+  adminRequest,
+  adminSend,
+  startAccess,
+} from '../../support/admin.ts'
 import { mintCompany, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 
@@ -177,11 +185,11 @@ describe('everyone', () => {
   })
 
   it('has a limit of requests', async () => {
-    const bindings = { ...env, ADMIN_REQUESTS: { limit: async () => ({ success: false }) } }
-    const sent = adminRequest('GET', '/me', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
-    const { status, headers } = await adminSend(sent, bindings)
+    const ADMIN_REQUESTS = { limit: async () => ({ success: false }) }
+    const { status, headers } = await adminCallWith({ ADMIN_REQUESTS }, 'GET', '/me')
     expect([status, headers.get('retry-after')]).toEqual([429, '60'])
   })
+
   it('of a network with too many refused requests gets 429', async () => {
     const bindings = { ...env, AUTH_FAILURES: { limit: async () => ({ success: false }) } }
     const { status, headers } = await adminSend(adminRequest('GET', '/me'), bindings)

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { INVOICE_POST } from '../../delivery/accounting/support.ts'
-import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import { addMember, adminCall, adminCallWith, startAccess } from '../../support/admin.ts'
 import { sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
@@ -103,9 +103,7 @@ describe('a retry whose response is lost by the database', () => {
     const bindings = wrapBindings(loseResponses(env), async (name, work) => {
       return name.startsWith('ACCOUNTING_DELIVERY.') ? void started.push(name) : work()
     })
-    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-    const sent = adminRequest(method, `/companies/${shop.company.id}${path()}`, body, headers)
-    const response = await adminSend(sent, bindings)
+    const response = await adminCallWith(bindings, method, `/companies/${shop.company.id}${path()}`, body)
     expect([response.status, response.body.retried]).toEqual([200, 2])
     expect(started).toEqual(['ACCOUNTING_DELIVERY.start'])
   })
@@ -182,9 +180,7 @@ describe('accounting events while a database fails', () => {
       name.startsWith('DB_BROKEN.') ? Promise.reject(new Error('D1_ERROR: D1 DB is overloaded.')) : work(),
     )
     const list = async (query: string) => {
-      const path = `/accounting-events?${query}`
-      const sent = adminRequest('GET', path, undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
-      const { status, body } = await adminSend(sent, broken)
+      const { status, body } = await adminCallWith(broken, 'GET', `/accounting-events?${query}`)
       return [status, body.data?.map((each: { order_id: number }) => each.order_id)]
     }
     expect(await list(`company_id=${far.company.id}`)).toEqual([200, [orderId]])

@@ -1,14 +1,5 @@
-import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import {
-  ADMIN_TOKEN,
-  addMember,
-  adminCall,
-  adminRequest,
-  adminSend,
-  expectUsed,
-  startAccess,
-} from '../../support/admin.ts'
+import { addMember, adminCall, adminCallWith, expectUsed, startAccess } from '../../support/admin.ts'
 import { mintCompany, sql } from '../../support/app.ts'
 
 const access = await startAccess()
@@ -75,11 +66,8 @@ describe('the usage of a company', () => {
   it('says when a counter cannot be read', async () => {
     await company.call('GET', '/clients')
     await expectUsed(company)
-    const failing = { idFromName: () => 'id', get: () => ({ usage: () => Promise.reject(new Error('down')) }) }
-    const bindings = { ...env, RATE_LIMITER: failing as unknown as typeof env.RATE_LIMITER }
-    const sent = adminRequest('GET', `/companies/${company.id}/usage`, undefined, {
-      authorization: `Bearer ${ADMIN_TOKEN}`,
-    })
-    expect((await adminSend(sent, bindings)).body).toMatchObject({ totals: { requests: 0 }, incomplete: true })
+    const RATE_LIMITER = { idFromName: () => 'id', get: () => ({ usage: () => Promise.reject(new Error('down')) }) }
+    const { body } = await adminCallWith({ RATE_LIMITER }, 'GET', `/companies/${company.id}/usage`)
+    expect(body).toMatchObject({ totals: { requests: 0 }, incomplete: true })
   })
 })

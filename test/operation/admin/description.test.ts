@@ -2,7 +2,7 @@ import { validate } from '@cfworker/json-schema'
 import { expect, it } from 'vitest'
 import { describeAdminApi } from '../../../src/site/reference/document.ts'
 import { asObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
-import { ADMIN_TOKEN, addMember, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import { addMember, adminCall, adminCallWith, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
 import { type ApiResponse, mintCompany } from '../../support/app.ts'
 import { adminContracts, nameOf, publishedOfAdministration } from '../../support/endpoints.ts'
 
@@ -41,22 +41,12 @@ const CASES: [string, number, () => Promise<ApiResponse>][] = [
   [
     'UnsupportedMediaType',
     415,
-    () =>
-      adminSend(
-        adminRequest('PUT', `/companies/${company}/currency`, '{}', {
-          authorization: `Bearer ${ADMIN_TOKEN}`,
-          'content-type': 'text/plain',
-        }),
-      ),
+    () => adminCall('PUT', `/companies/${company}/currency`, '{}', { 'content-type': 'text/plain' }),
   ],
   [
     'RateLimited',
     429,
-    () => {
-      const ADMIN_REQUESTS = { limit: async () => ({ success: false }) }
-      const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-      return adminSend(adminRequest('GET', '/me', undefined, headers), { ...access.bindings, ADMIN_REQUESTS })
-    },
+    () => adminCallWith({ ADMIN_REQUESTS: { limit: async () => ({ success: false }) } }, 'GET', '/me'),
   ],
 ]
 

@@ -5,7 +5,7 @@ import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/fil
 import { readExport, threadOf } from '../../../src/operation/copies/seed/split.ts'
 import { mintCompanyWithOrder } from '../../resources/files/support.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
-import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
+import { ADMIN_TOKEN, adminCall, adminCallWith, adminRequest } from '../../support/admin.ts'
 import { freshId, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { smallShop } from '../../support/small-shop.ts'
@@ -210,9 +210,8 @@ describe('the export of a company', () => {
     await sql('DELETE FROM email_thread_objects')
     await sql('DELETE FROM email_threads')
     await load(file, copy)
-    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-    const sent = adminRequest('POST', `/companies/${copy}/imports/email-threads`, threads[0], headers)
-    expect((await adminSend(sent, loseResponses(env))).body.is_new).toBe(true)
+    const path = `/companies/${copy}/imports/email-threads`
+    expect((await adminCallWith(loseResponses(env), 'POST', path, threads[0])).body.is_new).toBe(true)
     expect(await storedObjects(copy)).toHaveLength(1)
     const response = await send(
       request(await mintToken(copy), 'GET', '/mail/email-threads/aa?account_email=a@b.example'),

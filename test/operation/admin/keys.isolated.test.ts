@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { decryptCredentials, encryptCredentials } from '../../../src/kernel/db/credentials.ts'
-import { ADMIN_TOKEN, adminRequest, adminSend } from '../../support/admin.ts'
+import { adminCallWith } from '../../support/admin.ts'
 import { type Home, mintCompany, sql, sqlIn } from '../../support/app.ts'
 
 const OLD = env.CREDENTIALS_KEY
@@ -15,11 +15,7 @@ beforeEach(async () => {
   }
 })
 
-const rotate = (keys: string) =>
-  adminSend(adminRequest('POST', '/key-rotation', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` }), {
-    ...env,
-    CREDENTIALS_KEY: keys,
-  })
+const rotate = (keys: string) => adminCallWith({ CREDENTIALS_KEY: keys }, 'POST', '/key-rotation')
 
 /** Rotates until nothing is left to do. @returns how many values each request encrypted, and the last response */
 async function rotateAll(keys: string) {

@@ -16,7 +16,7 @@ import { COPY_CHANGES, insertLines } from '../../../src/operation/copies/write-q
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
-import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
+import { addMember, adminCall, adminCallWith } from '../../support/admin.ts'
 import { call, type Home, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { insert, insertion } from '../../support/rows.ts'
@@ -299,8 +299,7 @@ describe('a database whose responses are lost', () => {
     await env.CACHE.put(`revoked/${hashToken(ended)}`, '1')
     const steps = []
     for (let body = {}; steps.length < 2; body = { cursor: steps.at(-1).next_cursor }) {
-      const sent = adminRequest('POST', '/recovery', body, { authorization: `Bearer ${ADMIN_TOKEN}` })
-      steps.push((await adminSend(sent, loseResponses(env))).body)
+      steps.push((await adminCallWith(loseResponses(env), 'POST', '/recovery', body)).body)
     }
     expect(steps).toMatchObject([{ companies_paused: 2 }, { tokens_revoked: 1 }])
     for (const { id } of [one, two]) {

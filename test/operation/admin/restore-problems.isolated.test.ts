@@ -11,13 +11,11 @@ import {
 } from '../../../src/operation/copies/reconcile.ts'
 import { RESTORE, restoreFor } from '../../../src/operation/copies/restore.ts'
 import { manifestKey } from '../../../src/operation/copies/store.ts'
-import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, operatorOf } from '../../support/admin.ts'
+import { adminCall, adminCallWith, operatorOf } from '../../support/admin.ts'
 import { call, type Home, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, wipe } from '../copies/support.ts'
-
-const HEADERS = { authorization: `Bearer ${ADMIN_TOKEN}` }
 
 it('a restore that cannot begin says why, each problem in its own words', async () => {
   await mintCompany()
@@ -67,8 +65,7 @@ it('a failure of R2 is a 503 that says when to retry, and the restore goes on wh
     status: 503,
     body: { error: { message: expect.stringMatching(/^The storage of backups does not/) } },
   }
-  const listed = await adminSend(adminRequest('GET', `/companies/${id}/backups`, undefined, HEADERS), failing)
-  expect(listed).toMatchObject(refusal)
+  expect(await adminCallWith(failing, 'GET', `/companies/${id}/backups`)).toMatchObject(refusal)
 
   const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
   await runInDurableObject(object, (instance) => void Reflect.set(instance, 'env', failing))
@@ -237,8 +234,8 @@ it('a restore has a record of who began it, though the response to its call was 
       },
     }),
   }
-  const sent = adminRequest('POST', `/companies/${id}/restore`, { from: '2099-01-01' }, HEADERS)
-  expect((await adminSend(sent, Object.assign({}, env, { COMPANY_BACKUP: lossy }))).status).toBe(500)
+  const call = { from: '2099-01-01' }
+  expect((await adminCallWith({ COMPANY_BACKUP: lossy }, 'POST', `/companies/${id}/restore`, call)).status).toBe(500)
   const entries = await sql("SELECT actor, action FROM admin_log WHERE company_id = ? AND action LIKE 'company.%'", id)
   expect(entries).toEqual([{ actor: 'operator', action: 'company.restore' }])
 })
@@ -275,11 +272,9 @@ it('tokens of a company are invalidated when its restore is complete', async () 
   }
   const restoreOnce = async (done: boolean) => {
     const backups = { idFromName: () => '', get: () => ({ restore: async () => ({ ...progress, done }) }) }
-    const sent = adminRequest('POST', `/companies/${id}/restore`, { from: '2026-01-31' }, HEADERS)
-    const { status, body } = await adminSend(
-      sent,
-      Object.assign({}, env, { RATE_LIMITER: limiter, COMPANY_BACKUP: backups }),
-    )
+    const bindings = { RATE_LIMITER: limiter, COMPANY_BACKUP: backups }
+    const call = { from: '2026-01-31' }
+    const { status, body } = await adminCallWith(bindings, 'POST', `/companies/${id}/restore`, call)
     expect([status, body]).toEqual([200, { ...progress, done }])
     return forgotten
   }

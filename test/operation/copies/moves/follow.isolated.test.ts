@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { BUDGET_MS } from '../../../../src/kernel/http/deadline.ts'
 import { moveFor } from '../../../../src/operation/copies/move.ts'
 import { Shop } from '../../../delivery/accounting/shop.ts'
-import { ADMIN_TOKEN, adminCall, adminRequest, adminSend, expectUsed, operatorOf } from '../../../support/admin.ts'
+import { adminCall, adminCallWith, expectUsed, operatorOf } from '../../../support/admin.ts'
 import { freshId, type Home, mintCompany, request, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { measureHops } from '../../../support/hops.ts'
 import { logLines } from '../../../support/log.ts'
@@ -65,15 +65,14 @@ describe('a token whose company has moved', () => {
   it('is sent there as soon as its data is, while the old rows are yet to be removed', async () => {
     await company.call('POST', '/clients', client('before'))
     await expectUsed(company)
-    const operator = { authorization: `Bearer ${ADMIN_TOKEN}` }
     let forgets = 0
     for (let step = ''; step !== 'remove'; ) {
-      const sent = adminRequest('POST', `/companies/${company.id}/move`, { database: 'DB_TWO' }, operator)
       const watched = wrapBindings(env, (name, work) => {
         if (name === 'RATE_LIMITER.forget') forgets++
         return work()
       })
-      step = (await adminSend(sent, watched)).body.step
+      const { body } = await adminCallWith(watched, 'POST', `/companies/${company.id}/move`, { database: 'DB_TWO' })
+      step = body.step
     }
     expect(forgets).toBe(1)
     const { hops } = await measureHops(request(company.token, 'GET', '/clients'))

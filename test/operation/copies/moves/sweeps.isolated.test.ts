@@ -8,7 +8,7 @@ import { forEachDatabase } from '../../../../src/kernel/db/placement.ts'
 import { sweepBackups } from '../../../../src/operation/copies/company-backup.ts'
 import { logGauges } from '../../../../src/operation/health/gauges.ts'
 import { sweepMailContents } from '../../../../src/resources/mail/sweep.ts'
-import { ADMIN_TOKEN, adminRequest, adminSend } from '../../../support/admin.ts'
+import { adminCallWith } from '../../../support/admin.ts'
 import { type Home, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { logLines } from '../../../support/log.ts'
 import { insert } from '../../../support/rows.ts'
@@ -171,9 +171,8 @@ describe('the sweep', () => {
       changed ||= name === 'DB_TWO.batch'
       return changed && name === 'DB.batch' ? Promise.reject(new Error('D1_ERROR: overloaded')) : work()
     })
-    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-    const disable = adminRequest('PATCH', `/companies/${id}/webhooks/${hookOf(id)}`, { enabled: false }, headers)
-    expect((await adminSend(disable, broken)).status).toBe(200)
+    const path = `/companies/${id}/webhooks/${hookOf(id)}`
+    expect((await adminCallWith(broken, 'PATCH', path, { enabled: false })).status).toBe(200)
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'admin_log_late', database: 'DB_TWO' }))
     const entries = () => sqlIn('DB', 'SELECT action FROM admin_log WHERE company_id = ?', id)
     expect(await entries()).toEqual([])
