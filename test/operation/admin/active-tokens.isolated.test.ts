@@ -88,14 +88,6 @@ describe('a company', () => {
     await sql("UPDATE api_tokens SET expires_at = ? WHERE company_id = ? AND name = 'filled'", LATER, company.id)
     expect((await company.create()).status).toBe(409)
   })
-
-  it('is not limited by the tokens of another one', async () => {
-    const { id } = await mintCompany()
-    await fill(id, MAX)
-    const company = await open(1)
-    expect((await company.create()).status).toBe(200)
-    expect((await company.rotate(company.ownId, 60)).status).toBe(200)
-  })
 })
 
 describe('a rotation with 50 active tokens', () => {

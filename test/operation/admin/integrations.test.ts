@@ -9,6 +9,7 @@ import { fillBucket, scopeUrl } from '../../resources/files/support.ts'
 import { addMember, adminCall, startAccess } from '../../support/admin.ts'
 import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
+import { insert } from '../../support/rows.ts'
 import { holdTimers } from '../../support/time.ts'
 
 let company: TestCompany
@@ -33,7 +34,13 @@ describe('an integration', () => {
   it('is saved by an owner, with credentials that no response has', async () => {
     const { status, body } = await as('PUT', path('supplier_b'), supplier())
     expect(status).toBe(200)
-    expect(body).toMatchObject({ kind: 'supplier_b', enabled: true, state: 'connected', reason: null })
+    expect(body).toMatchObject({
+      kind: 'supplier_b',
+      enabled: true,
+      state: 'connected',
+      reason: null,
+      paused_until: null,
+    })
     const [row] = await sql<{ credentials: string }>(
       "SELECT credentials FROM integrations WHERE company_id = ? AND kind = 'supplier_b'",
       company.id,
@@ -197,6 +204,20 @@ describe('the accounting connection', () => {
     deadlines[0]?.()
     expect((await tested).body).toEqual({ ok: false, message: 'There was no response in time.' })
     await shop.world.spoil()
+  })
+
+  it('says until when it is paused, and null where it is not', async () => {
+    const { id } = (await Shop.open()).company
+    const list = async () => (await adminCall('GET', `/companies/${id}/integrations`)).body.data
+    const connected = { kind: 'accounting_sync', state: 'connected', reason: null, paused_until: null }
+    expect(await list()).toMatchObject([connected])
+    const until = Date.UTC(2099, 0, 1)
+    const pause = { company_id: id, remote_account: 'x', paused_until: until, reason: 'busy' }
+    await insert('accounting_connections', pause)
+    const paused_until = new Date(until).toISOString()
+    expect(await list()).toMatchObject([{ state: 'paused', reason: 'busy', paused_until }])
+    await sql('UPDATE accounting_connections SET paused_until = 1 WHERE company_id = ?', id)
+    expect(await list()).toMatchObject([connected])
   })
 
   it('is tried again after a stop once the integration is saved, even with the same values', async () => {
