@@ -2,8 +2,9 @@ import { expect } from 'vitest'
 import { EVENT_TYPES } from '../../src/delivery/webhooks/event-types.ts'
 import { adminCall } from '../support/admin.ts'
 import { sql, sqlIn } from '../support/app.ts'
+import { byKeys } from '../support/lists.ts'
 import type { Choice } from './choice.ts'
-import { compareBy, type Delivery, type Event, type Token } from './company.ts'
+import type { Delivery, Event, Token } from './company.ts'
 import type { Shop } from './shop.ts'
 import { type ListSpec, Walk } from './walk.ts'
 
@@ -148,7 +149,7 @@ function walkAudit(shop: Shop, source: string | undefined, limit: number) {
       source === 'api'
         ? apiLog.map(({ action, entity_id, token_id }, at) => ({ action, entity_id, token_id, at }))
         : adminLog.map((entry, at) => ({ ...entry, at })),
-    compare: compareBy(({ at }) => [at], -1),
+    compare: byKeys(({ at }) => [at], -1),
     show: ({ at: _, ...entry }) => entry,
   })
 }
@@ -167,7 +168,7 @@ const LISTS: ((shop: Shop, choice: Choice) => { next(): Promise<boolean> })[] = 
       path: isOfAll ? '/tokens' : `/companies/${shop.id}/tokens`,
       query: isOfAll ? { company_id: shop.id, id } : {},
       rows: () => shop.model.tokens.filter((token) => id === undefined || token.id === id),
-      compare: compareBy((token) => [token.id]),
+      compare: byKeys((token) => [token.id]),
       show: (token) => ({ ...token, company_id: shop.id }),
     })
   },
@@ -176,7 +177,7 @@ const LISTS: ((shop: Shop, choice: Choice) => { next(): Promise<boolean> })[] = 
       path: `/companies/${shop.id}/members`,
       query: {},
       rows: () => [...shop.model.members].map(([email, role]) => ({ email, role })),
-      compare: compareBy(({ email }) => [email]),
+      compare: byKeys(({ email }) => [email]),
       show: (member) => member,
     })
   },
@@ -191,7 +192,7 @@ const LISTS: ((shop: Shop, choice: Choice) => { next(): Promise<boolean> })[] = 
       path: isOfAll ? '/webhooks' : `/companies/${shop.id}/webhooks`,
       query: isOfAll ? { company_id: shop.id, id } : {},
       rows: () => [...webhooks.values()].filter((webhook) => id === undefined || webhook.id === id),
-      compare: compareBy((webhook) => [webhook.created_at, webhook.id]),
+      compare: byKeys((webhook) => [webhook.created_at, webhook.id]),
       show: ({ id, url, event_types, position }) => ({
         ...{ id, url, event_types, company_id: shop.id, behind: changes.length - position },
       }),
@@ -204,7 +205,7 @@ const LISTS: ((shop: Shop, choice: Choice) => { next(): Promise<boolean> })[] = 
       path: `/companies/${shop.id}/webhooks/${id}/deliveries`,
       query: {},
       rows: () => shop.model.deliveries.filter(({ endpoint_id }) => endpoint_id === id),
-      compare: compareBy(({ sequence }) => [sequence]),
+      compare: byKeys(({ sequence }) => [sequence]),
       show: ({ sequence, entity_id }) => ({ sequence, entity_id }),
     })
     // The list of an endpoint that was deleted meanwhile is 404.
@@ -224,7 +225,7 @@ const LISTS: ((shop: Shop, choice: Choice) => { next(): Promise<boolean> })[] = 
             (state === undefined || event.state === state) &&
             (id === undefined || event.id === id),
         ),
-      compare: compareBy((event) => [event.id]),
+      compare: byKeys((event) => [event.id]),
       show: (event) => ({ ...event, company_id: shop.id }),
     })
   },

@@ -210,15 +210,3 @@ export function ordersOf({ clients, orders }: Model, query: ListQuery): Order[] 
       (text === '' || isFound(order)),
   )
 }
-
-type Key = readonly (string | number)[]
-
-/** Compares rows by keys, one after the other. */
-export function compareBy<R>(keysOf: (row: R) => Key, direction: 1 | -1 = 1) {
-  return (a: R, b: R): number => {
-    const [left, right] = [keysOf(a), keysOf(b)]
-    const at = left.findIndex((value, index) => value !== right[index])
-    if (at === -1) return 0
-    return (left[at] ?? 0) < (right[at] ?? 0) ? -direction : direction
-  }
-}

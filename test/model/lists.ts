@@ -1,11 +1,11 @@
 import { expect } from 'vitest'
 import type { ApiResponse } from '../support/app.ts'
+import { byKeys } from '../support/lists.ts'
 import type { Choice, Kind } from './choice.ts'
 import {
   type Change,
   type Client,
   clientsOf,
-  compareBy,
   type ListQuery,
   type Model,
   type Order,
@@ -101,7 +101,7 @@ function openKeyset<R extends Client | Order>(
     query: { ...wireOf(query), expand },
     ...paging(find(shop.model, query).length),
     rows: () => find(shop.model, query).filter((row) => column !== 'updated_at' || everyone.has(row.id)),
-    compare: compareBy((row) => [placeOf(row), row.id], list.descends ? -1 : 1),
+    compare: byKeys((row) => [placeOf(row), row.id], list.descends ? -1 : 1),
     show,
   })
 }
@@ -192,7 +192,7 @@ function listThreads(shop: Shop, choice: Choice) {
     query: { account_email, deleted, updated_since: since === undefined ? since : isoTime(since) },
     limit: choice.pick(LIMITS),
     rows,
-    compare: compareBy(({ created_at, id }) => [created_at, id], -1),
+    compare: byKeys(({ created_at, id }) => [created_at, id], -1),
     show: ({ revision: _, label: __, ...thread }) => withTimes(thread),
     mayBeShort: true,
     scanned: { rows: ofMailbox, limit: 1_000 },
@@ -211,7 +211,7 @@ function listContexts(shop: Shop, choice: Choice) {
       [...shop.model.contexts.values()].filter(({ client_id, clients, orders }) =>
         isOfOrder ? orders.includes(id) : client_id === id || clients.includes(id),
       ),
-    compare: compareBy(({ thread_id }) => [thread_id]),
+    compare: byKeys(({ thread_id }) => [thread_id]),
     show: ({ thread_id, legacy_thread_id, client_id, clients, orders }) => ({
       ...{ thread_id, legacy_thread_id, client_id: client_id === null ? null : String(client_id) },
       clients_data: clients.map((each) => ({ id: each })),
@@ -230,7 +230,7 @@ function listChanges(shop: Shop, choice: Choice) {
     query: { types },
     limit: choice.pick([1, 100, 1_000]),
     rows: () => changes.filter(({ type }) => types === undefined || types.split(',').includes(type)),
-    compare: compareBy(({ sequence }) => [sequence]),
+    compare: byKeys(({ sequence }) => [sequence]),
     show: ({ sequence: _, ...change }) => {
       const thread = typeof change.id === 'string' ? threadsById().get(change.id) : undefined
       return { ...change, ...(thread && { legacy_thread_id: thread.legacy_thread_id }) }
@@ -249,7 +249,7 @@ async function listFiles(shop: Shop, choice: Choice): Promise<void> {
   if (!order || order.deleted) return expect(status).toBe(404)
   const prefix = `orders/${shop.id}/${orderId}/${thread === undefined ? '' : `email/${thread}/`}`
   const own = [...shop.model.files].filter(([key]) => key.startsWith(prefix))
-  const files = own.sort(compareBy(([key]) => [Buffer.from(key).toString('hex')]))
+  const files = own.sort(byKeys(([key]) => [Buffer.from(key).toString('hex')]))
   expect(body).toMatchObject({ configured: true, truncated: false })
   expect(body.files).toMatchObject(
     files.map(([path, length]) => ({ path, length, source: path.includes('/email/') ? 'email' : 'manual' })),

@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
 import type { ApiResponse } from '../support/app.ts'
+import { pathOf } from '../support/lists.ts'
 
 /** A list of the API beside the one of the model. */
 export interface ListSpec<R> {
@@ -39,8 +40,7 @@ export class Walk<R> {
   get address(): string {
     const { path, query, limit, page } = this.spec
     const sent = { ...query, per_page: limit, ...(this.cursor === undefined ? { page } : { cursor: this.cursor }) }
-    const named = Object.entries(sent).flatMap(([name, value]) => (value === undefined ? [] : [[name, `${value}`]]))
-    return `${path}?${new URLSearchParams(named)}`
+    return pathOf(path, sent)
   }
 
   /** Reads the next page and compares it with the model. @returns whether another follows */

@@ -5,7 +5,7 @@ import { backUp, restore, wipe } from '../operation/copies/support.ts'
 import { operatorOf } from '../support/admin.ts'
 import { type Home, mintCompany, sql } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
-import { mintPair, readStored } from './support.ts'
+import { connectAccounting, mintPair, readStored } from './support.ts'
 import { Work } from './work.ts'
 
 async function move(work: Work, to: Home, between: () => Promise<unknown>) {
@@ -23,13 +23,7 @@ async function begin(seed: number, steps: number) {
     new Work(other.id, createRandom(seed), Date.now()),
     new Work(company.id, createRandom(seed + 1), Date.now()),
   ]
-  for (const { id } of [other, company]) {
-    await sql(
-      `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
-        VALUES (?, 'accounting_sync', 1, 'http://127.0.0.1:9', 'x', 0)`,
-      id,
-    )
-  }
+  await connectAccounting([other, company])
   for (let at = 0; at < steps; at++) for (const each of [look, work]) await each.step()
   return { look, work, company }
 }

@@ -6,7 +6,7 @@ import { recountDaily, recountOf } from '../../src/kernel/db/quota.ts'
 import { readGauges } from '../../src/kernel/db/sweep.ts'
 import { sql } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
-import { fillQuota, mintPair, readStored } from './support.ts'
+import { connectAccounting, fillQuota, mintPair, readStored } from './support.ts'
 import { Work } from './work.ts'
 
 const START_MS = Date.UTC(2026, 10, 1)
@@ -16,13 +16,7 @@ describe('the stored bytes of a company', () => {
     await fc.assert(
       fc.asyncProperty(fc.integer(), fc.integer({ min: 1, max: 60 }), async (seed, steps) => {
         const { other, company } = await mintPair()
-        for (const { id } of [other, company]) {
-          await sql(
-            `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
-              VALUES (?, 'accounting_sync', 1, 'http://127.0.0.1:9', 'x', 0)`,
-            id,
-          )
-        }
+        await connectAccounting([other, company])
         const works = [other, company].map(({ id }) => new Work(id, createRandom(seed + id), START_MS))
         for (let at = 0; at < steps; at++) {
           for (const work of works) {
@@ -71,15 +65,5 @@ describe('the stored bytes of a company', () => {
       company.id,
     )
     expect(await near()).toBe(before + 1)
-  })
-
-  it('are counted again where a row was written without them', async () => {
-    const { company } = await mintPair()
-    await company.call('POST', '/clients', { company_name: 'New' })
-    const before = await readStored(company.id)
-    expect(before.counted).toBe(before.real)
-    await sql('UPDATE companies SET stored_bytes = 1 WHERE id = ?', company.id)
-    await openDatabase(env.DB).write([recountOf(company.id, START_MS)])
-    expect(await readStored(company.id)).toEqual(before)
   })
 })

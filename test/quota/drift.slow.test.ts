@@ -1,8 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
-import { sql } from '../support/app.ts'
 import { createRandom } from '../support/random.ts'
-import { mintPair, readRowBytes, readStored } from './support.ts'
+import { connectAccounting, mintPair, readRowBytes, readStored } from './support.ts'
 import { Work } from './work.ts'
 
 const WRITES = 100_000
@@ -15,13 +14,7 @@ it(`does not drift in ${WRITES.toLocaleString('en')} random writes of two compan
   const random = createRandom(seed)
   const { other, company } = await mintPair()
   const works = [other, company].map(({ id }) => new Work(id, createRandom(seed + id), Date.UTC(2026, 10, 1)))
-  for (const { id } of [other, company]) {
-    await sql(
-      `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
-        VALUES (?, 'accounting_sync', 1, 'http://127.0.0.1:9', 'x', 0)`,
-      id,
-    )
-  }
+  await connectAccounting([other, company])
   const sizeBytes = async () => (await env.DB.prepare('SELECT 1').run()).meta.size_after
   const empty = await sizeBytes()
   let writes = 0

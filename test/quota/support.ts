@@ -1,10 +1,17 @@
 import { BYTES_A_ROW, STORED_BYTES } from '../../src/kernel/db/schema.ts'
 import { type Home, homeOf, mintCompany, sql, sqlIn, type TestCompany } from '../support/app.ts'
+import { insert } from '../support/rows.ts'
 
 /** A company that is not the first of its database, with a look-alike before it. */
 export async function mintPair(): Promise<{ other: TestCompany; company: TestCompany }> {
   const other = await mintCompany({ home: 'DB' })
   return { other, company: await mintCompany({ home: 'DB' }) }
+}
+
+/** Gives companies an accounting system, so that writes make events. */
+export async function connectAccounting(companies: readonly TestCompany[]): Promise<void> {
+  const row = { kind: 'accounting_sync', enabled: 1, base_url: 'http://127.0.0.1:9', credentials: 'x', updated_at: 0 }
+  for (const { id } of companies) await insert('integrations', { company_id: id, ...row })
 }
 
 /** What the company's row says, and the same counted from the rows that it is the sum of. */

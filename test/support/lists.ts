@@ -55,8 +55,8 @@ export async function walk<T extends Listed>(
 }
 
 /** Compares by several values, one after the other. */
-export function byKeys<T>(keys: (row: T) => (string | number)[], direction: 1 | -1) {
-  return (a: T, b: T) => {
+export function byKeys<T>(keys: (row: T) => readonly (string | number)[], direction: 1 | -1 = 1) {
+  return (a: T, b: T): number => {
     const [left, right] = [keys(a), keys(b)]
     const index = left.findIndex((value, at) => value !== right[at])
     return index === -1 ? 0 : direction * ((left[index] ?? 0) < (right[index] ?? 0) ? -1 : 1)
