@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { credentialsFor, startAccounting } from '../../src/simulators/accounting.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
@@ -28,33 +27,20 @@ async function openShop() {
   expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
   const waitForCall = async (pattern: RegExp) => {
     const { length } = (await look(remote)).calls
-    return async () => {
-      for (const end = Date.now() + 120_000; Date.now() < end; await sleep(50)) {
-        const { calls } = await look(remote)
-        if (calls.slice(length).some((call) => pattern.test(call.path))) return
-      }
-      throw new Error('The call did not come.')
-    }
+    const called = async () => (await look(remote)).calls.slice(length).some((call) => pattern.test(call.path))
+    return () => expect.poll(called, { timeout: 120_000 }).toBe(true)
   }
   return { state, remote, waitForCall }
 }
 
 /** Runs the scheduled handler, which `dev` runs every minute, all the time. */
 async function waitUntilSynced(dev: DevServer, orderId: number): Promise<void> {
-  const end = Date.now() + 120_000
-  let seen: unknown
-  while (Date.now() < end) {
-    try {
-      await (await fetch(`${dev.url}/cdn-cgi/local/scheduled`, { signal: AbortSignal.timeout(5_000) })).body?.cancel()
-      const { body } = await ask(dev, 'GET', `/orders/${orderId}`)
-      seen = body.accounting
-      if (body.accounting?.status === 'synced') return
-    } catch {
-      // It is being restarted.
-    }
-    await sleep(500)
+  const read = async () => {
+    await (await fetch(`${dev.url}/cdn-cgi/local/scheduled`, { signal: AbortSignal.timeout(5_000) })).body?.cancel()
+    return (await ask(dev, 'GET', `/orders/${orderId}`)).body.accounting?.status
   }
-  throw new Error(`Not synced: ${JSON.stringify(seen)}`)
+  // It may be being restarted.
+  await expect.poll(() => read().catch(String), { timeout: 120_000, interval: 500 }).toBe('synced')
 }
 
 describe('accounting events of a service that is killed', () => {

@@ -4,7 +4,7 @@ import axe from 'axe-core'
 import { type Browser, chromium, type Locator, type Page } from 'playwright-core'
 import { expect } from 'vitest'
 
-const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
+export const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
 const PROBE = join(import.meta.dirname, 'page-probe.js')
 const PICTURES = join(import.meta.dirname, '../../.contract')
 /** What WCAG 2.2 asks of text, at level AA. */

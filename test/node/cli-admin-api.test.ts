@@ -1,9 +1,9 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import * as z from 'zod/mini'
 import { openAdminApi } from '../../src/cli/admin-api.ts'
 import { contractsOf } from '../../src/kernel/api/contract.ts'
+import { listen } from './listen.ts'
 import { chooseFreePort } from './start-dev.ts'
 
 const define = contractsOf('X', null)
@@ -19,17 +19,14 @@ type Reply = (request: IncomingMessage, response: ServerResponse) => void
 /** A service that sends one reply after the other, the last one again and again. */
 async function serve(...replies: Reply[]) {
   const requests: { method: string; url: string; authorization: string; body: string }[] = []
-  const server = createServer(async (request, response) => {
+  const { url, close } = await listen(async (request, response) => {
     let body = ''
     for await (const chunk of request.setEncoding('utf8')) body += chunk
     const { method = '', url = '', headers } = request
     requests.push({ method, url, authorization: headers.authorization ?? '', body })
     replies[Math.min(requests.length, replies.length) - 1]?.(request, response)
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => void server.close())
-  const address = server.address()
-  const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+  })
+  onTestFinished(close)
   return { requests, url, api: openAdminApi({ url, token: 'secret', headers: { 'cf-access-client-id': 'a' } }) }
 }
 

@@ -120,26 +120,3 @@ When all is right: npm run companies -- resume-deliveries\n`,
     expect(existsSync(output)).toBe(false)
   })
 })
-
-describe('npm run rotate-key', () => {
-  it('says when nothing is encrypted with another key', async () => {
-    const state = await stateWithShop()
-    expect(await runCommand('rotate-key', '--state', state)).toEqual({
-      code: 0,
-      stderr: '',
-      stdout:
-        'Encrypted 0 values with the new key. No stored value uses an older one: remove it from CREDENTIALS_KEY after 31 days, and store it for 35: cursors and backups need it.\n',
-    })
-  })
-
-  it('refuses to end while a value cannot be read with any key', async () => {
-    const state = await stateWithShop()
-    runSql(state, "UPDATE integrations SET credentials = 'lost' WHERE kind = 'supplier_b'")
-    expect(await runCommand('rotate-key', '--state', state)).toEqual({
-      code: 1,
-      stdout: '',
-      stderr:
-        '1 value cannot be read with any key: add the old key again, or save those credentials again. Until then keep all keys.\n',
-    })
-  })
-})

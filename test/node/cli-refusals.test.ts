@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -9,17 +7,16 @@ import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { time } from '../../src/cli/operator.ts'
 import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
 import { freshState, readAll, runHere, runSql, startCommand } from './cli-support.ts'
+import { listen } from './listen.ts'
 import { chooseFreePort } from './start-dev.ts'
 
 /** A server whose every response is the same: 200 with this text; and with another one for company 1. */
 async function serveText(text: string, company = text): Promise<string> {
-  const server = createServer((request, response) => {
+  const { url, close } = await listen((request, response) => {
     response.end(/companies\/1$/.test(request.url ?? '') ? company : text)
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => void server.close())
-  const address = server.address()
-  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+  })
+  onTestFinished(close)
+  return url
 }
 
 const COMPANY = JSON.stringify({
@@ -41,14 +38,11 @@ it('a command whose --remote is another service ends with one line', async () =>
 })
 
 it('an export whose connection ends early says so', async () => {
-  const server = createServer((request, response) => {
+  const { url, close } = await listen((request, response) => {
     if (request.url?.endsWith('/companies/1')) return void response.end(COMPANY)
     response.write('{"type":"company"}\n{"type', () => request.socket.destroySoon())
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => void server.close())
-  const address = server.address()
-  const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+  })
+  onTestFinished(close)
   const { ended } = startCommand('companies', ['export', '1', '--remote', url], REMOTE)
   expect(await ended).toMatchObject({ code: 1, stderr: 'The export was cut off: run it again.\n' })
 })

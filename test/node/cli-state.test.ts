@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, utimesSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type Claim, claimState, target } from '../../src/cli/target.ts'
 import { makeStateFolder } from './cli-support.ts'
+import { listen } from './listen.ts'
 import { chooseFreePort } from './start-dev.ts'
 
 afterEach(() => void vi.unstubAllEnvs())
@@ -50,11 +50,8 @@ describe('the claim of a state directory', () => {
 
   it('gives the address of the service that holds it, once it serves', async () => {
     const { state } = await makeState()
-    const server = createServer((_, response) => void response.end()).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    onTestFinished(() => void server.close())
-    const address = server.address()
-    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+    const { url, close } = await listen((_, response) => void response.end())
+    onTestFinished(close)
     const dev = await claim(state)
     onTestFinished(dev.release)
     const waiting = claimState(state)

@@ -1,28 +1,20 @@
-import { access, cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type BrowserContext, chromium, type Page, type Worker } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSampleSeed } from '../../src/cli/sample-company.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
+import { browserSuite, CHROMIUM, hasChromium } from './browser.ts'
 import { runCommand } from './cli-support.ts'
 import { bundleModule, installClient } from './client-package.ts'
+import { listen } from './listen.ts'
 import { type RunningDev, startDev } from './start-dev.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
 /** Not a localhost name: by itself the local bucket allows only those origins. */
 const PAGE_HOST = 'shop.test'
 const RATE_LIMIT = 300
-
-const hasChromium = await access(CHROMIUM).then(
-  () => true,
-  () => false,
-)
-const reason = `there is no Chromium at ${CHROMIUM}; install it, or name another place in CHROMIUM_PATH`
-if (!hasChromium) console.warn(`The tests in a browser are skipped: ${reason}.`)
 
 const threads = checkSeed(readSampleSeed(Date.now()), 'The sample company').thread_contexts.flatMap((context) =>
   Array.isArray(context.orders_data) && context.orders_data.length === 1 && context.legacy_thread_id
@@ -35,12 +27,12 @@ interface Place {
   evaluate: (expression: string) => Promise<unknown>
 }
 
-describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real browser (skipped: ${reason})`, () => {
+describe.skipIf(!hasChromium)(browserSuite('in a real browser'), () => {
   let dev: RunningDev
   let folder: string
   /** The extension, but for its permissions. */
   let built: string
-  let pages: Server
+  let pages: Awaited<ReturnType<typeof servePages>>
   const open: BrowserContext[] = []
 
   beforeAll(async () => {
@@ -70,7 +62,7 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
   async function openPage(): Promise<Page> {
     const browser = await launch([`--host-resolver-rules=MAP ${PAGE_HOST} 127.0.0.1`])
     const page = await browser.newPage()
-    await page.goto(`http://${PAGE_HOST}:${(pages.address() as AddressInfo).port}/`)
+    await page.goto(pages.url.replace('127.0.0.1', PAGE_HOST))
     await page.waitForFunction('globalThis.storeThread')
     return page
   }
@@ -186,14 +178,12 @@ async function buildExtension(source: string, target: string, hostPermissions: s
 }
 
 /** Serves a web page on another origin than the API. */
-async function servePages(target: string): Promise<Server> {
+function servePages(target: string) {
   const page = `<!doctype html><title>Shop</title><link rel="icon" href="data:,">
     <script type="module">import * as flow from '/flow.js'; Object.assign(globalThis, flow)</script>`
-  const server = createServer(async ({ url = '/' }, response) => {
+  return listen(async ({ url = '/' }, response) => {
     if (url === '/') return void response.setHeader('content-type', 'text/html').end(page)
     if (url !== '/flow.js') return void response.writeHead(404).end()
     response.setHeader('content-type', 'text/javascript').end(await readFile(join(target, url)))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return server
 }

@@ -1,12 +1,11 @@
-import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingHttpHeaders } from 'node:http'
 import { text } from 'node:stream/consumers'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../src/client/webhooks.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import { browserSuite, hasChromium, readViolations } from './browser.ts'
+import { listen } from './listen.ts'
 import { openSettings, requestStatus, type SettingsPage } from './settings-page.ts'
 
 /** Of the sample company: its change is an accounting event. */
@@ -165,13 +164,12 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of other syst
   it('add a webhook, show its secret once, and follow it until it is deleted', { timeout: 300_000 }, async () => {
     let status = 200
     const received: { body: string; headers: IncomingHttpHeaders }[] = []
-    const receiver = createServer(async (request, response) => {
+    const receiver = await listen(async (request, response) => {
       const body = await text(request)
       received.push({ body, headers: request.headers })
       response.writeHead(status).end()
-    }).listen(0, '127.0.0.1')
-    await once(receiver, 'listening')
-    const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`
+    })
+    const url = `${receiver.url}/hook`
 
     await settings.open('webhooks')
     await button('Add webhook').click()

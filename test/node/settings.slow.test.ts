@@ -1,12 +1,8 @@
-import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { parseEnv } from 'node:util'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { browserSuite, hasChromium, readViolations } from './browser.ts'
+import { listen } from './listen.ts'
 import { openSettings, requestStatus, type SettingsPage } from './settings-page.ts'
 import { RESPONSES } from './settings-states.ts'
 
@@ -66,7 +62,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
   }, 60_000)
 
   it('show what the company stores, and the part of its quotas', async () => {
-    const { ADMIN_TOKEN } = parseEnv(await readFile(join(import.meta.dirname, '../../.dev.vars'), 'utf8'))
+    const { ADMIN_TOKEN } = readDevVars()
     const changed = await fetch(`${settings.dev.url}/admin/v1/companies/1`, {
       method: 'PATCH',
       headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'application/json' },
@@ -222,14 +218,11 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
   }, 60_000)
 
   it('say that there was no response where it ends too early', async () => {
-    const server = createServer((_request, response) => {
+    const server = await listen((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 })
       response.write('{"data":[', () => setTimeout(() => response.destroy(), 100))
     })
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const { port } = server.address() as AddressInfo
-    await page.route('**/admin/v1/**/members*', (route) => route.continue({ url: `http://127.0.0.1:${port}/` }))
+    await page.route('**/admin/v1/**/members*', (route) => route.continue({ url: `${server.url}/` }))
     await page.getByRole('link', { name: 'Members' }).click()
     await expect.poll(() => page.getByRole('alert').allInnerTexts()).toEqual([expect.stringContaining('no response')])
     await page.unroute('**/admin/v1/**/members*')
@@ -301,12 +294,9 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await createToken('Own')
     const before = await tokens()
     const id = /(\d+) active/.exec(before.join('\n'))?.[1]
-    const server = createServer((_request, response) => response.setHeader('content-type', 'text/html').end(HOSTILE))
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const { port } = server.address() as AddressInfo
+    const server = await listen((_, response) => response.setHeader('content-type', 'text/html').end(HOSTILE))
     const hostile = await settings.context.newPage()
-    await hostile.goto(`http://127.0.0.1:${port}/`)
+    await hostile.goto(`${server.url}/`)
 
     const body = JSON.stringify({ name: 'Planted', permissions: ['clients:read'], expires_at: null })
     const base = `${settings.dev.url}/admin/v1/companies/1/tokens`
