@@ -65,7 +65,12 @@ kv_namespaces = []
 r2_buckets = []
 ratelimits = []
 durable_objects.bindings = [{ name = "COUNTER", class_name = "Counter" }]
-migrations = [{ tag = "v1", new_sqlite_classes = ["Counter"] }]`
+migrations = [{ tag = "v1", new_sqlite_classes = ["Counter"] }]
+[env.production]
+d1_databases = []
+kv_namespaces = []
+r2_buckets = []
+durable_objects.bindings = [{ name = "COUNTER", class_name = "Counter" }]`
 
 it(
   'isolates and objects lose what they have in memory at a deploy, isolates alone when they are cold',

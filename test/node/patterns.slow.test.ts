@@ -67,9 +67,9 @@ describe('regular expressions of the sources', () => {
     expect(slow).toEqual([])
   })
 
-  it('are all literals, so that none escapes the check, but those of the paths of a batch', () => {
+  it('are all literals, so that none escapes the check, but those of secrets and of the paths of a batch', () => {
     const files = found.flatMap((each) => each.built).map((place) => place.split(':')[0])
-    expect(files).toEqual(['resources/batch/routes.ts'])
+    expect(files.sort()).toEqual(['delivery/accounting/transport.ts', 'resources/batch/routes.ts'])
     const source = '^/orders/(?<id>[^/?#]+)/payments/(?<payment_id>[^/?#]+)$'
     expect(findSlowInput({ place: '', source, flags: '' })).toBeNull()
   })
