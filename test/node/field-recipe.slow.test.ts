@@ -51,12 +51,13 @@ import { seedFile } from '../src/operation/copies/seed/file.ts'
 import { readExport } from '../src/operation/copies/seed/split.ts'
 import { compareSchema } from '../src/kernel/db/migrations.ts'
 import { adminCall } from './support/admin.ts'
-import { migrate, mintCompany, sql } from './support/app.ts'
+import { migrate, mintCompany, removeEverything, sql } from './support/app.ts'
 import { backUp, restore, wipe } from './operation/copies/support.ts'
 
 it('is applied, required, listed, exported and restored', async () => {
   const newest = env.TEST_MIGRATIONS.at(-1)
   expect(newest?.name).toMatch(/^00\\d\\d_nickname\\.sql$/)
+  await removeEverything()
   await applyD1Migrations(env.DB, env.TEST_MIGRATIONS.slice(0, -1))
   await sql("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 999, 'a', 0, 0)")
   await sql(
