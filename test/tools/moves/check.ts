@@ -41,7 +41,7 @@ export async function check(service: Service, home: Name, token: string, all: re
   for (const [thread, hash] of all.flatMap(({ threads }) => [...threads])) {
     const shown = await ask(service, token, 'GET', `/api/v1/mail/email-threads/${thread}?account_email=a@x.example`)
     const text = String(shown?.body.email_thread?.messages?.[0]?.text)
-    same(`thread ${thread}`, createHash('sha256').update(text).digest('hex'), hash)
+    same(`thread ${thread}`, [shown?.status, createHash('sha256').update(text).digest('hex')], [200, hash])
   }
   for (const [thread, name] of all.flatMap(({ contexts }) => [...contexts])) {
     const [row] = read('SELECT sender_email FROM thread_contexts WHERE company_id = ? AND legacy_thread_id = ?', thread)
