@@ -25,7 +25,7 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
   read: Read,
   ...segments: string[]
 ) {
-  const readPage = async ({ signal, ...query }: ListQuery) => read<OnePage>(segments, { signal, query, expects })
+  const readPage = ({ signal, ...query }: ListQuery) => read<OnePage>(segments, { signal, query, expects })
 
   /** Pages of 100 by default. A page's `pagination.next_cursor` continues after it: see the README for how long. */
   async function* pages(...[query]: Args): AsyncGenerator<OnePage, void, undefined> {
@@ -57,7 +57,7 @@ type Poll = ChangesQuery & { wait?: number | undefined }
  * rejects with `CursorExpiredError`.
  */
 export function changesOf(read: Read) {
-  const list = async ({ signal, ...query }: Poll & { start?: 'latest' } = {}, options = {}) =>
+  const list = ({ signal, ...query }: Poll & { start?: 'latest' } = {}, options = {}) =>
     read<ChangesPage>(['changes'], { signal, query, expects, waitMs: (query.wait ?? 0) * 1000, ...options })
   const large = ({ per_page, ...query }: ChangesQuery) => ({
     per_page: per_page ?? (query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE),
@@ -138,7 +138,8 @@ export async function* pull(
   while (state.list) {
     const query = { ...whole, cursor: state.cursor ?? undefined }
     const isClients = state.list === 'clients'
-    const readList = <Item>(query: object) => read<api.Page<Item>>([state.list ?? ''], { signal, query, expects })
+    const segments = [state.list]
+    const readList = <Item>(query: object) => read<api.Page<Item>>(segments, { signal, query, expects })
     const clients = isClients ? await readList<api.Client>(query) : null
     const orders = isClients ? null : await readList<api.ExpandedOrder>({ ...query, expand: EVERYTHING })
     const page = clients ?? orders

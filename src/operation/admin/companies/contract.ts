@@ -10,9 +10,10 @@ import {
   wholeNumber,
   withDefault,
 } from '../../../kernel/api/contract.ts'
+import { QUOTA_MAX } from '../../../kernel/db/names.ts'
 import { adminContracts, count, listOf } from '../fields.ts'
 
-const quota = z.optional(count.check(z.maximum(2 ** 40), z.meta({ maximum: 2 ** 40 })))
+const quota = z.optional(count.check(z.maximum(QUOTA_MAX), z.meta({ maximum: QUOTA_MAX })))
 
 const company = component('Company', 'A company of this deployment.', {
   id,

@@ -11,6 +11,7 @@ import {
   text,
   trimmed,
 } from '../../../kernel/api/contract.ts'
+import { QUOTA_MAX } from '../../../kernel/db/names.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
 import { discountAmountType } from '../../../resources/orders/contract.ts'
 import { AMOUNT_MAX, decimals, paidAt } from '../../../resources/orders/element-contract.ts'
@@ -54,7 +55,7 @@ const lastNumber = (noun: string) =>
 
 /** A setting of the company, which stays as it is where the file leaves it out. */
 const quota = (description: string) =>
-  field(`${description} 2 GiB in a new company.`, z.optional(z.int().check(z.nonnegative(), z.maximum(2 ** 40))))
+  field(`${description} 2 GiB in a new company.`, z.optional(z.int().check(z.nonnegative(), z.maximum(QUOTA_MAX))))
 
 const company = z.strictObject({
   id: field('The id of the company, also for `npm run tokens -- create --company ID`.', id),

@@ -49,7 +49,7 @@ export const REFERENCES = [
   ['invoices', 'tax_id', 'taxes'],
 ] as const
 
-/** What belongs to an order, each with the column and the table of its owner. */
+/** The parts of an order, each with the column and the table of its owner. */
 export const PARTS = [
   ['invoices', 'project_id', 'orders'],
   ['items', 'invoice_id', 'invoices'],
