@@ -38,7 +38,7 @@ export class Inspector {
   async ask<T>(method: string, params: object = {}, isIdle = true): Promise<T> {
     const id = ++this.#lastId
     this.#socket.send(JSON.stringify({ id, method, params }))
-    const wake = () => void fetch(new URL('/none', this.#url)).catch(() => undefined)
+    const wake = () => void fetch(new URL('/health/live', this.#url)).catch(() => undefined)
     const timer = isIdle ? setInterval(wake, IDLE_MS) : undefined
     try {
       return await new Promise<T>((resolve, reject) => this.#waiting.set(id, { resolve, reject }))

@@ -3,6 +3,8 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, write
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { styleText } from 'node:util'
+import { SQLiteAsyncDialect } from 'drizzle-orm/sqlite-core'
+import { storedBytes } from '../../../src/kernel/db/quota.ts'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { dataVersion } from '../harness/rows.ts'
 import { fillCompany } from './company.ts'
@@ -38,7 +40,7 @@ const NEIGHBOUR_TOKENS = 10
 /** As many as a company may have, and one more to look for the worst request. */
 const SPENDER_TOKENS = 50 + 1
 
-/** The spender reaches its quota, where it has one, within the run. */
+/** The spender reaches its quota within the run. */
 const QUOTA_LEFT_BYTES = 100_000_000
 
 const CANDIDATES = [
@@ -206,15 +208,17 @@ function noise(characters: number): string {
     .slice(0, characters)
 }
 
-/** Leaves the spender little of its quota of the database, where companies have one. */
+/** Leaves the spender little of its quotas. */
 async function limitStorage({ worker }: Running): Promise<void> {
   const db = await worker.getD1Database('DB')
-  const { results } = await db.prepare("SELECT name FROM pragma_table_info('companies')").all<{ name: string }>()
-  const names = results.map(({ name }) => name)
-  const quota = names.find((name) => name.endsWith('quota_bytes') && !name.startsWith('mail'))
-  const used = names.find((name) => quota !== undefined && name === quota.replace('_quota', ''))
-  if (!quota || !used) return
-  await db.prepare(`UPDATE companies SET ${quota} = ${used} + ? WHERE id = 1`).bind(QUOTA_LEFT_BYTES).run()
+  const stored = new SQLiteAsyncDialect().sqlToQuery(storedBytes).sql
+  await db
+    .prepare(
+      `UPDATE companies SET recounted_at = 1, storage_quota_bytes = ${stored} + ?1, mail_quota_bytes = mail_bytes + ?1
+       WHERE id = 1`,
+    )
+    .bind(QUOTA_LEFT_BYTES)
+    .run()
 }
 
 /** Fills the two companies once per schema and caches them under `.bench/`; the benchmark works on copies. */
