@@ -16,7 +16,7 @@ export async function insert(db: D1, table: string, rows: readonly object[]): Pr
     .run()
 }
 
-/** Names data that was filled once and is used again: other migrations, or another way to fill it, need other data. */
+/** Names data that was filled once and is used again: other migrations, or another company, need other data. */
 export function dataVersion(): string {
   const names = ['look-alike.ts', 'client-row.ts', '../bench/company.ts']
   const sources = names.map((name) => readFileSync(join(import.meta.dirname, name)))
