@@ -15,31 +15,6 @@ export const TOKEN_MS = 30_000
 /** The last use is written at most this often. */
 export const LAST_USED_EVERY_MS = 60_000
 
-export interface Token {
-  id: number
-  name: string
-  /** SHA-256 of the token, lower-case hex. */
-  hash: string
-  companyId: number
-  /** The binding of the company's database, and the company's slot in the full-text tables there. */
-  database: string
-  companySlot: number
-  suspended: boolean
-  /** Whether the company has enabled webhook endpoints, or may have: those of another database are not looked up. */
-  hasWebhooks: boolean
-  permissions: ReadonlySet<Permission>
-  createdAt: number
-  expiresAt: number | null
-}
-
-export interface Found {
-  /** Null for a revoked token, undefined for an unknown one. */
-  token: Token | null | undefined
-  lastUsedAt: number
-  /** The migrations of the directory. */
-  applied: string | null
-}
-
 const encoder = new TextEncoder()
 
 /** SHA-256 as lower-case hex: of bytes, which is faster than of text. */
@@ -47,17 +22,25 @@ export function hashToken(token: string): string {
   return hash('sha256', encoder.encode(token))
 }
 
-/** Looks a token up in the primary of the directory database, whose schema the caller compares with the code. */
-export async function findToken(binding: D1Database, hash: string, use?: DatabaseUse): Promise<Found> {
+export type Found = Awaited<ReturnType<typeof findToken>>
+export type Token = NonNullable<Found['token']>
+
+/**
+ * Looks a token up in the primary of the directory database, whose schema the caller compares with the code: `applied` are
+ * its migrations. The `token` is null for a revoked one, undefined for an unknown one.
+ */
+export async function findToken(binding: D1Database, hash: string, use?: DatabaseUse) {
   const query = orm
     .select({
       appliedMigrations,
       id: apiTokens.id,
       name: apiTokens.name,
       companyId: apiTokens.company_id,
+      /** The binding of the company's database, and the company's slot in the full-text tables there. */
       database: placementColumns.database,
       companySlot: placementColumns.slot,
       suspended: companies.suspended,
+      /** Whether the company has enabled webhook endpoints, or may have: those of another database are not looked up. */
       hasWebhooks: sql<boolean>`(${companies.database} IS NOT NULL OR EXISTS (SELECT 1 FROM webhook_endpoints
         WHERE company_id = ${companies.id} AND enabled = 1))`
         .mapWith(Boolean)
@@ -76,7 +59,7 @@ export async function findToken(binding: D1Database, hash: string, use?: Databas
     .catch((error: unknown) => (isMissing(error) ? ([[]] as const) : Promise.reject(error)))
   if (!row) return { token: undefined, lastUsedAt: 0, applied: await readApplied(binding) }
   const { appliedMigrations: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
-  const token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) }
+  const token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) as ReadonlySet<Permission> }
   return { token: revokedAt === null ? token : null, lastUsedAt: lastUsedAt ?? 0, applied }
 }
 
