@@ -6,7 +6,7 @@ import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
 import { type ApiError, errorResponse, unauthenticated } from '../http/errors.ts'
 import { networkOf } from '../http/outbound.ts'
-import { type BatchSemaphore, fairShare, type Permit, semaphoreOf } from './fair-share.ts'
+import { BatchSemaphore, fairShare, type Permit, semaphores } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
 import { advance, crowded, describeLimits, isOutOfTime, POLICY, rateLimited, refusalOf, resetAt } from './limits.ts'
 import { tighten } from './read-after-write.ts'
@@ -106,7 +106,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       state.keepWrite()
       await state.report(c)
     }
-    const batches = semaphoreOf(companyId)
+    const batches = semaphores.getOrMake(companyId, () => new BatchSemaphore())
     const permit = batches.enter(c.get('databaseUse').rowsWritten > 0)
     if (permit.startedAt === 0) await waitForStart(batches, permit)
     const startedAt = Date.now()

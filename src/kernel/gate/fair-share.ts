@@ -146,8 +146,5 @@ function limitsAt(now: number) {
   return fairShare.isAlone(now) ? ALONE : BESIDE_OTHERS
 }
 
-const semaphores = new LruCache<number, BatchSemaphore>({ maxWeight: 1_000 })
-
-export function semaphoreOf(companyId: number): BatchSemaphore {
-  return semaphores.getOrMake(companyId, () => new BatchSemaphore())
-}
+/** By company. */
+export const semaphores = new LruCache<number, BatchSemaphore>({ maxWeight: 1_000 })
