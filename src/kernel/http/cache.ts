@@ -1,17 +1,15 @@
+/** `maxWeight` is by default a number of entries. A value that is heavier by itself is not cached. */
+type Options<V> = { maxWeight: number; weigh?: (value: V) => number; ttlMs?: number }
+
 /** Bounded by the total weight of its entries. The least recently used are evicted first. */
 export class LruCache<K, V> {
   /** Entries in order of use, least recently used first. */
   private readonly entries = new Map<K, { value: V; weight: number; expiresAt: number }>()
   private totalWeight = 0
-  private readonly maxWeight: number
-  private readonly weigh: (value: V) => number
-  private readonly ttlMs: number
+  private readonly options: Options<V>
 
-  /** `maxWeight` is by default a number of entries. A value that is heavier by itself is not cached. */
-  constructor(options: { maxWeight: number; weigh?: (value: V) => number; ttlMs?: number }) {
-    this.maxWeight = options.maxWeight
-    this.weigh = options.weigh ?? (() => 1)
-    this.ttlMs = options.ttlMs ?? Number.POSITIVE_INFINITY
+  constructor(options: Options<V>) {
+    this.options = options
   }
 
   get(key: K, now = Date.now()): V | undefined {
@@ -27,13 +25,14 @@ export class LruCache<K, V> {
   }
 
   set(key: K, value: V, now = Date.now()): void {
+    const { maxWeight, weigh, ttlMs = Number.POSITIVE_INFINITY } = this.options
     this.delete(key)
-    const weight = this.weigh(value)
-    if (weight > this.maxWeight) return
-    this.entries.set(key, { value, weight, expiresAt: now + this.ttlMs })
+    const weight = weigh?.(value) ?? 1
+    if (weight > maxWeight) return
+    this.entries.set(key, { value, weight, expiresAt: now + ttlMs })
     this.totalWeight += weight
     for (const oldest of this.entries.keys()) {
-      if (this.totalWeight <= this.maxWeight) break
+      if (this.totalWeight <= maxWeight) break
       this.delete(oldest)
     }
   }
