@@ -66,15 +66,11 @@ function describeSent(input: unknown): string {
 
 function describeChoice(values: readonly unknown[], input: unknown): string {
   const list = values.map((value) => JSON.stringify(value)).join(', ')
-  const more = Array.isArray(input) ? ', not an array' : suggest(input, values.map(String))
-  return `must be ${values.length > 1 ? 'one of ' : ''}${list}${more}`
+  return `must be ${values.length > 1 ? 'one of ' : ''}${list}${suggest(input, values.map(String))}`
 }
 
 export function notListed(names: readonly string[]) {
-  return ({ input }: { input?: unknown }) => {
-    const more = Array.isArray(input) ? ', not an array' : suggest(input, names)
-    return `must be a comma list of ${names.join(', ')}${more}`
-  }
+  return ({ input }: { input?: unknown }) => `must be a comma list of ${names.join(', ')}${suggest(input, names)}`
 }
 
 /** What other APIs call our fields and parameters. */
@@ -113,8 +109,9 @@ const HINTS: Record<string, string> = {
   if_none_match: 'send the operation by itself',
 }
 
-/** Appends "; did you mean status_id?" if exactly one known name is close, else nothing. */
+/** Appends "; did you mean status_id?" if exactly one known name is close, ", not an array" to one, else nothing. */
 function suggest(sent: unknown, known: readonly string[]): string {
+  if (Array.isArray(sent)) return ', not an array'
   if (typeof sent !== 'string' || sent.length > MAX_NAME_CHARACTERS) return ''
   const synonym = Object.hasOwn(SYNONYMS, sent) ? SYNONYMS[sent] : undefined
   if (synonym !== undefined && known.includes(synonym)) return `; did you mean ${synonym}?`
