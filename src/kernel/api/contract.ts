@@ -125,10 +125,8 @@ const namesAField = z.refine<object>((body) => Object.keys(body).length > 0, {
 })
 
 /** Counts Unicode code points, as JSON Schema does. */
-function hasLength(text: string, min: number, max: number): boolean {
-  if (text.length < min || text.length > max * 2) return false
-  const length = text.length <= max && min <= 1 ? text.length : Array.from(text).length
-  return length >= min && length <= max
+function isLonger(text: string, max: number): boolean {
+  return text.length > max && (text.length > max * 2 || Array.from(text).length > max)
 }
 
 /** For published patterns: any character but control characters, and the same without white space. */
@@ -137,9 +135,9 @@ const IN_WORD = '[^\\s\\x00-\\x1f\\x7f-\\x9f]'
 const TRIMMED = `\\s*${IN_WORD}(${IN_LINE}*${IN_WORD})?\\s*`
 
 /** Text of `min` to `max` characters, stored as sent; line breaks and tabs are allowed. */
-export function text(min: number, max: number) {
+export function text(min: 0 | 1, max: number) {
   return z.string().check(
-    z.refine((value) => hasLength(value, min, max), {
+    z.refine((value) => value.length >= min && !isLonger(value, max), {
       error: ({ input }) => (input === '' ? 'must not be blank' : `must have at most ${max} characters`),
     }),
     z.refine((value) => value.isWellFormed(), 'must be well-formed Unicode, without lone surrogates'),
@@ -148,19 +146,19 @@ export function text(min: number, max: number) {
 }
 
 /**
- * A text of one line and `min` to `max` characters, stored as sent. The published pattern uses plain ranges, which
- * generated clients can compile in any language.
+ * A text of one line and 1 to `max` characters, stored as sent. The published pattern uses plain ranges, which generated
+ * clients can compile in any language.
  */
-export function oneLine(min: number, max: number) {
-  return text(min, max).check(
+export function oneLine(max: number) {
+  return text(1, max).check(
     z.refine((value) => !/\p{Cc}/u.test(value), 'must not contain control characters, such as line breaks or tabs'),
-    z.meta({ minLength: min, maxLength: max, pattern: `^${IN_LINE}*$` }),
+    z.meta({ minLength: 1, maxLength: max, pattern: `^${IN_LINE}*$` }),
   )
 }
 
 export function trimmed(max: number) {
   return z
-    .pipe(z.string().check(z.trim()), oneLine(1, max))
+    .pipe(z.string().check(z.trim()), oneLine(max))
     .check(z.meta({ minLength: 1, maxLength: max, pattern: `^${TRIMMED}$` }))
 }
 

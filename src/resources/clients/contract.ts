@@ -41,7 +41,7 @@ const fields = {
   first_name: nullable(trimmed(255), 'The first name of the contact person.'),
   last_name: nullable(trimmed(255), 'The last name of the contact person.'),
   email: nullable(email, 'The email address of the contact person.'),
-  website: nullable(oneLine(1, 255), 'The address of the website, stored as written.', 'Stored as sent.'),
+  website: nullable(oneLine(255), 'The address of the website, stored as written.', 'Stored as sent.'),
   phone: nullable(trimmed(255), 'The phone number, in any form.'),
   accounting_sync_enabled: flag('Stored and returned. Whether an order is sent follows the order and the company.'),
   tax_exempt: flag('Pays no tax.'),

@@ -49,7 +49,7 @@ const DISCOUNT_TYPE =
 const writable = {
   description: z.nullish(text(0, 10_000)).check(z.describe('Also the private note of the accounting system.')),
   start_date: z
-    .nullish(oneLine(1, 64))
+    .nullish(oneLine(64))
     .check(z.describe('One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended.')),
   deadline: z
     .nullish(date)

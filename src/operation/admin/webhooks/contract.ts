@@ -34,7 +34,7 @@ const endpointWithSecret = component('WebhookEndpointWithSecret', 'An endpoint, 
 /** The limit of every address, by `kernel/http/outbound.ts`. */
 const URL_MAX_LENGTH = 2_048
 
-const url = oneLine(1, URL_MAX_LENGTH).check(
+const url = oneLine(URL_MAX_LENGTH).check(
   z.describe('An https address whose host has public addresses only; in development also http on a loopback address.'),
 )
 const eventTypes = z.array(eventType).check(z.minLength(1), z.maxLength(EVENT_TYPES.length))

@@ -199,7 +199,7 @@ const artwork = z.strictObject({
   print_method: field('How it is applied, such as `screen print`.', line),
   placements: field('Where it is applied, such as `["full back"]`; at most 400 KB.', jsonList),
   colors: field('Its colors, such as `["PMS 186 C"]`; at most 400 KB.', jsonList),
-  preview_url: field('The address of a preview.', orNull(oneLine(1, 2048))),
+  preview_url: field('The address of a preview.', orNull(oneLine(2048))),
   status: field('Such as `draft` or `approved`.', line),
 })
 
@@ -209,7 +209,7 @@ const order = z.strictObject({
   client_id: field('The id of a client of this file or of the database.', id),
   order_status_id: field('The id of a status of this file or of the database.', orNull(id)),
   description: field('What is to be made.', prose),
-  start_date: field('When work begins, in any form; stored as written.', orNull(oneLine(1, 64))),
+  start_date: field('When work begins, in any form; stored as written.', orNull(oneLine(64))),
   deadline: field('When it must be finished.', day),
   client_notes: field('Shown to the customer on the invoice.', prose),
   created_date: field('The date of the order. By default that of `created_at`.', z.optional(date)),
@@ -234,7 +234,7 @@ const json = z.optional(z.pipe(shallow, z.json().check(upTo(500))))
 const jsonObject = json.check(
   z.refine((value) => typeof (value ?? {}) === 'object' && !Array.isArray(value), 'must be an object or null'),
 )
-const threadId = oneLine(1, 255)
+const threadId = oneLine(255)
 
 const threadContext = z.strictObject({
   thread_id: field('The id of the thread in the mail system.', threadId),

@@ -12,7 +12,7 @@ const BUCKET_LABEL = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
 const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
 
 /** A loopback address has this form too: see {@link findAddressIssues}. */
-const address = oneLine(1, MAX_URL_LENGTH).check(({ value, issues }) => {
+const address = oneLine(MAX_URL_LENGTH).check(({ value, issues }) => {
   const message = findFormProblem(value, true)
   if (message !== null) issues.push({ code: 'custom', message, input: value })
 })
@@ -66,7 +66,7 @@ const storageCredentials = z.strictObject({ access_key_id: secret, secret_access
 const storageFields = integration(storageCredentials, {
   endpoint: field('The address of the S3 API, with or without the bucket before its host.', base),
   bucket: field('The name of the bucket.', z.string().check(z.regex(BUCKET, BUCKET_RULE))),
-  region: field('Known by itself for hosts of R2 and of amazonaws.com, else `us-east-1`.', z.optional(oneLine(1, 64))),
+  region: field('Known by itself for hosts of R2 and of amazonaws.com, else `us-east-1`.', z.optional(oneLine(64))),
   addressing: field(
     'Whether the bucket is in the path (the default) or before the host.',
     z.optional(z.enum(['path', 'virtual'])),

@@ -106,7 +106,7 @@ export const UNKNOWN_STYLE: Lifetime = { freshMs: 3_600_000, maxAgeMs: 3_600_000
 
 /** `namespace` is the service's own; most integrations do not need it. */
 const login = { customer_number: secret, username: secret, password: secret }
-const credentials = z.strictObject({ ...login, namespace: z.optional(oneLine(1, 2048)) })
+const credentials = z.strictObject({ ...login, namespace: z.optional(oneLine(2048)) })
 
 type Connection = SupplierConnection<z.output<typeof credentials>>
 

@@ -129,7 +129,7 @@ function fieldType<Value>(schema: z.ZodMiniType<Value>, read: (value: unknown) =
   })
 }
 
-export const secret = oneLine(1, 8192)
+export const secret = oneLine(8192)
 
 export const nonEmptyText = z.string().check(z.minLength(1))
 
