@@ -53,7 +53,7 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
   const list = openList(contract, query, context, extras)
   const [page, firstTotal, beganAt, ...after] = list.after ?? [sentPage, null, Math.floor(context.now / 1000)]
   if (context.now - Number(beganAt) * 1000 > WALK_MAX_MS) {
-    throw invalid([{ path: 'cursor', message: 'is of a list that was begun 30 days ago: begin again without it' }])
+    throw refusal('is of a list that was begun 30 days ago: begin again without it')
   }
   const start = {
     limit: per_page,
@@ -71,16 +71,11 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
 
 const CURSOR_TTL_MS = 7 * 86_400_000
 
-/** The scope of a cursor: only the same company and query can use it. */
-interface CursorScope {
-  companyId: number
-  /** The deployment's `CREDENTIALS_KEY`, from which the signing key is derived. The first key of several signs. */
-  credentialsKey: string
-  /** The operation with its filters and order, without parameters that differ between pages. */
-  query: readonly unknown[]
-  /** Milliseconds since the epoch. */
-  now: number
-}
+/**
+ * The scope of a cursor: only the same company and query can use it. `query` is the operation with its filters and order,
+ * without parameters that differ between pages. The signing key is derived from the first of the `credentialsKey`.
+ */
+type CursorScope = Pick<RequestContext, 'companyId' | 'credentialsKey' | 'now'> & { query: readonly unknown[] }
 
 /**
  * Writes an opaque cursor: base64url of `HMAC-SHA-256 (16 bytes) | JSON [position, time]`. The signature covers the scope,
