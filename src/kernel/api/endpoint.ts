@@ -183,7 +183,7 @@ async function runOnce<T>(c: Context<AppEnv>, context: RequestContext, bodyHash:
   const { pathname, search } = new URL(c.req.url)
   const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${bodyHash}`)
   const name = `${context.token.id}/${key}`
-  if (running.get(name)) throw unusable('idempotency_key_in_use', { retryAfter: 1 })
+  if (running.get(name)) throw unusable('idempotency_key_in_use', { headers: { 'Retry-After': '1' } })
   running.set(name, true)
   context.idempotency = { key, fingerprint, position: 0, isReplayed: false }
   try {

@@ -238,7 +238,7 @@ function refusalOf(error: unknown): ApiError | null {
   if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
     return unusable('external_id_taken')
   }
-  return KEY_TAKEN.test(message) ? unusable('idempotency_key_in_use', { retryAfter: 1 }) : null
+  return KEY_TAKEN.test(message) ? unusable('idempotency_key_in_use', { headers: { 'Retry-After': '1' } }) : null
 }
 
 type Stored = { result: string | null; created_at: number }

@@ -98,6 +98,13 @@ export type ErrorDetails =
   | { retry_after: number }
   | null
 
+interface Options {
+  message?: string
+  details?: ErrorDetails
+  headers?: Record<string, string>
+  cause?: string | undefined
+}
+
 /** Any other error becomes a 500 without details. A `cause`, in our own words without values, is only logged. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
@@ -105,10 +112,7 @@ export class ApiError extends Error {
   readonly details: ErrorDetails
   readonly headers: Record<string, string>
 
-  constructor(
-    kind: ErrorKind,
-    options: { message?: string; details?: ErrorDetails; headers?: Record<string, string>; cause?: string } = {},
-  ) {
+  constructor(kind: ErrorKind, options: Options = {}) {
     super(options.message ?? ERRORS[kind].message, options)
     this.kind = kind
     this.details = options.details ?? null
@@ -171,21 +175,13 @@ export function found<T>(row: T | null | undefined, resource: string): T {
   return row
 }
 
-/** Builds the error of a {@link REASONS reason}. `message` replaces its text, `retryAfter` is in seconds. */
+/** Builds the error of a {@link REASONS reason}, whose message may be replaced. */
 export function unusable(
   reason: Reason,
-  options: {
-    message?: string
-    issues?: Issue[]
-    storage_code?: string | null
-    cause?: string | undefined
-    retryAfter?: number
-  } = {},
+  { issues, storage_code, ...options }: Options & { issues?: Issue[]; storage_code?: string | null } = {},
 ): ApiError {
-  const { message = REASONS[reason].message, issues, storage_code, cause, retryAfter } = options
   const details = { reason, ...(issues && { issues }), ...(storage_code != null && { storage_code }) }
-  const headers = retryAfter === undefined ? {} : { 'Retry-After': String(retryAfter) }
-  return new ApiError(REASONS[reason].kind, { message, details, headers, ...(cause !== undefined && { cause }) })
+  return new ApiError(REASONS[reason].kind, { message: REASONS[reason].message, ...options, details })
 }
 
 /** The parts of the reference about kinds of errors that the operation does not explain. */
