@@ -138,9 +138,8 @@ interface Reply<C extends Contract> {
   version: number
 }
 
-/** A change that is one write of the database. */
-export interface Operation<C extends Contract = Contract> {
-  contract: C
+/** A route whose change is one write of the database, which a batch runs with others. */
+export interface Operation<C extends Contract = Contract> extends Route {
   /** @throws ApiError for an invalid path */
   write(input: Input<C>, context: RequestContext): Write<Reply<C>>
 }
@@ -151,21 +150,16 @@ export function operation<C extends Contract, T>(
   build: (input: Input<C>, context: RequestContext) => Write<T>,
   reply: (result: T) => Reply<C>,
 ): Operation<C> {
-  return {
-    contract,
-    write: (input, context) => {
-      const write = build(input, context)
-      return { ...write, read: (result) => reply(write.read(result)) }
-    },
+  const write = (input: Input<C>, context: RequestContext): Write<Reply<C>> => {
+    const built = build(input, context)
+    return { ...built, read: (result) => reply(built.read(result)) }
   }
-}
-
-export function routeOf({ contract, write }: Operation): Route {
-  return route(contract, async (input, context, extras) => {
+  const handle: Handler<C> = async (input, context, extras) => {
     const { body, version } = await runWrite(context, write(input, context))
     extras.version = version
     return body
-  })
+  }
+  return { ...route(contract, handle), write }
 }
 
 const KEY = /^[\x21-\x7e]{1,255}$/

@@ -1,5 +1,5 @@
 import { type Input, parseId, withIsoTimes } from '../../kernel/api/contract.ts'
-import { type Extras, operation, route, routeOf } from '../../kernel/api/endpoint.ts'
+import { type Extras, operation, route } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
 import { found, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
@@ -31,7 +31,7 @@ export const routes = [
   route(contract.readClientByExternalId, async ({ params }, context, extras) =>
     one(await findClient(context, { externalId: params.external_id }), extras),
   ),
-  ...operations.map(routeOf),
+  ...operations,
 ]
 
 function one(row: ClientRow | undefined, extras: Extras) {

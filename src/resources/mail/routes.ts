@@ -1,4 +1,4 @@
-import { operation, route, routeOf } from '../../kernel/api/endpoint.ts'
+import { operation, route } from '../../kernel/api/endpoint.ts'
 import { openList } from '../../kernel/api/paging.ts'
 import { runWrite } from '../../kernel/db/idempotency.ts'
 import { found } from '../../kernel/http/errors.ts'
@@ -55,5 +55,5 @@ export const routes = [
   route(contract.readEmailThread, readThread),
 
   route(contract.putEmailThread, putThread),
-  ...operations.map(routeOf),
+  ...operations,
 ]

@@ -1,5 +1,5 @@
 import { withIsoTimes } from '../../kernel/api/contract.ts'
-import { operation, route, routeOf } from '../../kernel/api/endpoint.ts'
+import { operation, route } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
 import { found, invalid, unusable } from '../../kernel/http/errors.ts'
 import type { Changed } from './change-sql.ts'
@@ -61,7 +61,7 @@ export const routes = [
   route(contract.listPayments, async ({ params }, context) => {
     return { data: found(await findPayments(context, params.id), 'Order').map(presentPayment) }
   }),
-  ...operations.map(routeOf),
+  ...operations,
 ]
 
 function replyWhole(order: OrderRow | undefined) {
