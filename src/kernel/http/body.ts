@@ -133,9 +133,6 @@ export function tooLarge(limitBytes: number): ApiError {
 /** Smaller bodies need no lease. */
 export const SMALL_BODY_BYTES = 262_144
 
-/** Limits the memory of all large bodies together; one lease may exceed it. */
-const LIMIT_BYTES = 24_000_000
-
 /** The 503 of a large body that finds no memory. */
 export const noMemory = () => unavailable(10)
 
@@ -222,4 +219,4 @@ export function releaseBytes({ buffer }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)
 }
 
-export const isolateMemory = new MemoryBudget(LIMIT_BYTES)
+export const isolateMemory = new MemoryBudget(24_000_000)
