@@ -9,9 +9,7 @@ import { DeadlineError, withDeadline } from './deadline.ts'
  * `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. `address` and
  * `resolver`: no call was made, since the address is forbidden or the resolver did not respond.
  */
-export type OutboundFailure = 'timeout' | 'network' | 'too_large' | 'cut' | 'charset' | 'address' | 'resolver'
-
-const REASONS: Record<OutboundFailure, string> = {
+const REASONS = {
   timeout: 'no response in time',
   network: 'no connection',
   too_large: 'the response is too large',
@@ -20,13 +18,14 @@ const REASONS: Record<OutboundFailure, string> = {
   address: 'the address is not allowed',
   resolver: 'the resolver does not respond',
 }
+export type OutboundFailure = keyof typeof REASONS
 
 /** A failed call to an outside system. Its message says why, without an address, a text or a cause of that system. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   readonly failure: OutboundFailure
 
-  constructor(failure: OutboundFailure, reason = REASONS[failure]) {
+  constructor(failure: OutboundFailure, reason: string = REASONS[failure]) {
     super(reason)
     this.failure = failure
   }
