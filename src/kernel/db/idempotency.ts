@@ -231,14 +231,13 @@ const failureOf = (error: unknown) => FAILURES.find((reason) => databaseMessage(
 
 function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
-  const overQuota = quotaRefusal(error)
-  if (overQuota) return overQuota
   const failure = failureOf(error)
   if (failure) return unusable(failure)
   if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
     return unusable('external_id_taken')
   }
-  return KEY_TAKEN.test(message) ? unusable('idempotency_key_in_use', { headers: { 'Retry-After': '1' } }) : null
+  if (KEY_TAKEN.test(message)) return unusable('idempotency_key_in_use', { headers: { 'Retry-After': '1' } })
+  return quotaRefusal(error)
 }
 
 type Stored = { result: string | null; created_at: number }
