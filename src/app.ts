@@ -72,18 +72,16 @@ function serveDescription(api: Hono<AppEnv>, asset: string): void {
   api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
 }
 
-const describedIn = (api: string) => `${api}/openapi.json describes every route`
-/** For a path outside of the APIs: callers forget the first part. */
-const NO_PREFIX = `Route not found: paths of the API start with /api/v1, such as /api/v1/clients; ${describedIn('/api/v1')}`
-
 /** Serves the reference page and its files through the Worker, so that they have its headers. */
 async function serveAsset(c: Context<AppEnv>): Promise<Response> {
   const [, ofApi] = /^\/(api\/v1|admin)(?:\/|$)/.exec(c.req.path) ?? []
   const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
   const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
   if (asset && asset.status !== 404) return asset
-  const description = describedIn(ofApi === 'admin' ? '/admin/v1' : '/api/v1')
-  const message = ofApi ? `Route not found: ${description}` : NO_PREFIX
+  // Callers forget the first part.
+  const hint = ofApi ? '' : 'paths of the API start with /api/v1, such as /api/v1/clients; '
+  const api = ofApi === 'admin' ? '/admin/v1' : '/api/v1'
+  const message = `Route not found: ${hint}${api}/openapi.json describes every route`
   return errorResponse(new ApiError('not_found', { message }), c.req.url)
 }
 
