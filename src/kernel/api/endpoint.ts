@@ -3,7 +3,6 @@ import type { Context, Hono, MiddlewareHandler } from 'hono'
 import { runWrite, type Write } from '../db/idempotency.ts'
 import { CONDITION_LENGTH_MAX, ETAG } from '../db/versions.ts'
 import type { Permission } from '../gate/permissions.ts'
-import { refuseToken } from '../gate/tokens.ts'
 import { isolateMemory, type Lease } from '../http/body.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
@@ -58,7 +57,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
   async function respond(c: Context<AppEnv>): Promise<Response> {
     c.set('operation', contract.operationId)
     const context = c.get('context')
-    if (contract.permission !== null) requirePermission(context, contract.permission)
+    requirePermission(context, contract.permission)
     const lease = isolateMemory.open()
     const isHead = c.req.method === 'HEAD'
     try {
@@ -199,10 +198,10 @@ export function refuseCondition(contract: Contract, path: 'If-Match' | 'If-None-
   throw invalid([{ path, message: 'has no effect on this operation: send the request without it' }])
 }
 
-/** @throws ApiError 403 */
-export function requirePermission({ token }: RequestContext, permission: Permission): void {
-  const refusal = refuseToken(token, permission)
-  if (refusal) throw refusal
+/** @param permission null permits any token @throws ApiError 403 */
+export function requirePermission({ token }: RequestContext, permission: Permission | null): void {
+  if (permission === null || token.permissions.has(permission)) return
+  throw new ApiError('forbidden', { message: `The token lacks the permission \`${permission}\`: use one that has it` })
 }
 
 const EXPOSED =

@@ -4,14 +4,14 @@ import type { BatchResult, Database, DatabaseUse } from '../db/client.ts'
 import { databaseFor, parseBookmark } from '../db/placement.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
-import { type ApiError, errorResponse, unauthenticated } from '../http/errors.ts'
+import { ApiError, errorResponse, unauthenticated } from '../http/errors.ts'
 import { networkOf } from '../http/outbound.ts'
 import { BatchSemaphore, fairShare, type Permit, semaphores } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
 import { advance, crowded, describeLimits, isOutOfTime, POLICY, rateLimited, refusalOf, resetAt } from './limits.ts'
 import { tighten } from './read-after-write.ts'
 import { type TokenContext, TokenState } from './token-state.ts'
-import { blockNetwork, countFailure, delayLookup, hashToken, refuseToken, type Token } from './tokens.ts'
+import { blockNetwork, countFailure, delayLookup, hashToken } from './tokens.ts'
 
 export interface GateEnv {
   Bindings: Env
@@ -29,6 +29,7 @@ const BEARER = /^Bearer +([0-9a-f]{64})$/i
 const NO_HEADER = 'Send a token in the header Authorization: Bearer <API_TOKEN>'
 const WRONG_FORM = 'The header Authorization must be Bearer, a space and the token of 64 hexadecimal characters'
 const INVALID_TOKEN = 'The token is unknown, revoked or expired: create another one in the developer settings'
+const SUSPENDED = 'The company is suspended: ask the operator of this API'
 
 /** By the token itself, so that a known one is not hashed again. */
 const states = new LruCache<string, TokenState>({ maxWeight: 10_000 })
@@ -57,21 +58,21 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
     throw tooManyUnknown(blockNetwork(network(), now))
   }
   if (admission.kind === 'ended') throw unauthenticated(INVALID_TOKEN, true)
-  const { token, decision } = admission
   const usage = openUsage(c, state, admission, isWrite)
   c.set('usage', usage)
-  const refusal = decision.allowed
-    ? (refuseToken(token) ?? (await waitForTurn(token, c.req.raw)))
-    : refusalOf(decision, Date.now())
+  const refusal = await refuseOrWait(admission, c.req.raw)
   if (refusal) c.res = errorResponse(refusal, c.req.url)
   else await next()
   usage.end(c.res.status)
 }
 
-async function waitForTurn({ companyId }: Token, request: Request): Promise<ApiError | null> {
+/** Waits for the request's turn among those of its company, unless it is refused whatever else is wrong with it. */
+async function refuseOrWait({ token, decision }: Admitted, request: Request): Promise<ApiError | null> {
+  if (!decision.allowed) return refusalOf(decision, Date.now())
+  if (token.suspended) return new ApiError('forbidden', { message: SUSPENDED })
   // A body of unknown length counts once it is read.
   const length = Number(request.headers.get('content-length')) || 0
-  const waitMs = fairShare.enter(companyId, length, performance.now())
+  const waitMs = fairShare.enter(token.companyId, length, performance.now())
   if (waitMs === null) return crowded()
   if (waitMs > 0) await pause(waitMs)
   return null

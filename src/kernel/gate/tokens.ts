@@ -7,7 +7,7 @@ import { placementColumns } from '../db/placement.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { ApiError, log, nameOf } from '../http/errors.ts'
+import { log, nameOf } from '../http/errors.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
 /** A token may be used this long after its look-up: its revocation takes effect everywhere within this time. */
@@ -74,13 +74,6 @@ export async function touchToken(binding: D1Database, { id }: Token, now: number
 /** The token, or null when it has expired or was revoked. */
 export function usable(token: Token | null, now: number): Token | null {
   return token?.expiresAt != null && token.expiresAt <= now ? null : token
-}
-
-/** The 403 of a token that may not send a request, whatever else is wrong with that. */
-export function refuseToken({ suspended, permissions }: Token, required?: Permission): ApiError | null {
-  if (suspended) return new ApiError('forbidden', { message: 'The company is suspended: ask the operator of this API' })
-  if (required === undefined || permissions.has(required)) return null
-  return new ApiError('forbidden', { message: `The token lacks the permission \`${required}\`: use one that has it` })
 }
 
 /** A network is blocked this long after too many unknown tokens: the window of the `AUTH_FAILURES` binding. */

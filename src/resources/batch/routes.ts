@@ -97,7 +97,7 @@ function find(sent: contract.BatchOperation) {
 /** @throws ApiError as the operation's own request would return it */
 function inputOf(operation: Operation, params: unknown, body: unknown, context: RequestContext) {
   const { permission, invalidParams, bodyLimitBytes, ...schemas } = operation.contract
-  if (permission !== null) requirePermission(context, permission)
+  requirePermission(context, permission)
   const parsedParams = schemas.params?.safeParse(params)
   if (parsedParams?.success === false) throw invalidPath(invalidParams, parsedParams.error.issues)
   const bytes = bodyLimitBytes === undefined ? 0 : Buffer.byteLength(JSON.stringify(body ?? null))
