@@ -90,15 +90,10 @@ export async function collectAdminEntries(env: Env, database: string): Promise<v
     .map((name) => `o.${name} IS e.value ->> '$.${name}'`)
     .join(' AND ')
   const same = `admin_log AS o WHERE o.at = CAST(e.value ->> '$.at' AS INTEGER) AND ${isSame}`
-  await directoryFor(env).writeIdempotent([
-    statement(
-      `INSERT INTO admin_log (${columns}) SELECT ${values} FROM json_each(?) AS e
-        WHERE NOT EXISTS (SELECT 1 FROM ${same})`,
-      json,
-    ),
-  ])
+  const insertion = `INSERT INTO admin_log (${columns}) SELECT ${values} FROM json_each(?) AS e
+    WHERE NOT EXISTS (SELECT 1 FROM ${same})`
+  await directoryFor(env).writeIdempotent([statement(insertion, json)])
   // Once the table is empty, new entries get the same ids again.
-  await db.writeIdempotent([
-    statement(`DELETE FROM admin_log WHERE id IN (SELECT o.id FROM json_each(?) AS e, ${same})`, json),
-  ])
+  const removal = `DELETE FROM admin_log WHERE id IN (SELECT o.id FROM json_each(?) AS e, ${same})`
+  await db.writeIdempotent([statement(removal, json)])
 }
