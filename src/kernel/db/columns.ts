@@ -142,14 +142,9 @@ export function tableOf(name: string): SQLiteTable {
 
 export const named = (name: string): SQL => sql.raw(`"${name}"`)
 
-interface CopiedColumns {
-  table: string
-  columns?: readonly string[]
-  without?: readonly string[]
-}
-
 /** The columns of a table that are copied; the company is known. */
-export function columnsOf({ table, columns, without = [] }: CopiedColumns) {
+export function columnsOf(plan: { table: string; columns?: readonly string[]; without?: readonly string[] }) {
+  const { table, columns, without = [] } = plan
   return Object.values(getTableColumns(tableOf(table))).filter(
     ({ name, generated }) =>
       !generated && name !== 'company_id' && !without.includes(name) && (columns?.includes(name) ?? true),
