@@ -20,17 +20,23 @@ export interface Route {
 export interface Extras {
   /** The memory for large bodies; a streamed response that needs it releases it. */
   lease: Lease
-  /** A handler sets it to its resource's version: the response gets its `ETag`. */
-  version?: number
   /** A list sets it to the next page's cursor: the response gets its `Link`. */
   nextCursor?: string | null
 }
+
+interface Reply<C extends Contract> {
+  body: ResponseBody<C>
+  version: number
+}
+
+/** The version becomes the `ETag` of a response with one client or order. */
+type Result<C extends Contract> = C extends { hasVersion: true } ? Reply<C> : ResponseBody<C>
 
 export type Handler<C extends Contract> = (
   input: Input<C>,
   context: RequestContext,
   extras: Extras,
-) => Promise<ResponseBody<C> | Response>
+) => Promise<Result<C> | Response>
 
 /**
  * A contract behind the gate: permission, path, query, body, key, handler. The handler's value is sent as JSON, a
@@ -48,7 +54,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
     context.now = Date.now()
     const work = () => withDeadline(handle(input, context, extras), BUDGET_MS.handler)
     const result = await (takesKey(contract) ? runOnce(c, context, bodyHash, work) : work())
-    const response = result instanceof Response ? result : toJson(c, contract, result, extras)
+    const response = result instanceof Response ? result : toJson(c, contract, result)
     if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
     if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
     return response
@@ -72,17 +78,14 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
   return { contract, handlers: [respond] }
 }
 
-function toJson(c: Context<AppEnv>, contract: Contract, body: unknown, { version }: Extras): Response {
-  const isVersioned = contract.hasVersion && version !== undefined
-  const headers = {
-    ...commonHeaders(c),
-    'Cache-Control': 'private, no-store',
-    ...(isVersioned && { ...UNCOMPRESSED, ETag: `"${version}"` }),
-  }
-  const { ifNoneMatch } = c.get('context')
-  if (contract.hasEtag && version !== undefined) return taggedResponse(body, version, headers, ifNoneMatch)
+function toJson<C extends Contract>(c: Context<AppEnv>, { hasVersion, hasEtag }: C, result: Result<C>): Response {
+  const headers = { ...commonHeaders(c), 'Cache-Control': 'private, no-store' }
   // Hono's own `json()` sets headers one by one, each by a call out of the isolate's memory.
-  return Response.json(body, { headers })
+  if (!hasVersion) return Response.json(result, { headers })
+  const { body, version } = result as Reply<C>
+  const versioned = { ...headers, ...UNCOMPRESSED, ETag: `"${version}"` }
+  if (hasEtag) return taggedResponse(body, version, versioned, c.get('context').ifNoneMatch)
+  return Response.json(body, { headers: versioned })
 }
 
 /** Reads the entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every tag. */
@@ -132,11 +135,6 @@ function weakenEtag(headers: Headers, acceptEncoding = ''): void {
   if (acceptsCoding && etag?.startsWith('"')) headers.set('ETag', `W/${etag}`)
 }
 
-interface Reply<C extends Contract> {
-  body: ResponseBody<C>
-  version: number
-}
-
 /** A route whose change is one write of the database, which a batch runs with others. */
 export interface Operation<C extends Contract = Contract> extends Route {
   /** @throws ApiError for an invalid path */
@@ -153,10 +151,9 @@ export function operation<C extends Contract, T>(
     const built = build(input, context)
     return { ...built, read: (result) => reply(built.read(result)) }
   }
-  const handle: Handler<C> = async (input, context, extras) => {
-    const { body, version } = await runWrite(context, write(input, context))
-    extras.version = version
-    return body
+  const handle = async (input: Input<C>, context: RequestContext) => {
+    const result = await runWrite(context, write(input, context))
+    return (contract.hasVersion ? result : result.body) as Result<C>
   }
   return { ...route(contract, handle), write }
 }

@@ -1,5 +1,5 @@
 import { type Input, parseId, withIsoTimes } from '../../kernel/api/contract.ts'
-import { type Extras, operation, route } from '../../kernel/api/endpoint.ts'
+import { operation, route } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
 import { found, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
@@ -27,18 +27,12 @@ export const routes = [
     const page = await listClients(context, query, start)
     return { data: page.rows.map(withIsoTimes), pagination: await pagination(page) }
   }),
-  route(contract.readClient, async (input, context, extras) => one(await findClient(context, keyOf(input)), extras)),
-  route(contract.readClientByExternalId, async ({ params }, context, extras) =>
-    one(await findClient(context, { externalId: params.external_id }), extras),
+  route(contract.readClient, async (input, context) => reply(await findClient(context, keyOf(input)))),
+  route(contract.readClientByExternalId, async ({ params }, context) =>
+    reply(await findClient(context, { externalId: params.external_id })),
   ),
   ...operations,
 ]
-
-function one(row: ClientRow | undefined, extras: Extras) {
-  const { body, version } = reply(row)
-  extras.version = version
-  return body
-}
 
 function reply(row: ClientRow | undefined) {
   const client = found(row, 'Client')

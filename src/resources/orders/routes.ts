@@ -51,11 +51,9 @@ export const routes = [
     if (page.isCut && query.page !== undefined) throw invalid([{ path: 'per_page', message: TOO_MANY }])
     return { data: page.rows.map((order) => presentListed(order, query.expand)), pagination: await pagination(page) }
   }),
-  route(contract.readOrder, async ({ params, query }, context, extras) => {
-    const { body, version } = replyWhole(await findOrder(context, params.id, query.deleted === 'include'))
-    extras.version = version
-    return body
-  }),
+  route(contract.readOrder, async ({ params, query }, context) =>
+    replyWhole(await findOrder(context, params.id, query.deleted === 'include')),
+  ),
   route(contract.listOrderStatuses, async (_input, context) => ({ data: await findStatuses(context) })),
   route(contract.listTaxes, async (_input, context) => ({ data: await findTaxes(context) })),
   route(contract.listPayments, async ({ params }, context) => {
