@@ -28,6 +28,8 @@ export interface RequestContext extends WriteContext {
   addresses: AddressPolicy
   ifNoneMatch: string | null
   ifMatch: string | null
+  /** A list sets it to the next page's cursor: the response gets its `Link`. */
+  nextCursor?: string | null
   /** Makes later reads of the token at least as fresh as this one. */
   rememberFreshness: () => Promise<void>
   waitUntil: (work: Promise<unknown>) => void

@@ -17,13 +17,6 @@ export interface Route {
   handlers: MiddlewareHandler<AppEnv>[]
 }
 
-export interface Extras {
-  /** The memory for large bodies; a streamed response that needs it releases it. */
-  lease: Lease
-  /** A list sets it to the next page's cursor: the response gets its `Link`. */
-  nextCursor?: string | null
-}
-
 interface Reply<C extends Contract> {
   body: ResponseBody<C>
   version: number
@@ -32,10 +25,11 @@ interface Reply<C extends Contract> {
 /** The version becomes the `ETag` of a response with one client or order. */
 type Result<C extends Contract> = C extends { hasVersion: true } ? Reply<C> : ResponseBody<C>
 
+/** @param lease of the memory for large bodies; a streamed response that needs it releases it */
 export type Handler<C extends Contract> = (
   input: Input<C>,
   context: RequestContext,
-  extras: Extras,
+  lease: Lease,
 ) => Promise<Result<C> | Response>
 
 /**
@@ -45,17 +39,17 @@ export type Handler<C extends Contract> = (
 export function route<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
 
-  async function run(c: Context<AppEnv>, context: RequestContext, extras: Extras): Promise<Response> {
+  async function run(c: Context<AppEnv>, context: RequestContext, lease: Lease): Promise<Response> {
     if (context.ifMatch !== null) refuseCondition(contract, 'If-Match')
     if (context.ifNoneMatch !== null) refuseCondition(contract, 'If-None-Match')
-    const { input, bodyHash } = await readInput(c, extras.lease)
+    const { input, bodyHash } = await readInput(c, lease)
     if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
     // Dated at its receipt, a change with a slow body would be older than what callers have read by then.
     context.now = Date.now()
-    const work = () => withDeadline(handle(input, context, extras), BUDGET_MS.handler)
+    const work = () => withDeadline(handle(input, context, lease), BUDGET_MS.handler)
     const result = await (takesKey(contract) ? runOnce(c, context, bodyHash, work) : work())
     const response = result instanceof Response ? result : toJson(c, contract, result)
-    if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
+    if (context.nextCursor) response.headers.set('Link', linkNext(context.url, context.nextCursor))
     if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
     return response
   }
@@ -67,7 +61,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
     const lease = isolateMemory.open()
     const isHead = c.req.method === 'HEAD'
     try {
-      const response = await run(c, context, { lease })
+      const response = await run(c, context, lease)
       // Nothing else ends the body of a response to HEAD.
       if (isHead && lease.isStreaming) await response.body?.cancel()
       return response

@@ -5,7 +5,6 @@ import { LruCache } from '../http/cache.ts'
 import { type ApiError, invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'
 import type { Contract } from './contract.ts'
-import type { Extras } from './endpoint.ts'
 
 /** A walk may take this long: the feed of changes, which an order by `updated_at` needs, is kept for 31 days. */
 const WALK_MAX_MS = 30 * 86_400_000
@@ -25,7 +24,7 @@ interface PageQuery {
  *
  * @throws ApiError 400 when the query's cursor is not usable
  */
-export function openList({ operationId }: Contract, query: PageQuery, context: RequestContext, extras: Extras) {
+export function openList({ operationId }: Contract, query: PageQuery, context: RequestContext) {
   const { page: _page, per_page: _perPage, cursor, expand: _expand, ...listed } = query
   const { companyId, credentialsKey, now } = context
   const scope = { companyId, credentialsKey, now, query: [operationId, Object.entries(listed).sort()] }
@@ -36,7 +35,7 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
     // Read from an older replica, the next page would lack rows whose changes this one has seen.
     if (position && isByChange) await context.rememberFreshness()
     const next_cursor = position && writeCursor(scope, position)
-    extras.nextCursor = next_cursor
+    context.nextCursor = next_cursor
     return { next_cursor, has_more: next_cursor !== null }
   }
   return { after: cursor === undefined ? null : readCursor(scope, cursor), following }
@@ -48,9 +47,9 @@ export function openList({ operationId }: Contract, query: PageQuery, context: R
  *
  * @throws ApiError 400 when the query's cursor is not usable
  */
-export function openPage(contract: Contract, query: PageQuery, context: RequestContext, extras: Extras) {
+export function openPage(contract: Contract, query: PageQuery, context: RequestContext) {
   const { page: sentPage = 1, per_page } = query
-  const list = openList(contract, query, context, extras)
+  const list = openList(contract, query, context)
   const [page, firstTotal, beganAt, ...after] = list.after ?? [sentPage, null, Math.floor(context.now / 1000)]
   if (context.now - Number(beganAt) * 1000 > WALK_MAX_MS) {
     throw refusal('is of a list that was begun 30 days ago: begin again without it')

@@ -22,8 +22,8 @@ export const operations = [
 ]
 
 export const routes = [
-  route(contract.listClients, async ({ query }, context, extras) => {
-    const { start, pagination } = openPage(contract.listClients, query, context, extras)
+  route(contract.listClients, async ({ query }, context) => {
+    const { start, pagination } = openPage(contract.listClients, query, context)
     const page = await listClients(context, query, start)
     return { data: page.rows.map(withIsoTimes), pagination: await pagination(page) }
   }),

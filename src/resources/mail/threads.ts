@@ -47,7 +47,7 @@ const MAX_READS = 3
  * Stores a whole thread: its content in the row, or in R2 if it is large. Unchanged content is not written again. An
  * object is announced, written, and named together with the row; a failure leaves it to the sweep.
  */
-export const putThread: Handler<typeof putEmailThread> = async ({ params, body }, context, { lease }) => {
+export const putThread: Handler<typeof putEmailThread> = async ({ params, body }, context, lease) => {
   const isLarge = body.length >= SMALL_BODY_BYTES
   const { accountEmail, content, columns } = parseThread(body)
   const values = valuesOf(context, { ...params, accountEmail }, columns)
@@ -94,7 +94,7 @@ async function* takeFrom(chunks: Uint8Array[], lease: Lease): AsyncGenerator<Uin
   }
 }
 
-export const readThread: Handler<typeof readEmailThread> = async ({ params, query }, context, { lease }) => {
+export const readThread: Handler<typeof readEmailThread> = async ({ params, query }, context, lease) => {
   const key = { ...params, accountEmail: query.account_email }
   for (let reads = 0; reads < MAX_READS; reads++) {
     const row = found(await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat()), 'Email thread')

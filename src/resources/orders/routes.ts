@@ -45,8 +45,8 @@ export const operations = [
 const TOO_MANY = `gives orders with more than ${ELEMENTS_MAX} elements in their lists: send less, or follow \`next_cursor\` without \`page\``
 
 export const routes = [
-  route(contract.listOrders, async ({ query }, context, extras) => {
-    const { start, pagination } = openPage(contract.listOrders, query, context, extras)
+  route(contract.listOrders, async ({ query }, context) => {
+    const { start, pagination } = openPage(contract.listOrders, query, context)
     const page = await listOrders(context, query, start)
     if (page.isCut && query.page !== undefined) throw invalid([{ path: 'per_page', message: TOO_MANY }])
     return { data: page.rows.map((order) => presentListed(order, query.expand)), pagination: await pagination(page) }
