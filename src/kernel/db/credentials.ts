@@ -1,8 +1,5 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
-import type { integrations } from './schema.ts'
-
-type IntegrationKind = (typeof integrations.$inferSelect)['kind']
 
 /** The stored format is `v1.FINGERPRINT.DATA`: the key's fingerprint, and base64 of the IV and the ciphertext. */
 const VERSION = 'v1'
@@ -33,7 +30,7 @@ export class CredentialsError extends Error {
  *
  * @throws CredentialsError when a key is not 32 bytes in base64
  */
-export async function encryptCredentials(keys: string, companyId: number, kind: IntegrationKind, credentials: object) {
+export async function encryptCredentials(keys: string, companyId: number, kind: string, credentials: object) {
   const [key] = await importKeys(keys)
   const iv = crypto.getRandomValues(new Uint8Array(IV_BYTES))
   const text = Buffer.from(JSON.stringify(credentials))
@@ -43,7 +40,7 @@ export async function encryptCredentials(keys: string, companyId: number, kind: 
 }
 
 /** @throws CredentialsError when no key fits, or the stored value was changed or belongs to another row */
-export async function decryptCredentials(keys: string, companyId: number, kind: IntegrationKind, stored: string) {
+export async function decryptCredentials(keys: string, companyId: number, kind: string, stored: string) {
   const [version, fingerprint, data] = stored.split('.')
   if (version !== VERSION || !data) throw new CredentialsError('The stored credentials have no known format.')
   const key = (await importKeys(keys)).find((each) => each.fingerprint === fingerprint)
@@ -79,6 +76,6 @@ async function importKey(base64: string) {
 }
 
 /** Company and kind are authenticated with the credentials. */
-function aesGcm(iv: Uint8Array<ArrayBuffer>, companyId: number, kind: IntegrationKind) {
+function aesGcm(iv: Uint8Array<ArrayBuffer>, companyId: number, kind: string) {
   return { name: 'AES-GCM', iv, additionalData: Buffer.from(`${VERSION}:${companyId}:${kind}`) }
 }
