@@ -59,7 +59,7 @@ export async function findToken(binding: D1Database, hash: string, use?: Databas
     .catch((error: unknown) => (isMissing(error) ? ([[]] as const) : Promise.reject(error)))
   if (!row) return { token: undefined, lastUsedAt: 0, applied: await readApplied(binding) }
   const { appliedMigrations: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
-  const token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) as ReadonlySet<Permission> }
+  const token = { ...rest, permissions: new Set(permissions.filter(isPermission)) as ReadonlySet<Permission> }
   return { token: revokedAt === null ? token : null, lastUsedAt: lastUsedAt ?? 0, applied }
 }
 
