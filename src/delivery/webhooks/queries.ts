@@ -1,5 +1,5 @@
 import { and, eq, type SQL, sql } from 'drizzle-orm'
-import { orm } from '../../kernel/db/client.ts'
+import { orm, statement } from '../../kernel/db/client.ts'
 import { insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
@@ -51,19 +51,9 @@ function selectQueue(companyId: number, endpointId: string) {
     .where(sql`${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL`)
 }
 
-/** Columns of an object's change, named `d`, and of the feed's row `source`. */
-const itemColumns = (source: SQL) => ({
-  type: sql<Item['type']>`d.type`.as('item_type'),
-  entity_id: sql<string>`d.entity_id`.as('item_entity_id'),
-  sequence: sql<number>`d.sequence`.as('item_sequence'),
-  operation: sql<Item['operation']>`${source}.operation`.as('item_operation'),
-  version: sql<number>`${source}.version`.as('item_version'),
-  at: sql<number>`${source}.at`.as('item_at'),
-  old_status_id: sql<number | null>`${source}.old_status_id`.as('item_old_status_id'),
-  new_status_id: sql<number | null>`${source}.new_status_id`.as('item_new_status_id'),
-  account_email: sql<string | null>`t.account_email`.as('item_account_email'),
-  legacy_thread_id: sql<string | null>`t.legacy_thread_id`.as('item_legacy_thread_id'),
-})
+/** Columns of an object's change, named `d`, of the feed's row `source`, and of its thread. */
+const itemColumns = (source: SQL) => sql`d.type, d.entity_id, d.sequence, ${source}.operation, ${source}.version,
+  ${source}.at, ${source}.old_status_id, ${source}.new_status_id, t.account_email, t.legacy_thread_id`
 
 /**
  * Loads a round: the queue's due changes and the feed's next ones, each in order. Null if the endpoint is disabled or
@@ -86,43 +76,29 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
       .from(webhookEndpoints)
       .where(and(isEndpoint, eq(webhookEndpoints.enabled, true))),
     selectQueue(companyId, endpointId),
-    orm
-      .select({
-        ...itemColumns(sql`c`),
-        attempts: sql<number>`d.attempts`.as('attempts'),
-        first_attempt_at: sql<number | null>`d.first_attempt_at`.as('first_attempt_at'),
-      })
-      .from(
-        sql`(${dueObjects}) AS due JOIN webhook_deliveries AS d ON ${ofDueObject}
-          AND d.sequence IN (SELECT sequence FROM webhook_deliveries
-            WHERE ${isOfEndpoint(companyId, endpointId)} AND type = due.type AND entity_id = due.entity_id
-            ORDER BY sequence LIMIT ${ROUND_CHANGES})
-        LEFT JOIN changes AS c ON c.company_id = ${companyId} AND c.sequence = d.sequence ${withThread}`,
-      )
-      .orderBy(sql`d.sequence`)
-      .limit(ROUND_CHANGES),
-    orm
-      .select({
-        ...itemColumns(sql`d`),
-        isBehind: sql<boolean>`EXISTS (SELECT 1 FROM webhook_deliveries AS w WHERE w.company_id = ${companyId}
-          AND w.endpoint_id = ${endpointId} AND w.type = d.type AND w.entity_id = d.entity_id)`
-          .mapWith(Boolean)
-          .as('is_behind'),
-      })
-      .from(sql`changes AS d ${withThread}`)
-      .where(
-        sql`d.company_id = ${companyId} AND d.sequence > ${positionOf('coalesce(replay_position, position)')}
-          AND d.sequence <= ${positionOf('iif(replay_position IS NULL, 9e15, replay_end)')}`,
-      )
-      .orderBy(sql`d.sequence`)
-      .limit(ROUND_CHANGES),
+    statement<Omit<Item, 'isStored' | 'isBehind'>>(sql`SELECT ${itemColumns(sql`c`)}, d.attempts, d.first_attempt_at
+      FROM (${dueObjects}) AS due JOIN webhook_deliveries AS d ON ${ofDueObject}
+        AND d.sequence IN (SELECT sequence FROM webhook_deliveries
+          WHERE ${isOfEndpoint(companyId, endpointId)} AND type = due.type AND entity_id = due.entity_id
+          ORDER BY sequence LIMIT ${ROUND_CHANGES})
+      LEFT JOIN changes AS c ON c.company_id = ${companyId} AND c.sequence = d.sequence ${withThread}
+      ORDER BY d.sequence LIMIT ${ROUND_CHANGES}`),
+    statement<FeedChange & { is_behind: number }>(sql`SELECT ${itemColumns(sql`d`)},
+        EXISTS (SELECT 1 FROM webhook_deliveries AS w WHERE w.company_id = ${companyId}
+          AND w.endpoint_id = ${endpointId} AND w.type = d.type AND w.entity_id = d.entity_id) AS is_behind
+      FROM changes AS d ${withThread}
+      WHERE d.company_id = ${companyId} AND d.sequence > ${positionOf('coalesce(replay_position, position)')}
+        AND d.sequence <= ${positionOf('iif(replay_position IS NULL, 9e15, replay_end)')}
+      ORDER BY d.sequence LIMIT ${ROUND_CHANGES}`),
   ])
   if (!endpoint) return null
   return {
     endpoint,
     failing: queue?.failing ?? 0,
     due: due.map((row): Item => ({ ...row, isStored: true, isBehind: false })),
-    feed: feed.map((row): Item => ({ ...row, attempts: 0, first_attempt_at: null, isStored: false })),
+    feed: feed.map(({ is_behind, ...row }): Item => {
+      return { ...row, attempts: 0, first_attempt_at: null, isStored: false, isBehind: is_behind === 1 }
+    }),
   }
 }
 
