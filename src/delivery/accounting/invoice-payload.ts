@@ -17,15 +17,8 @@ export type InvoiceKey = { Id: string; SyncToken: string }
 /** Amounts as computed by the accounting system, in currency units; null if the response has none. */
 export type InvoiceResult = InvoiceKey & { total: number | null; tax: number | null }
 
-type InvoiceFields = ReturnType<typeof buildFields>['fields']
-type OwnFields = { DocNumber: string; TxnDate: string; PrivateNote?: string; DueDate?: string }
-export type InvoiceBody = Omit<InvoiceFields, 'PrivateNote' | 'DueDate'> & OwnFields
-
 /** One change of an invoice in plain JSON: the outbox stores it before the first attempt and repeats it unchanged. */
-export type InvoiceCall =
-  | { operation: 'create'; body: InvoiceBody; expected: Expected }
-  | { operation: 'update'; body: InvoiceFields & InvoiceKey & { sparse: true }; expected: Expected }
-  | { operation: 'void' | 'delete'; body: InvoiceKey }
+export type InvoiceCall = ReturnType<typeof buildCreateCall | typeof buildUpdateCall | typeof buildRemoveCall>
 
 /** The amounts that the accounting system must compute, in cents. */
 type Expected = Pick<Totals, 'total' | 'tax'>
@@ -33,23 +26,23 @@ type Expected = Pick<Totals, 'total' | 'tax'>
 /** Ids at the accounting system: the item of every line, and the default tax code. */
 export type InvoiceReferences = { customerId: string; itemId: string; taxCodeId: string | null }
 
-export function buildCreateCall(source: InvoiceSource, references: InvoiceReferences): InvoiceCall {
+export function buildCreateCall(source: InvoiceSource, references: InvoiceReferences) {
   const { expected, fields } = buildFields(source, references)
   const { PrivateNote, DueDate, ...rest } = fields
-  const filled = { ...(PrivateNote && { PrivateNote }), ...(DueDate && { DueDate }) }
+  const filled = { ...(PrivateNote ? { PrivateNote } : {}), ...(DueDate ? { DueDate } : {}) }
   const DocNumber = formatDocNumber(source.invoice.number)
   const body = { DocNumber, TxnDate: source.project.created_date, ...rest, ...filled }
-  return { operation: 'create', body, expected }
+  return { operation: 'create' as const, body, expected }
 }
 
-export function buildUpdateCall(source: InvoiceSource, references: InvoiceReferences, key: InvoiceKey): InvoiceCall {
+export function buildUpdateCall(source: InvoiceSource, references: InvoiceReferences, key: InvoiceKey) {
   const { expected, fields } = buildFields(source, references)
   const body = { Id: key.Id, SyncToken: key.SyncToken, sparse: true as const, ...fields }
-  return { operation: 'update', body, expected }
+  return { operation: 'update' as const, body, expected }
 }
 
 /** Builds the call that removes the invoice: `void` leaves it in the audit trail, `delete` does not. */
-export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete'): InvoiceCall {
+export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete') {
   return { operation: mode, body: { Id: key.Id, SyncToken: key.SyncToken } }
 }
 

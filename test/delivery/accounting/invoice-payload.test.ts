@@ -5,18 +5,15 @@ import {
   buildRemoveCall,
   buildUpdateCall,
   formatDocNumber,
-  type InvoiceBody,
   type InvoiceSource,
 } from '../../../src/delivery/accounting/invoice-payload.ts'
 import { makeLine, makeOrder } from './support.ts'
 
 const REFERENCES = { customerId: '7', itemId: '1', taxCodeId: null }
 
-function buildCreate(source: InvoiceSource) {
-  const call = buildCreateCall(source, REFERENCES)
-  if (call.operation !== 'create') throw new Error('Not a create')
-  return call
-}
+const buildCreate = (source: InvoiceSource) => buildCreateCall(source, REFERENCES)
+
+type InvoiceBody = ReturnType<typeof buildCreate>['body']
 
 function build(fields: Parameters<typeof makeOrder>[0] = {}): InvoiceBody {
   return buildCreate(makeOrder(fields)).body
