@@ -62,7 +62,6 @@ function part<P extends Part>(name: P) {
 
 export const seeded = part('seeded')
 export const initial = part('initial')
-const writable = part('sent')
 
 export const client = component('Client', 'A client of the company.', {
   id,
@@ -74,20 +73,13 @@ export const client = component('Client', 'A client of the company.', {
   updated_at: dateTime,
 })
 
+const whole = { company_name: trimmed(255), ...part('sent') }
+const wholeClient = component('WholeClient', 'All fields of a client: one that is left out gets its default.', whole)
+
 const external_id = z.nullish(externalId).check(z.describe('Your own id, unique in the company; not `.` or `..`.'))
+const newClient = component('NewClient', 'The fields of a new client.', { ...whole, external_id })
 
-const newClient = component('NewClient', 'The fields of a new client.', {
-  company_name: trimmed(255),
-  ...writable,
-  external_id,
-})
-
-const wholeClient = component('WholeClient', 'All fields of a client: one that is left out gets its default.', {
-  company_name: trimmed(255),
-  ...writable,
-})
-
-const changed = { company_name: z.optional(trimmed(255)), ...writable, external_id }
+const changed = { ...whole, company_name: z.optional(whole.company_name), external_id }
 const clientChanges = changesOf('ClientChanges', 'The fields of a client to change.', changed)
 
 export type NewClient = z.output<typeof newClient>
