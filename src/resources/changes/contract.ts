@@ -44,12 +44,8 @@ export const change = z
         .check(
           z.describe('As of other types; `status_changed` follows the `update` or `delete` that changed the status.'),
         ),
-      old_status_id: z
-        .optional(z.nullable(id))
-        .check(z.describe('Of `status_changed`: the status before; null for none.')),
-      new_status_id: z
-        .optional(z.nullable(id))
-        .check(z.describe('Of `status_changed`: the status since; null for none.')),
+      old_status_id: z.nullish(id).check(z.describe('Of `status_changed`: the status before; null for none.')),
+      new_status_id: z.nullish(id).check(z.describe('Of `status_changed`: the status since; null for none.')),
     }),
     z.strictObject({
       type: z.enum(['email_threads']),
