@@ -112,32 +112,24 @@ export const fullOrder = component('Order', 'An order with everything that belon
   accounting,
 })
 
-export const EXPANSIONS = [
-  'totals',
-  'client',
-  'invoice',
-  'invoice_items',
-  'payments',
-  'tax',
-  'order_status',
-  'artworks',
-] as const
-
-export type Expansion = (typeof EXPANSIONS)[number]
-
 const { subtotal, discount_total, tax_total, total, amount_paid, balance_due } = invoice.shape
 const totals = { subtotal, discount_total, tax_total, total, amount_paid, balance_due }
 
-export const listedOrder = component('ListedOrder', 'An order in a list.', {
-  ...project.shape,
+const expansions = {
   totals: z
     .optional(z.nullable(component('OrderTotals', 'The amounts of an order’s invoice.', totals)))
     .check(z.describe('With `expand=totals`; null without an invoice.')),
   client: z.optional(client).check(z.describe('With `expand=client`.')),
-  invoice: z.optional(z.nullable(invoice)).check(z.describe('With `expand=invoice`, as the others by their names.')),
+  invoice: z.nullish(invoice).check(z.describe('With `expand=invoice`, as the others by their names.')),
   invoice_items: z.optional(z.array(invoiceItem)),
   payments: z.optional(z.array(payment)),
-  tax: z.optional(z.nullable(tax)),
-  order_status: z.optional(z.nullable(orderStatus)),
+  tax: z.nullish(tax),
+  order_status: z.nullish(orderStatus),
   artworks: z.optional(z.array(artwork)),
-})
+}
+
+export type Expansion = keyof typeof expansions
+
+export const EXPANSIONS = Object.keys(expansions) as [Expansion, ...Expansion[]]
+
+export const listedOrder = component('ListedOrder', 'An order in a list.', { ...project.shape, ...expansions })
