@@ -1,4 +1,4 @@
-import { and, eq, type SQL, sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import { orm, statement } from '../../kernel/db/client.ts'
 import { insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
@@ -41,15 +41,10 @@ export async function listEnabledEndpoints({ companyId, db }: CompanyContext): P
 const isOfEndpoint = (companyId: number, endpointId: string) =>
   sql`company_id = ${companyId} AND endpoint_id = ${endpointId}`
 
-function selectQueue(companyId: number, endpointId: string) {
-  return orm
-    .select({
-      failing: sql<number>`coalesce(sum(attempts > 0), 0)`.as('failing'),
-      nextAt: sql<number | null>`min(next_attempt_at)`.as('next_at'),
-    })
-    .from(webhookDeliveries)
-    .where(sql`${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL`)
-}
+const selectQueue = (companyId: number, endpointId: string) =>
+  statement<{ failing: number; nextAt: number | null }>(sql`
+    SELECT coalesce(sum(attempts > 0), 0) AS failing, min(next_attempt_at) AS nextAt FROM webhook_deliveries
+    WHERE ${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL`)
 
 /** Columns of an object's change, named `d`, of the feed's row `source`, and of its thread. */
 const itemColumns = (source: SQL) => sql`d.type, d.entity_id, d.sequence, ${source}.operation, ${source}.version,
@@ -60,9 +55,8 @@ const itemColumns = (source: SQL) => sql`d.type, d.entity_id, d.sequence, ${sour
  * deleted by now.
  */
 export async function loadRound({ companyId, db }: CompanyContext, endpointId: string, nowMs: number) {
-  const isEndpoint = and(eq(webhookEndpoints.company_id, companyId), eq(webhookEndpoints.id, endpointId))
-  const positionOf = (column: string) =>
-    sql`(SELECT ${sql.raw(column)} FROM webhook_endpoints WHERE company_id = ${companyId} AND id = ${endpointId})`
+  const isEndpoint = sql`company_id = ${companyId} AND id = ${endpointId}`
+  const positionOf = (column: string) => sql`(SELECT ${sql.raw(column)} FROM webhook_endpoints WHERE ${isEndpoint})`
   const dueObjects = sql`SELECT type, entity_id FROM webhook_deliveries
     WHERE ${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL AND next_attempt_at <= ${nowMs}
     GROUP BY type, entity_id ORDER BY min(next_attempt_at) LIMIT ${ROUND_OBJECTS}`
@@ -71,10 +65,7 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
   const withThread = sql`LEFT JOIN email_threads AS t
     ON d.type = 'email_threads' AND t.id = d.entity_id AND t.company_id = ${companyId}`
   const [[endpoint], [queue], due, feed] = await db.read([
-    orm
-      .select()
-      .from(webhookEndpoints)
-      .where(and(isEndpoint, eq(webhookEndpoints.enabled, true))),
+    orm.select().from(webhookEndpoints).where(sql`${isEndpoint} AND enabled = 1`),
     selectQueue(companyId, endpointId),
     statement<Omit<Item, 'isStored' | 'isBehind'>>(sql`SELECT ${itemColumns(sql`c`)}, d.attempts, d.first_attempt_at
       FROM (${dueObjects}) AS due JOIN webhook_deliveries AS d ON ${ofDueObject}
