@@ -16,20 +16,15 @@ interface Reference {
   set: (value: unknown) => void
 }
 
-function referencesIn(body: unknown): Reference[] {
-  const found: Reference[] = []
-  const search = (parent: object, path: string, depth: number) => {
-    for (const [key, value] of Object.entries(parent)) {
-      if (!isObject(value) || depth > REFERENCE_DEPTH_MAX) continue
-      const here = path === '' ? key : `${path}.${key}`
-      if (REFERENCE in value && Object.keys(value).length === 1) {
-        const set = (resolved: unknown) => Object.defineProperty(parent, key, { value: resolved })
-        found.push({ path: here, sent: value[REFERENCE], set })
-      } else search(value, here, depth + 1)
-    }
-  }
-  if (isObject(body)) search(body, '', 0)
-  return found
+function referencesIn(parent: unknown, path: string[] = []): Reference[] {
+  if (!isObject(parent) || path.length > REFERENCE_DEPTH_MAX) return []
+  return Object.entries(parent).flatMap(([key, value]) => {
+    const here = [...path, key]
+    const isReference = isObject(value) && REFERENCE in value && Object.keys(value).length === 1
+    if (!isReference) return referencesIn(value, here)
+    const set = (resolved: unknown) => Object.defineProperty(parent, key, { value: resolved })
+    return [{ path: here.join('.'), sent: value[REFERENCE], set }]
+  })
 }
 
 function parse(sent: unknown): { position: number; names: string[] } | null {
