@@ -27,16 +27,15 @@ function nullable<T extends z.ZodMiniType>(schema: T, seeded: string, sent?: str
     shown: z.nullable(z.string()),
     sent: z.nullish(schema).check(...(sent === undefined ? [] : [z.describe(sent)])),
     seeded: z._default(z.nullable(schema), null as never).check(z.describe(seeded)),
-    initial: null,
   }
 }
 
 function flag(seeded: string) {
   const seed = z._default(z.boolean(), false).check(z.describe(seeded))
-  return { shown: z.boolean(), sent: z.optional(z.boolean()), seeded: seed, initial: false }
+  return { shown: z.boolean(), sent: z.optional(z.boolean()), seeded: seed }
 }
 
-/** The fields that callers set: in responses, in requests, in seed files, and where they are left out. */
+/** The fields that callers set: in responses, in requests and in seed files. */
 const fields = {
   first_name: nullable(trimmed(255), 'The first name of the contact person.'),
   last_name: nullable(trimmed(255), 'The last name of the contact person.'),
@@ -53,15 +52,14 @@ const fields = {
   },
 }
 
-type Part = 'shown' | 'sent' | 'seeded' | 'initial'
-
-function part<P extends Part>(name: P) {
+function part<P extends 'shown' | 'sent' | 'seeded'>(name: P) {
   const entries = Object.entries(fields).map(([field, parts]) => [field, parts[name]])
   return Object.fromEntries(entries) as { [Field in keyof typeof fields]: (typeof fields)[Field][P] }
 }
 
 export const seeded = part('seeded')
-export const initial = part('initial')
+/** The values of fields that are left out. */
+export const initial = z.parse(z.object(seeded), {})
 
 export const client = component('Client', 'A client of the company.', {
   id,
