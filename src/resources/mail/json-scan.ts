@@ -67,11 +67,8 @@ export function scanObject<Name extends string>(
   const members = new Map<Name, Member>()
   const isWanted = (name: string): name is Name => Object.hasOwn(wanted, name)
   const start = skipSpace(bytes, 0)
-  if (bytes[start] !== OPEN_OBJECT) {
-    expectEnd(bytes, skipValue(bytes, start))
-    return null
-  }
-  const end = skipList(bytes, start, CLOSE_OBJECT, (at) => {
+  const isObject = bytes[start] === OPEN_OBJECT
+  const skipMember = (at: number) => {
     const nameEnd = skipString(bytes, at)
     const name = nameOf(bytes, at, nameEnd)
     const valueAt = skipSpace(bytes, expect(bytes, skipSpace(bytes, nameEnd), COLON))
@@ -79,9 +76,10 @@ export function scanObject<Name extends string>(
     const member = scanMember(bytes, valueAt, wanted[name])
     members.set(name, member)
     return valueAt + member.text.length
-  })
-  expectEnd(bytes, end)
-  return members
+  }
+  const end = isObject ? skipList(bytes, start, CLOSE_OBJECT, skipMember) : skipValue(bytes, start)
+  if (skipSpace(bytes, end) !== bytes.length) throw new JsonError()
+  return isObject ? members : null
 }
 
 function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Member {
@@ -211,10 +209,6 @@ function expect(bytes: Uint8Array, at: number, byte: number): number {
   return at + 1
 }
 
-function expectEnd(bytes: Uint8Array, at: number): void {
-  if (skipSpace(bytes, at) !== bytes.length) throw new JsonError()
-}
-
 function kindAt(bytes: Uint8Array, at: number): Kind {
   return KINDS[bytes[at] ?? 0] ?? 'other'
 }
@@ -225,7 +219,5 @@ function is(bytes: Uint8Array, at: number, table: Uint8Array): boolean {
 }
 
 function tableOf(characters: string): Uint8Array {
-  const table = new Uint8Array(256)
-  for (const byte of new TextEncoder().encode(characters)) table[byte] = 1
-  return table
+  return Uint8Array.from({ length: 256 }, (_, byte) => (characters.includes(String.fromCharCode(byte)) ? 1 : 0))
 }
