@@ -1,20 +1,16 @@
-/** One line of an invoice. `unit_price_cents` may be negative (a credit). */
-export interface Line {
-  quantity: number
-  unit_price_cents: number
-  taxable: boolean
-}
+import type { invoiceItems, invoices } from '../../kernel/db/schema.ts'
 
-export interface Terms {
-  /** Percent or currency units, as `discount_amount_type` says, in hundredths. */
-  discount_hundredths: number
-  discount_amount_type: 'percentage' | 'fixed_amount'
-  /** `before_tax`: tax on subtotal less discount. `after_tax`: discount on subtotal plus tax. */
-  discount_type: 'before_tax' | 'after_tax'
-  /** Percent, at most 4 decimals; null for none. */
-  taxRate: number | null
-  tax_exempt: boolean
-}
+/** One line of an invoice. `unit_price_cents` may be negative (a credit). */
+export type Line = Pick<typeof invoiceItems.$inferSelect, 'quantity' | 'unit_price_cents' | 'taxable'>
+
+/**
+ * `discount_type` is `before_tax`: tax on subtotal less discount; or `after_tax`: discount on subtotal plus tax. `taxRate`
+ * is in percent with at most 4 decimals; null for none.
+ */
+export type Terms = { taxRate: number | null } & Pick<
+  typeof invoices.$inferSelect,
+  'tax_exempt' | 'discount_hundredths' | 'discount_amount_type' | 'discount_type'
+>
 
 /** Quantities and rates count to 4 decimals. */
 const SCALE = 10_000
