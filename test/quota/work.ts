@@ -122,11 +122,11 @@ export class Work {
       const kind = random.between(0, 5)
       return (own: RequestContext): Write<unknown> => {
         if (kind === 0) return createClient(own, { company_name: name() })
-        if (kind === 1) return changeClient(own, { id: client }, { deleted: true })
+        if (kind === 1) return changeClient(own, { clientId: client }, { deleted: true })
         if (kind === 2) return putClient(own, `b-${random.between(1, 300)}`, { company_name: name() })
         if (kind === 3) return changeOrder(own, order, { title: name(), client_notes: name() })
         if (kind === 4) return changeOrder(own, order, { deleted: true })
-        return changeClient(own, { id: client }, { deleted: false, website: name() })
+        return changeClient(own, { clientId: client }, { deleted: false, website: name() })
       }
     })
     return (
@@ -154,7 +154,7 @@ export class Work {
           break
         case 1:
           await run(
-            changeClient(context, { id: client }, random.chance(0.3) ? { deleted: random.chance(0.6) } : fields),
+            changeClient(context, { clientId: client }, random.chance(0.3) ? { deleted: random.chance(0.6) } : fields),
           )
           break
         case 2:

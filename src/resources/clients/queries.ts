@@ -24,14 +24,14 @@ import { type ClientFields, type ClientList, initial, type NewClient, type Whole
 
 export type ClientRow = RowOf<typeof clientColumns>
 
-export type ClientKey = { id: number } | { email: string } | { externalId: string }
+export type ClientKey = { clientId: number } | { emailKey: string } | { externalId: string }
 
 type Key = Placeholders<'companyId', 'clientId' | 'emailKey' | 'externalId'>
 
 const clientByKey = prepare((p: Key) => orm.select(clientColumns).from(clients).where(isClient(p)))
 
 export async function findClient({ db, companyId }: CompanyContext, key: ClientKey) {
-  const [[row]] = await db.read([clientByKey({ companyId, ...keyValues(key) })])
+  const [[row]] = await db.read([clientByKey({ companyId, ...key })])
   return row
 }
 
@@ -170,10 +170,10 @@ const change = prepareNamed((p: Change & Key & Placeholders<never, 'versions'>) 
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
   const versions = versionsOf(context.ifMatch) ?? undefined
   return {
-    statements: change({ ...writerOf(context), ...columnValues(fields), ...keyValues(key), versions }),
+    statements: change({ ...writerOf(context), ...columnValues(fields), ...key, versions }),
     // A second run would find its own version refused. After a change of the email or of `deleted`, the same email may
     // name another client.
-    isIdempotent: 'id' in key && versions === undefined,
+    isIdempotent: 'clientId' in key && versions === undefined,
     isDeletion: fields.deleted === true && Object.keys(fields).length === 1,
     read: (result) => (result === null ? undefined : client.decode(result)),
   }
@@ -197,11 +197,6 @@ export function replacementOf(context: RequestContext, externalId: string, sent:
   const fields = columnValues({ ...initial, ...sent })
   const statements = { ...guards, ...replacement({ ...writerOf(context), ...fields, externalId }) }
   return { statements, isIdempotent: Object.keys(guards).length === 0, read: decodeCreated }
-}
-
-function keyValues(key: ClientKey) {
-  if ('id' in key) return { clientId: key.id }
-  return 'email' in key ? { emailKey: fold(key.email) } : { externalId: key.externalId }
 }
 
 /** Prefers a client that is not deleted among several with one email, then the lowest id. */

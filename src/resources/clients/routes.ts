@@ -1,6 +1,7 @@
 import { type Input, parseId, withIsoTimes } from '../../kernel/api/contract.ts'
 import { operation, route } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
+import { fold } from '../../kernel/db/search.ts'
 import { found, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import {
@@ -41,10 +42,10 @@ function reply(row: ClientRow | undefined) {
 
 /** The email of the query wins over the path, which has an id or an email. */
 function keyOf({ params, query }: Omit<Input<typeof contract.readClient>, 'body'>): ClientKey {
-  if (query.email !== undefined) return { email: query.email }
+  if (query.email !== undefined) return { emailKey: fold(query.email) }
   const id = parseId(params.id)
-  if (id !== null) return { id }
+  if (id !== null) return { clientId: id }
   const email = contract.email.safeParse(params.id)
-  if (email.success) return { email: email.data }
+  if (email.success) return { emailKey: fold(email.data) }
   throw notFound('Client')
 }
