@@ -26,18 +26,16 @@ export type IntegrationRow = typeof integrations.$inferSelect
 const IS_OPEN = sql`state IN ('pending', 'sent')`
 const IS_NOT_DONE = sql`state <> 'done'`
 const IS_ENABLED = sql`kind = 'accounting_sync' AND enabled = 1`
+const MAY_DELIVER = sql`suspended = 0 AND deliveries_paused = 0`
 
 /** Loads what decides whether a company's events may be delivered. Without an enabled integration they stay. */
 export async function loadCompanyState({ companyId, db }: CompanyContext) {
   const [[company], [integration = null], [connectionRow = null]] = await db.read([
-    orm
-      .select({ suspended: companies.suspended, paused: companies.deliveries_paused })
-      .from(companies)
-      .where(eq(companies.id, companyId)),
+    orm.select({ id: companies.id }).from(companies).where(sql`id = ${companyId} AND ${MAY_DELIVER}`),
     orm.select().from(integrations).where(sql`company_id = ${companyId} AND ${IS_ENABLED}`),
     orm.select().from(accountingConnections).where(eq(accountingConnections.company_id, companyId)),
   ])
-  return { mayDeliver: company ? !company.suspended && !company.paused : false, integration, connectionRow }
+  return { mayDeliver: company !== undefined, integration, connectionRow }
 }
 
 /** Several events of one order may be due, so finding an order reads several rows. */
@@ -111,9 +109,7 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
       .select({ version: integrations.updated_at })
       .from(integrations)
       .innerJoin(companies, eq(companies.id, integrations.company_id))
-      .where(
-        sql`${integrations.company_id} = ${companyId} AND ${IS_ENABLED} AND suspended = 0 AND deliveries_paused = 0`,
-      ),
+      .where(sql`${integrations.company_id} = ${companyId} AND ${IS_ENABLED} AND ${MAY_DELIVER}`),
   ])
   // One statement is limited: the next covers the rest.
   if (covered.length === COVER_LIMIT) return loadOrder(context, orderId, nowMs)
