@@ -115,12 +115,11 @@ export function readFault(body: string): Fault | null {
   }
 }
 
+const FAULT_CODE = /<(?:\w+:)?Error\b[^<>]*?\bcode=["'](\d+)["']/g
+
 function readXmlFault(xml: string): Fault | null {
   if (!/<(?:\w+:)?Fault[\s>]/.test(xml)) return null
-  const codes = Array.from(xml.matchAll(/<(?:\w+:)?Error\b([^<>]*)/g)).flatMap(([, attributes = '']) => {
-    const code = /\bcode=["'](\d+)["']/.exec(attributes)?.[1]
-    return code ? [trimCode(code)] : []
-  })
+  const codes = Array.from(xml.matchAll(FAULT_CODE), ([, code = '']) => trimCode(code))
   const [, message = ''] = /<(?:\w+:)?Message>([^<]*)</.exec(xml) ?? []
   return { codes: codes.slice(0, MAX_FAULT_ERRORS), message, oauthError: null }
 }
