@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip, createGzip, gzipSync } from 'node:zlib'
+import type { emailThreadObjects } from '../../kernel/db/schema.ts'
 import { SMALL_BODY_BYTES } from '../../kernel/http/body.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf, unavailable } from '../../kernel/http/errors.ts'
@@ -53,11 +54,7 @@ export const REPLACED_MS = 43 * 24 * 3_600_000
  * names it and fails unless it is still announced. The sweep removes only objects that it has marked before, which ends
  * their announcement: so a late write can never name a removed object.
  */
-export interface StoredObject {
-  id: string
-  company_id: number
-  content_hash: string
-}
+export type StoredObject = Pick<typeof emailThreadObjects.$inferSelect, 'id' | 'company_id' | 'content_hash'>
 
 /** No route of files reaches `mail/`: their keys begin with `orders/`. */
 export function objectKey({ id, company_id, content_hash }: StoredObject): string {
