@@ -17,13 +17,10 @@ const { company_id, legacy_thread_id, account_email } = emailThreads
 /** The stored content hashes last seen, by thread: a hint that each statement checks. */
 const knownHashes = new LruCache<string, string>({ maxWeight: 10_000 })
 
-const hashKey = ({ companyId, legacyThreadId, accountEmail }: ThreadKey & { companyId: number }) =>
-  `${companyId}/${legacyThreadId}/${accountEmail}`
+const hashKey = (...key: [companyId: number, legacyThreadId: string, accountEmail: string]) => key.join('/')
 
-export const rememberHash = (row: ThreadRow): void => {
-  const key = { companyId: row.company_id, legacyThreadId: row.legacy_thread_id, accountEmail: row.account_email }
-  knownHashes.set(hashKey(key), row.content_hash)
-}
+export const rememberHash = ({ company_id, legacy_thread_id, account_email, content_hash }: ThreadRow): void =>
+  knownHashes.set(hashKey(company_id, legacy_thread_id, account_email), content_hash)
 
 /** An announced object is removed after this time unless a thread names it. No request takes that long. */
 const WRITING_MS = 15 * 60_000
@@ -90,7 +87,7 @@ const touch = prepare((p: Write) =>
  * @throws ApiError 413 when the company would exceed a quota; nothing is changed then
  */
 export async function touchThread(context: RequestContext, values: ThreadWrite, isLarge: boolean) {
-  const known = knownHashes.get(hashKey(values))
+  const known = knownHashes.get(hashKey(values.companyId, values.legacyThreadId, values.accountEmail))
   const mayBeStored = known === values.content_hash || (known === undefined && isLarge)
   if (!mayBeStored) return undefined
   const [, [row]] = await context.db.writeIdempotent(withinQuotas(values.companyId, [touch(values)])).catch(refuse)
