@@ -84,7 +84,7 @@ export interface FileStorage {
  * @param now milliseconds since the epoch
  */
 export function s3Storage(bucket: Bucket, now: number): FileStorage {
-  function sign(request: SignedRequest) {
+  function sign(request: Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>) {
     const { region, accessKeyId, secretAccessKey } = bucket
     const datetime = new Date(now).toISOString().replace(/[:-]|\.\d{3}/g, '')
     return new AwsV4Signer({ ...request, service: 's3', region, accessKeyId, secretAccessKey, datetime }).sign()
@@ -151,8 +151,6 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
     },
   }
 }
-
-type SignedRequest = Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>
 
 async function refusalOf({ status, readText }: OutboundResponse): Promise<StorageError> {
   const code = readText(MAX_ERROR_BYTES).then(readErrorCode)
