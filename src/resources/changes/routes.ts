@@ -35,8 +35,7 @@ export const routes = [
     }
     let page = await find(after)
     if (query.wait > 0) page = await waitForChange(context, page, query.wait * 1_000, find)
-    const expanded = query.expand && (await withObjects(context, page))
-    const { page: shown = page, ...objects } = expanded ?? {}
+    const { page: shown, ...objects } = query.expand ? await withObjects(context, page) : { page }
     // A caller that reads a change must not read the older state of its object.
     await context.rememberFreshness()
     const pagination = { next_cursor: cursor(shown.readTo), has_more: shown.hasMore }
