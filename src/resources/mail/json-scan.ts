@@ -12,10 +12,6 @@ export interface Member {
   mismatches: number[]
 }
 
-export class JsonError extends Error {
-  override name = 'JsonError'
-}
-
 const MAX_MISMATCHES = 1_000
 
 /** Each character of a requested name may be written as `\uXXXX`. */
@@ -58,7 +54,7 @@ const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
  *
  * @param wanted names of at most 32 ASCII characters; for an array, the expected kind of its elements
  * @returns the members that exist, or null when the bytes are JSON but not an object
- * @throws JsonError when the bytes are not JSON
+ * @throws SyntaxError when the bytes are not JSON
  */
 export function scanObject<Name extends string>(
   bytes: Uint8Array,
@@ -78,7 +74,7 @@ export function scanObject<Name extends string>(
     return valueAt + member.text.length
   }
   const end = isObject ? skipList(bytes, start, CLOSE_OBJECT, skipMember) : skipValue(bytes, start)
-  if (skipSpace(bytes, end) !== bytes.length) throw new JsonError()
+  if (skipSpace(bytes, end) !== bytes.length) throw new SyntaxError()
   return isObject ? members : null
 }
 
@@ -162,10 +158,10 @@ function skipString(bytes: Uint8Array, start: number): number {
     while (IS_PLAIN[bytes[at] ?? 0] === 1) at++
     if (bytes[at] !== BACKSLASH) return expect(bytes, at, QUOTE)
     if (bytes[at + 1] === LOWER_U) {
-      for (let digit = at + 2; digit < at + 6; digit++) if (!is(bytes, digit, HEX)) throw new JsonError()
+      for (let digit = at + 2; digit < at + 6; digit++) if (!is(bytes, digit, HEX)) throw new SyntaxError()
       at += 6
     } else {
-      if (!is(bytes, at + 1, ESCAPE)) throw new JsonError()
+      if (!is(bytes, at + 1, ESCAPE)) throw new SyntaxError()
       at += 2
     }
   }
@@ -194,7 +190,7 @@ function skipNumber(bytes: Uint8Array, start: number): number {
 function skipDigits(bytes: Uint8Array, start: number): number {
   let at = start
   while (is(bytes, at, DIGIT)) at++
-  if (at === start) throw new JsonError()
+  if (at === start) throw new SyntaxError()
   return at
 }
 
@@ -205,7 +201,7 @@ function skipSpace(bytes: Uint8Array, start: number): number {
 }
 
 function expect(bytes: Uint8Array, at: number, byte: number): number {
-  if (bytes[at] !== byte) throw new JsonError()
+  if (bytes[at] !== byte) throw new SyntaxError()
   return at + 1
 }
 

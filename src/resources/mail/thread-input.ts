@@ -3,7 +3,7 @@ import { type Issue, invalid } from '../../kernel/http/errors.ts'
 import { FORMATS } from '../../kernel/http/messages.ts'
 import { hashOf, lengthOf } from './content.ts'
 import { accountEmail, MAX_TEXT_BYTES, TEXT_FIELDS, type TextField } from './contract.ts'
-import { JsonError, type Member, scanObject } from './json-scan.ts'
+import { type Member, scanObject } from './json-scan.ts'
 
 const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
 type TimeField = (typeof TIME_FIELDS)[number]
@@ -80,7 +80,7 @@ function scan(bytes: Uint8Array): Map<keyof typeof FIELDS, Member> {
     const members = scanObject(bytes, FIELDS)
     if (members) return members
   } catch (error) {
-    if (!(error instanceof JsonError)) throw error
+    if (!(error instanceof SyntaxError)) throw error
     throw invalid([{ path: '', message: bytes.length === 0 ? 'is required' : 'is not valid JSON' }])
   }
   throw invalid([{ path: '', message: 'must be an object' }])
