@@ -17,11 +17,8 @@ const TIMEOUT = 'no response in time'
 
 export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
 
-export type SupplierResult =
-  | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
-  | { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
-
-type Failed = Extract<SupplierResult, { state: 'failed' }>
+type Failed = { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
+export type SupplierResult = { state: Exclude<SourceState, 'failed'>; items: unknown[] } | Failed
 
 /** Metadata of a cached result; only the integration with the `updated_at` of `account`, which fetched it, gets it. */
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
