@@ -23,9 +23,6 @@ const operationBody = z.unknown().check(
   }),
 )
 
-/** The schema of errors is not part of the Worker, so the reference is by name. */
-const errorResponse = z.unknown().check(z.meta(reference('ErrorResponse')))
-
 const operation = component('BatchOperation', 'One change: what its own request would be.', {
   // Any value passes, as for `body`: an unknown method is an error of its operation.
   method: z.unknown().check(z.meta({ enum: ['POST', 'PATCH', 'PUT', 'DELETE'] })),
@@ -62,7 +59,8 @@ const result = component('BatchResult', 'What became of one operation.', {
       putInvoiceItems.response,
       createPayment.response,
       putThreadContext.response,
-      errorResponse,
+      // The schema of errors is not part of the Worker, so the reference is by name.
+      z.unknown().check(z.meta(reference('ErrorResponse'))),
     ])
     .check(z.describe('The body of that response; an error’s where the status is not 200.')),
   transaction: z
