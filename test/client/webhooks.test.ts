@@ -57,7 +57,7 @@ it('a message of the service is verified with its secret and, after a rotation, 
   const now = Date.now()
   const first = rotateSecret(null, now)
   const second = rotateSecret(first, now)
-  const change = { type: 'clients', entity_id: '7', operation: 'delete', version: 3, at: now } as const
+  const change = { type: 'clients', entity_id: '7', operation: 'delete', version: 3, at: now, sequence: 1 } as const
   const body = bodyOf({
     ...change,
     account_email: null,

@@ -5,6 +5,7 @@ import { LruCache } from '../../kernel/http/cache.ts'
 import { pause } from '../../kernel/http/deadline.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { type AddressPolicy, callChecked, OutboundError } from '../../kernel/http/outbound.ts'
+import type { ChangeRow } from '../../resources/changes/present.ts'
 import { eventTypeOf } from './event-types.ts'
 import * as message from './message.ts'
 import { type EndpointRow, type Item, loadRound, type Outcome, ROUND_CHANGES, saveRound } from './queries.ts'
@@ -108,7 +109,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   }
 
   /** Makes one attempt and records its result. Never throws. */
-  async function send(item: Item & message.FeedChange): Promise<void> {
+  async function send(item: Item & ChangeRow): Promise<void> {
     const result = await attempt(delivery, endpoint, item).catch((error: unknown): Result => {
       const { companyId: company_id, endpointId: endpoint_id } = delivery
       log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
@@ -173,7 +174,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
 async function attempt(
   { companyId, credentialsKey, addresses, db, pace }: Delivery,
   { id: endpointId, url, secret }: EndpointRow,
-  change: message.FeedChange,
+  change: ChangeRow,
 ): Promise<Result> {
   const { hostname } = new URL(url)
   for (let ms = pace.begin(hostname, Date.now()); ms > 0; ms = pace.begin(hostname, Date.now())) await pause(ms)

@@ -7,8 +7,6 @@ import { eventTypeOf } from './event-types.ts'
 
 // Messages by the Standard Webhooks convention: https://www.standardwebhooks.com
 
-export type FeedChange = ChangeRow & { sequence: number }
-
 /** The body of a change's message, the same for every attempt. */
 export function bodyOf(change: ChangeRow): string {
   const data = presentChange(change)
@@ -16,7 +14,7 @@ export function bodyOf(change: ChangeRow): string {
 }
 
 /** The `webhook-id` of a change for an endpoint: the same for every attempt and replay. */
-export function messageId(endpointId: string, { sequence }: Pick<FeedChange, 'sequence'>): string {
+export function messageId(endpointId: string, { sequence }: Pick<ChangeRow, 'sequence'>): string {
   return `msg_${endpointId.replace(/^we_/, '')}_${sequence}`
 }
 

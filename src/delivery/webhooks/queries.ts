@@ -3,7 +3,7 @@ import { orm, statement } from '../../kernel/db/client.ts'
 import { insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
-import type { FeedChange } from './message.ts'
+import type { ChangeRow } from '../../resources/changes/present.ts'
 
 /** A round reads this many changes of the feed, and retries due ones of this many objects. */
 export const ROUND_CHANGES = 64
@@ -13,8 +13,8 @@ export type EndpointRow = typeof webhookEndpoints.$inferSelect
 type DeliveryRow = typeof webhookDeliveries.$inferSelect
 
 /** A change to deliver. Its operation is missing once it has left the feed. */
-export interface Item extends Omit<FeedChange, 'operation'> {
-  operation: FeedChange['operation'] | null
+export interface Item extends Omit<ChangeRow, 'operation'> {
+  operation: ChangeRow['operation'] | null
   /** Columns of `webhook_deliveries`; 0 and null for a change from the feed. */
   attempts: number
   first_attempt_at: number | null
@@ -74,7 +74,7 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
           ORDER BY sequence LIMIT ${ROUND_CHANGES})
       LEFT JOIN changes AS c ON c.company_id = ${companyId} AND c.sequence = d.sequence ${withThread}
       ORDER BY d.sequence LIMIT ${ROUND_CHANGES}`),
-    statement<FeedChange & { is_behind: number }>(sql`SELECT ${itemColumns(sql`d`)},
+    statement<ChangeRow & { is_behind: number }>(sql`SELECT ${itemColumns(sql`d`)},
         EXISTS (SELECT 1 FROM webhook_deliveries AS w WHERE w.company_id = ${companyId}
           AND w.endpoint_id = ${endpointId} AND w.type = d.type AND w.entity_id = d.entity_id) AS is_behind
       FROM changes AS d ${withThread}

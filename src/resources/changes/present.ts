@@ -2,7 +2,7 @@ import { isoTime } from '../../kernel/api/contract.ts'
 import type { changes } from '../../kernel/db/schema.ts'
 import type { Change } from './contract.ts'
 
-export type ChangeRow = Omit<typeof changes.$inferSelect, 'company_id' | 'previous_updated_at' | 'sequence'> &
+export type ChangeRow = Omit<typeof changes.$inferSelect, 'company_id' | 'previous_updated_at'> &
   Record<'account_email' | 'legacy_thread_id', string | null>
 
 export function presentChange({ type, entity_id, operation, version, at, ...more }: ChangeRow): Change {

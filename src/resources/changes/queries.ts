@@ -55,10 +55,7 @@ export async function findChanges(
   { after, types, limit }: { after: number; types: readonly ChangeType[]; limit: number },
 ) {
   const [ofCompany, ofPage] = page({ companyId, after, types: JSON.stringify(types), limit: limit + 1 })
-  const [[company], rows] = await db.read([
-    ofCompany,
-    mapRows(ofPage, (rows: (ChangeRow & { sequence: number })[]) => rows),
-  ])
+  const [[company], rows] = await db.read([ofCompany, mapRows(ofPage, (rows: ChangeRow[]) => rows)])
   const last = company?.last ?? 0
   const oldest = company?.oldest ?? last + 1
   const shown = rows.slice(0, limit)
