@@ -3,7 +3,7 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, insertRow, jsonRow, paymentColumns } from '../../kernel/db/columns.ts'
-import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { type KeyName, resultStatement, type Write } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { companies, orders, payments } from '../../kernel/db/schema.ts'
 import { failWhen } from '../../kernel/db/versions.ts'
@@ -11,10 +11,11 @@ import { notFound, unusable } from '../../kernel/http/errors.ts'
 import { type ChangedJson, changedJson, decodeChanged } from './change-sql.ts'
 import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './element-contract.ts'
 import { toHundredths } from './totals.ts'
-import { guarded } from './write-queries.ts'
+import { conditionalWriterOf, versionGuard } from './write-queries.ts'
 import { isInvoice, isLive, isOrder, NEXT_VERSION } from './write-sql.ts'
 
-type Change = Placeholders<Actor | 'orderId', KeyName | 'amount_cents' | 'method' | 'paid_at' | 'note' | 'paymentId'>
+type Field = 'amount_cents' | 'method' | 'paid_at' | 'note'
+type Change = Placeholders<Actor | 'orderId', KeyName | Field | 'paymentId' | 'versions'>
 
 const PAYMENT = jsonRow(paymentColumns)
 
@@ -49,7 +50,7 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
       ),
     }
     // The result of a deletion still has the payment.
-    if (action === 'delete') return { ...others, payment }
+    if (action === 'delete') return { ...versionGuard(p), ...others, payment }
     // A note that gets shorter is not refused.
     const bytesIf = (isCounted: SQL) => sql`coalesce(sum(octet_length(note)) FILTER (WHERE ${isCounted}), 0)`
     const isOver = sql`SELECT ${p.paymentId ? sql`0` : sql`count(*) >= ${LIST_MAX}`}
@@ -57,7 +58,7 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
         AND octet_length(${p.note}) + ${bytesIf(sql`id IS NOT ${p.paymentId ?? sql`NULL`}`)} > ${LISTS_LIMIT_BYTES}
       FROM payments WHERE company_id = ${companyId} AND invoice_id = ${invoice}`
     const limit = failWhen(sql`version IS NOT NULL`, sql`orders`, sql`${isOrder(p)} AND (${isOver})`, 'payments_limit')
-    return { ...(p.note && { limit }), payment, ...others }
+    return { ...versionGuard(p), ...(p.note && { limit }), payment, ...others }
   })
 const [creation, change, deletion] = [paymentWrite('create'), paymentWrite('update'), paymentWrite('delete')]
 
@@ -77,10 +78,7 @@ function decodePaid(result: string | null) {
 export function paymentOf(context: RequestContext, orderId: number, body: NewPayment): Write<Paid> {
   const { amount, method = null, paid_at = null, note = null } = body
   const values = { amount_cents: toHundredths(amount), method, paid_at, note }
-  return guarded(context, orderId, {
-    statements: creation({ ...writerOf(context), ...values, orderId }),
-    read: decodePaid,
-  })
+  return { statements: creation({ ...conditionalWriterOf(context), ...values, orderId }), read: decodePaid }
 }
 
 type Path = { id: number; payment_id: number }
@@ -90,21 +88,22 @@ export function paymentChangeOf(context: RequestContext, path: Path, body: Payme
   const { id: orderId, payment_id: paymentId } = path
   const { amount, ...fields } = body
   const amount_cents = amount === undefined ? undefined : toHundredths(amount)
-  return guarded(context, orderId, {
-    statements: change({ ...writerOf(context), ...fields, amount_cents, orderId, paymentId }),
-    isIdempotent: true,
+  const writer = conditionalWriterOf(context)
+  return {
+    statements: change({ ...writer, ...fields, amount_cents, orderId, paymentId }),
+    isIdempotent: writer.versions === undefined,
     read: decodePaid,
-  })
+  }
 }
 
 /** The removal of a payment from an order's invoice. Reading its result throws an ApiError 404. */
 export function paymentRemovalOf(context: RequestContext, { id: orderId, payment_id: paymentId }: Path): Write<Paid> {
-  return guarded(context, orderId, {
-    statements: deletion({ ...writerOf(context), orderId, paymentId }),
+  return {
+    statements: deletion({ ...conditionalWriterOf(context), orderId, paymentId }),
     isDeletion: true,
     read: (result) => {
       const { order, payment } = decodePaid(result)
       return { order: { ...order, paymentsCents: [...order.paymentsCents, -payment.amount_cents] }, payment }
     },
-  })
+  }
 }

@@ -1,7 +1,7 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoDate } from '../../kernel/api/contract.ts'
-import { type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
+import { type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
 import { unusable } from '../../kernel/http/errors.ts'
@@ -22,6 +22,7 @@ import {
   LINES,
   referenceChecks,
   unknownLines,
+  type Which,
 } from './write-sql.ts'
 
 const creation = prepareNamed((p: Change) => {
@@ -117,7 +118,15 @@ export function orderReplacementOf(
   }
 }
 
-const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 'action'>) => {
+/** The writer of a change, and the versions of the order that the request's `If-Match` names. */
+export function conditionalWriterOf(context: RequestContext) {
+  return { ...writerOf(context), versions: versionsOf(context.ifMatch) ?? undefined }
+}
+
+export const versionGuard = (p: Which & Placeholders<never, 'versions'>) =>
+  p.versions && { guard: failWhen(isOtherVersion(p.versions), sql`orders`, isAnyOrder(p)) }
+
+const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 'action', 'versions'>) => {
   // A deleted order can only be restored.
   const canChange = sql`NOT (orders.deleted AND ${p.deleted ?? sql`1`})`
   const isOne = sql`${isAnyOrder(p)} AND ${canChange}`
@@ -136,7 +145,7 @@ const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 
     condition: sql`(changes() > 0 OR ${canChange})`,
   })
   // The others need the order as it was.
-  return { ...others, ...(changedOrder && { changedOrder }), result }
+  return { ...versionGuard(p), ...others, ...(changedOrder && { changedOrder }), result }
 })
 
 /**
@@ -151,28 +160,16 @@ export function changeOf(
   { action = 'order.update', itemsName = 'invoice_items' } = {},
 ): Write<Changed | undefined> {
   const about = body.deleted ? { operation: 'delete', action: 'order.delete' } : { operation: 'update', action }
-  return guarded(context, orderId, {
-    statements: update({ ...writerOf(context), ...columnValues(body), ...about, orderId }),
-    // Lines without an id get one, and an order that is deleted is not found.
-    isIdempotent: body.invoice_items === undefined && !body.deleted,
+  const writer = conditionalWriterOf(context)
+  return {
+    statements: update({ ...writer, ...columnValues(body), ...about, orderId }),
+    // Written once, the version is another, lines without an id have one, and an order that is deleted is not found.
+    isIdempotent: writer.versions === undefined && body.invoice_items === undefined && !body.deleted,
     isDeletion: body.deleted === true && Object.keys(body).length === 1,
     read: (result) => {
       const changed = decodeChanged(result, false, itemsName)
       if (changed && body.invoice_items && !changed.order.invoice) throw unusable('invoice_missing')
       return changed
     },
-  })
-}
-
-const versionGuard = prepare((p: Placeholders<'companyId' | 'orderId' | 'versions'>) =>
-  failWhen(isOtherVersion(p.versions), sql`orders`, isAnyOrder(p)),
-)
-
-/** The write of an order, which fails for another version than the request's `If-Match` names. */
-export function guarded<T>(context: RequestContext, orderId: number, write: Write<T>): Write<T> {
-  const versions = versionsOf(context.ifMatch)
-  if (versions === null) return write
-  const guard = versionGuard({ companyId: context.companyId, orderId, versions })
-  // Written once, the version is another.
-  return { ...write, statements: { guard, ...write.statements }, isIdempotent: false }
+  }
 }
