@@ -38,16 +38,15 @@ function planOf(sent: contract.BatchOperation, position: number): Planned<Reply,
     weight: weightOf(sent.body) + removed,
     build: (context, outcomeOf) => {
       const { operation, segments } = find(sent)
+      requirePermission(context, operation.contract.permission)
       const params = Object.fromEntries(
         segments.map(([name, segment]) => [name, decodePath(segment, operation.contract.invalidParams)]),
       )
-      if (sent.if_match !== undefined) {
-        refuseCondition(operation.contract, 'if_match')
-        versionsOf(sent.if_match, 'if_match')
-      }
-      const body = resolveReferences(sent.body, position, outcomeOf)
-      const own = { ...context, ifMatch: sent.if_match ?? null, ifNoneMatch: null }
-      return operation.write(inputOf(operation, params, body, context), own)
+      if (sent.if_match !== undefined) refuseCondition(operation.contract, 'if_match')
+      const input = inputOf(operation, params, resolveReferences(sent.body, position, outcomeOf))
+      // Otherwise the write would name the header.
+      versionsOf(sent.if_match ?? null, 'if_match')
+      return operation.write(input, { ...context, ifMatch: sent.if_match ?? null, ifNoneMatch: null })
     },
   }
 }
@@ -88,16 +87,15 @@ function match({ method, path }: contract.BatchOperation) {
 function find(sent: contract.BatchOperation) {
   const found = match(sent)
   if (found) return found
-  const ofMethod = byMethod.get(String(sent.method))
+  const ofMethod = typeof sent.method === 'string' ? byMethod.get(sent.method) : undefined
   if (!ofMethod) throw invalid([{ path: 'method', message: `must be one of ${[...byMethod.keys()].join(', ')}` }])
   const paths = ofMethod.map(({ contract }) => contract.path).join(', ')
   throw invalid([{ path: 'path', message: `must be one of ${paths} with the method ${sent.method}` }])
 }
 
 /** @throws ApiError as the operation's own request would return it */
-function inputOf(operation: Operation, params: unknown, body: unknown, context: RequestContext) {
-  const { permission, invalidParams, bodyLimitBytes, ...schemas } = operation.contract
-  requirePermission(context, permission)
+function inputOf(operation: Operation, params: unknown, body: unknown) {
+  const { invalidParams, bodyLimitBytes, ...schemas } = operation.contract
   const parsedParams = schemas.params?.safeParse(params)
   if (parsedParams?.success === false) throw invalidPath(invalidParams, parsedParams.error.issues)
   const bytes = bodyLimitBytes === undefined ? 0 : Buffer.byteLength(JSON.stringify(body ?? null))

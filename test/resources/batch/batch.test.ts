@@ -139,7 +139,7 @@ describe('POST /batch', () => {
     expect(await count('clients')).toBe(before)
   })
 
-  it.each(['HEAD', 'GET', '', 7, null, {}])(
+  it.each(['HEAD', 'GET', '', 7, null, { toString: 1 }])(
     'carries out the operations beside one with the method %j',
     async (method) => {
       const before = await count('clients')
@@ -371,6 +371,28 @@ describe('a batch with stale versions', () => {
     }
     const { statuses } = await countTrips([rename(id, 'B'), rename(id, 'stale', '"9"')], undefined, loseThird)
     expect(statuses).toEqual([200, 412])
+  })
+
+  it.each<Sent>([
+    { method: 'PATCH', path: '/orders/1', body: { title: 'A' }, if_match: 'x' },
+    { method: 'POST', path: '/orders', body: { title: 'A', client_id: 1 }, if_match: '"1"' },
+    { method: 'PATCH', path: '/orders/%ff', body: { title: 'A' } },
+    { method: 'PUT', path: '/clients/by-external-id/%ff', body: { company_name: 'A' } },
+    { method: 'PATCH', path: '/clients/a%40b', body: { phone: '1' }, if_match: 'x' },
+  ])('checks the permission of an operation before its form: $method $path', async (operation) => {
+    const token = await mintToken(company.id, ['clients:read'])
+    const { body } = await call(token, 'POST', '/batch', { operations: [operation] })
+    expect(body.results[0].status).toBe(403)
+  })
+
+  it('checks the path and the body of an operation before its if_match', async () => {
+    const body = { title: 'A', description: 'a'.repeat(400_000) }
+    const operations = [
+      { method: 'PATCH', path: '/orders/abc', body: { title: 'A' }, if_match: 'x' },
+      { method: 'PATCH', path: '/orders/1', body, if_match: 'x' },
+    ]
+    const { body: found } = await run(operations, {}, await mintCompany())
+    expect(found.results.map(({ status }: { status: number }) => status)).toEqual([404, 413])
   })
 
   it('refuses if_match where it would have no effect', async () => {
