@@ -44,7 +44,11 @@ function partReader(target: 'param' | 'query', schema: z.ZodMiniType, refusal?: 
     if (target === 'param') decodePath(c.req.path, refusal)
     else {
       const query = c.req.url.replaceAll(/^[^?]*\??|%(?![0-9a-f]{2})/gi, '')
-      for (const pair of query.split('&')) decodePath(pair, 'invalid_request', pair.split('=')[0])
+      for (const pair of query.split('&')) {
+        decodePath(pair, 'invalid_request', pair.split('=')[0])
+        // Hono leaves out a parameter without a name.
+        if (pair.startsWith('=')) throw invalid([{ path: 'query', message: 'must have a name before each =' }])
+      }
     }
     await validate(c, async () => undefined)
     return c.req.valid(target as never)

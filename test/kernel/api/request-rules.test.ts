@@ -18,6 +18,13 @@ describe.each(endpoints)('%s', (_, contract) => {
       'x',
     ])
   })
+
+  it('refuses a query parameter without a name', async () => {
+    const { path, body } = exampleOf(contract)
+    const result = await company.call(contract.method, `${path}${path.includes('?') ? '&' : '?'}=1`, body)
+    expect(result.status).toBe(400)
+    expect(result.body.error.details.issues).toEqual([{ path: 'query', message: 'must have a name before each =' }])
+  })
 })
 
 describe.each(withBody)('%s', (_, contract) => {
