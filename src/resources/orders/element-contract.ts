@@ -37,7 +37,7 @@ const itemFields = {
   sku: shortText,
 }
 
-const hasPossibleTotal = z.refine<Record<'quantity' | 'unit_price', number>>(
+export const hasPossibleTotal = z.refine<Record<'quantity' | 'unit_price', number>>(
   ({ quantity, unit_price }) =>
     Math.abs(lineTotal({ quantity, unit_price_cents: toHundredths(unit_price) })) <= toHundredths(AMOUNT_MAX),
   {

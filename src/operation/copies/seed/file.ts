@@ -14,7 +14,7 @@ import {
 import { QUOTA_MAX } from '../../../kernel/db/names.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
 import { discountAmountType } from '../../../resources/orders/contract.ts'
-import { AMOUNT_MAX, decimals, paidAt } from '../../../resources/orders/element-contract.ts'
+import { AMOUNT_MAX, decimals, hasPossibleTotal, paidAt } from '../../../resources/orders/element-contract.ts'
 import { field, integrationsFile } from './integrations-file.ts'
 
 /** Leaves room for ids that the API assigns above the highest one of a seed. */
@@ -119,21 +119,23 @@ const client = z.strictObject({
   updated_at: updatedAt,
 })
 
-const item = z.strictObject({
-  id: field('The id of the line.', id),
-  title: field('What is sold.', title),
-  description: field('Further text.', prose),
-  quantity: field('How many, with at most 4 decimals.', decimals(4, 0, 1_000_000)),
-  unit_price: field('The price of one, with at most 2 decimals; negative for a rebate.', money),
-  taxable: field('Whether the line is taxed.', z._default(z.boolean(), true)),
-  supplier: field('The name of the supplier.', line),
-  style: field('The style number of the garment.', line),
-  color: field('The color of the garment.', line),
-  size: field('The size of the garment.', line),
-  sku: field("The supplier's number of the article.", line),
-  position: listPosition,
-  deleted: field('A deleted line is not loaded.', flag),
-})
+const item = z
+  .strictObject({
+    id: field('The id of the line.', id),
+    title: field('What is sold.', title),
+    description: field('Further text.', prose),
+    quantity: field('How many, with at most 4 decimals.', decimals(4, 0, 1_000_000)),
+    unit_price: field('The price of one, with at most 2 decimals; negative for a rebate.', money),
+    taxable: field('Whether the line is taxed.', z._default(z.boolean(), true)),
+    supplier: field('The name of the supplier.', line),
+    style: field('The style number of the garment.', line),
+    color: field('The color of the garment.', line),
+    size: field('The size of the garment.', line),
+    sku: field("The supplier's number of the article.", line),
+    position: listPosition,
+    deleted: field('A deleted line is not loaded.', flag),
+  })
+  .check(hasPossibleTotal)
 
 const loadedItems = z.pipe(
   listOf(item),

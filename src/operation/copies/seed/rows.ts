@@ -79,7 +79,9 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     // Deleted with its order: see `isKept` of orders.
     const deletion = order.deleted &&
       !invoice.deleted && { deleted: true, updated_at: Math.max(updated_at, order.updated_at) }
-    const derived = { created_at, updated_at, ...deletion, tax_id: tax_id || null, discount_hundredths }
+    // Deleted before its order, whose deletion comes later.
+    const alone = invoice.deleted && !order.deleted && { updated_at: Math.min(updated_at, now - 1) }
+    const derived = { created_at, updated_at, ...deletion, ...alone, tax_id: tax_id || null, discount_hundredths }
     return { ...invoice, project_id, number, ...derived }
   })
   const items = invoices.flatMap(({ id: invoice_id, items }) => {
