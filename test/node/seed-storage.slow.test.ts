@@ -60,6 +60,13 @@ describe('a storage in a seed file', () => {
     expect(readStorage({ ...storage, bucket: BUCKET })).toEqual({ ...common, base_url, ...rest })
   })
 
+  it.each(['minio', 's3'])('keeps the host of an endpoint that begins as its bucket does: %s', (bucket) => {
+    for (const host of [`${bucket}.example.com:9000`, `${bucket}.eu-west-1.amazonaws.com`]) {
+      const storage = readStorage({ endpoint: `https://${host}`, region: 'r', bucket })
+      expect(storage).toMatchObject({ base_url: `https://${host}`, addressing: 'path' })
+    }
+  })
+
   it.each([
     [{ endpoint: aws, region: '' }, 'region` must not be blank'],
     [{ endpoint: aws, addressing: 'host' }, 'addressing` '],

@@ -10,6 +10,8 @@ const BUCKET_RULE = 'must be 1 to 255 letters, digits, ., _ or -, and begin with
 /** A bucket name that is a valid label of a host name and fits a certificate for `*.HOST`. */
 const BUCKET_LABEL = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
 const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
+/** Hosts of Amazon S3 and R2 without a bucket. Elsewhere a bucket may have the name of the host's first label. */
+const SHARED_HOST = /^(s3[.-](.+\.)?amazonaws\.com(\.cn)?|[0-9a-f]{32}\.(\w+\.)?r2\.cloudflarestorage\.com)$/
 
 /** A loopback address has this form too: see {@link findAddressIssues}. */
 const address = oneLine(MAX_URL_LENGTH).check(({ value, issues }) => {
@@ -64,7 +66,10 @@ const accountingSync = integration(accountingCredentials, {
 
 const storageCredentials = z.strictObject({ access_key_id: secret, secret_access_key: secret })
 const storageFields = integration(storageCredentials, {
-  endpoint: field('The address of the S3 API, with or without the bucket before its host.', base),
+  endpoint: field(
+    'The address of the S3 API, without the bucket; for Amazon S3 and R2 also with it before the host.',
+    base,
+  ),
   bucket: field('The name of the bucket.', z.string().check(z.regex(BUCKET, BUCKET_RULE))),
   region: field('Known by itself for hosts of R2 and of amazonaws.com, else `us-east-1`.', z.optional(oneLine(64))),
   addressing: field(
@@ -80,8 +85,9 @@ const storage = z.pipe(
     const report = (field: string, message: string) =>
       void issues.push({ code: 'custom', path: [field], message, input: undefined })
     const url = new URL(endpoint)
-    const isBucketInHost = url.hostname.startsWith(`${bucket}.`)
-    if (isBucketInHost) url.hostname = url.hostname.slice(bucket.length + 1)
+    const host = url.hostname.startsWith(`${bucket}.`) ? url.hostname.slice(bucket.length + 1) : ''
+    const isBucketInHost = SHARED_HOST.test(host)
+    if (isBucketInHost) url.hostname = host
 
     const addressing = given.addressing ?? (isBucketInHost ? 'virtual' : 'path')
     if (addressing === 'virtual' && !BUCKET_LABEL.test(bucket)) {
