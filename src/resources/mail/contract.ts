@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, contractsOf, dateTime, idText, queryEmail, version } from '../../kernel/api/contract.ts'
+import { component, contractsOf, dateTime, idText, instant, queryEmail, version } from '../../kernel/api/contract.ts'
 import { cursorPageOf, listQuery } from '../../kernel/api/list-query.ts'
 import { trimmedEmail } from '../clients/contract.ts'
 import { legacyThreadId } from '../files/contract.ts'
@@ -127,19 +127,17 @@ const newThread = z
     z.meta({
       id: 'EmailThreadBody',
       description:
-        'A whole thread. A text or time that is left out keeps its stored value, `null` clears it. A text beside the arrays has at most 100,000 bytes of UTF-8, and 150,000 as JSON with its escapes. Other fields are ignored, `company_id` too.',
+        'A whole thread. A text or time but `last_synced_at` that is left out keeps its stored value, `null` clears it. A text beside the arrays has at most 100,000 bytes of UTF-8, and 150,000 as JSON with its escapes. Other fields are ignored, `company_id` too.',
     }),
   )
-
-const exportedTime = z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))
 
 /** The fields of an exported thread that a PUT does not have. */
 export const exportedFields = {
   id: z.uuid().check(z.toLowerCase()),
   legacy_thread_id: legacyThreadId,
-  last_synced_at: exportedTime,
-  created_at: exportedTime,
-  updated_at: exportedTime,
+  last_synced_at: instant,
+  created_at: instant,
+  updated_at: instant,
   deleted: z.boolean(),
   revision: version,
   content_revision: version,

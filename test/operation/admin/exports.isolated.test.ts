@@ -175,6 +175,8 @@ describe('the export of a company', () => {
     const [end, other] = ['{"type":"end"}', '{"type":"order","data":{}}']
     await expect(readExport([company, '', other, end])).rejects.toThrow('line 3 has a type that no export has')
     await expect(readExport([company, end, company, end])).rejects.toThrow('line 3 begins another export')
+    const ofObject = '{"type":"constructor","data":{}}'
+    await expect(readExport([company, ofObject, end])).rejects.toThrow('line 2 has a type that no export has')
     for (const line of ['{"type":', 'null']) await expect(readExport([company, line])).rejects.toThrow('line 2')
     await expect(readExport([company])).rejects.toThrow(/incomplete/)
     await expect(readExport([end])).rejects.toThrow(/incomplete/)
@@ -229,6 +231,8 @@ describe('the export of a company', () => {
     }
     expect(await paths({})).toEqual([400, ['account_email', 'messages']])
     const thread = { account_email: 'a@b.example', messages: [], id: 'x', legacy_thread_id: '/', deleted: 1 }
+    const far = { created_at: '0000-01-01T00:00:00+01:00', updated_at: '9999-12-31T23:59:59-01:00' }
+    expect((await paths({ ...thread, ...far }))[1]).toEqual(expect.arrayContaining(['created_at', 'updated_at']))
     expect(await paths(thread)).toEqual([
       400,
       [

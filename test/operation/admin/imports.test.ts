@@ -4,9 +4,10 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { countFile, describeCounts, planLoad } from '../../../src/operation/copies/seed/load.ts'
-import { adminCall } from '../../support/admin.ts'
+import { adminCall, adminCallWith } from '../../support/admin.ts'
 import { call, freshId, mintToken, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { loadSeed, partsOf } from './import-support.ts'
 
 const TABLES = [
@@ -105,6 +106,27 @@ describe('the import of a seed file', () => {
     expect((await call(token, 'GET', '/products/invoice_item?id=1')).status).toBe(404)
     const { body } = await call(token, 'GET', '/products/search?q=tee&include=lines')
     expect([body.sources.lines, body.invoice_lines]).toEqual(['ok', []])
+  })
+
+  it('leaves an invoice deleted that was deleted before its order, whatever the date of the order', async () => {
+    const file = freshShop()
+    const orders = file.orders?.map(({ invoice, ...order }) => {
+      return { ...order, created_date: '2099-01-31', ...(invoice && { invoice: { ...invoice, deleted: true } }) }
+    })
+    await load({ ...file, orders })
+    const token = await mintToken(file.company.id)
+    expect((await call(token, 'DELETE', '/orders/1')).body.invoice).toBe(null)
+    expect((await call(token, 'PATCH', '/orders/1', { deleted: false })).body.invoice).toBe(null)
+  })
+
+  it('refuses a line whose total the API refuses', async () => {
+    const file = freshShop()
+    const items = [{ id: 1, title: 'Tee', quantity: 1_000_000, unit_price: 1_000 }]
+    const { status, body } = await sendPart(file, {
+      ...{ hash: 'a'.repeat(64), part: 1, parts: 1 },
+      file: { ...file, orders: [{ id: 1, title: 'x', client_id: 1, invoice: { id: 1, items } }] },
+    })
+    expect([status, body.error.details.issues[0].path]).toEqual([400, 'file.orders.0.invoice.items.0.unit_price'])
   })
 
   it('restores an order that was loaded as deleted with its invoice, which is older', async () => {
@@ -232,10 +254,28 @@ describe('the import of a seed file', () => {
     expect(await send(1)).toBe(3)
     // Its response may have been lost.
     expect(await send(1)).toBe(3)
-    for (const index of parts.keys()) if (index > 1) await send(index)
+    for (const index of parts.keys()) if (index > 1 && index < parts.length - 1) await send(index)
+    await send(1)
+    expect((await adminCall('GET', status)).body).toMatchObject({ next_part: parts.length })
+    await send(parts.length - 1)
     expect((await adminCall('GET', status)).body).toMatchObject({ hash: parts[0]?.hash, next_part: null })
     const count = (table: string) => sql(`SELECT count(*) AS n FROM ${table} WHERE company_id = ?`, file.company.id)
     expect([await count('orders'), await count('invoice_items')]).toEqual([[{ n: 700 }], [{ n: 1_299 }]])
+  })
+
+  it('is refused where the company is created in another database meanwhile', async () => {
+    const file = freshShop()
+    const { id, name } = file.company
+    let reads = 0
+    const racing = wrapBindings(env, async (binding, work) => {
+      const isFirst = binding === 'DB.batch' && ++reads === 1
+      const result = await work()
+      if (isFirst) expect((await adminCall('POST', '/companies', { id, name, database: 'DB_TWO' })).status).toBe(200)
+      return result
+    })
+    const { status, body } = await adminCallWith(racing, 'POST', pathOf(file), partsOf(file)[0])
+    expect([status, body.error?.message]).toEqual([409, expect.stringContaining('created in another database')])
+    expect(await sql('SELECT * FROM clients WHERE company_id = ?', id)).toEqual([])
   })
 
   it('into an empty company is refused where the company has any content', async () => {

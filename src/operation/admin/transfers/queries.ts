@@ -1,6 +1,6 @@
 import { and, eq, lt, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
-import { orm } from '../../../kernel/db/client.ts'
+import { orm, statement } from '../../../kernel/db/client.ts'
 import { imports } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
@@ -20,10 +20,17 @@ export function recordPart(context: AdminContext, hash: string, part: number, pa
   const { companyId, now } = context
   const progress = { parts, next_part: part + 1, updated_at: now }
   return [
+    // The directory's row of a company that was created in another database since the request began.
+    statement(sql`SELECT json_extract('{}', 'created elsewhere') FROM companies
+      WHERE id = ${companyId} AND database IS NOT NULL`),
     orm
       .insert(imports)
       .values({ company_id: companyId, hash, ...progress })
-      .onConflictDoUpdate({ target: [imports.company_id, imports.hash], set: progress }),
+      .onConflictDoUpdate({
+        target: [imports.company_id, imports.hash],
+        // A part that is sent again takes nothing back; the first begins anew.
+        set: { ...progress, next_part: part === 1 ? 2 : sql`max(${imports.next_part}, ${part + 1})` },
+      }),
     orm
       .delete(imports)
       .where(and(eq(imports.company_id, companyId), lt(imports.updated_at, sql`${now - IMPORT_TTL_MS}`))),

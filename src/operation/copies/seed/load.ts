@@ -16,6 +16,7 @@ const CONFLICTS: Record<string, string> = {
   'orders.company_id, orders.external_id': 'an external_id is already that of another order in the database',
   'email_threads.id':
     'an email thread with this id is in the database already, of another company or under another key',
+  'created elsewhere': 'the company was created in another database meanwhile: repeat this',
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 

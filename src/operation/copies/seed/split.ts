@@ -117,8 +117,9 @@ export async function readExport(lines: AsyncIterable<string> | Iterable<string>
     if (type === 'company' && company) throw new RangeError(`line ${number} begins another export`)
     last = type
     if (type === 'company') company = data
-    else if (type === 'integrations') integrations.push(...Object.keys(data))
-    else if (type !== 'end' && !file[type]) throw new RangeError(`line ${number} has a type that no export has`)
+    else if (type === 'integrations') integrations.push(...Object.keys(Object(data)))
+    else if (type !== 'end' && !Object.hasOwn(file, type))
+      throw new RangeError(`line ${number} has a type that no export has`)
     else file[type]?.push(data)
   }
   if (!company || last !== 'end')
