@@ -118,7 +118,8 @@ await runCommand('companies', HELP, {
   backups: request({
     contract: listBackups,
     arguments: { company_id: ID },
-    print: ({ data }) => data.map(({ at }) => shortTime(at)).join('\n') || 'No backups.',
+    // To the millisecond: a time without its fraction, given to `restore`, is before the backup.
+    print: ({ data }) => data.map(({ at }) => at).join('\n') || 'No backups.',
   }),
   restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore),
   recover: operation({}, recover),

@@ -87,7 +87,12 @@ export function locateValues(text: string, paths: (string | number)[][]): string
 
 function parse(text: string) {
   const errors: jsonc.ParseError[] = []
-  return { root: jsonc.parseTree(text, errors, { disallowComments: true }), errors }
+  try {
+    return { root: jsonc.parseTree(text, errors, { disallowComments: true }), errors }
+  } catch {
+    // It calls itself for each level of depth: the issues of a file that overflows its stack have no positions.
+    return { root: undefined, errors }
+  }
 }
 
 /** Lines and columns count from 1, columns in UTF-16 units, as editors do. */
