@@ -35,7 +35,7 @@ export interface paths {
         };
         /**
          * List and search clients
-         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: a walk by cursor returns every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. What another token wrote a moment before may be missing: see “Read replicas”. Sorted by `updated_at`, a walk uses each client’s time as of the first page, and leaves out clients created since. Behind a cursor, `total` is that of the first page. A cursor is valid for 7 days, and a walk of clients or orders for 30 days in all. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
+         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: a walk by cursor returns every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. What another token wrote a moment before may be missing: see “Read replicas”. Sorted by `updated_at`, a walk uses each client’s time as of the first page, and leaves out clients created since. Behind a cursor, `total` is that of the first page. A cursor is valid for 7 days, and a walk of clients or orders for 30 days in all. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of the digits 0 to 9 only, match the digits of a phone, whatever separates them.
          *
          *     Permission: `clients:read`.
          */
@@ -375,7 +375,7 @@ export interface paths {
         };
         /**
          * Read a supplier’s product or a stored invoice line
-         * @description `supplier_a` requires `style` and returns its variants, filtered by `color` and `size`. `supplier_b` requires `sku` or `styleId` (alias `styleid`; `style` is used when neither is sent; `sku` takes precedence) and returns the SKUs grouped by colour. `invoice_item` requires `id`. Parameters of another source are ignored. `query` holds the parameters that were used. An unknown style or SKU returns no products, not an error. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed; a style that supplier_a does not know is cached for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or rejected the company’s credentials, and nothing is cached.
+         * @description `supplier_a` requires `style` and returns its variants, filtered by `color` and `size`. `supplier_b` requires `sku` or `styleId` (alias `styleid`; `style` is used when neither is sent; `sku` takes precedence) and returns the SKUs grouped by colour. `invoice_item` requires `id`. Parameters of another source are ignored, but must have their form. `query` holds the parameters that were used. An unknown style or SKU returns no products, not an error. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed; a style that supplier_a does not know is cached for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or rejected the company’s credentials, and nothing is cached.
          *
          *     Permission: `products:read`.
          */
@@ -583,7 +583,7 @@ export interface paths {
         put?: never;
         /**
          * Change many clients, orders and thread contexts
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. An operation of another form, such as one with a field beside `method`, `path`, `body` and `if_match`, is a 400 for the whole batch; a method or path that a batch does not take is a 400 of its operation. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409 (but `invoice_missing`), 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. An operation of another form, such as one with a field beside `method`, `path`, `body` and `if_match`, is a 400 for the whole batch; a method or path that a batch does not take is a 400 of its operation. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count; a reference counts as 255, and replacing the lines of an order as 5,000 more) or the database refuses one of them (such as a taken `external_id`): `transaction` tells which were committed together. An operation may name what an earlier one returns, so that a new client and its order go together: `"client_id": { "$ref": "0.client.id" }`. It then runs in a later transaction than that one, after all operations that name nothing; where the other failed, it fails too. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is. An operation that was refused with 409 (but `invoice_missing` of an operation by the order’s id), 412 or 413 is tried again, and so is one whose reference names such an operation. One refused with another status, such as 400 for an unknown status of orders, is refused again: correct it and send it with a new key.
          *
          *     Any token.
          */
@@ -875,7 +875,7 @@ export interface components {
             updated_at: string;
             deleted: boolean;
         };
-        /** @description A whole thread. A text or time that is left out keeps its stored value, `null` clears it. A text beside the arrays has at most 100,000 bytes of UTF-8, and 150,000 as JSON with its escapes. Other fields are ignored, `company_id` too. */
+        /** @description A whole thread. A text or time but `last_synced_at` that is left out keeps its stored value, `null` clears it. A text beside the arrays has at most 100,000 bytes of UTF-8, and 150,000 as JSON with its escapes. Other fields are ignored, `company_id` too. */
         EmailThreadBody: {
             /**
              * Format: email
@@ -5246,7 +5246,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        /** @description A whole thread. A text or time that is left out keeps its stored value, `null` clears it. A text beside the arrays has at most 100,000 bytes of UTF-8, and 150,000 as JSON with its escapes. Other fields are ignored, `company_id` too. */
+        /** @description A whole thread. A text or time but `last_synced_at` that is left out keeps its stored value, `null` clears it. A text beside the arrays has at most 100,000 bytes of UTF-8, and 150,000 as JSON with its escapes. Other fields are ignored, `company_id` too. */
         requestBody: {
             content: {
                 /**
