@@ -5,7 +5,7 @@ import { type Filled, orm, type Placeholders, prepare, statement, type Value } f
 export const CONDITION_LENGTH_MAX = 8_192
 
 /** RFC 9110, 8.8.3: quotes around any characters except quotes, spaces and control characters. */
-export const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
+export const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")(?=$|[\s,])/g
 
 /**
  * Reads the versions of an `If-Match` as JSON; null if any version matches. A tag begins with its version, and the rest
