@@ -16,7 +16,7 @@ export async function importCompany(
 ): Promise<void> {
   const path = resolvePath(name)
   const { file, integrations } = await readExport(linesOf(path, name)).catch((error: unknown) => {
-    throw error instanceof RangeError ? new CommandError(`${name}: ${error.message}.`) : error
+    throw unreadable(name, error)
   })
   const input = { ...file, company: { ...file.company, id: company_id } }
   const params = { company_id }

@@ -36,10 +36,11 @@ const UNREADABLE: Record<string, string> = {
   ERR_ENCODING_INVALID_ENCODED_DATA: 'is not UTF-8: save it as UTF-8',
 }
 
+/** Explains why a file cannot be read, or why `split.ts` refuses it with a `RangeError`. */
 export function unreadable(name: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : null
-  if (typeof code !== 'string') return error
-  return new CommandError(`${name}: ${UNREADABLE[code] ?? `cannot be read (${code})`}.`)
+  if (typeof code === 'string') return new CommandError(`${name}: ${UNREADABLE[code] ?? `cannot be read (${code})`}.`)
+  return error instanceof RangeError ? new CommandError(`${name}: ${error.message}.`) : error
 }
 
 /** `text` gives the issues their lines and columns. @throws CommandError with the first 100 issues */
@@ -107,7 +108,9 @@ function describePosition(text: string, offset: number): string {
  */
 export async function importSeed(api: AdminApi, input: SeedInput, name: string, into_empty = false) {
   const file = checkSeed(input, name)
-  const { hash, parts } = splitFile(input, name)
+  const { hash, parts } = await Promise.try(splitSeedFile, input).catch((error: unknown) => {
+    throw unreadable(name, error)
+  })
   const company_id = file.company.id
   const send = async (check: boolean, from = 0) => {
     const found: Difference[] = []
@@ -130,14 +133,6 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
   const interrupted = await api.find(readImport, { params: { company_id, hash } })
   await send(false, (interrupted?.next_part ?? 1) - 1)
   return { summary, differences }
-}
-
-function splitFile(input: SeedInput, name: string) {
-  try {
-    return splitSeedFile(input)
-  } catch (error) {
-    throw error instanceof RangeError ? new CommandError(`${name}: ${error.message}.`) : error
-  }
 }
 
 /** @param remedy of a conflict */
