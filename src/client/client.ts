@@ -118,6 +118,7 @@ export function createClient(options: ClientOptions) {
 
   const cursorListOf = <Item, Query extends CallOptions>(...segments: string[]) =>
     listOf<Item, [query: Query], api.CursorPage<Item>>(read, ...segments)
+  const emailThreadPath = (legacyThreadId: string) => ['mail', 'email-threads', legacyThreadId]
   const mail = {
     getThreadContext: (legacyThreadId: string, options?: CallOptions) =>
       send<api.ThreadContext>('GET', ['mail', 'threads', legacyThreadId], options),
@@ -132,24 +133,20 @@ export function createClient(options: ClientOptions) {
     emailThreads: cursorListOf<api.ListedEmailThread, api.EmailThreadQuery>('mail', 'email-threads'),
     /** Soft-deletes the thread; `putEmailThread` restores it. */
     deleteEmailThread: (legacyThreadId: string, { account_email, ...options }: InMailbox & WriteOptions) => {
-      const segments = ['mail', 'email-threads', legacyThreadId]
       const request = { ...options, query: { account_email } }
-      return sendFor<api.ListedEmailThread>('email_thread', 'DELETE', segments, request)
+      return sendFor<api.ListedEmailThread>('email_thread', 'DELETE', emailThreadPath(legacyThreadId), request)
     },
     /** Creates or replaces the thread of this mailbox. */
-    putEmailThread: (legacyThreadId: string, body: api.EmailThreadBody, options?: CallOptions) => {
-      const segments = ['mail', 'email-threads', legacyThreadId]
-      return sendFor<api.EmailThread>('email_thread', 'PUT', segments, { ...options, body })
-    },
+    putEmailThread: (legacyThreadId: string, body: api.EmailThreadBody, options?: CallOptions) =>
+      sendFor<api.EmailThread>('email_thread', 'PUT', emailThreadPath(legacyThreadId), { ...options, body }),
     /** With `ifNoneMatch`, an earlier `etag`, a thread that was not stored again since is returned as `notModified`. */
     getEmailThread: async (
       legacyThreadId: string,
       { account_email, ...options }: InMailbox & TaggedRead,
     ): Promise<api.EmailThreadAnswer> => {
       const request = { ...options, query: { account_email } }
-      const segments = ['mail', 'email-threads', legacyThreadId]
       const select = (body: { email_thread: api.EmailThread }) => body.email_thread
-      const tagged = await readTagged('email_thread', segments, request, select)
+      const tagged = await readTagged('email_thread', emailThreadPath(legacyThreadId), request, select)
       if (tagged.notModified) return { notModified: true, emailThread: null, etag: tagged.etag }
       return { notModified: false, emailThread: tagged.value, etag: tagged.etag }
     },
