@@ -1,5 +1,6 @@
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
 import { wrapBindings } from './wrap-bindings.ts'
@@ -23,6 +24,9 @@ export interface Measured {
 /** Every hop takes at least so long: what begins while another is under way is seen to run beside it. */
 const HOP_MS = 15
 
+/** Tells the measured request's calls of `fetch` from those of other requests' work, which may go on beside it. */
+const measured = new AsyncLocalStorage<Counter>()
+
 /**
  * Sends a request to the application with bindings, and an outbound `fetch`, that count. Work after the response
  * is awaited and not counted.
@@ -39,9 +43,12 @@ export async function measureHops(
     name.endsWith('.limit') ? work() : counter.track(name, work),
   )
   const fetchBefore = globalThis.fetch
-  globalThis.fetch = (...input) => counter.track('fetch', () => fetchBefore(...input))
+  globalThis.fetch = (...input) => {
+    const call = () => fetchBefore(...input)
+    return measured.getStore() === counter ? counter.track('fetch', call) : call()
+  }
   try {
-    const response = await api.fetch(sent, counted, context)
+    const response = await measured.run(counter, () => api.fetch(sent, counted, context))
     const hops = counter.ended()
     const whole = new Response([204, 304].includes(response.status) ? null : await response.arrayBuffer(), response)
     await waitOnExecutionContext(context)
