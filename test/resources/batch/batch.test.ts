@@ -139,11 +139,13 @@ describe('POST /batch', () => {
     expect(await count('clients')).toBe(before)
   })
 
-  it.each(['HEAD', 'GET', '', 7, null, { toString: 1 }])(
+  it.each<unknown>(['HEAD', 'GET', '', 7, null, {}, { toString: 1 }])(
     'carries out the operations beside one with the method %j',
     async (method) => {
       const before = await count('clients')
-      const { status, body } = await run([create(), { method, path: `/clients/${clientId}`, body: {} }, create()])
+      const operations = [create(), { method, path: `/clients/${clientId}`, body: {} }, create()]
+      // A token of its own, since the file's own may send 300 requests a minute.
+      const { status, body } = await call(await mintToken(company.id), 'POST', '/batch', { operations })
       expect([status, body.transactions]).toEqual([200, 1])
       expect(body.results).toMatchObject([{ status: 200 }, { status: 400, transaction: null }, { status: 200 }])
       expect(body.results[1].body.error.details.issues[0].message).toBe('must be one of POST, PATCH, DELETE, PUT')

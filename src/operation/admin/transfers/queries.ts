@@ -28,7 +28,7 @@ export function recordPart(context: AdminContext, hash: string, part: number, pa
       .values({ company_id: companyId, hash, ...progress })
       .onConflictDoUpdate({
         target: [imports.company_id, imports.hash],
-        // A part that is sent again takes nothing back; the first begins anew.
+        // A repeated part takes nothing back, but the first one starts the import again.
         set: { ...progress, next_part: part === 1 ? 2 : sql`max(${imports.next_part}, ${part + 1})` },
       }),
     orm
