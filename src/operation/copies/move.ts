@@ -1,12 +1,10 @@
 import type { Env } from '../../env.ts'
-import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import { databaseMessage, openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, FULL, isFull, openCompany } from '../../kernel/db/placement.ts'
 import { conflict, log } from '../../kernel/http/errors.ts'
-import type { moveCompany } from '../admin/databases/contract.ts'
 import * as guard from './guard-queries.ts'
 import * as sync from './move-sync.ts'
 import { readCompany } from './read-queries.ts'
@@ -58,15 +56,13 @@ const LAST_FAILURES = 3
 const START = { table: 0, after: null, changed: 0 } as const
 const BEGINNING: MoveState = { ...START, step: 'clear', rows: 0, refusedMs: 0, failures: 0, since: {}, round: 0 }
 
-type Progress = ResponseBody<typeof moveCompany>
-
 /**
  * Moves a company to another database, or back to its source, for some time. The state is in the directory, so the next
  * call continues after an interruption at any point.
  *
  * @throws ApiError 409 for a move that cannot begin, or that fails after several attempts
  */
-export async function moveFor(env: Env, by: Administrator, destination: string, ms: number): Promise<Progress> {
+export async function moveFor(env: Env, by: Administrator, destination: string, ms: number) {
   const endMs = Date.now() + ms
   const { move, state: begun } = await open(env, by, destination)
   const { source } = move

@@ -1,11 +1,9 @@
-import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { PlacedContext } from '../../kernel/db/placement.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
 import { log } from '../../kernel/http/errors.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
-import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { addUnknownObjects, endTokens, listSequences, raiseSequences, removeChanges } from './restore-queries.ts'
 import { BackupError, inTime, listBackups, readManifest } from './store.ts'
 import { type Row, SEQUENCES, type Sequences } from './tables.ts'
@@ -27,7 +25,7 @@ export interface Reconciliation {
   sequences: Sequences
   cursor: string | null
   /** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
-  accounting: ResponseBody<typeof restoreCompany>['accounting']
+  accounting: 'none' | 'read' | 'failed'
   /** The backup's row of `companies`; null if the database has one. */
   company: Row | null
 }

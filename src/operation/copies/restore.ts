@@ -1,8 +1,6 @@
-import type { ResponseBody } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import { FULL, isFull, syncDirectory } from '../../kernel/db/placement.ts'
 import { ApiError, conflict } from '../../kernel/http/errors.ts'
-import type { restoreCompany } from '../admin/recovery/contract.ts'
 import { forgetBackup } from './backup.ts'
 import { countRows, isEmpty, readCompany } from './read-queries.ts'
 import { beginReconciliation, type ReconcileContext, type Reconciliation, stepReconciliation } from './reconcile.ts'
@@ -12,8 +10,6 @@ import { type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
 
 export { isEmpty }
-
-export type RestoreProgress = ResponseBody<typeof restoreCompany>
 
 interface RestoreState {
   untilMs: number
@@ -28,7 +24,7 @@ interface RestoreState {
   reconciliation: Reconciliation | null
   rows: number
   /** Differences found when all parts are restored, before later steps add rows. */
-  differences: RestoreProgress['differences']
+  differences: Awaited<ReturnType<typeof findDifferences>>
 }
 
 type RestorePlan = Awaited<ReturnType<typeof readPlan>>
@@ -49,7 +45,7 @@ export async function restoreFor(
   by: Administrator,
   untilMs: number,
   ms: number,
-): Promise<RestoreProgress> {
+) {
   const endMs = Date.now() + ms
   let state = await openRestore(context, kv, untilMs)
   try {
@@ -165,7 +161,7 @@ async function findDifferences(context: ReconcileContext, counts: RestorePlan['c
   })
 }
 
-function progressOf({ backup, step, rows, differences, reconciliation }: RestoreState): RestoreProgress {
+function progressOf({ backup, step, rows, differences, reconciliation }: RestoreState) {
   const done = step === 'done'
   const accounting = reconciliation?.accounting ?? 'none'
   return { done, backup, step, rows, differences: done ? differences : [], accounting }

@@ -2,7 +2,6 @@ import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import type { Env } from '../../../src/env.ts'
 import { accepted } from '../../../src/kernel/http/errors.ts'
-import type { RestoreProgress } from '../../../src/operation/copies/restore.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { DIRECTORY_TABLES, FULL_TEXT, REMOVED } from '../../../src/operation/copies/tables.ts'
 import { operatorOf } from '../../support/admin.ts'
@@ -39,7 +38,7 @@ export async function manifestsOf(companyId: number): Promise<Manifest[]> {
 }
 
 /** Restores the company to a time, call by call. */
-export async function restore(companyId: number, until: string): Promise<RestoreProgress> {
+export async function restore(companyId: number, until: string) {
   for (;;) {
     const result = accepted(await objectOf(companyId).restore(operatorOf(companyId), Date.parse(until)))
     if (result.done) return result
