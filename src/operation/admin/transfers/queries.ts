@@ -1,4 +1,4 @@
-import { and, eq, lt, sql } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
 import { imports } from '../../../kernel/db/schema.ts'
@@ -9,7 +9,7 @@ const IMPORT_TTL_MS = 30 * 86_400_000
 
 /** Finds the progress of an import; undefined if none of its parts is loaded. */
 export async function findImport({ companyId, db }: AdminContext, hash: string) {
-  const isOf = and(eq(imports.company_id, companyId), eq(imports.hash, hash))
+  const isOf = sql`company_id = ${companyId} AND hash = ${hash}`
   const { parts, next_part, updated_at } = imports
   const [[row]] = await db.read([orm.select({ parts, next_part, updated_at }).from(imports).where(isOf)])
   return row
@@ -31,9 +31,7 @@ export function recordPart(context: AdminContext, hash: string, part: number, pa
         // A repeated part takes nothing back, but the first one starts the import again.
         set: { ...progress, next_part: part === 1 ? 2 : sql`max(${imports.next_part}, ${part + 1})` },
       }),
-    orm
-      .delete(imports)
-      .where(and(eq(imports.company_id, companyId), lt(imports.updated_at, sql`${now - IMPORT_TTL_MS}`))),
+    orm.delete(imports).where(sql`company_id = ${companyId} AND updated_at < ${now - IMPORT_TTL_MS}`),
     adminEntry(context, 'companies.import', `${hash} ${part}/${parts}`),
   ] as const
 }
