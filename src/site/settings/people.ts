@@ -63,11 +63,8 @@ function put({ call }: Scope, email: string, data: FormData) {
 
 type Entry = ItemOf<'GET /audit'>
 
-const SOURCES = [
-  ['administration', 'Made by people'],
-  ['api', 'Made by tokens, through the API'],
-] as const
-type Source = (typeof SOURCES)[number][0]
+const SOURCES = { administration: 'Made by people', api: 'Made by tokens, through the API' }
+type Source = keyof typeof SOURCES
 const HEADINGS: Record<Source, readonly string[]> = {
   administration: ['Time', 'What', 'Object', 'Who', 'Address', 'Request'],
   api: ['Time', 'What', 'Object', 'Token', 'Request'],
@@ -78,7 +75,7 @@ export const audit: View = {
   title: 'Audit trail',
   lead: 'Who changed what, newest first: changes by people are kept for 400 days, those by tokens for 90.',
   async load(scope) {
-    const choice = select('source', SOURCES)
+    const choice = select('source', Object.entries(SOURCES))
     const list = el('div')
     const show = async () => {
       const source = choice.value === 'api' ? 'api' : 'administration'
