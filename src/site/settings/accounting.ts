@@ -3,9 +3,7 @@ import { ago, count, time } from './dom.ts'
 import type { Action } from './form.ts'
 import { type Item, listView, type Scope } from './view.ts'
 
-type AccountingEvent = ItemOf<'GET /accounting-events'>
-
-const STATES: Record<AccountingEvent['state'], readonly [state: Item['state'], meaning: string]> = {
+const STATES: Record<ItemOf<'GET /accounting-events'>['state'], readonly [state: Item['state'], meaning: string]> = {
   parked: [['warn', 'Parked'], 'Waits for a person, or for an edit of the order'],
   dead: [['bad', 'Dead'], 'Was rejected, or has failed too often'],
   pending: [['quiet', 'Pending'], 'Is retried automatically'],

@@ -61,8 +61,6 @@ function put({ call }: Scope, email: string, data: FormData) {
   return call('PUT /members/{email}', { params: { email }, body })
 }
 
-type Entry = ItemOf<'GET /audit'>
-
 const SOURCES = { administration: 'Made by people', api: 'Made by tokens, through the API' }
 type Source = keyof typeof SOURCES
 const HEADINGS: Record<Source, readonly string[]> = {
@@ -112,7 +110,7 @@ async function loadList({ call }: Scope, source: Source) {
   return [el('div', attributes, table(HEADINGS[source], rows)), errors, more]
 }
 
-function showEntry(entry: Entry, source: Source): HTMLElement {
+function showEntry(entry: ItemOf<'GET /audit'>, source: Source): HTMLElement {
   const by = source === 'api' ? [entry.token_id] : [entry.actor, entry.address]
   const action = el('code', { class: 'word' }, entry.action)
   return row(time(entry.time), action, entry.entity_id, ...by, el('code', entry.request_id))
