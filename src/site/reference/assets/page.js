@@ -47,8 +47,7 @@ async function showToken() {
   tokenStatus.textContent = token === null ? 'Kept for this tab only.' : 'Authorized for this tab.'
   if (token === null) return
   tokenInput.value = token
-  if (authorize.dataset.check === undefined) return
-  const { status, body } = await send('GET', authorize.dataset.check)
+  const { status, body } = await send('GET', '/api/v1/me')
   if (token !== sessionStorage.getItem(TOKEN)) return
   if (status === 401) refuseToken('The API does not accept this token.')
   const { company } = status === 200 ? JSON.parse(body) : {}

@@ -28,9 +28,8 @@ export function renderPage(reference: Reference, guides: readonly Guide[] = []):
   const first = sections.filter(({ title }) => title === 'Authentication')
   const conventions = sections.filter((section) => !first.includes(section))
   const objects = listObjects(reference)
-  const me = operations.find(({ method, path }) => method === 'GET' && path === '/me')
   // New users make this request first.
-  const start = me ?? operations[0]
+  const start = operations.find(({ path }) => path === '/me')
   const page = html`<!doctype html>
 <html lang="en" data-language="${LANGUAGES[0]?.id}">
 <head>
@@ -41,7 +40,7 @@ ${renderHead(`${title}: reference`, `Reference of the ${title}, with examples in
 <a class="skip" href="#content">Skip to the content</a>
 <nav aria-label="Reference">
 <p class="brand"><a href="#overview">${title}</a> <span class="version">${VERSION}</span></p>
-<form id="authorize" autocomplete="off"${me && html` data-check="/api/v1/me"`}>
+<form id="authorize" autocomplete="off">
 <label for="token">API token</label>
 <div class="row"><input id="token" type="password" placeholder="Paste a token" spellcheck="false"><button>Authorize</button></div>
 <p role="status">Kept for this tab only.</p>
