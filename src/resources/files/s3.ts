@@ -135,7 +135,10 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
 
     delete: (key) =>
       call('DELETE', addressOf(bucket, key), async (response) => {
-        if (response.status !== 200 && response.status !== 204) throw await refusalOf(response)
+        if (response.status === 200 || response.status === 204) return
+        const refusal = await refusalOf(response)
+        // Some storages say so of a file that is gone, as it is when a lost response is repeated. S3 sends 204.
+        if (refusal.status !== 404 || refusal.code !== 'NoSuchKey') throw refusal
       }),
 
     async list(prefix, cursor, most = PAGE_SIZE) {

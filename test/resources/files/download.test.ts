@@ -239,6 +239,17 @@ describe('a deletion', () => {
     expect(await pathsOf(own)).toEqual([])
   })
 
+  it.each([
+    ['NoSuchKey', 200],
+    ['NoSuchBucket', 502],
+  ])('whose storage answers 404 with %s gives %i', async (code, status) => {
+    const key = `${folderOf(own)}${code}`
+    await fill(key)
+    await spoil(scopeUrl(bucket), { match: '^DELETE', status: 404, body: `<Error><Code>${code}</Code></Error>` })
+    expect((await own.call(...target('delete', own, key))).status).toBe(status)
+    await spoil(scopeUrl(bucket))
+  })
+
   it('that two isolates begin with one key gives both the same response', async () => {
     const order = { ...company, orderId: await mintOrder(company) }
     const key = `${folderOf(order)}twice`
