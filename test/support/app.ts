@@ -7,6 +7,7 @@ import {
   waitOnExecutionContext,
 } from 'cloudflare:test'
 import { env, exports } from 'cloudflare:workers'
+import { expect } from 'vitest'
 import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
 import { PERMISSIONS } from '../../src/kernel/gate/permissions.ts'
@@ -232,6 +233,12 @@ export async function send(sent: Request, options: { env?: Env; app?: typeof app
   await expectConforms(sent, response)
   await passThroughPrism(copy, response)
   return bodyOf(response)
+}
+
+/** The paths of the issues of a 400, in their order. */
+export function issuesOf(response: Pick<ApiResponse, 'status' | 'body'>): string[] {
+  expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+  return response.body.error.details.issues.map((issue: { path: string }) => issue.path)
 }
 
 export async function bodyOf(response: Response): Promise<ApiResponse> {

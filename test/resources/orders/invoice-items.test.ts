@@ -2,10 +2,10 @@ import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fold } from '../../../src/kernel/db/search.ts'
-import { type ApiResponse, request, send, sql } from '../../support/app.ts'
+import { type ApiResponse, issuesOf, request, send, sql } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { addItem, insert } from '../../support/rows.ts'
-import { createOrder, dump, enableAccounting, mintShop, rowsOf } from './support.ts'
+import { createOrder, dump, enableAccounting, mintShop } from './support.ts'
 
 const shop = await mintShop()
 
@@ -26,9 +26,6 @@ const FULL = {
   size: 'L',
   sku: 'PC61-NVY-L',
 }
-
-const dumpLines = () => sql('SELECT * FROM invoice_items WHERE company_id = ? ORDER BY id', shop.id)
-const everything = async () => [await dump(), await dumpLines(), await rowsOf('SELECT * FROM changes')]
 
 describe('PUT /orders/{id}/invoice-items', () => {
   it('writes all fields of a line, and defaults for those that are left out', async () => {
@@ -158,36 +155,28 @@ describe('PUT /orders/{id}/invoice-items', () => {
     expect(audit).toEqual([{ entity_id: String(project.id) }])
   })
 
-  it.each<[string, unknown, string]>([
-    ['no list', undefined, 'items'],
-    ['an object', {}, 'items'],
-    ['501 lines', Array(501).fill({ title: 'a' }), 'items'],
-    ['no title', [{}], 'items.0.title'],
-    ['a blank title', [{ title: ' ' }], 'items.0.title'],
-    ['an unknown field', [{ title: 'a', total: 1 }], 'items.0.total'],
-    ['a negative quantity', [{ title: 'a', quantity: -1 }], 'items.0.quantity'],
-    ['5 decimals of a quantity', [{ title: 'a', quantity: 0.00001 }], 'items.0.quantity'],
-    ['3 decimals of a price', [{ title: 'a', unit_price: -0.005 }], 'items.0.unit_price'],
-    ['a price over the maximum', [{ title: 'a', unit_price: 1e9 }], 'items.0.unit_price'],
-    ['a total over the maximum', [{ title: 'a', quantity: 2, unit_price: 5e8 }], 'items.0.unit_price'],
-    ['a price as text', [{ title: 'a', unit_price: '1' }], 'items.0.unit_price'],
-    [
-      'an id twice',
-      [
-        { title: 'a', id: 1 },
-        { title: 'b', id: 1 },
-      ],
-      'items',
-    ],
-    ['an id of nothing', [{ title: 'a' }, { title: 'b', id: 123 }], 'items.1.id'],
-  ])('refuses %s', async (_, items, path) => {
+  it('refuses what its schema does not allow, and changes nothing', async () => {
+    const cases: [unknown, string][] = [
+      [undefined, 'items'],
+      [{}, 'items'],
+      [Array(501).fill({ title: 'a' }), 'items'],
+      [[{}], 'items.0.title'],
+      [[{ title: ' ' }], 'items.0.title'],
+      [[{ title: 'a', total: 1 }], 'items.0.total'],
+      [[{ title: 'a', quantity: -1 }], 'items.0.quantity'],
+      [[{ title: 'a', quantity: 0.00001 }], 'items.0.quantity'],
+      [[{ title: 'a', unit_price: -0.005 }], 'items.0.unit_price'],
+      [[{ title: 'a', unit_price: 1e9 }], 'items.0.unit_price'],
+      [[{ title: 'a', quantity: 2, unit_price: 5e8 }], 'items.0.unit_price'],
+      [[{ title: 'a', unit_price: '1' }], 'items.0.unit_price'],
+      [Array(2).fill({ title: 'a', id: 1 }), 'items'],
+      [[{ title: 'a' }, { title: 'b', id: 123 }], 'items.1.id'],
+    ]
     const { project } = await createOrder(shop)
     await put(project.id, [{ title: 'before' }])
-    const before = await everything()
-    const response = await put(project.id, items)
-    expect(response.status).toBe(400)
-    expect(response.body.error.details.issues.map((issue: { path: string }) => issue.path)).toEqual([path])
-    expect(await everything()).toEqual(before)
+    const before = await dump(shop)
+    for (const [items, path] of cases) expect([items, issuesOf(await put(project.id, items))]).toEqual([items, [path]])
+    expect(await dump(shop)).toEqual(before)
   })
 
   it('takes the highest values, 0.1 + 0.2, and 500 lines of long texts', async () => {
@@ -219,14 +208,10 @@ describe('PUT /orders/{id}/invoice-items', () => {
       removed.id,
       await addItem(stranger, (await createOrder(stranger)).invoice.id),
     ]
-    const before = await everything()
+    const before = await dump(shop, stranger)
     const response = await put(project.id, [{ title: 'new' }, ...ids.map((id) => ({ title: 'a', id }))])
-    expect(response.body.error.details.issues.map((issue: { path: string }) => issue.path)).toEqual([
-      'items.1.id',
-      'items.2.id',
-      'items.3.id',
-    ])
-    expect(await everything()).toEqual(before)
+    expect(issuesOf(response)).toEqual(['items.1.id', 'items.2.id', 'items.3.id'])
+    expect(await dump(shop, stranger)).toEqual(before)
   })
 
   it('returns 404 for an order that is unknown, deleted or of another company, and 409 without an invoice', async () => {
@@ -236,18 +221,18 @@ describe('PUT /orders/{id}/invoice-items', () => {
     const theirs = (await createOrder(stranger)).project.id
     const bare = (await createOrder(shop)).project.id
     await sql('DELETE FROM invoices WHERE company_id = ? AND project_id = ?', shop.id, bare)
-    const before = await everything()
+    const before = await dump(shop, stranger)
     for (const id of [1, deleted, theirs]) expect((await put(id, [{ title: 'a' }])).status).toBe(404)
     const response = await put(bare, [{ title: 'a' }])
     expect([response.status, response.body.error.details]).toMatchObject([409, { reason: 'invoice_missing' }])
-    expect(await everything()).toEqual(before)
+    expect(await dump(shop, stranger)).toEqual(before)
   })
 
   it('honours If-Match', async () => {
     const { project } = await createOrder(shop)
-    const before = await everything()
+    const before = await dump(shop)
     expect((await put(project.id, [FULL], { 'if-match': '"2"' })).status).toBe(412)
-    expect(await everything()).toEqual(before)
+    expect(await dump(shop)).toEqual(before)
     expect((await put(project.id, [FULL], { 'if-match': '"1"' })).status).toBe(200)
     expect((await put(project.id, [FULL], { 'if-match': '"1"' })).status).toBe(412)
   })

@@ -52,7 +52,7 @@ describe('an accounting event', () => {
   it('is not written by a failed change or by a read', async () => {
     const shop = await mintSynced(true, 'enabled')
     const { project } = await createOrder(shop)
-    const before = await dump()
+    const before = await dump(shop)
     const path = `/orders/${project.id}`
     const responses = [
       await shop.call('POST', '/orders', { title: 'a', client_id: 999_999, accounting_sync_enabled: true }),
@@ -65,7 +65,7 @@ describe('an accounting event', () => {
       await shop.call('GET', '/orders'),
     ]
     expect(responses.map(({ status }) => status)).toEqual([400, 400, 400, 400, 404, 404, 200, 200])
-    expect(await dump()).toEqual(before)
+    expect(await dump(shop)).toEqual(before)
   })
 
   it('is not written by a second deletion', async () => {
@@ -84,14 +84,14 @@ describe('an accounting event', () => {
       `CREATE TRIGGER refuse BEFORE INSERT ON accounting_outbox BEGIN SELECT RAISE(ABORT, 'no'); END`,
     )
     try {
-      const before = await dump()
+      const before = await dump(shop)
       const responses = [
         await shop.call('POST', '/orders', { title: 'a', client_id: shop.clientId }),
         await shop.call('PATCH', `/orders/${project.id}`, { title: 'b' }),
         await shop.call('DELETE', `/orders/${project.id}`),
       ]
       expect(responses.map(({ status }) => status)).toEqual([500, 500, 500])
-      expect(await dump()).toEqual(before)
+      expect(await dump(shop)).toEqual(before)
     } finally {
       await sqlIn(shop.home, 'DROP TRIGGER refuse')
     }

@@ -1,3 +1,4 @@
+import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
 import { mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { freshRowId, insert } from '../../support/rows.ts'
@@ -51,20 +52,18 @@ export async function enableAccounting({ id }: TestCompany, isWanted = true, isE
   await insert('integrations', { ...integration, base_url: 'https://x.example', credentials: 'x', updated_at: 0 })
 }
 
-const TABLES = ['companies', 'clients', 'orders', 'invoices', 'audit_log']
+const TABLES = ['clients', 'orders', 'invoices', 'invoice_items', 'payments', 'changes', 'audit_log']
 
-/** The rows of a query in both databases: a company may be in either. */
-export const rowsOf = async (query: string) => [...(await sqlIn('DB', query)), ...(await sqlIn('DB_TWO', query))]
-
-/** All rows that a write of an order or client may change, to compare before and after. */
-export async function dump(): Promise<Record<string, string[]>> {
+/**
+ * What a write of an order or client may change, to compare before and after: every row of the companies, and of all
+ * others what triggers count.
+ */
+export async function dump(...companies: TestCompany[]): Promise<unknown[]> {
   // Delivery may change the state of events meanwhile, so only their identity is compared.
-  const queries = [...TABLES.map((name) => `* FROM ${name}`), 'id, order_id, operation FROM accounting_outbox']
-  const tables: [string, string[]][] = []
-  for (const query of queries) {
-    const rows = await rowsOf(`SELECT ${query}`)
-    const compared = rows.map((row) => JSON.stringify(row))
-    tables.push([query, compared.sort()])
-  }
-  return Object.fromEntries(tables)
+  const queries = [...TABLES.map((table) => `* FROM ${table}`), 'id, order_id, operation FROM accounting_outbox']
+  const own = companies.map(({ id, home }) =>
+    env[home].batch(queries.map((query) => env[home].prepare(`SELECT ${query} WHERE company_id = ?`).bind(id))),
+  )
+  const counts = (['DB', 'DB_TWO'] as const).map((home) => sqlIn(home, 'SELECT * FROM companies'))
+  return [(await Promise.all(own)).flat().map(({ results }) => results), await Promise.all(counts)]
 }

@@ -63,7 +63,7 @@ describe('POST /orders with its lists', () => {
       ['client_id', { client_id: 999_999, invoice_items: ITEMS, payments: PAYMENTS }],
       ['tax_id', { tax_id: 999_999, invoice_items: ITEMS, payments: PAYMENTS }],
     ]
-    const before = await dump()
+    const before = await dump(shop)
     for (const [path, fields] of cases) {
       for (const [method, target] of [
         ['POST', '/orders'],
@@ -73,7 +73,7 @@ describe('POST /orders with its lists', () => {
         expect([method, status, body.error?.details?.issues?.[0]?.path]).toEqual([method, 400, path])
       }
     }
-    expect(await dump()).toEqual(before)
+    expect(await dump(shop)).toEqual(before)
   })
 
   it('has a limit of 400,000 bytes', async () => {
