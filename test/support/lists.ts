@@ -54,6 +54,23 @@ export async function walk<T extends Listed>(
   }
 }
 
+/** The list has exactly these elements: through its cursors, and on one page by number. */
+export async function expectPages<Q extends object>(
+  company: TestCompany,
+  list: string,
+  sent: Q,
+  per_page: number,
+  ids: number[],
+): Promise<void> {
+  const query = { ...sent, per_page }
+  const { elements, total } = await walk(company, list, query)
+  expect({ ids: elements.map(({ id }) => id), total }).toEqual({ ids, total: ids.length })
+  const page = 1 + (ids.length % 3)
+  const { body } = await company.call('GET', pathOf(list, { ...query, page }))
+  expect(body.data.map(({ id }: Listed) => id)).toEqual(ids.slice((page - 1) * per_page, page * per_page))
+  expect(body.pagination).toMatchObject({ total: ids.length, has_more: ids.length > page * per_page })
+}
+
 /** Compares by several values, one after the other. */
 export function byKeys<T>(keys: (row: T) => readonly (string | number)[], direction: 1 | -1 = 1) {
   return (a: T, b: T): number => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { initial } from '../../../src/resources/clients/contract.ts'
-import { type ApiResponse, mintCompany, send } from '../../support/app.ts'
+import { issuesOf, mintCompany, send } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 
 const company = await mintCompany()
@@ -24,11 +24,6 @@ async function create(body: Record<string, unknown>, by = company) {
   const response = await by.call('POST', '/clients', body)
   expect(response.status, JSON.stringify(response.body)).toBe(200)
   return response.body.client
-}
-
-function issuesOf(response: ApiResponse): string[] {
-  expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
-  return response.body.error.details.issues.map((issue: { path: string }) => issue.path)
 }
 
 describe('POST /clients', () => {

