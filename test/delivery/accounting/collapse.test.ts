@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Operation } from '../../../src/delivery/accounting/decisions.ts'
-import { type OpenEvent, planOrder, type Remote } from '../../../src/delivery/accounting/decisions.ts'
+import { type OpenEvent, type Operation, planOrder, type Remote } from '../../../src/delivery/accounting/decisions.ts'
 
 /** `c`, `u`, `d` for the operation; then nothing for pending, `!` sent, `p` parked, `x` dead. Ids count from 1. */
 function read(rows: string): OpenEvent[] {

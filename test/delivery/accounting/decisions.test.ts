@@ -30,35 +30,32 @@ function situation(more: Partial<Situation> = {}): Situation {
 }
 
 const RETRY = { action: 'retry', atMs: NOW_MS + 500 }
+const PAUSE = { action: 'pause_company', untilMs: NOW_MS + 60_000 }
+const STOP = { action: 'stop_company' }
+/** A failure of the token endpoint. */
+const ofTokens = (status: number, oauthError: string | null = null, codes: string[] = []) =>
+  response(status, codes, { endpoint: 'token', oauthError })
+
+type Row = [signal: string, Failure, Operation, object]
 
 /** The protocol's table, row by row: signal, operation, what happens. */
-const TABLE: [string, Failure, Operation, object][] = [
-  ['timeout', { kind: 'no_response', reason: 'timeout' }, 'create', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['no connection', { kind: 'no_response', reason: 'network' }, 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['response cut', { kind: 'no_response', reason: 'cut' }, 'delete', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['500', response(500), 'create', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['503', response(503), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['500/10000', response(500, ['10000']), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['200/10000', response(200, ['10000']), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['429', response(429), 'update', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
-  ['3001 as 429', response(429, ['3001']), 'create', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
-  ['3001 as 403', response(403, ['3001']), 'create', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
-  ['401 with a new token', response(401), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['401/3200 with a new token', response(401, ['3200']), 'create', { action: 'retry', atMs: NOW_MS + 500 }],
-  [
-    'invalid_grant',
-    response(400, [], { endpoint: 'token', oauthError: 'invalid_grant' }),
-    'update',
-    { action: 'stop_company' },
-  ],
-  [
-    'invalid_client',
-    response(401, [], { endpoint: 'token', oauthError: 'invalid_client' }),
-    'update',
-    { action: 'stop_company' },
-  ],
-  ['403/120', response(403, ['120']), 'create', { action: 'stop_company' }],
-  ['403/3100', response(403, ['3100']), 'create', { action: 'stop_company' }],
+const TABLE: Row[] = [
+  ['timeout', { kind: 'no_response', reason: 'timeout' }, 'create', RETRY],
+  ['no connection', { kind: 'no_response', reason: 'network' }, 'update', RETRY],
+  ['response cut', { kind: 'no_response', reason: 'cut' }, 'delete', RETRY],
+  ['500', response(500), 'create', RETRY],
+  ['503', response(503), 'update', RETRY],
+  ['500/10000', response(500, ['10000']), 'update', RETRY],
+  ['200/10000', response(200, ['10000']), 'update', RETRY],
+  ['429', response(429), 'update', PAUSE],
+  ['3001 as 429', response(429, ['3001']), 'create', PAUSE],
+  ['3001 as 403', response(403, ['3001']), 'create', PAUSE],
+  ['401 with a new token', response(401), 'update', RETRY],
+  ['401/3200 with a new token', response(401, ['3200']), 'create', RETRY],
+  ['invalid_grant', ofTokens(400, 'invalid_grant'), 'update', STOP],
+  ['invalid_client', ofTokens(401, 'invalid_client'), 'update', STOP],
+  ['403/120', response(403, ['120']), 'create', STOP],
+  ['403/3100', response(403, ['3100']), 'create', STOP],
   ['5010', response(400, ['5010']), 'update', { action: 'merge' }],
   ['5010', response(400, ['5010']), 'delete', { action: 'merge' }],
   ['610', response(400, ['610']), 'delete', { action: 'done' }],
@@ -66,39 +63,24 @@ const TABLE: [string, Failure, Operation, object][] = [
   ['6140', response(400, ['6140']), 'create', { action: 'merge' }],
   ['6140', response(400, ['6140']), 'update', { action: 'park' }],
   ...['2020', '2040', '2050', '2500', '6000', '6070', '6090', '6240'].map(
-    (code): [string, Failure, Operation, object] => [code, response(400, [code]), 'create', { action: 'dead' }],
+    (code): Row => [code, response(400, [code]), 'create', { action: 'dead' }],
   ),
   ['6000 with 200', response(200, ['6000']), 'update', { action: 'dead' }],
-  ...['6190', '6210', '6540'].map((code): [string, Failure, Operation, object] => [
-    code,
-    response(400, [code]),
-    'update',
-    { action: 'park' },
-  ]),
+  ...['6190', '6210', '6540'].map((code): Row => [code, response(400, [code]), 'update', { action: 'park' }]),
   ['an unknown code', response(400, ['9999']), 'update', { action: 'dead' }],
   ['400 without a fault', response(400), 'update', { action: 'dead' }],
-  ['a redirect', response(302), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['403 of a proxy', response(403), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['404 of a proxy', response(404), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['503 of tokens', response(503, [], { endpoint: 'token' }), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  [
-    '429 of tokens',
-    response(429, [], { endpoint: 'token' }),
-    'update',
-    { action: 'pause_company', untilMs: NOW_MS + 60_000 },
-  ],
-  [
-    '400 of tokens, a page',
-    response(400, [], { endpoint: 'token' }),
-    'update',
-    { action: 'retry', atMs: NOW_MS + 500 },
-  ],
-  ['401 of tokens without an error', response(401, [], { endpoint: 'token' }), 'update', RETRY],
-  ['403 of tokens without an error', response(403, [], { endpoint: 'token' }), 'update', RETRY],
-  ['403 of a gateway', response(403, [], { endpoint: 'token', oauthError: 'Forbidden' }), 'update', RETRY],
-  ['no token endpoint', { kind: 'no_token_endpoint' }, 'update', { action: 'stop_company' }],
+  ['a redirect', response(302), 'update', RETRY],
+  ['403 of a proxy', response(403), 'update', RETRY],
+  ['404 of a proxy', response(404), 'update', RETRY],
+  ['503 of tokens', ofTokens(503), 'update', RETRY],
+  ['429 of tokens', ofTokens(429), 'update', PAUSE],
+  ['400 of tokens, a page', ofTokens(400), 'update', RETRY],
+  ['401 of tokens without an error', ofTokens(401), 'update', RETRY],
+  ['403 of tokens without an error', ofTokens(403), 'update', RETRY],
+  ['403 of a gateway', ofTokens(403, 'Forbidden'), 'update', RETRY],
+  ['no token endpoint', { kind: 'no_token_endpoint' }, 'update', STOP],
   ['every name taken', { kind: 'names_taken' }, 'create', { action: 'park' }],
-  ['401/3200 of tokens', response(401, ['3200'], { endpoint: 'token' }), 'update', { action: 'stop_company' }],
+  ['401/3200 of tokens', ofTokens(401, null, ['3200']), 'update', STOP],
 ]
 
 describe('decide', () => {

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest'
 import {
   cleanLine,
   cleanProse,
-  formatDocNumber,
   formatEmail,
   listDisplayNames,
   toDisplayName,
@@ -59,9 +58,5 @@ describe('a text for the accounting system', () => {
     expect(formatEmail(`${'x'.repeat(95)}@a.test`)).toBeNull()
     expect(formatEmail('a\n@acme.test')).toBeNull()
     expect(formatEmail(null)).toBeNull()
-  })
-
-  it('has a number without control characters', () => {
-    expect(formatDocNumber('INV\t1\u0000')).toBe('INV 1')
   })
 })
