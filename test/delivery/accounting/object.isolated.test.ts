@@ -2,7 +2,6 @@ import {
   abortAllDurableObjects,
   createScheduledController,
   evictDurableObject,
-  runDurableObjectAlarm,
   runInDurableObject,
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
@@ -42,19 +41,6 @@ describe('the object of a company', () => {
     expect(shop.startCalls).toBe(0)
   })
 
-  it('resumes by its alarm after it was evicted', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.world.spoil({ match: '^POST .*invoice', apply: true, destroy: true })
-    await shop.object.start(shop.company.id)
-    await vi.waitFor(async () => expect(await shop.open()).toMatchObject([{ state: 'sent', attempts: 1 }]), 30_000)
-    await evictDurableObject(shop.object)
-    await shop.passTime()
-    await runDurableObjectAlarm(shop.object)
-    await vi.waitFor(async () => expect(await shop.accounting(id)).toMatchObject({ status: 'synced' }), 30_000)
-    expect(await shop.changes()).toEqual(['customer', 'create'])
-  })
-
   it('repeats the same call when it was killed during one', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
@@ -70,23 +56,6 @@ describe('the object of a company', () => {
     expect(calls.length).toBeGreaterThan(1)
     expect(new Set(calls.map((call) => JSON.stringify(call))).size).toBe(1)
     expect(await shop.invoices()).toHaveLength(1)
-  })
-
-  it('retries when the database fails', async () => {
-    const shop = await Shop.open()
-    await shop.makeOrder()
-    await sql('ALTER TABLE accounting_links RENAME TO accounting_links_away')
-    try {
-      const startedAt = Date.now()
-      expect(await shop.deliver()).toBeGreaterThan(startedAt + 20_000)
-    } finally {
-      await sql('ALTER TABLE accounting_links_away RENAME TO accounting_links')
-    }
-    expect(logLines).toContainEqual(
-      expect.objectContaining({ event: 'accounting_failed', company_id: shop.company.id, error: expect.any(String) }),
-    )
-    expect(await shop.deliver()).toBeNull()
-    expect(await shop.changes()).toEqual(['customer', 'create'])
   })
 
   it.each(['DB', 'DB_TWO'] as const)(

@@ -8,17 +8,22 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { listDueCompanies } from '../../../src/kernel/db/sweep.ts'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { sql } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
+import { insert } from '../../support/rows.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST } from './support.ts'
 
 /*
- * One company has 10,000 events to deliver, and another has had 100,000 delivered: no read may walk either. There are no
+ * One company has 1,000 events to deliver, and another has had 5,000 delivered: no read may walk either. There are no
  * statistics, as in a new database.
  */
-const BACKLOG = 10_000
-const DELIVERED = 100_000
-const ORDERS_OF_BACKLOG = 2_000
+const BACKLOG = 1_000
+const DELIVERED = 5_000
+const ORDERS_OF_BACKLOG = 200
+
+/** That of the company's integration. */
+const VERSION = '(SELECT updated_at FROM integrations AS i WHERE i.company_id = accounting_connections.company_id)'
 
 const meter = meterBindings(env)
 
@@ -26,6 +31,7 @@ const busy = await Shop.open()
 const done = await Shop.open()
 await addOrders(busy, ORDERS_OF_BACKLOG)
 await addOrders(done, 10)
+await insert('accounting_connections', { company_id: busy.company.id, remote_account: '' })
 await addEvents(busy, { count: BACKLOG, orders: ORDERS_OF_BACKLOG })
 await addEvents(done, { count: DELIVERED, orders: 10, state: 'done' })
 expect(await sql("SELECT tbl FROM sqlite_stat1 WHERE tbl = 'accounting_outbox'")).toEqual([])
@@ -112,46 +118,22 @@ describe('the queue of a company', () => {
   })
 
   it.each([
-    [
-      'is suspended',
-      'UPDATE companies SET suspended = 1 WHERE id = ?',
-      'UPDATE companies SET suspended = 0 WHERE id = ?',
-      false,
-    ],
-    [
-      'has its integration switched off',
-      'UPDATE integrations SET enabled = 0 WHERE company_id = ?',
-      'UPDATE integrations SET enabled = 1 WHERE company_id = ?',
-      false,
-    ],
-    [
-      'has no integration',
-      "UPDATE integrations SET kind = 'storage' WHERE company_id = ?",
-      "UPDATE integrations SET kind = 'accounting_sync' WHERE company_id = ?",
-      false,
-    ],
-    [
-      'is stopped',
-      `INSERT INTO accounting_connections (company_id, remote_account, stopped_for)
-       SELECT company_id, '', updated_at FROM integrations WHERE company_id = ?`,
-      'DELETE FROM accounting_connections WHERE company_id = ?',
-      false,
-    ],
-    [
-      'is paused',
-      "INSERT INTO accounting_connections (company_id, remote_account, paused_until) VALUES (?, '', 4102444800000)",
-      'DELETE FROM accounting_connections WHERE company_id = ?',
-      true,
-    ],
-  ])('is not read while the company %s', async (_, begin, end, hasAlarm) => {
-    await sql(begin, busy.company.id)
+    ['is suspended', 'companies', 'suspended = 1', 'suspended = 0', false],
+    ['has its integration switched off', 'integrations', 'enabled = 0', 'enabled = 1', false],
+    ['has no integration', 'integrations', "kind = 'storage'", "kind = 'accounting_sync'", false],
+    ['is stopped', 'accounting_connections', `stopped_for = ${VERSION}`, 'stopped_for = NULL', false],
+    ['is paused', 'accounting_connections', 'paused_until = 4102444800000', 'paused_until = 0', true],
+  ])('is not read while the company %s', async (_, table, begin, end, hasAlarm) => {
+    const set = (fields: string) =>
+      sql(`UPDATE ${table} SET ${fields} WHERE ${table === 'companies' ? 'id' : 'company_id'} = ?`, busy.company.id)
+    await set(begin)
     try {
       const { rowsRead, alarm } = await runObject(busy)
       expect(rowsRead).toBeLessThanOrEqual(5)
       expect(alarm !== null).toBe(hasAlarm)
       expect(await sweepFinds()).toEqual([])
     } finally {
-      await sql(end, busy.company.id)
+      await set(end)
     }
   })
 
@@ -266,6 +248,8 @@ describe('a run that fails', () => {
       }
       expect(delays).toEqual([1, 2, 4, 8, 16, 32, 64, 120, 120, 120, 120, 120])
     })
+    const of = { event: 'accounting_failed', company_id: shop.company.id }
+    expect(logLines).toContainEqual({ ...of, error: expect.any(String) })
     expect(await shop.deliver()).toBeNull()
     expect(await shop.changes()).toEqual(['customer', 'create'])
     await runInDurableObject(shop.object, async (instance, state) => {
