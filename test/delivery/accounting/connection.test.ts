@@ -7,7 +7,7 @@ import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { Shop } from './shop.ts'
-import { INVOICE_POST, REALM } from './support.ts'
+import { INVOICE_POST, OTHER_REALM, REALM } from './support.ts'
 
 describe('the connection', () => {
   it('is stopped when the consent is lost, and resumes when the company connects again', async () => {
@@ -28,9 +28,7 @@ describe('the connection', () => {
     expect(await shop.deliver()).toBeNull()
     expect(await shop.world.lines()).toHaveLength(calls)
 
-    const refresh_token = `refresh-${REALM}-again`
-    await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
-    await shop.connect({ refresh_token })
+    await shop.reconnect()
     await shop.deliver()
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'create'])
@@ -82,13 +80,12 @@ describe('the connection', () => {
     const shop = await Shop.open()
     const [id, removed] = [await shop.makeOrder(), await shop.makeOrder()]
     await shop.deliver()
-    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    await shop.connectToOther()
     await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
     await shop.call('DELETE', `/orders/${removed}`)
     expect(await shop.deliver()).toBeNull()
-    const { realms } = (await shop.world.look()).state
-    expect(realms['1001']?.changes.map((change) => change.operation)).toEqual(['customer', 'create', 'create'])
-    expect(realms['2002']?.changes.map((change) => change.operation)).toEqual(['customer', 'create'])
+    expect(await shop.changes()).toEqual(['customer', 'create', 'create'])
+    expect(await shop.changes(OTHER_REALM)).toEqual(['customer', 'create'])
   })
 
   it('does not use ids of another remote account after a test of the connection during a delivery', async () => {
@@ -100,16 +97,14 @@ describe('the connection', () => {
     await shop.world.spoil({ match: INVOICE_POST, hold: true })
     const delivered = shop.deliver()
     await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(3), 30_000)
-    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    await shop.connectToOther()
     expect(await shop.object.check(shop.company.id)).toMatchObject({ ok: true })
     await shop.world.spoil()
     expect(await delivered).toBeNull()
     await shop.call('PATCH', `/orders/${id}`, { description: 'y' })
     expect(await shop.deliver()).toBeNull()
-    const { realms } = (await shop.world.look()).state
-    const changesOf = (realm: string) => realms[realm]?.changes.map((change) => change.operation)
-    expect(changesOf('1001')).toEqual(['customer', 'create', 'create', 'update'])
-    expect(changesOf('2002')).toEqual(['customer', 'create', 'create'])
+    expect(await shop.changes()).toEqual(['customer', 'create', 'create', 'update'])
+    expect(await shop.changes(OTHER_REALM)).toEqual(['customer', 'create', 'create'])
     expect(await shop.open()).toEqual([])
   })
 
@@ -140,16 +135,12 @@ describe('the connection', () => {
     await shop.world.spoil({ match: INVOICE_POST, hold: true })
     const delivered = shop.deliver()
     await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 30_000)
-    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    await shop.connectToOther()
     for (const id of [sending, waiting]) await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
     await shop.world.spoil()
     expect(await delivered).toBeNull()
-    const { realms } = (await shop.world.look()).state
-    const changesOf = (realm: string) => realms[realm]?.changes.map((change) => change.operation)
-    expect([changesOf('1001'), changesOf('2002')]).toEqual([
-      ['customer', 'create'],
-      ['customer', 'create', 'create'],
-    ])
+    expect(await shop.changes()).toEqual(['customer', 'create'])
+    expect(await shop.changes(OTHER_REALM)).toEqual(['customer', 'create', 'create'])
     expect(await shop.open()).toEqual([])
   })
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { sql } from '../../support/app.ts'
 import { fail } from './adapter-support.ts'
 import { Shop } from './shop.ts'
-import { REALM, World } from './support.ts'
+import { OTHER_REALM, REALM, World } from './support.ts'
 
 /** A shop with a client of that name and an order of the client. */
 async function openShop(name: string, stored = name) {
@@ -75,9 +75,7 @@ describe('the customer of a client', () => {
     const adapter = shop.world.connect()
     const id = await adapter.findOrCreateCustomer('Acme Print', null, 'c1')
     await shop.world.steer({ action: 'set_active', realm_id: REALM, id, active: false })
-    const refresh_token = `refresh-${REALM}-again`
-    await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
-    await shop.connect({ refresh_token })
+    await shop.reconnect()
     await shop.deliver()
     expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
     expect(await customerNames(shop)).toEqual(['Acme Print', 'Acme Print (customer)'])
@@ -115,9 +113,7 @@ describe('a customer who is linked by hand', () => {
 
   async function makeCustomer(shop: Shop): Promise<string> {
     const id = await shop.world.connect().findOrCreateCustomer('By hand', null, 'c1')
-    const refresh_token = `refresh-${REALM}-again`
-    await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
-    await shop.connect({ refresh_token })
+    await shop.reconnect()
     return id
   }
 
@@ -148,18 +144,18 @@ describe('a customer who is linked by hand', () => {
     const { shop, orderId } = await openShop('Acme Print')
     await link(shop, await makeCustomer(shop))
     await shop.deliver()
-    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    await shop.connectToOther()
     await shop.call('PATCH', `/orders/${orderId}`, { description: 'x' })
     await shop.deliver()
     expect(await readClient(shop)).toMatchObject({ accounting_customer_linked: 0 })
     const { realms } = (await shop.world.look()).state
-    expect(Object.values(realms['2002']?.customers ?? {})).toMatchObject([{ DisplayName: 'Acme Print' }])
+    expect(Object.values(realms[OTHER_REALM]?.customers ?? {})).toMatchObject([{ DisplayName: 'Acme Print' }])
   })
 
   it('is kept when it was linked after the company connected to another realm with nothing to deliver', async () => {
     const { shop } = await openShop('Acme Print')
     await shop.deliver()
-    await shop.connect({ realm_id: '2002', refresh_token: 'refresh-2002-first' })
+    await shop.connectToOther()
     expect(await shop.object.check(shop.company.id)).toMatchObject({ ok: true })
     expect(await shop.deliver()).toBeNull()
     await link(shop, '77')

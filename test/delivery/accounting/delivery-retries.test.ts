@@ -4,6 +4,14 @@ import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST } from './support.ts'
 
+/** Makes every attempt that an event has. */
+async function deliverToTheLast(shop: Shop): Promise<void> {
+  for (let tries = 1; tries <= MAX_ATTEMPTS; tries++) {
+    await shop.passTime()
+    await shop.deliver()
+  }
+}
+
 describe('a call that fails', () => {
   it.each([
     ['500', SPOILT.broken],
@@ -34,10 +42,7 @@ describe('a call that fails', () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, times: -1, apply: true, destroy: true })
-    for (let tries = 1; tries <= MAX_ATTEMPTS; tries++) {
-      await shop.passTime()
-      await shop.deliver()
-    }
+    await deliverToTheLast(shop)
     expect(await shop.open()).toMatchObject([{ state: 'dead', attempts: MAX_ATTEMPTS, request_body: null }])
     expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.any(String), synced_at: null })
     await shop.world.spoil()
@@ -53,10 +58,7 @@ describe('a call that fails', () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, times: MAX_ATTEMPTS, apply: true, destroy: true })
-    for (let tries = 1; tries <= MAX_ATTEMPTS; tries++) {
-      await shop.passTime()
-      await shop.deliver()
-    }
+    await deliverToTheLast(shop)
     expect(await shop.accounting(id)).toMatchObject({ status: 'dead' })
     await shop.call('DELETE', `/orders/${id}`)
     expect(await shop.deliver()).toBeNull()
@@ -92,10 +94,7 @@ describe('a call that fails', () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: '^GET .*query', times: -1, ...SPOILT.unavailable })
-    for (let tries = 1; tries <= MAX_ATTEMPTS; tries++) {
-      await shop.passTime()
-      await shop.deliver()
-    }
+    await deliverToTheLast(shop)
     expect(await shop.accounting(id)).toMatchObject({ status: 'dead' })
     expect(await shop.invoiceCalls()).toEqual([])
   })

@@ -146,9 +146,7 @@ class Run {
   async reconnectIfStopped(): Promise<void> {
     const connection = await this.shop.connection()
     if (connection?.stopped_for == null) return
-    const refresh_token = `refresh-${REALM}-${this.draw(1e9)}`
-    await this.shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
-    await this.shop.connect({ refresh_token })
+    await this.shop.reconnect(`refresh-${REALM}-${this.draw(1e9)}`)
   }
 }
 

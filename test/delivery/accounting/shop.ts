@@ -13,7 +13,7 @@ import {
 } from '../../support/app.ts'
 import { addItem } from '../../support/rows.ts'
 import { runAlarm } from '../alarm.ts'
-import { World } from './support.ts'
+import { OTHER_REALM, REALM, World } from './support.ts'
 
 export interface EventRow {
   id: number
@@ -67,6 +67,17 @@ export class Shop {
     )
   }
 
+  /** Connects to the other account of the simulator. */
+  connectToOther(): Promise<void> {
+    return this.connect({ realm_id: OTHER_REALM, refresh_token: `refresh-${OTHER_REALM}-first` })
+  }
+
+  /** Consents and connects again. */
+  async reconnect(refresh_token = `refresh-${REALM}-again`): Promise<void> {
+    await this.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
+    await this.connect({ refresh_token })
+  }
+
   /** A request whose start of a delivery is only counted. */
   call(method: string, path: string, body?: unknown, token = this.company.token): Promise<ApiResponse> {
     const start = async () => {
@@ -118,8 +129,9 @@ export class Shop {
   }
 
   /** What was carried out at the other side, in order. */
-  async changes(): Promise<string[]> {
-    return (await this.world.account()).changes.map((change) => change.operation)
+  async changes(realm = REALM): Promise<string[]> {
+    const { realms } = (await this.world.look()).state
+    return (realms[realm]?.changes ?? []).map((change) => change.operation)
   }
 
   /** The calls to the other side that would change an invoice. */

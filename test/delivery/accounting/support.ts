@@ -24,6 +24,7 @@ interface State {
 }
 
 export const REALM = CREDENTIALS.realm_id
+export const OTHER_REALM = '2002'
 /** The calls that create, change or remove an invoice, as a fault matches them. */
 export const INVOICE_POST = '^POST /v3/company/\\d+/invoice'
 const EMPTY_ACCOUNT: Account = { invoices: {}, voided: [], deleted: [], customers: {}, changes: [], misused: [] }
