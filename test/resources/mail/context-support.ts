@@ -1,5 +1,6 @@
-import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
-import { insert } from '../../support/rows.ts'
+import { env } from 'cloudflare:workers'
+import { type Home, mintCompany, type TestCompany } from '../../support/app.ts'
+import { insert, insertion } from '../../support/rows.ts'
 import { freshThreadId } from './support.ts'
 
 export let me: TestCompany
@@ -18,8 +19,9 @@ export let clients: Ids
 export let orders: Ids
 
 /** Two companies that share a client and an order. */
-export async function makeCompanies(): Promise<void> {
-  ;[me, other] = [await mintCompany(), await mintCompany()]
+export async function makeCompanies(home?: Home): Promise<void> {
+  const options = home && { home }
+  ;[me, other] = [await mintCompany(options), await mintCompany(options)]
   const base = me.id * 1_000
   clients = { mine: base + 1, theirs: base + 2, both: base + 3, nobody: base + 4, deleted: base + 5 }
   orders = { mine: base + 11, theirs: base + 12, both: base + 13, nobody: base + 14, deleted: base + 15 }
@@ -27,22 +29,15 @@ export async function makeCompanies(): Promise<void> {
     [me, ['mine', 'both', 'deleted']],
     [other, ['theirs', 'both']],
   ] as const) {
-    for (const name of owned) {
-      const deleted = name === 'deleted' ? 1 : 0
-      await sql(
-        "INSERT INTO clients (company_id, id, company_name, company_name_key, deleted, created_at, updated_at) VALUES (?, ?, 'c', 'C', ?, 0, 0)",
-        company.id,
-        clients[name],
-        deleted,
-      )
-      await sql(
-        "INSERT INTO orders (company_id, id, title, client_id, created_date, created_at, updated_at, deleted) VALUES (?, ?, 'o', ?, '2026-01-01', 0, 0, ?)",
-        company.id,
-        orders[name],
-        clients[name],
-        deleted,
-      )
-    }
+    const rows = owned.flatMap((name) => {
+      const shared = { company_id: company.id, deleted: Number(name === 'deleted'), created_at: 0, updated_at: 0 }
+      const order = { title: 'o', client_id: clients[name], created_date: '2026-01-01' }
+      return [
+        insertion('clients', { ...shared, id: clients[name], company_name: 'c', company_name_key: 'C' }),
+        insertion('orders', { ...shared, id: orders[name], ...order }),
+      ]
+    })
+    await env[company.home].batch(rows)
   }
 }
 

@@ -1,15 +1,13 @@
-import { beforeEach, describe, expect, it } from 'vitest'
-import { sql } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { issuesOf, sql } from '../../support/app.ts'
 import { clients, makeCompanies, me, orders, other, read, store } from './context-support.ts'
 import { freshThreadId } from './support.ts'
 
-beforeEach(makeCompanies)
+await makeCompanies('DB')
 
 const path = (legacyId: string) => `/mail/threads/${legacyId}`
 const put = (legacyId: string, body: object, company = me) => company.call('PUT', path(legacyId), body)
 const remove = (legacyId: string, company = me) => company.call('DELETE', path(legacyId))
-const issuesOf = (response: { body: { error: { details: { issues: { path: string; message: string }[] } } } }) =>
-  response.body.error.details.issues
 
 const countOf = async (legacyId: string) =>
   (await sql('SELECT 1 FROM thread_contexts WHERE legacy_thread_id = ?', legacyId)).length
@@ -49,7 +47,8 @@ describe('PUT of a thread context', () => {
     }
     expect((await put(legacyId, body)).status).toBe(200)
     expect((await put(legacyId, body)).status).toBe(200)
-    expect((await me.call('GET', `/mail/threads?order_id=${orders.mine}`)).body.data).toHaveLength(1)
+    const { data } = (await me.call('GET', `/mail/threads?per_page=100&order_id=${orders.mine}`)).body
+    expect(data.filter((each: { legacy_thread_id: string }) => each.legacy_thread_id === legacyId)).toHaveLength(1)
   })
 
   it('stores the sender’s email without the white space around it', async () => {
@@ -149,7 +148,7 @@ describe('PUT of a thread context', () => {
     const [first, second] = [freshThreadId(), freshThreadId()]
     await put(first, { client_id: clients.mine, thread_id: 'taken' })
     const refused = await put(second, { client_id: clients.mine, thread_id: 'taken' })
-    expect([refused.status, issuesOf(refused).map((issue) => issue.path)]).toEqual([400, ['thread_id']])
+    expect(issuesOf(refused)).toEqual(['thread_id'])
     expect(await read(me, second)).toBe(404)
     expect((await put(second, { client_id: clients.theirs, thread_id: 'taken' }, other)).status).toBe(200)
   })
@@ -164,8 +163,7 @@ describe('PUT of a thread context', () => {
       orders_data: [{ id: orders.theirs }, { id: orders.mine }, { id: orders.deleted }, { id: clients.mine }],
       selected_order_id: orders.mine,
     })
-    expect(response.status).toBe(400)
-    expect(issuesOf(response).map((issue) => issue.path)).toEqual([
+    expect(issuesOf(response)).toEqual([
       'client_id',
       'client_data.id',
       'clients_data.1.id',
@@ -189,8 +187,7 @@ describe('PUT of a thread context', () => {
     })
     for (const company of [other.id, `0${me.id}`, true, [me.id], {}]) {
       const response = await put(freshThreadId(), named(company))
-      expect(response.status).toBe(400)
-      expect(issuesOf(response).map((issue) => issue.path)).toEqual([
+      expect(issuesOf(response)).toEqual([
         'client_data.company_id',
         'clients_data.0.companyId',
         'orders_data.1.company_id',
@@ -244,8 +241,7 @@ describe('PUT of a thread context', () => {
   it.each(cases)('refuses %s', async (_, body, field) => {
     const legacyId = freshThreadId()
     const response = await put(legacyId, body())
-    expect(response.status).toBe(400)
-    expect(issuesOf(response)[0]?.path).toBe(field)
+    expect(issuesOf(response)[0]).toBe(field)
     expect(await countOf(legacyId)).toBe(0)
   })
 
@@ -255,7 +251,7 @@ describe('PUT of a thread context', () => {
   ])('refuses %s', async (_, json) => {
     const body = `{"client_id":${clients.mine},"client_data":{"a":[${json}]}}`
     const response = await me.call('PUT', path(freshThreadId()), body)
-    expect([response.status, issuesOf(response)[0]?.path]).toEqual([400, 'client_data'])
+    expect(issuesOf(response)[0]).toBe('client_data')
   })
 
   it.each([
@@ -265,7 +261,7 @@ describe('PUT of a thread context', () => {
     ['"participants_data":[{"__pr\\u006fto__":1}]', 'participants_data.0.__proto__'],
   ])('refuses a member that JavaScript takes for the prototype: %s', async (json, field) => {
     const response = await me.call('PUT', path(freshThreadId()), `{"client_id":${clients.mine},${json}}`)
-    expect([response.status, issuesOf(response).map((issue) => issue.path)]).toEqual([400, [field]])
+    expect(issuesOf(response)).toEqual([field])
   })
 
   it('keeps such a member of deeper objects', async () => {

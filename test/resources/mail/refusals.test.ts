@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { putEmailThread } from '../../../src/resources/mail/contract.ts'
-import { mintCompany, request, send } from '../../support/app.ts'
+import { issuesOf, mintCompany, request, send } from '../../support/app.ts'
 import { freshThreadId, MAILBOX, threadPath } from './support.ts'
 
 const LIMIT_BYTES = 26_214_400
@@ -8,10 +8,6 @@ const LIMIT_BYTES = 26_214_400
 let company = await mintCompany()
 
 const put = (body: unknown, path = threadPath(freshThreadId())) => company.call('PUT', path, body)
-
-function pathsOf(response: { body: { error: { details: { issues: { path: string }[] } } } }): string[] {
-  return response.body.error.details.issues.map(({ path }) => path)
-}
 
 const VALID = { account_email: MAILBOX, messages: [] }
 
@@ -57,8 +53,8 @@ const BODIES: [unknown, string[]][] = [
 describe('PUT of an email thread', () => {
   it.each(BODIES)('validates %j with issues at %j', async (body, paths) => {
     const response = await put(body)
-    expect(response.status).toBe(paths.length > 0 ? 400 : 200)
-    if (paths.length > 0) expect(pathsOf(response).sort()).toEqual([...paths].sort())
+    if (paths.length > 0) expect(issuesOf(response).sort()).toEqual([...paths].sort())
+    else expect(response.status).toBe(200)
     // The published schema and the validation by hand agree.
     expect(putEmailThread.body.safeParse(body).success).toBe(paths.length === 0)
   })
@@ -73,9 +69,7 @@ describe('PUT of an email thread', () => {
   it.each(['', '{', '{"messages":[}', `{"account_email":"${MAILBOX}","messages":[{]}`, 'null', '[]', '"x"', '1'])(
     'returns 400 for the text %j as a whole',
     async (text) => {
-      const response = await put(text)
-      expect(response.status).toBe(400)
-      expect(pathsOf(response)).toEqual([''])
+      expect(issuesOf(await put(text))).toEqual([''])
     },
   )
 
@@ -145,15 +139,12 @@ describe.each(['/mail/threads/ID', `/mail/email-threads/ID?account_email=${MAILB
     it.each(['x'.repeat(256), 'a%20b', 'a%2Fb', '%C3%A9', 'a%00', 'a|b', 'a;b', '...', 'a@b', 'a,b'])(
       'refuses %s',
       async (id) => {
-        const response = await call(id)
-        expect(response.status).toBe(400)
-        expect(pathsOf(response)).toEqual(['legacyThreadId'])
+        expect(issuesOf(await call(id))).toEqual(['legacyThreadId'])
       },
     )
 
     it.each(['%', '%ZZ'])('refuses %s, which is not UTF-8', async (id) => {
-      const response = await call(id)
-      expect([response.status, pathsOf(response)]).toEqual([400, ['path']])
+      expect(issuesOf(await call(id))).toEqual(['path'])
     })
   },
 )
@@ -166,8 +157,6 @@ describe('GET of an email thread', () => {
     [`?account_email=${MAILBOX}&account_email=${MAILBOX}`, ['account_email']],
     [`?account_email=${MAILBOX}&extra=1`, ['extra']],
   ])('returns 400 for the query %j with issues at %j', async (query, paths) => {
-    const response = await company.call('GET', `/mail/email-threads/abc${query}`)
-    expect(response.status).toBe(400)
-    expect(pathsOf(response)).toEqual(paths)
+    expect(issuesOf(await company.call('GET', `/mail/email-threads/abc${query}`))).toEqual(paths)
   })
 })
