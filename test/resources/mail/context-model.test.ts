@@ -85,9 +85,9 @@ describe('a thread context', () => {
   it('equals the model for any contents', async () => {
     // The ids belong to the companies of the current test: they are filled in by name.
     const idOfList = (ids: () => typeof clients) =>
-      fc.tuple(fc.constantFrom('mine', 'theirs', 'both', 'nobody', 'deleted'), fc.nat(3)).map(([name, form]) => () => {
+      fc.tuple(fc.constantFrom('mine', 'theirs', 'both', 'nobody', 'deleted'), fc.nat(6)).map(([name, form]) => () => {
         const id = ids()[name as keyof typeof clients]
-        return [id, String(id), `${id} `, -id][form] ?? id
+        return [id, String(id), `${id} `, -id, `0${id}`, 'abc'][form] ?? null
       })
     const company = fc.constantFrom<() => Json>(
       () => me.id,
@@ -97,16 +97,13 @@ describe('a thread context', () => {
       () => true,
       () => 'null',
     )
+    const namesOf = (ids: () => typeof clients) => ({ id: idOfList(ids), company_id: company, companyId: company })
     const element = (ids: () => typeof clients) =>
       fc.oneof(
         {
-          weight: 6,
-          arbitrary: fc.record(
-            { id: idOfList(ids), company_id: company, n: fc.nat(9).map((n) => () => n) },
-            { requiredKeys: [] },
-          ),
+          weight: 8,
+          arbitrary: fc.record({ ...namesOf(ids), n: fc.nat(9).map((n) => () => n) }, { requiredKeys: [] }),
         },
-        { weight: 2, arbitrary: fc.record({ id: idOfList(ids), companyId: company }, { requiredKeys: [] }) },
         { weight: 1, arbitrary: idOfList(ids) },
         { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 2 }).map((value) => () => value as Json) },
       )
@@ -115,9 +112,13 @@ describe('a thread context', () => {
       isMine: fc.boolean(),
       client_id: fc.option(idOfList(() => clients)),
       selected_order_id: fc.option(idOfList(() => orders)),
-      client_data: fc.option(fc.record({ id: idOfList(() => clients), company_id: company }, { requiredKeys: [] }), {
-        nil: undefined,
-      }),
+      client_data: fc.option(
+        fc.record(
+          namesOf(() => clients),
+          { requiredKeys: [] },
+        ),
+        { nil: undefined },
+      ),
       clients_data: list(() => clients),
       orders_data: list(() => orders),
       participants_data: fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, fc.record({ company_id: company })),
