@@ -5,19 +5,14 @@ import { rotateSecret, sealSecrets } from '../../../src/delivery/webhooks/messag
 import { sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
-import { expectedSignature, type Message, type Receiver, Subscriber } from './support.ts'
+import { expectedSignature, type Message, openSubscription } from './support.ts'
 
 const HOUR_MS = 3_600_000
 const FOREVER = { times: -1 }
 
-async function open(): Promise<{ subscriber: Subscriber; receiver: Receiver }> {
-  const subscriber = await Subscriber.open()
-  return { subscriber, receiver: await subscriber.subscribe() }
-}
-
 describe('a message', () => {
   it('is signed, and holds the change as the feed has it', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const id = await subscriber.createClient()
     expect(await subscriber.deliver()).toBeNull()
     const [message, ...others] = await receiver.messages()
@@ -45,7 +40,7 @@ describe('a message', () => {
   })
 
   it('of an email thread also has its mailbox and legacy id', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const put = await subscriber.call('PUT', '/mail/email-threads/t1', { account_email: 'Box@x.example', messages: [] })
     await subscriber.deliver()
     expect((await receiver.messages()).map(({ body }) => body)).toMatchObject([
@@ -62,7 +57,7 @@ describe('a message', () => {
   })
 
   it('is sent for each create, update and delete, of the subscribed types only', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const few = await subscriber.subscribe({ event_types: ['order.deleted', 'client.updated'] })
     const client_id = await subscriber.createClient()
     const order = (await subscriber.call('POST', '/orders', { title: 'T', client_id })).body.project.id
@@ -84,7 +79,7 @@ describe('a message', () => {
   })
 
   it('is signed with each secret until 24 hours after its own replacement', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const now = Date.now()
     const second = rotateSecret(receiver.secrets, now - HOUR_MS)
     const third = rotateSecret(second, now)
@@ -115,7 +110,7 @@ describe('a failed delivery', () => {
     ['a response that is not a success', { status: 404 }, 'HTTP 404'],
     ['no response', { destroy: true }, 'no connection'],
   ])('after %s is repeated as the same message, with a new time and signature', async (_, fault, error) => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     await receiver.spoil(fault)
     const id = await subscriber.createClient()
     const now = Date.now()
@@ -132,7 +127,7 @@ describe('a failed delivery', () => {
   })
 
   it('of a redirect is not followed', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const other = await subscriber.subscribe({ event_types: ['order.created'] })
     await receiver.spoil({ status: 307, headers: { location: `${other.url}/hook` }, ...FOREVER })
     await subscriber.createClient()
@@ -145,7 +140,7 @@ describe('a failed delivery', () => {
   })
 
   it('delays the later changes of its object, in order, and no other object', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const [bad, good] = [await subscriber.createClient('bad'), await subscriber.createClient('good')]
     await subscriber.rename(bad, 'bad 2')
     await subscriber.rename(good, 'good 2')
@@ -181,7 +176,7 @@ describe('a failed delivery', () => {
   })
 
   it('is repeated for three days by the schedule; then the endpoint is disabled with a reason, and stays so', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     await receiver.spoil({ status: 503, ...FOREVER })
     const id = await subscriber.createClient()
     const start = Date.now()
@@ -232,7 +227,7 @@ describe('a failed delivery', () => {
   })
 
   it('with 410 (Gone) disables the endpoint at once', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     await receiver.spoil({ status: 410 })
     await subscriber.createClient()
     expect(await subscriber.deliver()).toBeNull()
@@ -243,7 +238,7 @@ describe('a failed delivery', () => {
   })
 
   it('does not disable an endpoint whose address was changed meanwhile', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     await receiver.spoil({ status: 410, hold: true })
     await subscriber.createClient()
     const delivered = subscriber.deliver()
@@ -256,7 +251,7 @@ describe('a failed delivery', () => {
   })
 
   it('of many objects stops the reading of the feed until one of them succeeds', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const count = MAX_FAILING * 3
     for (let each = 0; each < count; each++) await subscriber.createClient(`c${each}`)
     await receiver.spoil({ status: 500, ...FOREVER })
@@ -273,7 +268,7 @@ describe('a failed delivery', () => {
   })
 
   it('does not delay another endpoint of the company', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const other = await subscriber.subscribe()
     await receiver.spoil({ status: 500, ...FOREVER })
     await subscriber.createClient()
@@ -286,7 +281,7 @@ describe('a failed delivery', () => {
 
 describe('deliveries', () => {
   it('of more changes than one round are all made, each object in order', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const ids = await Promise.all(Array.from({ length: 20 }, (_, index) => subscriber.createClient(`c${index}`)))
     for (let round = 0; round < 4; round++) await Promise.all(ids.map((id) => subscriber.rename(id, `r${round}`)))
     expect(await subscriber.deliver()).toBeNull()
@@ -300,7 +295,7 @@ describe('deliveries', () => {
   })
 
   it('of random failures reach the endpoint at least once, each object in order', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const ids = await Promise.all(Array.from({ length: 8 }, (_, index) => subscriber.createClient(`c${index}`)))
     for (let round = 0; round < 12; round++) {
       await receiver.spoil({ status: 500, times: 1 + (round % 3) })
@@ -327,7 +322,7 @@ describe('deliveries', () => {
   })
 
   it('of a replay come before new changes, and are the same messages', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const [first, second] = [await subscriber.createClient('a'), await subscriber.createClient('b')]
     await subscriber.rename(first, 'a2')
     await subscriber.deliver()
@@ -354,7 +349,7 @@ describe('deliveries', () => {
   })
 
   it('of a replay keep the pauses between attempts for an object whose later change failed', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const id = await subscriber.createClient()
     await subscriber.deliver()
     await subscriber.rename(id, 'b')
@@ -386,7 +381,7 @@ describe('deliveries', () => {
   })
 
   it('skip what the feed no longer holds', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     await receiver.spoil({ status: 500 })
     const id = await subscriber.createClient()
     await subscriber.deliver()
@@ -400,7 +395,7 @@ describe('deliveries', () => {
   })
 
   it('go on within seconds where a move has refused a write of theirs', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     await subscriber.createClient()
     const { id } = subscriber.company
     const guard = { company_id: id, state: 'read_only', destination: 'DB_TWO', slot: 0, read_only_at: Date.now() }
@@ -415,7 +410,7 @@ describe('deliveries', () => {
   })
 
   it('end while the company is suspended', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     await subscriber.createClient()
     await sql('UPDATE companies SET suspended = 1 WHERE id = ?', subscriber.company.id)
     expect(await subscriber.deliver()).toBeNull()
@@ -423,7 +418,7 @@ describe('deliveries', () => {
   })
 
   it('of an endpoint whose secret cannot be decrypted are postponed until it can, and count no attempt', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     await subscriber.createClient()
     const now = Date.now()
     expect(await subscriber.deliver({ CREDENTIALS_KEY: btoa('k'.repeat(32)) })).toBeGreaterThanOrEqual(now + 30_000)
@@ -440,7 +435,7 @@ describe('deliveries', () => {
   })
 
   it('that fail unexpectedly count as attempts, and delay no other object', async () => {
-    const { subscriber, receiver } = await open()
+    const { subscriber, receiver } = await openSubscription()
     const failing = await subscriber.createClient()
     const other = await subscriber.createClient()
     subscriber.isPaced = true

@@ -6,14 +6,15 @@ import {
   runInDurableObject,
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { describe, expect, inject, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import worker from '../../../src/index.ts'
+import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
 import { call, mintToken, request, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
-import { Subscriber } from './support.ts'
+import { openResolver, openSubscription, Subscriber } from './support.ts'
 
 const MAILBOX = 'box@x.example'
 const LONG = { timeout: 30_000 }
@@ -24,19 +25,21 @@ async function runSweep(): Promise<void> {
 
 describe('the object of a company', () => {
   it('is started by writes of every kind, and delivers after the response', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe()
+    const { subscriber, receiver } = await openSubscription()
     const token = await subscriber.freshToken()
-    const client_id = (await call(token, 'POST', '/clients', { company_name: 'A' })).body.client.id
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), LONG)
-    const order = (await call(token, 'POST', '/orders', { title: 'T', client_id })).body.project.id
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(2), LONG)
-    await call(token, 'PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [] })
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(3), LONG)
-    await call(token, 'PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [], mail_history_id: '2' })
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(4), LONG)
-    await call(token, 'DELETE', `/orders/${order}`)
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(5), LONG)
+    let messages = 0
+    const write = async (...sent: [method: string, path: string, body?: object]) => {
+      const { body } = await call(token, ...sent)
+      messages++
+      await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(messages), LONG)
+      return body
+    }
+    const client_id = (await write('POST', '/clients', { company_name: 'A' })).client.id
+    const order = (await write('POST', '/orders', { title: 'T', client_id })).project.id
+    const thread = { account_email: MAILBOX, messages: [] }
+    await write('PUT', '/mail/email-threads/t', thread)
+    await write('PUT', '/mail/email-threads/t', { ...thread, mail_history_id: '2' })
+    await write('DELETE', `/orders/${order}`)
     const types = (await receiver.messages()).map(({ body }) => body.type)
     expect(types).toEqual([
       'client.created',
@@ -88,8 +91,7 @@ describe('the object of a company', () => {
   })
 
   it('resumes by its alarm after it was evicted', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe()
+    const { subscriber, receiver } = await openSubscription()
     await receiver.spoil({ status: 500 })
     await subscriber.createClient()
     await subscriber.object.start(subscriber.company.id)
@@ -102,8 +104,7 @@ describe('the object of a company', () => {
   })
 
   it('delivers the same message again when it was killed before the result was stored', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe()
+    const { subscriber, receiver } = await openSubscription()
     await receiver.spoil({ hold: true, status: 204 })
     await subscriber.createClient()
     await subscriber.object.start(subscriber.company.id)
@@ -125,8 +126,7 @@ describe('the object of a company', () => {
   })
 
   it('retries when the database fails', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe()
+    const { subscriber, receiver } = await openSubscription()
     await subscriber.createClient()
     await sql('ALTER TABLE webhook_deliveries RENAME TO webhook_deliveries_away')
     try {
@@ -143,8 +143,7 @@ describe('the object of a company', () => {
   })
 
   it('logs neither addresses, secrets nor contents', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe()
+    const { subscriber, receiver } = await openSubscription()
     await receiver.spoil({ status: 410 })
     await subscriber.createClient('Confidential')
     await subscriber.deliver()
@@ -213,20 +212,14 @@ describe('companies', () => {
 })
 
 describe('an address', () => {
-  /** A resolver whose answers the test changes. */
-  function openResolver() {
-    const scope = `${inject('receiverUrl')}/t/${crypto.randomUUID()}`
-    const resolveTo = (address: string) =>
-      spoil(scope, {
-        match: 'type=A$',
-        times: -1,
-        body: JSON.stringify({ Status: 0, Answer: [{ type: 1, data: address }] }),
-      })
-    return { scope, resolveTo, bindings: { WEBHOOK_RESOLVER: `${scope}/dns-query` } }
+  async function openFailingResolver(fault: Fault) {
+    const WEBHOOK_RESOLVER = await openResolver({})
+    const scope = WEBHOOK_RESOLVER.replace('/dns-query', '')
+    await spoil(scope, { times: -1, ...fault })
+    return { scope, bindings: { WEBHOOK_RESOLVER } }
   }
 
   it('is resolved before deliveries: one that leads into a private network by now is not called', async () => {
-    const { resolveTo, bindings } = openResolver()
     const subscriber = await Subscriber.open()
     const receiver = await subscriber.subscribe({ url: 'https://hooks.example/hook' })
     const called: string[] = []
@@ -238,15 +231,15 @@ describe('an address', () => {
       return new Response(null, { status: 204 })
     }
     try {
-      await resolveTo('1.1.1.1')
       await subscriber.createClient()
-      expect(await subscriber.deliver(bindings)).toBeNull()
+      const WEBHOOK_RESOLVER = await openResolver({ 'hooks.example': '1.1.1.1' })
+      expect(await subscriber.deliver({ WEBHOOK_RESOLVER })).toBeNull()
       expect(called).toEqual(['https://hooks.example/hook'])
 
-      await resolveTo('10.0.0.1')
+      await openResolver({ 'hooks.example': '10.0.0.1' }, WEBHOOK_RESOLVER)
       vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 6_000 })
       await subscriber.createClient()
-      await subscriber.deliver(bindings)
+      await subscriber.deliver({ WEBHOOK_RESOLVER })
       expect(called).toHaveLength(1)
       expect(await receiver.deliveries()).toMatchObject([
         { attempts: 1, last_error: 'the address must resolve to public addresses only' },
@@ -257,8 +250,7 @@ describe('an address', () => {
   })
 
   it('on loopback is not called outside of development', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe()
+    const { subscriber, receiver } = await openSubscription()
     await subscriber.createClient()
     await subscriber.deliver({ WEBHOOK_LOOPBACK: '' })
     expect(await receiver.lines()).toEqual([])
@@ -266,8 +258,7 @@ describe('an address', () => {
   })
 
   it('that cannot be resolved for want of the resolver waits, and counts no attempt', async () => {
-    const { scope, bindings } = openResolver()
-    await spoil(scope, { status: 503, times: -1 })
+    const { scope, bindings } = await openFailingResolver({ status: 503 })
     const subscriber = await Subscriber.open()
     const receiver = await subscriber.subscribe({ url: 'https://waiting.example/hook' })
     for (let each = 0; each < 8; each++) await subscriber.createClient()
@@ -286,8 +277,7 @@ describe('an address', () => {
   })
 
   it('whose name servers fail counts as failed attempts, until the endpoint is disabled', async () => {
-    const { scope, bindings } = openResolver()
-    await spoil(scope, { times: -1, body: '{"Status":2}' })
+    const { bindings } = await openFailingResolver({ body: '{"Status":2}' })
     const subscriber = await Subscriber.open()
     const receiver = await subscriber.subscribe({ url: 'https://servfail.example/hook' })
     await subscriber.createClient()
@@ -308,8 +298,7 @@ describe('an address', () => {
 
 describe('a deleted endpoint', () => {
   it('leaves nothing behind when it is deleted during a delivery', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe()
+    const { subscriber, receiver } = await openSubscription()
     await receiver.spoil({ hold: true, status: 500 })
     await subscriber.createClient()
     const delivered = subscriber.deliver()

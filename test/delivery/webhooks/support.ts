@@ -171,16 +171,24 @@ export class Subscriber {
   }
 }
 
-/** The address of a resolver that knows these hosts. */
-export async function openResolver(addresses: Record<string, string>): Promise<string> {
-  const scope = `${inject('receiverUrl')}/t/${crypto.randomUUID()}`
+/** A subscriber with an endpoint. */
+export async function openSubscription(): Promise<{ subscriber: Subscriber; receiver: Receiver }> {
+  const subscriber = await Subscriber.open()
+  return { subscriber, receiver: await subscriber.subscribe() }
+}
+
+/** The address of a resolver that knows these hosts, or an open one that knows them from now on. */
+export async function openResolver(
+  addresses: Record<string, string>,
+  resolver = `${inject('receiverUrl')}/t/${crypto.randomUUID()}/dns-query`,
+): Promise<string> {
   const answers = Object.entries(addresses).map(([host, data]) => ({
     match: `name=${host}&type=A$`,
     times: -1,
     body: JSON.stringify({ Status: 0, Answer: [{ type: 1, data }] }),
   }))
-  await spoil(scope, ...answers)
-  return `${scope}/dns-query`
+  await spoil(resolver.replace('/dns-query', ''), ...answers)
+  return resolver
 }
 
 /** The signature that the convention asks for, computed by other means than the service does. */
