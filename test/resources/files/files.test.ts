@@ -185,19 +185,19 @@ describe.each(['POST', 'GET'])('%s files', (method) => {
 })
 
 describe('GET /orders/{orderId}/files', () => {
-  it('lists files of two storage pages, and those of one thread', async () => {
-    const { id, orderId, call } = await mintCompanyWithOrder()
+  it('lists files of several storage pages, and those of one thread', async () => {
+    const { id, orderId, token } = await mintCompanyWithOrder()
     const folder = `orders/${id}/${orderId}/`
-    // R2 lists 1,000 objects at a time.
-    const keys = Array.from({ length: 1_100 }, (_, n) => `${folder}email/t${n % 2}/${String(n).padStart(4, '0')}`)
-    for (let n = 0; n < keys.length; n += 220) {
-      await Promise.all(keys.slice(n, n + 220).map((key) => env.FILES.put(key, 'abc')))
-    }
-    const { body } = await call('GET', `/orders/${orderId}/files`)
+    const keys = Array.from({ length: 5 }, (_, n) => `${folder}email/t${n % 2}/${n}`)
+    for (const key of keys) await env.FILES.put(key, 'abc')
+    // R2 lists 1,000 objects at a time, here 2.
+    const list: R2Bucket['list'] = (options) => env.FILES.list({ ...options, limit: 2 })
+    const bindings = { ...env, FILES: { list } as R2Bucket }
+    const read = (query: string) => send(request(token, 'GET', `/orders/${orderId}/files${query}`), { env: bindings })
+    const { body } = await read('')
     expect(body.configured).toBe(true)
     expect(body.files.map((file: { path: string }) => file.path)).toEqual(keys.toSorted())
-    const ofThread = await call('GET', `/orders/${orderId}/files?legacyThreadId=t1`)
-    expect(ofThread.body.files).toHaveLength(550)
+    expect((await read('?legacyThreadId=t0')).body.files).toHaveLength(3)
   })
 
   it('returns path, name, length, time and source of a file', async () => {

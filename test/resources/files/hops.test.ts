@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { request } from '../../support/app.ts'
-import { type Hop, measureHops } from '../../support/hops.ts'
+import { measureHops } from '../../support/hops.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder } from './support.ts'
 
 let company: CompanyWithOrder
@@ -15,75 +15,51 @@ beforeEach(async () => {
   bucket = await giveStorage(own)
 })
 
-async function hopsOf(of: CompanyWithOrder, method: string, path: string, body?: unknown): Promise<Hop[]> {
+/** Those behind the call of the token's object, each with its depth. */
+async function hopsOf(of: CompanyWithOrder, method: string, path: string, body?: unknown): Promise<string[]> {
   const { response, hops } = await measureHops(request(of.token, method, `/orders/${of.orderId}/files${path}`, body))
   expect(response.status).toBe(200)
-  return hops.filter(({ name }) => !name.startsWith('RATE_LIMITER.'))
+  const behind = hops.filter(({ name }) => !name.startsWith('RATE_LIMITER.'))
+  return behind.map(({ name, depth }) => `${depth} ${name}`).sort()
 }
 
-const names = (hops: Hop[]) => hops.map(({ name }) => name).sort()
-/** Behind the call of the token's object. */
-const depth = (hops: Hop[]) => Math.max(...hops.map((hop) => hop.depth)) - 1
 const upload = { fileName: 'x', size: 1, legacyThreadId: 't' }
 
 describe('network waits', () => {
   it('a presigned upload waits for the database only, with either storage', async () => {
-    expect(names(await hopsOf(company, 'POST', '/presign', upload))).toEqual(['DB.batch'])
-    expect(names(await hopsOf(own, 'POST', '/presign', upload))).toEqual(['DB.batch'])
+    expect(await hopsOf(company, 'POST', '/presign', upload)).toEqual(['2 DB.batch'])
+    expect(await hopsOf(own, 'POST', '/presign', upload)).toEqual(['2 DB.batch'])
   })
 
   it('a listing calls the storage in parallel with the check of the order', async () => {
-    const hops = await hopsOf(company, 'GET', '')
-    expect(names(hops)).toEqual(['DB.batch', 'FILES.list'])
-    expect(depth(hops)).toBe(1)
+    expect(await hopsOf(company, 'GET', '')).toEqual(['2 DB.batch', '2 FILES.list'])
   })
 
   it('a listing of a company’s own storage does so from the second one on', async () => {
-    const first = await hopsOf(own, 'GET', '')
-    expect(names(first)).toEqual(['DB.batch', 'FILES.list', 'fetch'])
-    expect(depth(first)).toBe(2)
-    const second = await hopsOf(own, 'GET', '')
-    expect(names(second)).toEqual(['DB.batch', 'fetch'])
-    expect(depth(second)).toBe(1)
+    expect(await hopsOf(own, 'GET', '')).toEqual(['2 DB.batch', '2 FILES.list', '3 fetch'])
+    expect(await hopsOf(own, 'GET', '')).toEqual(['2 DB.batch', '2 fetch'])
   })
 
   describe('for one file', () => {
     const keyOf = ({ id, orderId }: CompanyWithOrder) => `orders/${id}/${orderId}/x`
     const queryOf = (of: CompanyWithOrder) => `?path=${encodeURIComponent(keyOf(of))}`
 
-    // Once listed, its own storage is known to the isolate.
+    // Once listed, its own storage is known to the isolate; a file is in each.
     beforeEach(async () => {
       await hopsOf(own, 'GET', '')
+      await env.FILES.put(keyOf(company), 'x')
+      await fillBucket(bucket, [{ key: keyOf(own), size: 1, lastModified: '2026-03-02T09:30:00.000Z' }])
     })
 
     it('a presigned download looks for it in parallel with the check of the order', async () => {
-      await env.FILES.put(keyOf(company), 'x')
-      const hops = await hopsOf(company, 'GET', `/download${queryOf(company)}`)
-      expect(names(hops)).toEqual(['DB.batch', 'FILES.head'])
-      expect(depth(hops)).toBe(1)
-      await fillBucket(bucket, [{ key: keyOf(own), size: 1, lastModified: '2026-03-02T09:30:00.000Z' }])
-      const ofOwn = await hopsOf(own, 'GET', `/download${queryOf(own)}`)
-      expect(names(ofOwn)).toEqual(['DB.batch', 'fetch'])
-      expect(depth(ofOwn)).toBe(1)
+      expect(await hopsOf(company, 'GET', `/download${queryOf(company)}`)).toEqual(['2 DB.batch', '2 FILES.head'])
+      expect(await hopsOf(own, 'GET', `/download${queryOf(own)}`)).toEqual(['2 DB.batch', '2 fetch'])
     })
 
     it('a deletion does so, records it and then deletes it', async () => {
-      await env.FILES.put(keyOf(company), 'x')
-      await fillBucket(bucket, [{ key: keyOf(own), size: 1, lastModified: '2026-03-02T09:30:00.000Z' }])
-      const hops = await hopsOf(company, 'DELETE', queryOf(company))
-      expect(hops.map(({ name, depth }) => `${depth} ${name}`).sort()).toEqual([
-        '2 DB.batch',
-        '2 FILES.head',
-        '3 DB.batch',
-        '4 FILES.delete',
-      ])
-      const ofOwn = await hopsOf(own, 'DELETE', queryOf(own))
-      expect(ofOwn.map(({ name, depth }) => `${depth} ${name}`).sort()).toEqual([
-        '2 DB.batch',
-        '2 fetch',
-        '3 DB.batch',
-        '4 fetch',
-      ])
+      const deletion = ['2 DB.batch', '2 FILES.head', '3 DB.batch', '4 FILES.delete']
+      expect(await hopsOf(company, 'DELETE', queryOf(company))).toEqual(deletion)
+      expect(await hopsOf(own, 'DELETE', queryOf(own))).toEqual(['2 DB.batch', '2 fetch', '3 DB.batch', '4 fetch'])
     })
   })
 })
