@@ -13,14 +13,10 @@ import {
   ENDPOINT_PATH,
   LARGE_STYLE,
   NAMESPACE,
-  OTHER_CREDENTIALS,
   SINGLE_ROW_STYLE,
 } from '../../../../src/simulators/supplier-a-catalogue.ts'
 import { LOCAL } from '../../../support/addresses.ts'
-import { BROKEN_WIRE, errorOf, SupplierScope, showAll } from './support.ts'
-
-const UNAVAILABLE = { reason: 'supplier_unavailable', retryAfterSeconds: null }
-const REJECTED = { reason: 'supplier_rejected_credentials', retryAfterSeconds: null }
+import { BROKEN_WIRE, errorOf, REJECTED, SupplierScope, showAll, UNAVAILABLE } from './support.ts'
 
 function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
   const connection = {
@@ -140,12 +136,6 @@ describe('supplier_a', () => {
     ['http://localhost/x', 'http://impl.webservice.integration.localhost/'],
   ])('derives the namespace from %s', (baseUrl, namespace) => {
     expect(defaultNamespace(baseUrl)).toBe(namespace)
-  })
-
-  it('returns the prices of each account', async () => {
-    const mine = await connect().supplier.fetchStyle('K500')
-    const theirs = await connect({ credentials: OTHER_CREDENTIALS }).supplier.fetchStyle('K500')
-    expect([mine[0]?.piece_price, theirs[0]?.piece_price]).toEqual([12.6, 25.2])
   })
 
   it.each([{ customer_number: '1' }, { username: 'nobody' }, { password: 'wrong-password' }])(

@@ -9,16 +9,12 @@ import {
 import {
   CREDENTIALS,
   LARGE_STYLE_ID,
-  OTHER_CREDENTIALS,
   productsOf,
   SINGLE_SKU_STYLE_ID,
   STYLES,
 } from '../../../../src/simulators/supplier-b-catalogue.ts'
 import { LOCAL } from '../../../support/addresses.ts'
-import { BROKEN_WIRE, errorOf, SupplierScope, showAll } from './support.ts'
-
-const UNAVAILABLE = { reason: 'supplier_unavailable', retryAfterSeconds: null }
-const REJECTED = { reason: 'supplier_rejected_credentials', retryAfterSeconds: null }
+import { BROKEN_WIRE, errorOf, REJECTED, SupplierScope, showAll, UNAVAILABLE } from './support.ts'
 
 function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
   const connection = {
@@ -181,12 +177,6 @@ describe('supplier_b products', () => {
       expect(known).toContain(field)
     }
   })
-
-  it('returns the prices of each account', async () => {
-    const mine = await connect().supplier.productBySku('B00400002')
-    const theirs = await connect({ credentials: OTHER_CREDENTIALS }).supplier.productBySku('B00400002')
-    expect([mine, theirs].map(([group]) => group?.skus[0]?.customer_price)).toEqual([3.78, 2.1])
-  })
 })
 
 describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
@@ -230,15 +220,6 @@ describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
     const { scope, supplier } = connect()
     await scope.setFaults({ status, body: JSON.stringify(body) })
     expect(await errorOf(look(supplier))).toMatchObject(UNAVAILABLE)
-  })
-
-  it('reports 20 MiB of a valid response as a failure', async () => {
-    const { scope, supplier } = connect()
-    await scope.setFaults({ body: JSON.stringify([ROW]) + ' '.repeat(20 * 1024 * 1024) })
-    expect(await errorOf(look(supplier))).toMatchObject({
-      ...UNAVAILABLE,
-      message: expect.stringMatching(/the response is too large/),
-    })
   })
 
   it.each([
