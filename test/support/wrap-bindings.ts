@@ -24,6 +24,20 @@ export function wrapBindings(bindings: Env, around: Around): Env {
   return Object.fromEntries(wrapped)
 }
 
+/** The same bindings, whose calls of these names fail. */
+export const breakCalls = (bindings: Env, names: RegExp, error: unknown): Env =>
+  wrapBindings(bindings, (name, work) => (names.test(name) ? Promise.reject(error) : work()))
+
+/** The same bindings, and the names of the calls that were made. */
+export function watchCalls(bindings: Env): { calls: string[]; env: Env } {
+  const calls: string[] = []
+  const env = wrapBindings(bindings, (name, work) => {
+    calls.push(name)
+    return work()
+  })
+  return { calls, env }
+}
+
 /** The same bindings, whose databases lose the response to every other batch, which then has run. */
 export function loseResponses(bindings: Env): Env {
   let isLost = false

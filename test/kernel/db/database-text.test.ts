@@ -1,10 +1,9 @@
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
-import { app } from '../../../src/app.ts'
 import { databaseText } from '../../../src/kernel/db/client.ts'
-import { bodyOf, mintCompany, request } from '../../support/app.ts'
+import { mintCompany, request, send } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { breakCalls } from '../../support/wrap-bindings.ts'
 
 const SECRET = 'hunter2'
 
@@ -52,15 +51,8 @@ it('is in the log line of a failure', async () => {
   const company = await mintCompany({ home: 'DB' })
   await company.call('GET', '/clients')
   const error = await failureOf('INSERT INTO companies (id, slot, name) VALUES (?, 0, ?)', company.id, SECRET)
-  const bindings = wrapBindings(env, (name, work) => (name === 'DB.batch' ? Promise.reject(error) : work()))
-  const context = {
-    waitUntil: () => undefined,
-    passThroughOnException: () => undefined,
-    props: {},
-    exports: { FailureCounter: { fetch: async () => new Response() } },
-  }
   const sent = request(company.token, 'POST', '/clients', { company_name: SECRET })
-  const { status, headers } = await bodyOf(await app.fetch(sent, bindings, context))
+  const { status, headers } = await send(sent, { env: breakCalls(env, /^DB\.batch$/, error) })
   const line = JSON.stringify(linesOf(headers.get('x-request-id')))
   expect(status).toBe(500)
   expect(line).toMatch(/D1_ERROR: NOT NULL constraint failed: companies\.created_at: SQLITE_CONSTRAINT/)

@@ -4,14 +4,13 @@ import { type Meter, openDatabase, startUse, statement } from '../../../src/kern
 import { BUDGET_MS, DeadlineError } from '../../../src/kernel/http/deadline.ts'
 import { mintCompany, request, send } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { breakCalls } from '../../support/wrap-bindings.ts'
 
 await mintCompany({ home: 'DB' })
 const company = await mintCompany({ home: 'DB' })
 await company.call('GET', '/clients')
 
-const failing = (message: string) =>
-  wrapBindings(env, (name, work) => (name === 'DB.batch' ? Promise.reject(new Error(message)) : work()))
+const failing = (message: string) => breakCalls(env, /^DB\.batch$/, new Error(message))
 
 const LOCKED = 'D1_ERROR: database is locked: SQLITE_BUSY'
 const OVERLOADED = 'D1_ERROR: D1 DB is overloaded. Requests queued for too long.'
@@ -50,9 +49,7 @@ describe('a directory database that fails', () => {
 
   it('returns 503 with Retry-After to a token that is not known yet', async () => {
     const { token } = await mintCompany({ home: 'DB' })
-    const broken = wrapBindings(env, (name, work) =>
-      name === 'RATE_LIMITER.admit' || name === 'DB.batch' ? Promise.reject(new Error(LOCKED)) : work(),
-    )
+    const broken = breakCalls(env, /^(RATE_LIMITER\.admit|DB\.batch)$/, new Error(LOCKED))
     const response = await send(request(token, ...POST), { env: broken })
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '2'])
   })

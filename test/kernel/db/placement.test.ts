@@ -4,11 +4,11 @@ import type { Env } from '../../../src/env.ts'
 import { statement } from '../../../src/kernel/db/client.ts'
 import { databaseFor } from '../../../src/kernel/db/placement.ts'
 import { sessionsOf } from '../../operation/copies/moves/support.ts'
-import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
+import { ADMIN_TOKEN, addMember, adminCall, adminCallWith, adminRequest, adminSend } from '../../support/admin.ts'
 import { call, freshId, mintCompany, mintToken, request, send, sqlIn, type TestCompany } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 
 let here: TestCompany
 let there: TestCompany
@@ -64,19 +64,14 @@ describe('a company in another database', () => {
 })
 
 describe('a database that fails', () => {
-  const failing = () =>
-    wrapBindings(env, (name, work) =>
-      name.startsWith('DB_TWO.')
-        ? Promise.reject(new Error('D1_ERROR: D1 DB is overloaded. Requests queued.'))
-        : work(),
-    )
+  const failing = breakCalls(env, /^DB_TWO\./, new Error('D1_ERROR: D1 DB is overloaded. Requests queued.'))
 
   it.each(['GET', 'POST'])('answers %s of its companies with 503, and serves all others', async (method) => {
     const body = method === 'POST' ? { ...client, email: null } : undefined
-    const refused = await send(request(there.token, method, '/clients', body), { env: failing() })
+    const refused = await send(request(there.token, method, '/clients', body), { env: failing })
     expect(refused.status).toBe(503)
     expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
-    expect((await send(request(here.token, method, '/clients', body), { env: failing() })).status).toBe(200)
+    expect((await send(request(here.token, method, '/clients', body), { env: failing })).status).toBe(200)
   })
 })
 
@@ -151,11 +146,8 @@ describe('a placement that names a missing binding', () => {
 
 describe('the administration API', () => {
   it('lists all companies while a database fails', async () => {
-    const listed = adminRequest('GET', '/companies?per_page=100', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
-    const failing = wrapBindings(env, (name, work) =>
-      name.startsWith('DB_TWO.') ? Promise.reject(new Error('D1_ERROR: down')) : work(),
-    )
-    const { status, body } = await adminSend(listed, failing)
+    const failing = breakCalls(env, /^DB_TWO\./, new Error('D1_ERROR: down'))
+    const { status, body } = await adminCallWith(failing, 'GET', '/companies?per_page=100')
     expect(status).toBe(200)
     expect(body.data.length).toBeGreaterThan(1)
   })
@@ -221,9 +213,8 @@ describe('the administration API', () => {
       if (name === 'DB_TWO.batch') isStored = true
       return result
     })
-    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
     const change = { suspended: true, name: 'Renamed' }
-    expect((await adminSend(adminRequest('PATCH', `/companies/${one.id}`, change, headers), failing)).status).toBe(503)
+    expect((await adminCallWith(failing, 'PATCH', `/companies/${one.id}`, change)).status).toBe(503)
     const findListed = async (query = ''): Promise<{ suspended: boolean }> => {
       const { data, pagination } = (await adminCall('GET', `/companies?per_page=100${query}`)).body
       const listed = data.find(({ id }: { id: number }) => id === one.id)

@@ -3,8 +3,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { IN_FLIGHT } from '../../../src/kernel/gate/fair-share.ts'
-import type { RateLimiter } from '../../../src/kernel/gate/limiter.ts'
-import { type CompanyLimiter, CompanyShare } from '../../../src/kernel/gate/limiter.ts'
+import { type CompanyLimiter, CompanyShare, type RateLimiter } from '../../../src/kernel/gate/limiter.ts'
 import {
   COMPANY_LIMIT_MS,
   DATABASE_LIMIT_MS,
@@ -18,7 +17,7 @@ import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { adminCall } from '../../support/admin.ts'
 import { mintCompany, mintToken, request, send } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { watchCalls } from '../../support/wrap-bindings.ts'
 import { memory, statusesOf, timedDatabase, withLimiter } from './support.ts'
 
 const COMPANIES = env.COMPANY_LIMITER as unknown as DurableObjectNamespace<CompanyLimiter>
@@ -158,14 +157,10 @@ describe('a company whose database time is used up', () => {
 
   it('refuses without a call, and counts no refused request against the token', async () => {
     const [first = ''] = company.tokens
-    const calls: string[] = []
-    const bindings = wrapBindings(env, (name, work) => {
-      calls.push(name)
-      return work()
-    })
-    expect((await get(first, bindings)).status).toBe(429)
+    const { calls, env: watched } = watchCalls(env)
+    expect((await get(first, watched)).status).toBe(429)
     calls.length = 0
-    const { status, headers } = await get(first, bindings)
+    const { status, headers } = await get(first, watched)
     expect([status, calls]).toEqual([429, []])
     expect(headers.get('ratelimit')).toContain(`"default";r=${LIMIT - 1};`)
   })

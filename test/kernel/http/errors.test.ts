@@ -9,7 +9,7 @@ import { type ApiResponse, call, mintCompany, request, send } from '../../suppor
 import { contracts } from '../../support/endpoints.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { holdTimers } from '../../support/time.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { breakCalls } from '../../support/wrap-bindings.ts'
 
 const company = await mintCompany()
 
@@ -116,7 +116,6 @@ describe('many issues', () => {
 
 describe('every response outside of the API', () => {
   const all: [string, number, () => Promise<Response>][] = [
-    ['an unknown path', 404, () => fetchAny('/nowhere')],
     ['an upload address with another method', 404, () => fetchAny('/uploads/x', { method: 'DELETE' })],
     ['the page', 200, () => fetchAny('/')],
     ['a file of the page', 200, () => fetchAny('/page.css')],
@@ -197,10 +196,6 @@ describe('the request id', () => {
 })
 
 describe('a failure', () => {
-  /** Bindings whose database fails every query of a slice with what is given. */
-  const broken = (thrown: unknown) =>
-    wrapBindings(env, (name, work) => (name === 'DB.batch' ? Promise.reject(thrown) : work()))
-
   const words = 'SELECT hunter2 FROM api_tokens\n    at secret (place.ts:1:2)'
   it.each([
     ['an Error', new Error(words)],
@@ -216,7 +211,7 @@ describe('a failure', () => {
       request(company.token, 'GET', path),
       request(company.token, 'POST', '/clients', { company_name: 'hunter2' }),
     ]) {
-      const result = await send(sent, { env: broken(thrown) })
+      const result = await send(sent, { env: breakCalls(env, /^DB\.batch$/, thrown) })
       const id = result.headers.get('x-request-id')
       expect(result).toMatchObject({
         status: 500,
@@ -229,16 +224,6 @@ describe('a failure', () => {
       expect(linesOf(id)).toContainEqual(expect.objectContaining({ event: 'failure', error: expect.any(String) }))
       expect(JSON.stringify(linesOf(id))).not.toMatch(/hunter2|secret/)
     }
-  })
-
-  it('that names only the column is logged', async () => {
-    const cause = new Error('D1_ERROR: UNIQUE constraint failed: clients.id: SQLITE_CONSTRAINT')
-    const result = await send(request(company.token, 'GET', '/clients'), {
-      env: broken(new Error('Failed query: … params: hunter2', { cause })),
-    })
-    expect(JSON.stringify(linesOf(result.headers.get('x-request-id')))).toContain(
-      'UNIQUE constraint failed: clients.id',
-    )
   })
 })
 

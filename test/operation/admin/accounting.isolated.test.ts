@@ -6,7 +6,7 @@ import { INVOICE_POST } from '../../delivery/accounting/support.ts'
 import { addMember, adminCall, adminCallWith, startAccess } from '../../support/admin.ts'
 import { sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
-import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
+import { breakCalls, loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 
 let shop: Shop
 let other: Shop
@@ -176,9 +176,8 @@ describe('accounting events while a database fails', () => {
     const far = await Shop.open({}, 'DB_TWO')
     const orderId = await far.makeOrder()
     const event = await eventOf(far, orderId)
-    const broken = wrapBindings(Object.assign({}, env, { DB_BROKEN: env.DB_TWO }), (name, work) =>
-      name.startsWith('DB_BROKEN.') ? Promise.reject(new Error('D1_ERROR: D1 DB is overloaded.')) : work(),
-    )
+    const overloaded = new Error('D1_ERROR: D1 DB is overloaded.')
+    const broken = breakCalls(Object.assign({}, env, { DB_BROKEN: env.DB_TWO }), /^DB_BROKEN\./, overloaded)
     const list = async (query: string) => {
       const { status, body } = await adminCallWith(broken, 'GET', `/accounting-events?${query}`)
       return [status, body.data?.map((each: { order_id: number }) => each.order_id)]

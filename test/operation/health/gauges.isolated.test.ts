@@ -7,7 +7,7 @@ import { homeOf, mintCompany, request, send, sql, sqlIn, type TestCompany } from
 import { linesOf, logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insert } from '../../support/rows.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 
 const NOW = Date.UTC(2026, 10, 22, 12)
 
@@ -129,8 +129,7 @@ describe('the gauge line', () => {
       ...[other.id, id],
     )
     const both = await readGauge()
-    const broken = wrapBindings(env, (name, work) => (name.startsWith('DB.') ? Promise.reject(new Error('x')) : work()))
-    expect(await readGauge(broken)).toMatchObject({ events_dead: 1, databases: 1 })
+    expect(await readGauge(breakCalls(env, /^DB\./, new Error('x')))).toMatchObject({ events_dead: 1, databases: 1 })
     expect(both).toMatchObject({ events_dead: 4, databases: 2 })
     expect(logLines).toContainEqual({ event: 'gauge_failed', database: 'DB', error: 'Error' })
   })

@@ -6,7 +6,7 @@ import wrangler from '../../../wrangler.toml?raw'
 import { type ApiResponse, mintCompany, send } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { holdTimers } from '../../support/time.ts'
-import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
+import { breakCalls, watchCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 
 let clock = Date.now()
 
@@ -21,19 +21,7 @@ function get(path: string, bindings: Env = env, method = 'GET'): Promise<ApiResp
   return send(new Request(`https://api.test${path}`, { method }), { env: bindings, app })
 }
 
-/** Bindings whose calls of some names fail. */
-function failing(name: RegExp, work: () => Promise<unknown> = () => Promise.reject(new Error('hunter2'))): Env {
-  return wrapBindings(env, (called, call) => (name.test(called) ? work() : call()))
-}
-
-function counting(): { bindings: Env; calls: string[] } {
-  const calls: string[] = []
-  const around: Around = (name, work) => {
-    calls.push(name)
-    return work()
-  }
-  return { bindings: wrapBindings(env, around), calls }
-}
+const failing = (names: RegExp) => breakCalls(env, names, new Error('hunter2'))
 
 describe('GET /health', () => {
   let deadlines: (() => void)[]
@@ -83,8 +71,8 @@ describe('GET /health', () => {
   })
 
   it('reaches every database, the cache, both buckets and an object of every class, which are all beside each other', async () => {
-    const { bindings, calls } = counting()
-    const { body } = await get('/health', bindings)
+    const { env: watched, calls } = watchCalls(env)
+    const { body } = await get('/health', watched)
     const classes = Array.from(wrangler.matchAll(/^name = "(\w+)"\nclass_name/gm), ([, name = '']) => name)
     expect(classes).toContain('RATE_LIMITER')
     expect(Object.keys(body.checks.durable_objects)).toEqual(classes.map((name) => name.toLowerCase()))
@@ -147,14 +135,14 @@ describe('GET /health', () => {
   })
 
   it('checks once for all requests of five seconds, those at the same time included', async () => {
-    const { bindings, calls } = counting()
-    const all = await Promise.all(Array.from({ length: 20 }, () => get('/health', bindings)))
+    const { env: watched, calls } = watchCalls(env)
+    const all = await Promise.all(Array.from({ length: 20 }, () => get('/health', watched)))
     expect(new Set(all.map(({ body }) => JSON.stringify(body))).size).toBe(1)
     vi.setSystemTime(Date.now() + 4_999)
-    await get('/health', bindings)
+    await get('/health', watched)
     expect(calls.filter((name) => name === 'DB_TWO.batch')).toHaveLength(1)
     vi.setSystemTime(Date.now() + 1)
-    await get('/health', bindings)
+    await get('/health', watched)
     expect(calls.filter((name) => name === 'DB_TWO.batch')).toHaveLength(2)
   })
 
@@ -167,8 +155,8 @@ describe('GET /health', () => {
 
 describe('GET /health/live', () => {
   it('returns 200 without reaching anything', async () => {
-    const { bindings, calls } = counting()
-    const { status, body } = await get('/health/live', bindings)
+    const { env: watched, calls } = watchCalls(env)
+    const { status, body } = await get('/health/live', watched)
     expect(status).toBe(200)
     expect(body).toEqual({ status: 'ok' })
     expect(calls).toEqual([])
