@@ -16,18 +16,14 @@ const ORDER_LINES = ['title', 'start_date', 'tax_exempt_reason']
 /** Kept with the white space around them. */
 const AS_SENT = ['website', 'start_date']
 
-const LINES: [method: string, resource: 'clients' | 'orders', field: string][] = [
-  ...CLIENT_LINES.flatMap((field): typeof LINES => [
-    ['POST', 'clients', field],
-    ['PATCH', 'clients', field],
-  ]),
-  ...ORDER_LINES.flatMap((field): typeof LINES => [
-    ['POST', 'orders', field],
-    ['PATCH', 'orders', field],
-  ]),
-]
+type Resource = 'clients' | 'orders'
 
-function write(method: string, resource: 'clients' | 'orders', fields: Record<string, unknown>) {
+const LINES = (['POST', 'PATCH'] as const).flatMap((method) => [
+  ...CLIENT_LINES.map((field): [string, Resource, string] => [method, 'clients', field]),
+  ...ORDER_LINES.map((field): [string, Resource, string] => [method, 'orders', field]),
+])
+
+function write(method: string, resource: Resource, fields: Record<string, unknown>) {
   if (method === 'PATCH')
     return company.call('PATCH', `/${resource}/${resource === 'clients' ? clientId : orderId}`, fields)
   const required = resource === 'clients' ? { company_name: 'Acme' } : { title: 'Shirts', client_id: clientId }
@@ -35,14 +31,18 @@ function write(method: string, resource: 'clients' | 'orders', fields: Record<st
 }
 
 describe('a text of one line', () => {
-  it.each(LINES)('%s /%s refuses control characters in %s', async (method, resource, field) => {
-    for (const character of ['\n', '\r\n', '\t', '\u0000', '\u001f', '\u007f', '\u0085']) {
+  it.each(LINES)('%s /%s refuses control characters in %s, and trims or refuses them at its ends', async (...line) => {
+    const [method, resource, field] = line
+    for (const character of ['\n', '\u0085']) {
       const response = await write(method, resource, { [field]: `a${character}b` })
       expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
       expect(response.body.error.details.issues).toEqual([
         { path: field, message: 'must not contain control characters, such as line breaks or tabs' },
       ])
     }
+    const response = await write(method, resource, { [field]: '\r\n\t Acme \t\n' })
+    expect(response.status).toBe(AS_SENT.includes(field) ? 400 : 200)
+    if (response.status === 200) expect(JSON.stringify(response.body)).toContain(`"${field}":"Acme"`)
   })
 
   it('refuses each of the control characters', async () => {
@@ -58,12 +58,6 @@ describe('a text of one line', () => {
       [field]: '\u00a0Ünï 株式会社 🧵\u2028 "x": \\ \u200d\u00ad\ufeff ',
     })
     expect(response.status).toBe(200)
-  })
-
-  it.each(LINES)('%s /%s: line breaks and tabs at the ends of %s', async (method, resource, field) => {
-    const response = await write(method, resource, { [field]: '\r\n\t Acme \t\n' })
-    expect(response.status).toBe(AS_SENT.includes(field) ? 400 : 200)
-    if (response.status === 200) expect(JSON.stringify(response.body)).toContain(`"${field}":"Acme"`)
   })
 })
 
