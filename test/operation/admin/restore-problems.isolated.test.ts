@@ -15,14 +15,17 @@ import { adminCall, adminCallWith, operatorOf } from '../../support/admin.ts'
 import { call, type Home, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { backUp, wipe } from '../copies/support.ts'
+import { backUp, objectOf, wipe } from '../copies/support.ts'
+
+/** A call of a restore from the newest backup. */
+const restoreNewest = (id: number) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
 
 it('a restore that cannot begin says why, each problem in its own words', async () => {
   await mintCompany()
   const { id, call } = await mintCompany()
   await call('POST', '/clients', { company_name: 'Acme' })
   const restore = async () => {
-    const { status, body } = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+    const { status, body } = await restoreNewest(id)
     return [status, body.error?.message]
   }
   expect(await restore()).toEqual([404, 'No backup of this company began by then: choose a later time'])
@@ -31,8 +34,7 @@ it('a restore that cannot begin says why, each problem in its own words', async 
 
   // One that is complete is forgotten: the next starts from the beginning.
   await wipe(id)
-  let result = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
-  while (!result.body.done) result = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+  while (!(await restoreNewest(id)).body.done);
   expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
 })
 
@@ -67,12 +69,11 @@ it('a failure of R2 is a 503 that says when to retry, and the restore goes on wh
   }
   expect(await adminCallWith(failing, 'GET', `/companies/${id}/backups`)).toMatchObject(refusal)
 
-  const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
-  await runInDurableObject(object, (instance) => void Reflect.set(instance, 'env', failing))
+  await runInDurableObject(objectOf(id), (instance) => void Reflect.set(instance, 'env', failing))
   const failures: number[] = []
   for (let at = 0; ; at++) {
     left = at
-    const result = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+    const result = await restoreNewest(id)
     if (result.body.done) break
     expect(result).toMatchObject(refusal)
     expect(result.headers.get('retry-after')).toBe('10')
@@ -214,7 +215,7 @@ it('a restore beside a copy of the company that has its email threads is refused
   await backUp(id)
   await sql('UPDATE email_threads SET company_id = ? WHERE company_id = ?', other, id)
   await wipe(id)
-  const { status, body } = await adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+  const { status, body } = await restoreNewest(id)
   expect([status, body.error?.message]).toEqual([409, expect.stringContaining('Another company of the database')])
   expect(await sql('SELECT id FROM companies WHERE id = ?', id)).toEqual([])
 })

@@ -6,7 +6,7 @@ import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
 import { adminCall, operatorOf } from '../../support/admin.ts'
 import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { backUp, restore, wipe } from './support.ts'
+import { backUp, objectOf, restore, wipe } from './support.ts'
 
 const sweep = () => removeExpiredRows(openDatabase(env.DB), Date.now())
 const change = (company: TestCompany) => company.call('POST', '/clients', { company_name: 'Acme' })
@@ -62,8 +62,7 @@ it('a restore continues the audit trail behind the entries that expire while it 
     }
     return work()
   })
-  const object = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
-  const result = await runInDurableObject(object, (instance) => {
+  const result = await runInDurableObject(objectOf(id), (instance) => {
     Reflect.set(instance, 'env', Object.assign({}, env, { FILES }))
     return instance.restore(operatorOf(id), Date.parse(tomorrow()))
   })

@@ -13,7 +13,7 @@ import { mintCompany, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { backUp, manifestsOf } from './support.ts'
+import { backUp, manifestsOf, objectOf } from './support.ts'
 
 const rowsOf = (manifest: Manifest | undefined, table: string) =>
   manifest?.parts.reduce((sum, { rows }) => sum + (rows[table] ?? 0), 0)
@@ -75,8 +75,7 @@ it('a backup ends each run after 5 s, since calls for its company wait for that,
     if (name === 'BACKUPS.put') vi.setSystemTime(Date.now() + 5_000)
     return work()
   })
-  const stub = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
-  const runs = await runInDurableObject(stub, async (instance, { storage }) => {
+  const runs = await runInDurableObject(objectOf(id), async (instance, { storage }) => {
     storage.kv.put('company', id)
     Reflect.set(instance, 'env', Object.assign({}, env, { BACKUPS }))
     for (let count = 1; ; count++) {
@@ -108,8 +107,7 @@ it('a backup does not run between the steps of a move, but does where a move was
 it('a backup that waits for a restore writes so to the log', async () => {
   await mintCompany({ home: 'DB' })
   const { id } = await mintCompany({ home: 'DB' })
-  const stub = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
-  await runInDurableObject(stub, (_, { storage }) => storage.kv.put(RESTORE, {}))
+  await runInDurableObject(objectOf(id), (_, { storage }) => storage.kv.put(RESTORE, {}))
   await backUp(id)
   expect(await manifestsOf(id)).toEqual([])
   expect(logLines).toContainEqual({ event: 'backup_skipped', company_id: id, reason: 'restore' })
@@ -119,8 +117,7 @@ it('a move waits for a backup under way, which then has every part', async () =>
   await mintCompany({ home: 'DB' })
   const { id } = await mintCompany({ home: 'DB' })
   await addLargeTaxes(id)
-  const stub = env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(id)))
-  const object = await runInDurableObject(stub, (instance) => instance)
+  const object = await runInDurableObject(objectOf(id), (instance) => instance)
   const events: string[] = []
   let puts = 0
   let move: Promise<unknown> = Promise.resolve()

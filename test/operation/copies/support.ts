@@ -5,11 +5,13 @@ import { accepted } from '../../../src/kernel/http/errors.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { DIRECTORY_TABLES, FULL_TEXT, REMOVED } from '../../../src/operation/copies/tables.ts'
 import { operatorOf } from '../../support/admin.ts'
-import { sql } from '../../support/app.ts'
+import { type Home, homeOf, sql } from '../../support/app.ts'
+import { TABLE_NAMES } from '../../support/tables.ts'
 
 export type Rows = Record<string, Record<string, unknown>[]>
 
-function objectOf(companyId: number) {
+/** The object that backs up, restores and moves a company. */
+export function objectOf(companyId: number) {
   return env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(companyId)))
 }
 
@@ -45,24 +47,22 @@ export async function restore(companyId: number, until: string) {
   }
 }
 
-/** Tables with rows of companies, but for those that full-text search keeps. */
-async function listTables(): Promise<string[]> {
-  const rows = await sql<{ name: string }>(
-    `SELECT m.name FROM sqlite_master AS m WHERE m.type = 'table' AND m.name NOT LIKE '%_fts%'
-       AND m.name NOT LIKE 'sqlite%' AND m.name NOT LIKE '_cf%' AND m.name NOT LIKE 'd1_%' ORDER BY 1`,
-  )
-  return rows.map(({ name }) => name)
-}
+const OF_DIRECTORY: readonly string[] = [...DIRECTORY_TABLES, 'moves']
 
 const conditionOf = (table: string) => (table === 'companies' ? 'id = ?1' : 'company_id = ?1')
 
 /** Every row of a company, by table. */
 export async function rowsOf(companyId: number): Promise<Rows> {
-  const rows: Rows = {}
-  for (const table of await listTables()) {
-    rows[table] = await sql(`SELECT * FROM ${table} WHERE ${conditionOf(table)} ORDER BY 1, 2, 3`, companyId)
-  }
-  return rows
+  const select = (home: Home, tables: readonly string[]) =>
+    env[home].batch<Rows[string][number]>(
+      tables.map((table) => {
+        const text = `SELECT * FROM ${table} WHERE ${conditionOf(table)} ORDER BY 1, 2, 3`
+        return env[home].prepare(text).bind(companyId)
+      }),
+    )
+  const own = TABLE_NAMES.filter((table) => !OF_DIRECTORY.includes(table))
+  const results = [...(await select('DB', OF_DIRECTORY)), ...(await select(homeOf(companyId), own))]
+  return Object.fromEntries([...OF_DIRECTORY, ...own].map((table, index) => [table, results[index]?.results ?? []]))
 }
 
 /** What a full-text table finds of a company, by rowid. */
@@ -77,6 +77,16 @@ export async function hitsOf(companyId: number, table: string, text: string): Pr
 }
 
 const DELETED = [...REMOVED.map(({ table }) => table), ...DIRECTORY_TABLES]
+
+/** Removes every company of earlier tests. The look-alike of a database stays, in slot 0 and with a lower id. */
+export async function wipeAll(): Promise<void> {
+  const tables = [...DELETED, 'company_guards', 'moves'].map((table) => `${table} WHERE company_id > 700000`)
+  const indexes = FULL_TEXT.map((table) => `${table} WHERE rowid >> 53 > 0`)
+  for (const db of [env.DB, env.DB_TWO]) {
+    const all = [...indexes, ...tables, 'companies WHERE id > 700000']
+    await db.batch(all.map((rows) => db.prepare(`DELETE FROM ${rows}`)))
+  }
+}
 
 /** Removes a company and all that it has, as in a database of its own. */
 export async function wipe(companyId: number): Promise<void> {
