@@ -1,6 +1,18 @@
 import { env } from 'cloudflare:workers'
 import type { Env } from '../../../../src/env.ts'
+import { moveFor } from '../../../../src/operation/copies/move.ts'
+import { operatorOf } from '../../../support/admin.ts'
 import { type Home, send } from '../../../support/app.ts'
+
+/** What each step of a move says, until it is done. */
+export async function* stepsOf(companyId: number, to: Home, bindings: Env = env, ms = 0) {
+  for (let count = 0; count < 500; count++) {
+    const progress = await moveFor(bindings, operatorOf(companyId), to, ms)
+    yield progress
+    if (progress.done) return
+  }
+  throw new Error('The move does not end.')
+}
 
 /** The bookmarks, or `first-primary`, with which sessions of a database begin while a request is sent. */
 export async function sessionsOf(name: Home, sent: Request) {

@@ -11,10 +11,10 @@ import { sweepMailContents } from '../../../../src/resources/mail/sweep.ts'
 import { adminCallWith } from '../../../support/admin.ts'
 import { type Home, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { logLines } from '../../../support/log.ts'
-import { insert } from '../../../support/rows.ts'
+import { insert, insertion } from '../../../support/rows.ts'
 import { stopTime } from '../../../support/time.ts'
 import { dump, rowsOf } from '../../../support/two-companies.ts'
-import { wrapBindings } from '../../../support/wrap-bindings.ts'
+import { breakCalls, wrapBindings } from '../../../support/wrap-bindings.ts'
 
 const DAY_MS = 86_400_000
 const HASH = 'a'.repeat(64)
@@ -45,37 +45,24 @@ async function prepare(company: TestCompany): Promise<TestCompany> {
   const client = (await company.call('POST', '/clients', { company_name: 'a' })).body.client
   const order = (await company.call('POST', '/orders', { title: 'a', client_id: client.id })).body.project
   const old = Date.now() - 100 * DAY_MS
-  const row = { company_id: id, created_at: old, updated_at: old }
-  const key = { company_id: id, token_id: 1, key: 'k', fingerprint: 'f', result: '[]', created_at: old }
-  await insert('idempotency_keys', key, home)
-  const event = { ...row, order_id: order.id, operation: 'update', next_attempt_at: 0 }
-  await insert('accounting_outbox', { ...event, state: 'done' }, home)
-  await insert('accounting_outbox', { ...event, state: 'pending' }, home)
-  await insert(
-    'audit_log',
-    { company_id: id, id: 0, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: old },
-    home,
-  )
-  await insert(
-    'changes',
-    { company_id: id, sequence: 0, type: 'clients', entity_id: '1', operation: 'update', version: 1, at: old },
-    home,
-  )
-  const integration = { kind: 'accounting_sync', enabled: 1, base_url: 'http://127.0.0.1:9', credentials: 'unreadable' }
-  await insert('integrations', { company_id: id, ...integration, updated_at: 0 }, home)
-  const object = { company_id: id, id: `object-${id}`, content_hash: HASH, bytes: 1 }
-  await insert('email_thread_objects', { ...object, state: 'writing', remove_at: old }, home)
+  const times = { created_at: old, updated_at: old }
+  const event = { ...times, order_id: order.id, operation: 'update', next_attempt_at: 0 }
+  const hook = { id: hookOf(id), url: 'https://x.example', secret: 'x', event_types: '[]', enabled: 1, position: 0 }
+  const rows: [string, object][] = [
+    ['idempotency_keys', { token_id: 1, key: 'k', fingerprint: 'f', result: '[]', created_at: old }],
+    ['accounting_outbox', { ...event, state: 'done' }],
+    ['accounting_outbox', { ...event, state: 'pending' }],
+    ['audit_log', { id: 0, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: old }],
+    ['changes', { sequence: 0, type: 'clients', entity_id: '1', operation: 'update', version: 1, at: old }],
+    [
+      'integrations',
+      { kind: 'accounting_sync', enabled: 1, base_url: 'http://127.0.0.1:9', credentials: 'unreadable', updated_at: 0 },
+    ],
+    ['email_thread_objects', { id: `object-${id}`, content_hash: HASH, bytes: 1, state: 'writing', remove_at: old }],
+    ['webhook_endpoints', { ...hook, ...times }],
+  ]
+  await env[home].batch(rows.map(([table, row]) => insertion(table, { company_id: id, ...row }, home)))
   await env.FILES.put(keyOf(id), 'x')
-  const hook = {
-    ...row,
-    id: hookOf(id),
-    url: 'https://x.example',
-    secret: 'x',
-    event_types: '[]',
-    enabled: 1,
-    position: 0,
-  }
-  await insert('webhook_endpoints', hook, home)
   await sqlIn(home, 'UPDATE companies SET last_change = 900, backed_up_at = NULL WHERE id = ?', id)
   return company
 }
@@ -188,9 +175,7 @@ describe('the sweep', () => {
       ['DB', elsewhere],
       ['DB_TWO', settled],
     ] as const) {
-      const broken = wrapBindings(env, (name, work) =>
-        name.startsWith(`${failing}.`) ? Promise.reject(new Error('D1_ERROR: overloaded')) : work(),
-      )
+      const broken = breakCalls(env, new RegExp(`^${failing}\\.`), new Error('D1_ERROR: overloaded'))
       const { started } = await sweepAll(broken)
       expect([failing, await leftOf(served)]).toEqual([failing, DONE])
       expect(started).toEqual(expect.arrayContaining(startsOf(served)))
