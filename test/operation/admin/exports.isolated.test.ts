@@ -50,6 +50,12 @@ async function readAll(companyId: number): Promise<string[]> {
   }
 }
 
+/** An export with its parts. */
+async function exportOf(companyId: number) {
+  const lines = await readAll(companyId)
+  return { lines, threads: threadsOf(lines), file: (await readExport(lines)).file }
+}
+
 const TABLES = [
   'companies',
   'order_statuses',
@@ -126,7 +132,7 @@ async function fillCompany() {
 describe('the export of a company', () => {
   it.each(['new', 'created before'])('seeded into a company that is %s is exported as the same bytes', async (kind) => {
     const id = await fillCompany()
-    const lines = await readAll(id)
+    const { lines, threads, file } = await exportOf(id)
     const before = await readRows(id)
     expect(lines.map((line) => JSON.parse(line).type)).toEqual([
       'company',
@@ -149,8 +155,6 @@ describe('the export of a company', () => {
       'end',
     ])
     expect(lines.join()).not.toContain('very-secret-key')
-    const threads = threadsOf(lines)
-    const { file } = await readExport(lines)
     expect(seedFile.safeParse(file).error?.issues).toBe(undefined)
     // Their ids are unique in the database.
     await sql('DELETE FROM email_thread_objects')
@@ -189,9 +193,7 @@ describe('the export of a company', () => {
     const put = (text: string) =>
       send(request(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages: [{ text }] }))
     await put('exported')
-    const lines = await readAll(id)
-    const threads = threadsOf(lines)
-    const { file } = await readExport(lines)
+    const { threads, file } = await exportOf(id)
     await sql('DELETE FROM email_threads WHERE company_id = ?', id)
     await put('written')
     expect(await load(file, id, threads)).toEqual([false])
@@ -205,9 +207,7 @@ describe('the export of a company', () => {
     const body = { account_email: 'a@b.example', messages: [{ text: noise(2_000_000) }], snippet: 's'.repeat(100_000) }
     await send(request(await mintToken(id), 'PUT', '/mail/email-threads/aa', body))
     expect(await storedObjects(id)).toHaveLength(1)
-    const lines = await readAll(id)
-    const threads = threadsOf(lines)
-    const { file } = await readExport(lines)
+    const { threads, file } = await exportOf(id)
     expect(JSON.parse(threads[0] ?? '').messages).toEqual(body.messages)
     await sql('DELETE FROM email_thread_objects')
     await sql('DELETE FROM email_threads')
@@ -270,13 +270,11 @@ describe('the export of a company', () => {
     const thread = { account_email: 'a@b.example', labels: ['x'], messages: [{ text: '\r\n \t', list: [1, {}] }] }
     const text = JSON.stringify(thread, null, '\t').replaceAll('\n', '\r\n')
     expect((await send(request(token, 'PUT', '/mail/email-threads/aa', text))).status).toBe(200)
-    const lines = await readAll(id)
+    const { lines, threads, file } = await exportOf(id)
     const [line = '', ...others] = lines.filter((each) => each.startsWith('{"type":"email_threads"'))
     expect([JSON.parse(line).data, others]).toMatchObject([thread, []])
     expect(line).not.toContain('\r')
 
-    const threads = threadsOf(lines)
-    const { file } = await readExport(lines)
     await sql('DELETE FROM email_threads WHERE company_id = ?', id)
     expect(await load(file, copy, threads)).toEqual([true])
     expect(await readAll(copy)).toContain(line)
@@ -295,9 +293,7 @@ describe('the export of a company', () => {
       await company.call('PUT', `/mail/email-threads/${id}`, { account_email: 'a@b.example', messages: each })
     }
     await lose(company.id)
-    const lines = await readAll(company.id)
-    const threads = threadsOf(lines)
-    const { file } = await readExport(lines)
+    const { threads, file } = await exportOf(company.id)
     expect(threads.map((text) => JSON.parse(text).messages)).toEqual([[], messages.bb])
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'mail_content_missing', company_id: company.id }))
     await sql('DELETE FROM email_thread_objects WHERE company_id = ?', company.id)

@@ -40,28 +40,30 @@ function freshShop(): SeedInput {
   return { ...smallShop(id), company: { id, name: `Shop ${id}` } }
 }
 
+const ORDERS = 300
+
 /** Several parts: with rows of each kind, orders without and with numbers, and one order that is a part by itself. */
 function largeShop(id = 1_000 + freshId()): SeedInput {
   const at = { created_at: '2026-01-31T10:00:00.000Z', updated_at: '2026-02-01T10:00:00.000Z' }
-  const count = 700
-  const numbers = Array.from({ length: count }, (_, index) => index + 1)
+  const upTo = (length: number) => Array.from({ length }, (_, index) => index + 1)
+  const numbers = upTo(ORDERS)
   return {
     ...smallShop(id),
     clients: numbers.map((id) => ({ id, company_name: `Client ${id}`, ...at })),
     orders: numbers.map((id) => ({
       id,
       title: `Order ${id}`,
-      client_id: count + 1 - id,
+      client_id: ORDERS + 1 - id,
       order_status_id: 1 + (id % 2),
       ...at,
       invoice: {
         id,
         ...(id % 3 === 0 && { number: String(5_000 - id) }),
         tax_id: 1,
-        items: numbers
-          .slice(0, id === 7 ? 600 : 1)
-          .map((item) => ({ id: id * 1_000 + item, title: 'Tee', quantity: 2, unit_price: 9.5 })),
-        payments: id === 7 ? numbers.slice(0, 20).map((payment) => ({ id: payment, amount: 1 })) : [],
+        items: upTo(id === 7 ? 600 : 1).map((item) => {
+          return { id: id * 1_000 + item, title: 'Tee', quantity: 2, unit_price: 9.5 }
+        }),
+        payments: upTo(id === 7 ? 20 : 0).map((payment) => ({ id: payment, amount: 1 })),
       },
       artworks: id === 7 ? [{ id: 1, name: 'Crest' }] : [],
     })),
@@ -147,35 +149,13 @@ describe('the import of a seed file', () => {
     const file = freshShop()
     const [{ hash } = { hash: '' }] = partsOf(file)
     const responses = await load(file)
+    const counts = countFile(seedFile.parse(file))
     expect(responses.map(({ status, body }) => [status, body])).toEqual([
-      [
-        200,
-        {
-          hash,
-          part: 1,
-          parts: 1,
-          next_part: null,
-          counts: {
-            order_statuses: 2,
-            taxes: 1,
-            clients: 2,
-            orders: 2,
-            invoices: 1,
-            items: 1,
-            payments: 1,
-            artworks: 1,
-            catalog_items: 1,
-            thread_contexts: 1,
-            integrations: 2,
-          },
-          differences: [],
-        },
-      ],
+      [200, { hash, part: 1, parts: 1, next_part: null, counts, differences: [] }],
     ])
     expect(describeCounts(file, responses[0]?.body.counts)).toBe(
       `Loaded company ${file.company.id} (Shop ${file.company.id}): 2 statuses, 1 tax, 2 clients, 2 orders, 1 invoice, 1 line, 1 payment, 1 artwork, 1 catalogue item, 1 thread context, 2 integrations.`,
     )
-    expect(countFile(seedFile.parse(file))).toEqual(responses[0]?.body.counts)
     const before = await readRows(file.company.id)
     expect(before.company).toMatchObject({ client_count: 1, order_count: 2, last_invoice_number: 1001 })
     expect(JSON.stringify(before)).not.toContain('very-secret-key')
@@ -212,7 +192,7 @@ describe('the import of a seed file', () => {
   it('in many parts loads the rows of the whole file', async () => {
     const file = largeShop()
     const responses = await load(file)
-    expect(responses.length).toBeGreaterThan(4)
+    expect(responses.length).toBeGreaterThan(3)
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]))
 
     const whole = largeShop()
@@ -231,8 +211,8 @@ describe('the import of a seed file', () => {
     for (const table of TABLES.filter((each) => each !== 'integrations')) expect(loaded[table]).toEqual(wanted[table])
     const { client_count, order_count, last_invoice_number, last_order_id } = wanted.company
     expect(loaded.company).toMatchObject({ client_count, order_count, last_invoice_number, last_order_id })
-    expect(loaded.company).toMatchObject({ client_count: 700, order_count: 700 })
-    expect(loaded.invoice_items).toHaveLength(1_299)
+    expect(loaded.company).toMatchObject({ client_count: ORDERS, order_count: ORDERS })
+    expect(loaded.invoice_items).toHaveLength(ORDERS + 599)
   })
 
   it('continues behind the last part that was loaded, and refuses a gap', async () => {
@@ -260,7 +240,7 @@ describe('the import of a seed file', () => {
     await send(parts.length - 1)
     expect((await adminCall('GET', status)).body).toMatchObject({ hash: parts[0]?.hash, next_part: null })
     const count = (table: string) => sql(`SELECT count(*) AS n FROM ${table} WHERE company_id = ?`, file.company.id)
-    expect([await count('orders'), await count('invoice_items')]).toEqual([[{ n: 700 }], [{ n: 1_299 }]])
+    expect([await count('orders'), await count('invoice_items')]).toEqual([[{ n: ORDERS }], [{ n: ORDERS + 599 }]])
   })
 
   it('is refused where the company is created in another database meanwhile', async () => {
