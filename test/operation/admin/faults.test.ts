@@ -1,8 +1,9 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
+import type { Env } from '../../../src/env.ts'
 import type { Contract } from '../../../src/kernel/api/contract.ts'
 import { openResolver } from '../../delivery/webhooks/support.ts'
-import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../../support/admin.ts'
+import { adminCall, adminCallWith } from '../../support/admin.ts'
 import { mintCompany, sql } from '../../support/app.ts'
 import { adminContracts, documentationOf, exampleOf, nameOf } from '../../support/endpoints.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
@@ -22,18 +23,17 @@ await adminCall('GET', '/me')
 bindings.WEBHOOK_RESOLVER = await openResolver({ 'hooks.ridgeline.example': '1.1.1.1' })
 
 /** The documented example, of a new company with a token and, where the path names one, a webhook endpoint. */
-async function makeRequest(contract: Contract): Promise<() => Request> {
+async function makeRequest(contract: Contract) {
   const { id } = await mintCompany()
   const [token] = await sql<{ id: number }>('SELECT id FROM api_tokens WHERE company_id = ?', id)
   const { endpoint_id } = documentationOf(contract).example.params ?? {}
   if (endpoint_id) await addEndpoint(id, endpoint_id)
   const params = { company_id: String(id), token_id: String(token?.id) }
   const { path, body: documented } = exampleOf(contract, params)
-  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
   const body = documented && JSON.parse(JSON.stringify(documented))
   // A seed file names its company too.
   if (body?.file) body.file.company.id = id
-  return () => adminRequest(contract.method, path, body, headers)
+  return (bindings: Env) => adminCallWith(bindings, contract.method, path, body)
 }
 
 /** An endpoint that was sent one change. */
@@ -61,12 +61,13 @@ describe.each(all)('%s', (_, contract) => {
       return work()
     })
     const first = await makeRequest(contract)
-    const { status } = await adminSend(first(), counting)
-    expect(status).toBeLessThan(500)
+    expect((await first(counting)).status).toBeLessThan(500)
 
+    let request = contract.method === 'GET' ? first : await makeRequest(contract)
     for (let failing = 1; failing <= batches; failing++) {
       for (const message of FAILURES) {
-        const request = await makeRequest(contract)
+        // Only a request whose first batches succeed may change anything.
+        if (failing > 1 && contract.method !== 'GET') request = await makeRequest(contract)
         const before = await logged()
         let batch = 0
         let failed = 0
@@ -75,7 +76,7 @@ describe.each(all)('%s', (_, contract) => {
           failed++
           return Promise.reject(new Error(message))
         })
-        const sent = adminSend(request(), spoilt)
+        const sent = request(spoilt)
         // Behind its beginning a stream is cut off.
         const result = await (contract.mediaType ? sent.catch(() => null) : sent)
         expect(failed).toBeGreaterThan(0)
@@ -96,6 +97,6 @@ describe.each(all)('%s', (_, contract) => {
     const spoilt = wrapBindings(bindings, (name, work) =>
       name === 'DB.batch' && ++batch === 1 ? Promise.reject(new Error('D1_ERROR: Network connection lost.')) : work(),
     )
-    expect((await adminSend(request(), spoilt)).status).toBeLessThan(500)
+    expect((await request(spoilt)).status).toBeLessThan(500)
   })
 })

@@ -2,7 +2,8 @@ import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { decryptCredentials, encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { adminCallWith } from '../../support/admin.ts'
-import { type Home, mintCompany, sql, sqlIn } from '../../support/app.ts'
+import { type Home, homeOf, mintCompany, sql, sqlIn } from '../../support/app.ts'
+import { insertion } from '../../support/rows.ts'
 
 const OLD = env.CREDENTIALS_KEY
 const NEW = btoa('n'.repeat(32))
@@ -29,25 +30,15 @@ async function rotateAll(keys: string) {
 async function fill(key: string, home: Home = 'DB'): Promise<number> {
   const { id } = await mintCompany({ home })
   const seal = (kind: string) => encryptCredentials(key, id, kind, { of: kind })
-  await sql(
-    `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
-      VALUES (?1, 'storage', 1, 'https://a.example', ?2, 7)`,
-    id,
-    await seal('storage'),
-  )
-  await sql(
-    'INSERT INTO accounting_connections (company_id, remote_account, tokens) VALUES (?, ?, ?)',
-    id,
-    'x',
-    await seal('accounting_sync'),
-  )
-  await sql(
-    `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, enabled, position, created_at, updated_at)
-      VALUES (?1, ?2, 'https://a.example', ?3, '[]', 1, 0, 0, 0)`,
-    id,
-    `we_${id}`,
-    await seal(`webhook/we_${id}`),
-  )
+  const hook = `we_${id}`
+  const [storage, accounting, webhook] = [seal('storage'), seal('accounting_sync'), seal(`webhook/${hook}`)]
+  const [url, times] = ['https://a.example', { created_at: 0, updated_at: 0 }]
+  const rows: [string, object][] = [
+    ['integrations', { kind: 'storage', enabled: 1, base_url: url, credentials: await storage, updated_at: 7 }],
+    ['accounting_connections', { remote_account: 'x', tokens: await accounting }],
+    ['webhook_endpoints', { id: hook, url, secret: await webhook, event_types: '[]', position: 0, ...times }],
+  ]
+  await env[home].batch(rows.map(([table, row]) => insertion(table, { company_id: id, ...row })))
   return id
 }
 
@@ -93,7 +84,14 @@ describe('the rotation of the key', () => {
   })
 
   it('takes values in portions', async () => {
-    for (let i = 0; i < 40; i++) await fill(OLD)
+    await fill(OLD)
+    const id = await fill(OLD)
+    const kinds = Array.from({ length: 114 }, (_, index) => `kind ${index}`)
+    const row = { company_id: id, enabled: 1, base_url: 'https://a.example', updated_at: 0 }
+    const rows = kinds.map(async (kind) => {
+      return insertion('integrations', { ...row, kind, credentials: await encryptCredentials(OLD, id, kind, {}) })
+    })
+    await env[homeOf(id)].batch(await Promise.all(rows))
     expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [100, 20], remaining: 0 })
   })
 
