@@ -20,13 +20,12 @@ function dangersOf(queries: readonly string[]): string[] {
   return DANGERS.filter(([, pattern]) => plain.some((query) => pattern.test(query))).map(([danger]) => danger)
 }
 
+const MIGRATIONS = env.TEST_MIGRATIONS.map(({ name, queries }): [string, string[]] => [name, queries])
+
 describe('a migration', () => {
-  it.each(env.TEST_MIGRATIONS.map(({ name, queries }): [string, string[]] => [name, queries]))(
-    '%s does nothing dangerous unreviewed',
-    (_, queries) => {
-      expect(dangersOf(queries)).toEqual([])
-    },
-  )
+  it.each(MIGRATIONS)('%s does nothing dangerous unreviewed', (_, queries) => {
+    expect(dangersOf(queries)).toEqual([])
+  })
 
   it.each([
     ['CREATE TABLE `__new_clients` (id integer)'],
@@ -40,16 +39,13 @@ describe('a migration', () => {
     expect(dangersOf([`-- reviewed: children are kept aside\n${query}`])).toEqual([])
   })
 
-  it.each(env.TEST_MIGRATIONS.map(({ name, queries }): [string, string[]] => [name, queries]))(
-    '%s writes triggers as the remote splitter needs them',
-    (_, queries) => {
-      for (const query of queries.filter((each) => /CREATE TRIGGER/i.test(each))) {
-        expect(query).toMatch(/\bBEGIN\b.*\bEND;?\s*$/s)
-        expect(query).not.toMatch(/\bCASE\b/i)
-        expect(query).not.toContain('\r')
-      }
-    },
-  )
+  it.each(MIGRATIONS)('%s writes triggers as the remote splitter needs them', (_, queries) => {
+    for (const query of queries.filter((each) => /CREATE TRIGGER/i.test(each))) {
+      expect(query).toMatch(/\bBEGIN\b.*\bEND;?\s*$/s)
+      expect(query).not.toMatch(/\bCASE\b/i)
+      expect(query).not.toContain('\r')
+    }
+  })
 })
 
 describe('the schema', () => {

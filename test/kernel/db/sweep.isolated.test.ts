@@ -35,6 +35,13 @@ function endlessDatabase(during?: () => void) {
   return { binding: binding as unknown as D1Database, statements }
 }
 
+/** Gives a company the order 1. */
+async function addOrder(companyId: number): Promise<void> {
+  const key = { company_id: companyId, id: 1, created_at: 0, updated_at: 0 }
+  await insert('clients', { ...key, company_name: 'Acme', company_name_key: 'ACME' })
+  await insert('orders', { ...key, title: 'Shirts', client_id: 1, created_date: '2026-01-31' })
+}
+
 describe('the removal of old rows', () => {
   it('removes more than the limits admit between two sweeps, and leaves newer rows', async () => {
     const { id } = await mintCompany()
@@ -64,9 +71,7 @@ describe('the removal of old rows', () => {
 
   it('leaves accounting events that are not delivered, and those that were in the last 7 days', async () => {
     const { id } = await mintCompany()
-    const key = { company_id: id, id: 1, created_at: 0, updated_at: 0 }
-    await insert('clients', { ...key, company_name: 'Acme', company_name_key: 'ACME' })
-    await insert('orders', { ...key, title: 'Shirts', client_id: 1, created_date: '2026-01-31' })
+    await addOrder(id)
     const [kept, old] = [NOW - 7 * DAY_MS, NOW - 7 * DAY_MS - 1]
     const events = [['done', kept], ...['done', 'pending', 'sent', 'parked', 'dead'].map((state) => [state, old])]
     await sql(
@@ -87,9 +92,7 @@ describe('the removal of old rows', () => {
        SELECT ?1, 1, i, 'f', '[]', 0 FROM n`,
       ...[id, rows],
     )
-    const key = { company_id: id, id: 1, created_at: 0, updated_at: 0 }
-    await insert('clients', { ...key, company_name: 'Acme', company_name_key: 'ACME' })
-    await insert('orders', { ...key, title: 'Shirts', client_id: 1, created_date: '2026-01-31' })
+    await addOrder(id)
     await sql(
       `${numbers} INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
        SELECT ?1, 1, 'update', 'done', 0, 0, 0 FROM n`,
