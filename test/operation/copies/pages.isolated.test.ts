@@ -28,23 +28,6 @@ async function addLargeTaxes(companyId: number): Promise<void> {
   )
 }
 
-it('a backup has every row of a table of several pages once', async () => {
-  await mintCompany()
-  const { id, call } = await mintCompany({ home: 'DB' })
-  await sql(
-    `INSERT INTO taxes (company_id, id, name, rate)
-     WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1001) SELECT ?, i, 'Tax', 5 FROM n`,
-    id,
-  )
-  await call('POST', '/clients', { company_name: 'One' })
-  await call('POST', '/clients', { company_name: 'Two' })
-  await backUp(id)
-  const [manifest] = await manifestsOf(id)
-  expect(rowsOf(manifest, 'taxes')).toBe(1_002)
-  expect(rowsOf(manifest, 'audit_log')).toBe(2)
-  expect(rowsOf(manifest, 'clients')).toBe(2)
-})
-
 it('a backup that is interrupted continues behind its last written part, and has every row once', async () => {
   const { id } = await mintCompany({ home: 'DB' })
   await addLargeTaxes(id)
