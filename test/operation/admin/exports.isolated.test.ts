@@ -10,7 +10,7 @@ import { freshId, mintCompany, mintToken, request, send, sql } from '../../suppo
 import { logLines } from '../../support/log.ts'
 import { smallShop } from '../../support/small-shop.ts'
 import { loseResponses } from '../../support/wrap-bindings.ts'
-import { loadSeed } from './import-support.ts'
+import { loadSeed, SEEDED } from './import-support.ts'
 
 /** Sends all parts of a file to another company. */
 async function load(file: SeedInput, companyId: number, threads: string[] = []) {
@@ -56,21 +56,7 @@ async function exportOf(companyId: number) {
   return { lines, threads: threadsOf(lines), file: (await readExport(lines)).file }
 }
 
-const TABLES = [
-  'companies',
-  'order_statuses',
-  'taxes',
-  'clients',
-  'orders',
-  'invoices',
-  'invoice_items',
-  'payments',
-  'artworks',
-  'catalog_items',
-  'thread_contexts',
-  'thread_context_links',
-  'email_threads',
-]
+const TABLES = ['companies', ...SEEDED, 'thread_context_links', 'email_threads']
 
 async function readRows(companyId: number) {
   const entries = TABLES.map(async (table) => {
