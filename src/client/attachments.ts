@@ -115,7 +115,12 @@ export function listStorageKeys(messages: Message[]): string[] {
 
 function findPlaces(messages: Message[]) {
   const counts = new Map<string, number>()
-  return messages.flatMap((message, messageIndex) => {
+  const count = (key: string) => {
+    const before = counts.get(key) ?? 0
+    counts.set(key, before + 1)
+    return before
+  }
+  const places = messages.flatMap((message, messageIndex) => {
     const attachments: unknown[] = Array.isArray(message.attachments) ? message.attachments : []
     return attachments.flatMap((attachment, attachmentIndex) => {
       if (!isRecord(attachment)) return []
@@ -123,15 +128,17 @@ function findPlaces(messages: Message[]) {
       const messageId = toId(message.id)
       const baseName = toBaseName(attachment.filename)
       const group = JSON.stringify([messageId ?? (mailId === null ? messageIndex : { mailId }), baseName])
-      const count = counts.get(group) ?? 0
-      counts.set(group, count + 1)
-      const storageKey = toId(attachment.storage_key)
-      const idKey = mailId === null ? null : JSON.stringify([messageId, mailId])
+      // Not trimmed: a file's name may end in a space, and so its key.
+      const storageKey = toId(attachment.storage_key) === null ? null : String(attachment.storage_key)
+      const idKey = mailId === null ? null : JSON.stringify({ messageId, mailId })
+      if (idKey !== null) count(idKey)
       // With a number among equal names: unchanged when other messages are added or removed.
-      const nameKey = `${group}${count}`
+      const nameKey = `${group}${count(group)}`
       return [{ messageIndex, attachmentIndex, message, attachment, baseName, storageKey, idKey, nameKey }]
     })
   })
+  // An id that several have, such as the number of a part in messages without ids, identifies none of them.
+  return places.map((place) => (counts.get(place.idKey ?? '') === 1 ? place : { ...place, idKey: null }))
 }
 
 /** The base name or, where it is not free, `logo~….png` with the stem cut at a character boundary to fit a key. */

@@ -359,3 +359,21 @@ function isFirstOfItsId(each: { mail_attachment_id?: string }, index: number, al
   const id = each.mail_attachment_id
   return id === undefined || all.findIndex((other) => other.mail_attachment_id === id) === index
 }
+
+describe('a second run uploads nothing again', () => {
+  const one = (filename: string, mail_attachment_id: string) => ({ filename, mail_attachment_id })
+  it.each<[string, Message[]]>([
+    ['a name that ends in a space', [{ id: 'm', attachments: [one('logo.png ', 'a')] }]],
+    ['numbers of parts in messages without ids', [{ attachments: [one('a', '2')] }, { attachments: [one('b', '2')] }]],
+    ['an id that two attachments have', [{ id: 'm', attachments: [one('a', '2'), one('a', '2')] }]],
+  ])('with %s', (_name, messages) => {
+    const first = planAttachments(messages, [], [], MAILBOX)
+    const keys = first.map((plan) => ('fileName' in plan ? `${FOLDER}/${plan.fileName}` : null))
+    const files = keys.map((path) => ({ path, objectName: path?.slice(FOLDER.length + 1) }) as OrderFile)
+    const stored = withStorageKeys(messages, first, keys)
+    const second = planAttachments(messages, stored, files, MAILBOX)
+    expect(second.map((plan) => 'outcome' in plan && plan.outcome)).toEqual(
+      keys.map((storageKey) => ({ status: 'already_stored', storageKey })),
+    )
+  })
+})
