@@ -98,6 +98,8 @@ const TYPES = ['clients', 'orders'] as const
 const OPERATIONS_MAX = 100
 /** Stays below the limit of a body, 1 MiB, with what surrounds the operations. */
 const BATCH_BYTES_MAX = 900_000
+/** Of an operation. */
+const PATH_MAX = 4_000
 
 /** Where a pull continues. It is JSON: store it with the page that came with it. */
 export interface PullState {
@@ -167,7 +169,7 @@ export type PushResult = api.BatchResult & { type: (typeof TYPES)[number]; exter
 
 type Batch = (operations: readonly api.BatchOperation[], options: CallOptions) => Promise<api.BatchAnswer>
 /** Not sent where there is a `failure`: that is its result. */
-type Put = { externalId: string; operation: api.BatchOperation; failure?: PushResult | undefined }
+type Put = { externalId: string; operation: api.BatchOperation; failure?: api.BatchResult | undefined }
 
 /**
  * Creates or replaces clients and then orders by your own ids, in batches: one operation for each. Sent again after an
@@ -207,7 +209,7 @@ export async function* push(
 }
 
 function putClient({ external_id: externalId, ...body }: PushedClient): Put {
-  const path = `/clients/by-external-id/${encodeURIComponent(externalId)}` as const
+  const path = `/clients/by-external-id/${encode(externalId)}` as const
   return { externalId, operation: { method: 'PUT', path, body } }
 }
 
@@ -216,35 +218,49 @@ function putOrder(
   ids: Map<string, number>,
   failures: Map<string, PushResult>,
 ): Put {
-  const path = `/orders/by-external-id/${encodeURIComponent(externalId)}` as const
+  const path = `/orders/by-external-id/${encode(externalId)}` as const
   const id = client_id ?? ids.get(client ?? '')
   const body = { ...fields, client_id: id } as api.WholeOrder
+  const unknown = `order ${externalId} names the client ${client}, which is not pushed`
   const failure =
-    id === undefined && client !== undefined ? (failures.get(client) ?? refuse(externalId, client)) : undefined
+    id === undefined && client !== undefined
+      ? (failures.get(client) ?? refuse('client', 'is not pushed', 400, unknown))
+      : undefined
   return { externalId, operation: { method: 'PUT', path, body }, failure }
 }
 
-function refuse(external_id: string, client: string): PushResult {
-  const message = `order ${external_id} names the client ${client}, which is not pushed`
-  const details = { issues: [{ path: 'client', message: 'is not pushed' }], documentation_url: 'about:blank' }
+/** A lone surrogate, which no URL can contain, is refused by {@link findProblem}. */
+const encode = (externalId: string) => encodeURIComponent(externalId.replace(/\p{Cs}/gu, '\ufffd'))
+
+/** The result of an element for which the API would refuse the whole batch. */
+function findProblem({ externalId, operation }: Put, bytes: number): api.BatchResult | undefined {
+  if (/\p{Cs}/u.test(externalId)) return refuse('external_id', 'must be well-formed Unicode, without lone surrogates')
+  if (operation.path.length > PATH_MAX) return refuse('external_id', 'must have at most 255 characters')
+  return bytes > BATCH_BYTES_MAX ? refuse('', `must have at most ${BATCH_BYTES_MAX} bytes`, 413) : undefined
+}
+
+function refuse(path: string, problem: string, status = 400, message = `${path || 'The body'} ${problem}`) {
+  const details = { issues: [{ path, message: problem }], documentation_url: 'about:blank' }
   const error = { code: 'invalid_request', message, details } as const
-  return { type: 'orders', external_id, status: 400, body: { error }, transaction: null }
+  return { status, body: { error }, transaction: null }
 }
 
 /** Lazily, since the operations of orders need the results of clients. */
 function* batchesOf<T>(elements: Iterable<T>, toPut: (element: T) => Put): Generator<Put[], void, undefined> {
   let puts: Put[] = []
-  let bytes = 0
+  let total = 0
   for (const element of elements) {
-    const put = toPut(element)
-    const size = new TextEncoder().encode(JSON.stringify(put)).byteLength
-    if (puts.length === OPERATIONS_MAX || (puts.length > 0 && bytes + size > BATCH_BYTES_MAX)) {
+    const sent = toPut(element)
+    const bytes = new TextEncoder().encode(JSON.stringify(sent.operation)).byteLength
+    const put = { ...sent, failure: sent.failure ?? findProblem(sent, bytes) }
+    const size = put.failure ? 0 : bytes
+    if (puts.length === OPERATIONS_MAX || (puts.length > 0 && total + size > BATCH_BYTES_MAX)) {
       yield puts
       puts = []
-      bytes = 0
+      total = 0
     }
     puts.push(put)
-    bytes += size
+    total += size
   }
   if (puts.length > 0) yield puts
 }

@@ -133,6 +133,22 @@ describe('a push', () => {
     ])
   })
 
+  it('sends the others beside an element with which the API refuses every batch', async () => {
+    const [half, long, good] = ['\ud800', '漢'.repeat(500), 'good']
+    const { sent, results } = await push({
+      clients: [half, long, good].map((external_id) => ({ external_id, company_name: 'Oak' })),
+      orders: [{ ...order('large', good), client_notes: 'x'.repeat(1_100_000) }, order('small', good)],
+    })
+    expect(sent).toEqual(['/clients good', '/orders small'])
+    expect(results.map((each) => [each.external_id, each.status])).toEqual([
+      [half, 400],
+      [long, 400],
+      [good, 200],
+      ['large', 413],
+      ['small', 200],
+    ])
+  })
+
   it('sends an order whose client failed at first, and no batch without an operation', async () => {
     const clients = ['', 'Oak'].map((company_name) => ({ external_id: 'a', company_name }))
     const again = await push({ clients, orders: [order('o1', 'a')] })
