@@ -138,8 +138,9 @@ export function invalid(issues: Issue[], count = issues.length): ApiError {
   })
 }
 
+/** Well-formed: strict parsers refuse JSON with half a character, which a name that was sent may have. */
 function truncate(text: string, characters: number): string {
-  return text.length > characters ? `${text.slice(0, characters - 1).toWellFormed()}…` : text
+  return text.length > characters ? `${text.slice(0, characters - 1).toWellFormed()}…` : text.toWellFormed()
 }
 
 /** A 401 with the challenge of RFC 6750, section 3, which names an error only where there was a token. */
