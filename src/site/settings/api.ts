@@ -55,7 +55,7 @@ class SignedOutError extends Error {}
 
 export const readMe = (): Promise<Me> => send('GET /me', {})
 
-const LISTED_MAX = 500
+const LISTED_MAX = 1_000
 
 export type CompanyApi = ReturnType<typeof openCompany>
 
