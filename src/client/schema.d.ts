@@ -397,7 +397,7 @@ export interface paths {
         };
         /**
          * List the mail threads of an order or a client
-         * @description The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`; one that a read by its id does not find is not listed either. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.
+         * @description The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, in the order of `thread_id`; one that is not tied to the company is not listed, as it is not read. Of several with one legacy id, of which a read finds the newest, each is listed. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.
          *
          *     Permission: `mail:read`.
          */
@@ -1526,7 +1526,7 @@ export interface components {
         };
         /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits, which become numbers. */
         ThreadContextBody: {
-            /** @description Left out: the stored one, else the legacy id. */
+            /** @description Left out: the first that is stored, else the legacy id. */
             thread_id?: string | null;
             sender_email?: string | null;
             /** @description A client of the company. */

@@ -49,7 +49,7 @@ export const newThreadContext = component(
   'ThreadContextBody',
   'A whole context: what is left out becomes null. Ids may be numbers or strings of digits, which become numbers.',
   {
-    thread_id: z.nullish(oneLine(255)).check(z.describe('Left out: the stored one, else the legacy id.')),
+    thread_id: z.nullish(oneLine(255)).check(z.describe('Left out: the first that is stored, else the legacy id.')),
     sender_email: z.nullish(trimmed(320)),
     client_id: z.nullish(linkedId).check(z.describe('A client of the company.')),
     client_data: z

@@ -61,7 +61,7 @@ export const published = {
     listThreadContexts: {
       summary: 'List the mail threads of an order or a client',
       description:
-        'The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`; one that a read by its id does not find is not listed either. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.',
+        'The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, in the order of `thread_id`; one that is not tied to the company is not listed, as it is not read. Of several with one legacy id, of which a read finds the newest, each is listed. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.',
       example: { query: { order_id: 44, per_page: 25 } },
     },
     readThreadContext: {
