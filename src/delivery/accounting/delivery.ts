@@ -163,7 +163,8 @@ export class AccountingDelivery extends CompanyObject {
       saveTokens,
     )
     const { item_id, tax_code_id, delete_mode } = credentials
-    const account = `${base_url} ${credentials.realm_id}`
+    // With or without a slash at its end, it is the same address.
+    const account = `${base_url.replace(/\/+$/, '')} ${credentials.realm_id}`
     return { version, account, adapter, item_id, tax_code_id, delete_mode }
   }
 }

@@ -152,6 +152,18 @@ describe('a customer who is linked by hand', () => {
     expect(Object.values(realms[OTHER_REALM]?.customers ?? {})).toMatchObject([{ DisplayName: 'Acme Print' }])
   })
 
+  it('is kept when the address gets a slash at its end', async () => {
+    const { shop, orderId } = await openShop('Acme Print')
+    await link(shop, await makeCustomer(shop))
+    await shop.deliver()
+    const before = await readClient(shop)
+    const moved = `UPDATE integrations SET base_url = base_url || '/', updated_at = updated_at + 1 WHERE company_id = ?`
+    await sql(moved, shop.company.id)
+    await shop.call('PATCH', `/orders/${orderId}`, { description: 'x' })
+    await shop.deliver()
+    expect(await readClient(shop)).toEqual(before)
+  })
+
   it('is kept when it was linked after the company connected to another realm with nothing to deliver', async () => {
     const { shop } = await openShop('Acme Print')
     await shop.deliver()
