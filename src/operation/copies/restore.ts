@@ -2,14 +2,14 @@ import type { Administrator } from '../../kernel/db/audit.ts'
 import { FULL, isFull, syncDirectory } from '../../kernel/db/placement.ts'
 import { ApiError, conflict } from '../../kernel/http/errors.ts'
 import { forgetBackup } from './backup.ts'
-import { countRows, isEmpty, readCompany } from './read-queries.ts'
+import { countRows, hasContent, isEmpty, readCompany } from './read-queries.ts'
 import { beginReconciliation, type ReconcileContext, type Reconciliation, stepReconciliation } from './reconcile.ts'
 import { hasOthersThreads, openForRestore, suspendAgain } from './restore-queries.ts'
 import { BackupError, listBackups, readManifest, readPart } from './store.ts'
 import { type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
 
-export { isEmpty }
+export { hasContent, isEmpty }
 
 interface RestoreState {
   untilMs: number

@@ -1,9 +1,9 @@
 import { sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
-import { orm } from '../../../kernel/db/client.ts'
+import { orm, statement } from '../../../kernel/db/client.ts'
 import { accountingConnections, integrations } from '../../../kernel/db/schema.ts'
 import type { IntegrationsFile } from '../../copies/seed/integrations-file.ts'
-import { planIntegrations } from '../../copies/seed/load.ts'
+import { planIntegrations, throwConflict } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
 
 export type IntegrationRow = typeof integrations.$inferSelect
@@ -17,12 +17,19 @@ export async function listIntegrations({ companyId, db }: AdminContext) {
   return { rows, connection: connection ?? null }
 }
 
-/** Also ends a stop of accounting deliveries, which unchanged values would leave. */
-export async function putIntegration(context: AdminContext, kind: string, integration: IntegrationsFile) {
+/**
+ * Also ends a stop of accounting deliveries, which unchanged values would leave.
+ *
+ * @param kept the stored credentials, where the integration has the same ones
+ * @throws ApiError 409 if others are stored by now
+ */
+export async function putIntegration(context: AdminContext, kind: string, file: IntegrationsFile, kept?: string) {
   const { companyId, db, env, now } = context
   const load = { companyId, db, now, credentialsKey: env.CREDENTIALS_KEY }
-  const statements = await planIntegrations(load, integration)
-  await db.writeIdempotent([
+  const statements = await planIntegrations(load, file)
+  const write = db.writeIdempotent([
+    statement(sql`SELECT json_extract('{}', 'credentials changed') FROM integrations
+      WHERE company_id = ${companyId} AND kind = ${kind} AND credentials <> ${kept ?? null}`),
     adminEntry(context, 'integrations.put', kind),
     ...statements,
     orm
@@ -30,4 +37,5 @@ export async function putIntegration(context: AdminContext, kind: string, integr
       .set({ stopped_for: null })
       .where(sql`company_id = ${companyId} AND ${kind} = 'accounting_sync'`),
   ])
+  await write.catch(throwConflict)
 }

@@ -32,7 +32,7 @@ export const routes = [
     if (before && originsOf(parsed.data[kind]).some((origin) => !before.origins.includes(origin))) {
       throw invalid([{ path: 'credentials', message: 'is required where the address is of another host' }])
     }
-    await putIntegration(context, kind, parsed.data)
+    await putIntegration(context, kind, parsed.data, before?.stored)
     if (kind === 'accounting_sync') context.deliverAccounting()
     const saved = (await list(context)).find((each) => each.kind === kind)
     return found(saved, 'Integration')
@@ -56,7 +56,8 @@ async function findStored(context: AdminContext, kind: contract.Kind) {
   const credentials = await decryptCredentials(CREDENTIALS_KEY, context.companyId, kind, row.credentials).catch(() => {
     throw unusable('credentials_unreadable', { message: 'The stored credentials cannot be read: send them too' })
   })
-  return { credentials, origins: originsOf({ base_url: row.base_url, ...JSON.parse(row.settings) }) }
+  const origins = originsOf({ base_url: row.base_url, ...JSON.parse(row.settings) })
+  return { credentials, stored: row.credentials, origins }
 }
 
 /** The origins of its addresses: permission to change an address must not reveal the stored credentials. */

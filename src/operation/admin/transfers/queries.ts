@@ -2,6 +2,7 @@ import { sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
 import { imports } from '../../../kernel/db/schema.ts'
+import { hasContent } from '../../copies/restore.ts'
 import type { AdminContext } from '../context.ts'
 
 /** An import can be resumed for this long after its last part. */
@@ -13,6 +14,13 @@ export async function findImport({ companyId, db }: AdminContext, hash: string) 
   const { parts, next_part, updated_at } = imports
   const [[row]] = await db.read([orm.select({ parts, next_part, updated_at }).from(imports).where(isOf)])
   return row
+}
+
+/** With `into_empty`, fails for a company that has data, unless a part of this import is loaded. */
+export function refuseContent(context: AdminContext, hash: string, into_empty: boolean) {
+  const isBegun = sql`EXISTS (SELECT 1 FROM imports WHERE company_id = ${context.companyId} AND hash = ${hash})`
+  const isRefused = sql`${into_empty} AND ${hasContent(context)} AND NOT ${isBegun}`
+  return statement(sql`SELECT json_extract('{}', 'company has data') WHERE ${isRefused}`)
 }
 
 /** Statements for a part's batch that record it and remove abandoned imports. */

@@ -1,7 +1,6 @@
 import { isoTime } from '../../../kernel/api/contract.ts'
 import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
-import { databaseMessage } from '../../../kernel/db/client.ts'
 import type { CursorPosition } from '../../../kernel/db/lists.ts'
 import { syncDirectory } from '../../../kernel/db/placement.ts'
 import { fairShare, LONGEST_WAIT_MS } from '../../../kernel/gate/fair-share.ts'
@@ -12,11 +11,11 @@ import { importThread } from '../../../resources/mail/threads.ts'
 import { exportPage, line, SECTIONS } from '../../copies/export.ts'
 import { isEmpty } from '../../copies/restore.ts'
 import { findAddressIssues } from '../../copies/seed/integrations-file.ts'
-import { countFile, describeConflict, planLoad } from '../../copies/seed/load.ts'
+import { countFile, planLoad, throwConflict } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute, cursorScope } from '../endpoint.ts'
 import * as contract from './contract.ts'
-import { findImport, recordPart } from './queries.ts'
+import { findImport, recordPart, refuseContent } from './queries.ts'
 
 /** Limits the rows of one part: a larger transaction would block other writes. An order may have more. */
 const MAX_ROWS = 1_000
@@ -61,7 +60,9 @@ export const routes = [
     if (plan.issues.length > 0) throw invalid(plan.issues.map((message) => ({ path: 'file', message })))
     if (plan.conflict !== undefined) throw conflict(plan.conflict)
     if (!check) {
-      await db.writeIdempotent([...plan.statements, ...recordPart(context, hash, part, parts)]).catch(throwConflict)
+      const refusal = refuseContent(context, hash, into_empty)
+      const recorded = recordPart(context, hash, part, parts)
+      await db.writeIdempotent([refusal, ...plan.statements, ...recorded]).catch(throwConflict)
       await syncDirectory(context)
     }
     const next_part = part === parts ? null : part + 1
@@ -88,12 +89,6 @@ export const routes = [
     return new Response(readable, { headers: HEADERS })
   }),
 ]
-
-/** For `catch`. @throws ApiError 409 where a row has the id of another company's */
-function throwConflict(error: unknown): never {
-  const message = describeConflict(databaseMessage(error))
-  throw message === undefined ? error : conflict(message)
-}
 
 /** Writes an export page by page. A failure aborts the stream, so that the last line is missing. */
 async function send(

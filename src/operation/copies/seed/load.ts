@@ -1,5 +1,7 @@
 import type { ResponseBody } from '../../../kernel/api/contract.ts'
+import { databaseMessage } from '../../../kernel/db/client.ts'
 import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../../kernel/db/credentials.ts'
+import { conflict } from '../../../kernel/http/errors.ts'
 import type { createImport } from '../../admin/transfers/contract.ts'
 import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
@@ -17,12 +19,21 @@ const CONFLICTS: Record<string, string> = {
   'email_threads.id':
     'an email thread with this id is in the database already, of another company or under another key',
   'created elsewhere': 'the company was created in another database meanwhile: repeat this',
+  'created meanwhile': 'a row with an id of the file was created meanwhile: repeat this',
+  'company has data': 'the company is not empty: import into a new one',
+  'credentials changed': 'the credentials were changed meanwhile: repeat this',
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 
 /** Explains a failed write in terms of the file; undefined for any other failure. @param message the database's own */
-export function describeConflict(message: string): string | undefined {
+function describeConflict(message: string): string | undefined {
   return Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint))?.[1]
+}
+
+/** For `catch`. @throws ApiError 409 for a write that failed by a row of another write or company */
+export function throwConflict(error: unknown): never {
+  const message = describeConflict(databaseMessage(error))
+  throw message === undefined ? error : conflict(message)
 }
 
 /**
@@ -30,7 +41,7 @@ export function describeConflict(message: string): string | undefined {
  *
  * @param known ids of rows that may be referred to without a check
  * @returns `issues` and `conflict` if the file contradicts itself or the database: then do not load it. Otherwise
- *   only a concurrent write can fail the batch: see {@link describeConflict}.
+ *   only a concurrent write can fail the batch: see {@link throwConflict}.
  */
 export async function planLoad(context: queries.LoadContext, file: SeedFile, known: KnownIds = {}) {
   const { now, db } = context
@@ -52,6 +63,7 @@ export async function planLoad(context: queries.LoadContext, file: SeedFile, kno
   const isOld = ({ id }: Order) => existing.has(`orders ${id}`)
   const absent = { ...file, orders: file.orders.filter((order) => !isOld(order)) }
   const loaded = { ...deriveRows(absent, company?.number ?? 1000, now), integrations: rows.integrations }
+  const created = queries.refuseCreated(context, loaded, existing)
   const tables = NAMES.flatMap((name) => queries.loadRows(context, TABLES[name], loaded[name]))
   return {
     issues,
@@ -60,7 +72,7 @@ export async function planLoad(context: queries.LoadContext, file: SeedFile, kno
       ...compared.flatMap(toDifference),
       ...file.orders.filter(isOld).flatMap((order) => findLacking(order, existing)),
     ],
-    statements: [...queries.saveCompany(context, file), ...tables] as const,
+    statements: [...queries.saveCompany(context, file), ...created, ...tables] as const,
   }
 }
 

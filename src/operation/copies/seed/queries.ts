@@ -106,6 +106,21 @@ export function selectDifferences({ companyId, now }: LoadContext, file: SeedFil
   })
 }
 
+/**
+ * Fails where a request has created a row with an id of the file since the comparison: it would get the file's parts, or
+ * replace one. When the batch runs again after a lost response, the rows are the file's own.
+ */
+export function refuseCreated({ companyId }: CompanyContext, rows: Rows, existing: ReadonlySet<string>) {
+  const tables = [['clients', 'created_at'], ['orders', 'created_at'], ...PARTS] as const
+  return tables.flatMap(([name, field]) => {
+    const absent = rows[name].filter(({ id }) => !existing.has(`${name} ${id}`))
+    const pairs = absent.map((row) => [row.id, Reflect.get(row, field)])
+    const isOther = sql`other.company_id = ${companyId} AND other.id = value ->> 0 AND other.${named(field)} <> value ->> 1`
+    const fail = sql`json_extract('{}', 'created meanwhile')`
+    return selectEach(pairs, fail, sql`CROSS JOIN ${TABLES[name].table} AS other WHERE ${isOther}`)
+  })
+}
+
 /** Replaces the settings that the file has, raises last ids, and clears the default status if the file has one. */
 export function saveCompany({ companyId, now }: LoadContext, { company, order_statuses }: SeedFile) {
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot()})`

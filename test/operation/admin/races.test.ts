@@ -1,0 +1,117 @@
+import { env } from 'cloudflare:workers'
+import { describe, expect, it } from 'vitest'
+import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
+import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
+import { adminCall, adminCallWith } from '../../support/admin.ts'
+import { call, freshId, mintToken, sql } from '../../support/app.ts'
+import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
+import { loadSeed, partsOf } from './import-support.ts'
+
+const unlimited = { ...env, ADMIN_REQUESTS: { limit: async () => ({ success: true }) } }
+
+/** The bindings of a request, before whose batch of this number another request is carried out. */
+function interruptedBy(other: () => Promise<{ status: number }>, number: number) {
+  let batches = 0
+  return wrapBindings(unlimited, async (name, work) => {
+    if (/^DB\w*\.batch$/.test(name) && ++batches === number) expect((await other()).status).toBe(200)
+    return work()
+  })
+}
+
+async function openShop() {
+  const company = { id: 1_000 + freshId(), name: 'Shop' }
+  await loadSeed({ company, clients: [] })
+  return { company, token: await mintToken(company.id), path: `/companies/${company.id}` }
+}
+
+type Shop = Awaited<ReturnType<typeof openShop>>
+
+const load = ({ path }: Shop, bindings: object, file: SeedInput, options = {}) =>
+  adminCallWith(bindings, 'POST', `${path}/imports`, partsOf(file, options)[0])
+
+const BATCHES = [1, 2, 3, 4, 5, 6]
+
+/** An order with one line, one payment and one artwork, which have this id. */
+function fileOf({ company }: Shop, orderId: number, partId: number): SeedInput {
+  const line = { id: partId, title: 'file', quantity: 1, unit_price: 10 }
+  const invoice = { id: orderId, number: 'F1', items: [line], payments: [{ id: partId, amount: 9 }] }
+  const order = { id: orderId, title: 'file', client_id: 1, invoice, artworks: [{ id: partId, name: 'file' }] }
+  return { company, clients: [{ id: 1, company_name: 'file' }], orders: [order] }
+}
+
+describe('an import beside another request', () => {
+  it.each(
+    BATCHES.flatMap((number) => [
+      { number, orderId: 1, partId: 900 },
+      { number, orderId: 500, partId: 1 },
+    ]),
+  )('leaves each order its own lines: $number, order $orderId, line $partId', async ({ number, orderId, partId }) => {
+    const shop = await openShop()
+    await loadSeed({ company: shop.company, clients: [{ id: 1, company_name: 'file' }] })
+    const order = { title: 'api', client_id: 1, invoice_items: [{ title: 'api', quantity: 1, unit_price: 1 }] }
+    const other = () => call(shop.token, 'POST', '/orders', order)
+    const { status, body } = await load(shop, interruptedBy(other, number), fileOf(shop, orderId, partId))
+    const { project, ...parts } = (await call(shop.token, 'GET', `/orders/${orderId}`)).body
+    if (status === 409) expect(body.error.message).toMatch(/created meanwhile/)
+    else if (project?.title !== 'file')
+      expect([status, body.differences ?? body.error.details.issues]).not.toContainEqual([])
+    if (!project) return
+    expect(parts.invoice_items.map(({ title }: { title: string }) => title)).toEqual([project.title])
+    const count = project.title === 'file' ? 1 : 0
+    expect([parts.payments.length, parts.artworks.length]).toEqual([count, count])
+  })
+
+  it.each(BATCHES)('leaves no order to the client of another: %i', async (number) => {
+    const shop = await openShop()
+    const other = () => call(shop.token, 'POST', '/clients', { company_name: 'api' })
+    const { status, body } = await load(shop, interruptedBy(other, number), fileOf(shop, 500, 900))
+    const { client } = (await call(shop.token, 'GET', '/clients/1')).body
+    if (status === 409)
+      expect([body.error.message, client.company_name]).toEqual([expect.stringContaining('created meanwhile'), 'api'])
+    else expect(client.company_name === 'file' || body.differences.length > 0).toBe(true)
+  })
+
+  it.each(BATCHES)('into an empty company is refused if that has data by now: %i', async (number) => {
+    const shop = await openShop()
+    const other = () => call(shop.token, 'POST', '/clients', { company_name: 'api' })
+    const file = { company: shop.company, clients: [{ id: 100, company_name: 'file' }] }
+    const { status } = await load(shop, interruptedBy(other, number), file, { into_empty: true })
+    const names = await sql('SELECT company_name FROM clients WHERE company_id = ? ORDER BY id', shop.company.id)
+    // If nothing interrupted its batches, or only after the rows were loaded.
+    if (status === 200) expect(names[0]).toEqual({ company_name: 'file' })
+    else expect([status, names]).toEqual([409, [{ company_name: 'api' }]])
+  })
+
+  it('is carried out once where the responses of its batches are lost', async () => {
+    const shop = await openShop()
+    const { status, body } = await load(shop, loseResponses(unlimited), fileOf(shop, 1, 900), { into_empty: true })
+    expect([status, body.differences]).toEqual([200, []])
+  })
+})
+
+describe('an integration that is saved without credentials', () => {
+  it.each(BATCHES)('keeps those that are saved meanwhile: %i', async (number) => {
+    const { company, path } = await openShop()
+    const base_url = 'http://127.0.0.1:1/x'
+    const put = (api_key: string) =>
+      adminCall('PUT', `${path}/integrations/supplier_b`, { base_url, credentials: { account_number: '1', api_key } })
+    await put('old')
+    let isSaved = false
+    const other = async () => {
+      isSaved = true
+      return put('new')
+    }
+    const bindings = interruptedBy(other, number)
+    const { status } = await adminCallWith(bindings, 'PUT', `${path}/integrations/supplier_b`, {
+      base_url,
+      enabled: true,
+    })
+    expect([200, 409]).toContain(status)
+    const [row] = await sql<{ credentials: string }>(
+      'SELECT credentials FROM integrations WHERE company_id = ?',
+      company.id,
+    )
+    const stored = await decryptCredentials(env.CREDENTIALS_KEY, company.id, 'supplier_b', row?.credentials ?? '')
+    expect(stored).toMatchObject({ api_key: isSaved ? 'new' : 'old' })
+  })
+})
