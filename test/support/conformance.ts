@@ -18,7 +18,8 @@ interface PathDescription {
   operations: Map<string, Map<number, ResponseDescription>>
 }
 
-const document: JsonObject = description
+/** The published description. */
+export const document: JsonObject = description
 const schemas: Record<string, JsonObject> = {}
 const paths = Object.entries(asObject(document.paths))
   .map(([path, item]) => describePath(path, asObject(item)))
@@ -213,14 +214,12 @@ function describeResponse(response: JsonObject): ResponseDescription {
   }
 }
 
-/** Follows a reference into `components`. */
-function resolve(value: Json | undefined): JsonObject {
+/** Follows a reference into the document. */
+export function resolve(value: Json | undefined): JsonObject {
   const object = asObject(value)
   if (typeof object.$ref !== 'string') return object
-  return object.$ref
-    .split('/')
-    .slice(1)
-    .reduce((place, name) => asObject(place[name]), document)
+  const names = object.$ref.split('/').slice(1)
+  return resolve(names.reduce((place, name) => asObject(place[name]), document))
 }
 
 function nextId(): string {

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Miniflare } from 'miniflare'
 import { applyMigrations } from '../../../src/cli/local-runtime.ts'
+import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { clientRow, NEWEST } from '../harness/client-row.ts'
 import { addLookAlike } from '../harness/look-alike.ts'
 import { type D1, insert } from '../harness/rows.ts'
@@ -34,16 +35,8 @@ export async function fillDatabase(db: D1, size: number, tokens: readonly string
       "INSERT INTO order_statuses (company_id, id, title, is_default) VALUES (1, 1, 'New', 1), (1, 2, 'Done', 0)",
     ),
     db.prepare("INSERT INTO taxes (company_id, id, name, rate) VALUES (1, 1, 'State', 8.25)"),
-    db
-      .prepare(
-        `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
-         SELECT 1, value, 'bench', ?, 0 FROM json_each(?)`,
-      )
-      .bind(
-        JSON.stringify(['clients:read', 'clients:write', 'orders:read', 'orders:write', 'mail:read', 'mail:write']),
-        JSON.stringify(tokens.map(hashOf)),
-      ),
   ])
+  await insertTokens(db, 1, tokens)
   for (let from = 1; from <= size; from += CHUNK) {
     const ids = Array.from({ length: Math.min(CHUNK, size - from + 1) }, (_, index) => from + index)
     await insert(db, 'clients', ids.map(clientRow))
@@ -62,8 +55,16 @@ export async function fillDatabase(db: D1, size: number, tokens: readonly string
   }
 }
 
-function hashOf(token: string): string {
-  return createHash('sha256').update(token).digest('hex')
+/** Gives a company tokens with every permission: more than the API creates for one. */
+export async function insertTokens(db: D1, companyId: number, tokens: readonly string[]): Promise<void> {
+  const hashes = tokens.map((token) => createHash('sha256').update(token).digest('hex'))
+  await db
+    .prepare(
+      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
+       SELECT ?, value, 'bench', ?, 0 FROM json_each(?)`,
+    )
+    .bind(companyId, JSON.stringify(PERMISSIONS), JSON.stringify(hashes))
+    .run()
 }
 
 type Row = Record<string, string | number | null>

@@ -1,10 +1,9 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
-import { dataVersion } from '../harness/rows.ts'
+import { fillOnce, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
-import { compare, type Figures, type Load, loadOf, median, type Pace, ROUNDS } from './load.ts'
+import { bearer, compare, type Figures, type Load, loadOf, median, type Pace, ROUNDS } from './load.ts'
 import { buildWorker, type Running, startApi, startBare } from './worker.ts'
 
 const OBJECT = { className: 'Empty', useSQLite: true }
@@ -75,41 +74,31 @@ export const run = (): Promise<void> => measure(FULL)
 
 export const runQuick = (): Promise<void> => measure(QUICK)
 
-async function measure(plan: Plan): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-'))
-  try {
+function measure(plan: Plan): Promise<void> {
+  return inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
     const floorScript = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
     const sides: Side[] = []
-    for (const size of plan.sizes) sides.push(await prepare(size, floorScript, directory))
+    for (const size of plan.sizes) sides.push(await prepare(size, directory))
     const measured = worksOf(0, []).map((): Measured[] => [])
     for (let round = 0; round < plan.rounds; round++) await measureRound(plan, sides, measured, script, floorScript)
     print(plan, measured)
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
+  })
 }
 
-/** Fills a company once per schema and caches it under `.bench/`; the benchmark works on a copy. */
-async function prepare(size: Side['size'], floorScript: string, directory: string): Promise<Side> {
+async function prepare(size: number, directory: string): Promise<Side> {
   const tokenCount = TOKENS * worksOf(0, []).length
-  const cached = join(import.meta.dirname, '../../../.bench', `${size}-${tokenCount}-${dataVersion()}`)
-  const tokensFile = join(cached, 'tokens.json')
-  if (!existsSync(tokensFile)) {
-    rmSync(cached, { recursive: true, force: true })
-    mkdirSync(cached, { recursive: true })
-    const { worker } = await startBare(floorScript, cached)
+  const { cached, tokens } = await fillOnce(`${size}-${tokenCount}`, async (worker) => {
     const start = Date.now()
     const tokens = await fillCompany(worker, size, tokenCount)
-    await worker.dispose()
-    writeFileSync(tokensFile, JSON.stringify(tokens))
     console.log(
       `filled a company of ${size} clients and ${size * 2} orders in ${((Date.now() - start) / 1000).toFixed(0)} s`,
     )
-  }
+    return tokens
+  })
   const [apiState, floorState] = [join(directory, `${size}-api`), join(directory, `${size}-floor`)]
   for (const state of [apiState, floorState]) cpSync(cached, state, { recursive: true })
-  return { size, tokens: JSON.parse(readFileSync(tokensFile, 'utf8')), apiState, floorState }
+  return { size, tokens, apiState, floorState }
 }
 
 async function measureRound(
@@ -291,10 +280,6 @@ function worksOf(size: number, tokens: readonly string[], walks: readonly string
       floor: write('PATCH', () => `/order/${clientId()}`, change, false),
     },
   ]
-}
-
-function bearer(token: string): Record<string, string> {
-  return { authorization: `Bearer ${token}` }
 }
 
 function columns(rounds: Figures[]): string {

@@ -75,6 +75,10 @@ export function loadOf(url: string, next: () => Request): Load {
   }
 }
 
+export function bearer(token: string): Record<string, string> {
+  return { authorization: `Bearer ${token}` }
+}
+
 function figuresOf(times: number[], elapsedMs: number): Figures {
   times.sort((a, b) => a - b)
   return {

@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
+import { inDirectory } from '../harness/state.ts'
 import { HeapWatch } from './heap.ts'
 import { prepare, requestsOf, sendOnce, type Work } from './mail-requests.ts'
 import { makeIncompressibleThread, makeThread } from './mail-thread.ts'
@@ -73,11 +72,8 @@ export function column(value: number): string {
 }
 
 /** The memory alone, which takes a minute. */
-export async function run(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-mail-memory-'))
-  try {
+export function run(): Promise<void> {
+  return inDirectory(async (directory) => {
     await measureMemory(buildWorker(join(directory, 'build'), 'no-company-limit.js'), directory)
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
+  })
 }

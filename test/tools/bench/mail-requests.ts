@@ -1,8 +1,6 @@
-import { createHash, randomBytes } from 'node:crypto'
 import { Agent, request as httpRequest } from 'node:http'
 import type { Request } from 'autocannon'
-import { applyMigrations } from '../../../src/cli/local-runtime.ts'
-import { addLookAlike } from '../harness/look-alike.ts'
+import { fillCompany } from './company.ts'
 import type { Running } from './worker.ts'
 
 /** How much of the floor's p50 each work may take. */
@@ -18,20 +16,7 @@ const REQUESTS_IN_A_ROW = 250
 
 /** A company and tokens that the Worker has seen. */
 export async function prepare(api: Running): Promise<string[]> {
-  const db = await api.worker.getD1Database('DB')
-  await applyMigrations(db)
-  await addLookAlike(db)
-  const tokens = Array.from({ length: TOKENS }, () => randomBytes(32).toString('hex'))
-  const hashes = tokens.map((token) => createHash('sha256').update(token).digest('hex'))
-  await db.batch([
-    db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 1, 'Bench', 0, 0)"),
-    db
-      .prepare(
-        `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
-         SELECT 1, value, 'bench', '["mail:read","mail:write"]', 0 FROM json_each(?)`,
-      )
-      .bind(JSON.stringify(hashes)),
-  ])
+  const tokens = await fillCompany(api.worker, 0, TOKENS)
   for (const token of tokens) {
     await fetch(`${api.url}/api/v1/mail/threads/none`, { headers: { authorization: `Bearer ${token}` } })
   }

@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
+import { inDirectory } from '../harness/state.ts'
 import { CONNECTIONS, compare, type Figures, type Load, loadOf, median, ROUNDS } from './load.ts'
 import { column, measureMemory } from './mail-memory.ts'
 import { prepare, requestsOf, sendOnce, TARGETS, WORKS, type Work } from './mail-requests.ts'
@@ -38,15 +37,12 @@ interface Round {
 }
 
 /** Whole email threads, against a Worker in the same run that only parses and returns them. */
-export async function run(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-mail-'))
-  try {
+export function run(): Promise<void> {
+  return inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
     await measureTimes(script, directory)
     await measureMemory(script, directory)
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
+  })
 }
 
 async function measureTimes(script: string, directory: string): Promise<void> {

@@ -1,16 +1,14 @@
-import { createHash, randomBytes } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { randomBytes } from 'node:crypto'
+import { cpSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { styleText } from 'node:util'
 import { SQLiteAsyncDialect } from 'drizzle-orm/sqlite-core'
 import { storedBytes } from '../../../src/kernel/db/quota.ts'
-import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
-import { dataVersion } from '../harness/rows.ts'
-import { fillCompany } from './company.ts'
+import { fillOnce, inDirectory } from '../harness/state.ts'
+import { fillCompany, insertTokens, makeTokens } from './company.ts'
 import { median, quantile } from './load.ts'
 import { childrenNamed } from './memory.ts'
-import { buildWorker, type Running, startApi, startBare } from './worker.ts'
+import { buildWorker, type Running, startApi } from './worker.ts'
 
 /*
  * Two companies share a database. While one does its worst over 50 connections for a minute, with one token or with 50,
@@ -58,11 +56,6 @@ const CANDIDATES = [
   '/products/search?q=a%20b%20c%20d%20e&include=local,lines',
 ]
 
-interface Sides {
-  spender: string[]
-  neighbour: string[]
-}
-
 interface Outcome {
   alone: number[]
   together: number[]
@@ -96,11 +89,10 @@ interface Sent {
   body?: object
 }
 
-export async function run(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-'))
-  try {
+export function run(): Promise<void> {
+  return inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'slow-database.js')
-    const { cached, sides } = await prepare()
+    const { cached, tokens } = await fillOnce(`neighbour-${CLIENTS}`, fill)
     const served = async <T>(work: (api: Running) => Promise<T>) => {
       const state = join(directory, 'state')
       cpSync(cached, state, { recursive: true })
@@ -116,22 +108,20 @@ export async function run(): Promise<void> {
         rmSync(state, { recursive: true, force: true })
       }
     }
-    const worst = await served(({ url }) => findWorst(url, sides.spender.at(-1) ?? ''))
+    const worst = await served(({ url }) => findWorst(url, tokens.spender.at(-1) ?? ''))
     for (const attack of attacksWith(worst).filter(({ name }) => name.includes(process.env.ATTACK ?? ''))) {
       const outcomes: Outcome[] = []
       for (let round = 0; round < ROUNDS; round++) {
         outcomes.push(
           await served(async (api) => {
             await limitStorage(api)
-            return measure(api.url, attack, sides.spender.slice(0, attack.tokens), sides.neighbour)
+            return measure(api.url, attack, tokens.spender.slice(0, attack.tokens), tokens.neighbour)
           }),
         )
       }
       print(attack, outcomes)
     }
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
+  })
 }
 
 function attacksWith(worst: { path: string; databaseMs: number }): Attack[] {
@@ -221,41 +211,24 @@ async function limitStorage({ worker }: Running): Promise<void> {
     .run()
 }
 
-/** Fills the two companies once per schema and caches them under `.bench/`; the benchmark works on copies. */
-async function prepare(): Promise<{ cached: string; sides: Sides }> {
-  const cached = join(import.meta.dirname, '../../../.bench', `neighbour-${CLIENTS}-${dataVersion()}`)
-  const sidesFile = join(cached, 'tokens.json')
-  if (!existsSync(sidesFile)) {
-    rmSync(cached, { recursive: true, force: true })
-    mkdirSync(cached, { recursive: true })
-    const { worker } = await startBare('export default { fetch: () => new Response() }', cached)
-    const spender = await fillCompany(worker, CLIENTS, SPENDER_TOKENS)
-    const neighbour = Array.from({ length: NEIGHBOUR_TOKENS }, () => randomBytes(32).toString('hex'))
-    const db = await worker.getD1Database('DB')
-    await db
-      .prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Neighbour', 0, 0)")
-      .run()
-    await db.prepare('UPDATE api_tokens SET permissions = ?').bind(JSON.stringify(PERMISSIONS)).run()
-    const hashes = neighbour.map((token) => createHash('sha256').update(token).digest('hex'))
-    await db
-      .prepare(
-        `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
-         SELECT 2, value, 'bench', '["clients:read"]', 0 FROM json_each(?)`,
-      )
-      .bind(JSON.stringify(hashes))
-      .run()
-    const { results } = await db.prepare("SELECT name FROM pragma_table_info('clients')").all<{ name: string }>()
-    const columns = results.map(({ name }) => name)
-    const values = columns.map((name) => (name === 'company_id' ? '2' : name))
-    await db
-      .prepare(
-        `INSERT INTO clients (${columns}) SELECT ${values} FROM clients WHERE company_id = 1 AND id <= ${NEIGHBOUR_CLIENTS}`,
-      )
-      .run()
-    await worker.dispose()
-    writeFileSync(sidesFile, JSON.stringify({ spender, neighbour }))
-  }
-  return { cached, sides: JSON.parse(readFileSync(sidesFile, 'utf8')) }
+/** Fills the two companies, and gives the tokens of each. */
+async function fill(worker: Running['worker']) {
+  const spender = await fillCompany(worker, CLIENTS, SPENDER_TOKENS)
+  const neighbour = makeTokens(NEIGHBOUR_TOKENS)
+  const db = await worker.getD1Database('DB')
+  await db
+    .prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Neighbour', 0, 0)")
+    .run()
+  await insertTokens(db, 2, neighbour)
+  const { results } = await db.prepare("SELECT name FROM pragma_table_info('clients')").all<{ name: string }>()
+  const columns = results.map(({ name }) => name)
+  const values = columns.map((name) => (name === 'company_id' ? '2' : name))
+  await db
+    .prepare(
+      `INSERT INTO clients (${columns}) SELECT ${values} FROM clients WHERE company_id = 1 AND id <= ${NEIGHBOUR_CLIENTS}`,
+    )
+    .run()
+  return { spender, neighbour }
 }
 
 /** The candidate that uses most database time, as the API's headers report it. */

@@ -1,14 +1,15 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Miniflare } from 'miniflare'
 import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
-import type { Fault, Simulator } from '../../../src/simulators/kit.ts'
+import type { Simulator } from '../../../src/simulators/kit.ts'
+import { look, spoil } from '../../../src/simulators/steer.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH, startSupplierA } from '../../../src/simulators/supplier-a.ts'
 import { CREDENTIALS as CREDENTIALS_B, startSupplierB } from '../../../src/simulators/supplier-b.ts'
 import { STYLES } from '../../../src/simulators/supplier-b-catalogue.ts'
+import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
-import { compare, type Figures, loadOf } from './load.ts'
+import { bearer, compare, type Figures, loadOf, quantile } from './load.ts'
 import { measureSoapParsing } from './parse-soap.ts'
 import { buildWorker, CREDENTIALS_KEY, type Running, startApi, startBare } from './worker.ts'
 
@@ -28,16 +29,17 @@ const USUAL = 'PC61'
 const LARGEST = 'DT6000'
 
 /** Search with all four sources: warm in KV against a floor in the same run, cold, and with slow suppliers. */
-export async function run(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-products-'))
+export const run = (): Promise<void> => inDirectory(measure)
+
+async function measure(directory: string): Promise<void> {
   const suppliers = { a: await startSupplierA(), b: await startSupplierB() }
   try {
     // Whatever is searched for, supplier_b finds these; its own search knows no style number of supplier_a.
-    await setFaults(suppliers.b, { body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
+    await spoil(suppliers.b.url, { body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
     const floorScript = readFileSync(join(import.meta.dirname, 'floor-products.js'), 'utf8')
     const state = join(directory, 'state')
-    const tokens = await prepare(floorScript, state, suppliers)
+    const tokens = await fillState(state, (worker) => fill(worker, suppliers))
     const keys = await warmCache(script, state, tokens)
 
     // A new process: what it knows of the suppliers it must read from KV.
@@ -56,7 +58,6 @@ export async function run(): Promise<void> {
     }
   } finally {
     await Promise.all([suppliers.a.close(), suppliers.b.close()])
-    rmSync(directory, { recursive: true, force: true })
   }
   const { rows, coldMs, medianMs, worstMs } = measureSoapParsing()
   console.log(
@@ -66,8 +67,7 @@ export async function run(): Promise<void> {
 
 type Suppliers = Record<'a' | 'b', Simulator>
 
-async function prepare(floorScript: string, state: string, suppliers: Suppliers): Promise<string[]> {
-  const { worker } = await startBare(floorScript, state)
+async function fill(worker: Miniflare, suppliers: Suppliers): Promise<string[]> {
   const tokens = await fillCompany(worker, SIZE, TOKENS)
   const db = await worker.getD1Database('DB')
   const integration = async (kind: 'supplier_a' | 'supplier_b', baseUrl: string, credentials: object) =>
@@ -79,7 +79,6 @@ async function prepare(floorScript: string, state: string, suppliers: Suppliers)
   const numbers = (count: number) => `(SELECT id FROM clients WHERE company_id = 1 AND id <= ${count})`
   const title = `'Heavy cotton tee ' || CASE id % 200 WHEN 0 THEN '${USUAL}' WHEN 1 THEN '${LARGEST}' ELSE 'N' || id END`
   await db.batch([
-    db.prepare(`UPDATE api_tokens SET permissions = '["products:read"]'`),
     db.prepare(
       `INSERT INTO catalog_items (company_id, id, title, price_cents, search_text)
        SELECT 1, id, ${title}, 950, upper(${title}) FROM ${numbers(SIZE)}`,
@@ -90,7 +89,6 @@ async function prepare(floorScript: string, state: string, suppliers: Suppliers)
     await integration('supplier_a', `${suppliers.a.url}${ENDPOINT_PATH}`, CREDENTIALS_A),
     await integration('supplier_b', suppliers.b.url, CREDENTIALS_B),
   ])
-  await worker.dispose()
   return tokens
 }
 
@@ -163,8 +161,8 @@ async function measureCold(api: Running, tokens: string[], suppliers: Suppliers)
 /** Several at once with both suppliers slow: they share the calls. Afterwards the suppliers do not matter. */
 async function measureSlow(api: Running, tokens: string[], suppliers: Suppliers): Promise<void> {
   console.log(`\nBoth suppliers at ${SLOW_MS} ms, ${SLOW_AT_ONCE} searches at once: p50/p99 in ms`)
-  await setFaults(suppliers.a, { delayMs: SLOW_MS, times: -1 })
-  await setFaults(suppliers.b, { delayMs: SLOW_MS, body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
+  await spoil(suppliers.a.url, { delayMs: SLOW_MS, times: -1 })
+  await spoil(suppliers.b.url, { delayMs: SLOW_MS, body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
   const cold: number[] = []
   const then: number[] = []
   let calls = 0
@@ -206,18 +204,9 @@ async function changeAccounts(worker: Miniflare): Promise<void> {
   await db.prepare('UPDATE integrations SET updated_at = updated_at + 1').run()
 }
 
-async function setFaults({ url }: Simulator, ...faults: Fault[]): Promise<void> {
-  await fetch(`${url}/__simulator`, { method: 'PUT', body: JSON.stringify(faults) })
-}
-
-async function countCalls(suppliers: Suppliers): Promise<number> {
-  const counts = await Promise.all(
-    Object.values(suppliers).map(async ({ url }) => {
-      const { calls } = (await (await fetch(`${url}/__simulator`)).json()) as { calls: unknown[] }
-      return calls.length
-    }),
-  )
-  return counts.reduce((sum, count) => sum + count, 0)
+async function countCalls({ a, b }: Suppliers): Promise<number> {
+  const [ofA, ofB] = await Promise.all([look(a.url), look(b.url)])
+  return ofA.calls.length + ofB.calls.length
 }
 
 async function time(work: () => Promise<unknown>): Promise<number> {
@@ -228,12 +217,8 @@ async function time(work: () => Promise<unknown>): Promise<number> {
 
 function report(name: string, times: number[], calls: number): void {
   const sorted = times.toSorted((a, b) => a - b)
-  const at = (share: number) => (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0).toFixed(1)
+  const at = (share: number) => quantile(sorted, share).toFixed(1)
   console.log(`  ${name.padEnd(32)} ${at(0.5).padStart(8)} ${at(0.99).padStart(8)}   upstream calls: ${calls}`)
-}
-
-function bearer(token: string): Record<string, string> {
-  return { authorization: `Bearer ${token}` }
 }
 
 function columns({ p50, p99, requestsPerSecond }: Figures): string {

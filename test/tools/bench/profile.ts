@@ -1,13 +1,13 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
+import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
 import { Inspector } from './inspector.ts'
-import { loadOf } from './load.ts'
+import { bearer, loadOf } from './load.ts'
 import { requestsOf, sendOnce } from './mail-requests.ts'
 import { makeThread } from './mail-thread.ts'
-import { buildWorker, startApi, startBare } from './worker.ts'
+import { buildWorker, startApi } from './worker.ts'
 
 const CLIENTS = 1_000
 const TOKENS = 60
@@ -63,22 +63,17 @@ export async function run(): Promise<void> {
   const { PROFILE = '' } = process.env
   const routes = Object.entries(ROUTES).filter(([name]) => name.includes(PROFILE))
   if (routes.length === 0) throw new Error(`PROFILE must be a part of one of: ${Object.keys(ROUTES).join(', ')}`)
-  const directory = mkdtempSync(join(tmpdir(), 'bench-'))
-  try {
+  await inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js', ['--no-minify'])
     const source = readFileSync(join(directory, 'build', 'index.js'), 'utf8')
     const filled = join(directory, 'filled')
-    const bare = await startBare('export default { fetch: () => new Response() }', filled)
-    const tokens = await fillCompany(bare.worker, CLIENTS, TOKENS)
-    await bare.worker.dispose()
+    const tokens = await fillState(filled, (worker) => fillCompany(worker, CLIENTS, TOKENS))
     for (const [name, route] of routes) {
       const state = join(directory, name)
       cpSync(filled, state, { recursive: true })
       await profile(name, script, state, route, tokens, source)
     }
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
+  })
 }
 
 async function profile(
@@ -168,8 +163,4 @@ function printFiles(labels: Iterable<string>): void {
   }
   console.log(`\n  files of src that it runs: ${byFile.size}`)
   for (const [file, names] of [...byFile].toSorted()) console.log(`    ${file}: ${[...names].join(', ')}`)
-}
-
-function bearer(token: string): Record<string, string> {
-  return { authorization: `Bearer ${token}` }
 }

@@ -1,14 +1,14 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { Request } from 'autocannon'
 import { fold } from '../../../src/kernel/db/search.ts'
 import { clientRow } from '../harness/client-row.ts'
-import { dataVersion, insert } from '../harness/rows.ts'
+import { insert } from '../harness/rows.ts'
+import { fillOnce, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
-import { median } from './load.ts'
-import { buildWorker, startApi, startBare } from './worker.ts'
+import { bearer, median } from './load.ts'
+import { buildWorker, type Running, startApi } from './worker.ts'
 import { run as measureWrites } from './writes.ts'
 
 /** `SIZES=20000` measures one. */
@@ -113,12 +113,11 @@ function listsOf(size: number): Record<string, { company: 'large' | 'small'; sha
 }
 
 /** The worst shapes of paged lists and searches, each beside the first page of its list in the same run; then of writes. */
-export async function run(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-shapes-'))
-  try {
+export function run(): Promise<void> {
+  return inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
     for (const size of SIZES) {
-      const { cached, tokens } = await prepare(size)
+      const { cached, tokens } = await fillOnce(`shapes-${size}`, (worker) => fill(worker, size))
       const measured: Measured = new Map()
       for (let round = 0; round < ROUNDS; round++) {
         const state = join(directory, `round-${round}`)
@@ -129,9 +128,7 @@ export async function run(): Promise<void> {
       print(size, measured)
     }
     await measureWrites()
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
+  })
 }
 
 /** By list and shape, of each round: the median of its requests and the database time of one, in milliseconds. */
@@ -140,27 +137,12 @@ type Measured = Map<string, { p50: number[]; databaseMs: number[] }>
 /** Tokens by company. */
 type Tokens = Record<'large' | 'small', string[]>
 
-/** Fills two companies once per schema and caches them under `.bench/`. Nothing gathers statistics. */
-async function prepare(size: number): Promise<{ cached: string; tokens: Tokens }> {
-  const cached = join(import.meta.dirname, '../../../.bench', `shapes-${size}-${dataVersion()}`)
-  const tokensFile = join(cached, 'tokens.json')
-  if (!existsSync(tokensFile)) {
-    rmSync(cached, { recursive: true, force: true })
-    mkdirSync(cached, { recursive: true })
-    const { worker } = await startBare(readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8'), cached)
-    const tokens = await fill(worker, size)
-    await worker.dispose()
-    writeFileSync(tokensFile, JSON.stringify(tokens))
-  }
-  return { cached, tokens: JSON.parse(readFileSync(tokensFile, 'utf8')) }
-}
-
-async function fill(worker: Parameters<typeof fillCompany>[0], size: number): Promise<Tokens> {
+/** Fills two companies. Nothing gathers statistics. */
+async function fill(worker: Running['worker'], size: number): Promise<Tokens> {
   const tokens = await fillCompany(worker, 0, TOKENS * 2)
   const db = await worker.getD1Database('DB')
   await db.batch([
     db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Small', 0, 0)"),
-    db.prepare(`UPDATE api_tokens SET permissions = '["clients:read","orders:read","products:read"]'`),
     db.prepare(`UPDATE api_tokens SET company_id = 2 WHERE id > ${TOKENS}`),
     db.prepare(
       "INSERT INTO clients (company_id, id, company_name, company_name_key, deleted, created_at, updated_at) VALUES (1, 1000000, 'Holder', 'HOLDER', 1, 0, 0)",
@@ -221,7 +203,7 @@ async function measureRound(
     for (const [list, { company, shapes }] of Object.entries(listsOf(size))) {
       const request = (path: string) => (): Request => {
         const token = tokens[company][turn++ % TOKENS] ?? ''
-        return { method: 'GET', path: `/api/v1${path}`, headers: { authorization: `Bearer ${token}` } }
+        return { method: 'GET', path: `/api/v1${path}`, headers: bearer(token) }
       }
       const first = shapes[0]?.[1] ?? ''
       for (let n = 0; n < 20; n++) await send(url, request(first)())

@@ -1,6 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
 import { median } from './load.ts'
 import { buildWorker, type Running, startApi, startBare } from './worker.ts'
@@ -20,14 +20,11 @@ interface Times {
  * What a new isolate costs: the start of a runtime with the Worker and its first two requests, beside those of the floor.
  * Each round starts new processes.
  */
-export async function run(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-'))
-  try {
+export function run(): Promise<void> {
+  return inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'))
     const state = join(directory, 'state')
-    const { worker } = await startBare(BARE, state)
-    const [token] = await fillCompany(worker, 100, 1)
-    await worker.dispose()
+    const [token] = await fillState(state, (worker) => fillCompany(worker, 100, 1))
     const headers = { authorization: `Bearer ${token}` }
     const rounds: { api: Times; floor: Times }[] = []
     for (let round = 0; round < ROUNDS; round++) {
@@ -42,9 +39,7 @@ export async function run(): Promise<void> {
         `${name.padEnd(14)} ${of(name, 'api').toFixed(1).padStart(9)} ${of(name, 'floor').toFixed(1).padStart(11)}`,
       )
     }
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
+  })
 }
 
 async function measure(start: () => Promise<Running>, path: string, headers = {}): Promise<Times> {

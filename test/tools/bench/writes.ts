@@ -1,9 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
+import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
-import { median } from './load.ts'
+import { bearer, median } from './load.ts'
 import { buildWorker, type Running, startApi, startBare } from './worker.ts'
 
 /*
@@ -290,12 +289,13 @@ const SHAPES: Record<string, Shape> = {
   }),
 }
 
-export async function run(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'bench-writes-'))
+export const run = (): Promise<void> => inDirectory(measure)
+
+async function measure(directory: string): Promise<void> {
   const running: Running[] = []
   try {
     const state = join(directory, 'state')
-    const tokens = await prepare(state)
+    const tokens = await fillState(state, fill)
     const floor = await startFloor(join(directory, 'floor'))
     running.push(floor)
     let databaseMs = 0
@@ -318,7 +318,7 @@ export async function run(): Promise<void> {
       const text = body === undefined ? undefined : JSON.stringify(body)
       const response = await fetch(`${url}/api/v1${path}`, {
         method,
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        headers: { ...bearer(token), 'content-type': 'application/json' },
         ...(text !== undefined && { body: text }),
       })
       const answer = await response.text()
@@ -360,7 +360,6 @@ export async function run(): Promise<void> {
     }
   } finally {
     for (const { worker } of running) await worker.dispose()
-    rmSync(directory, { recursive: true, force: true })
   }
 }
 
@@ -381,21 +380,15 @@ async function startFloor(state: string): Promise<Running> {
 }
 
 /** The look-alike in slot 0, a large company in slot 1, and the company under test in slot 2. */
-async function prepare(state: string): Promise<string[]> {
-  const script = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
-  const { worker } = await startBare(script, state)
-  try {
-    const tokens = await fillCompany(worker, LOOKALIKE_CLIENTS, TOKENS)
-    const db = await worker.getD1Database('DB')
-    await db.batch([
-      db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Writes', 0, 0)"),
-      db.prepare("INSERT INTO order_statuses (company_id, id, title, is_default) VALUES (2, 1, 'New', 1)"),
-      db.prepare('UPDATE api_tokens SET company_id = 2, permissions = ?').bind(JSON.stringify(PERMISSIONS)),
-    ])
-    return tokens
-  } finally {
-    await worker.dispose()
-  }
+async function fill(worker: Running['worker']): Promise<string[]> {
+  const tokens = await fillCompany(worker, LOOKALIKE_CLIENTS, TOKENS)
+  const db = await worker.getD1Database('DB')
+  await db.batch([
+    db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Writes', 0, 0)"),
+    db.prepare("INSERT INTO order_statuses (company_id, id, title, is_default) VALUES (2, 1, 'New', 1)"),
+    db.prepare('UPDATE api_tokens SET company_id = 2'),
+  ])
+  return tokens
 }
 
 interface Times {

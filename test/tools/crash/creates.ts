@@ -11,23 +11,12 @@ const KILL_AFTER_MS = [150, 900] as const
 const PATIENCE_MS = 5_000
 const RETRY_MS = 100
 
-export interface CreateFigures {
-  /** Kills of the runtime. */
-  kills: number
-  /** Requests that were sent, with the repeated ones. */
-  sent: number
-  /** Responses that were those of an earlier request with the same key. */
-  replayed: number
-  /** Rows that were created, and the ids of the responses; equal where nothing was lost or made twice. */
-  rows: number
-  ids: number
-}
-
 /**
  * Creates clients and orders in turn, each with a key and sent until it is answered, while the service is killed again
- * and again until all are.
+ * and again until all are. The rows that were created and the ids of the responses are equal where nothing was lost or
+ * made twice.
  */
-export async function crashCreates({ seed, creates }: { seed: number; creates: number }): Promise<CreateFigures> {
+export async function crashCreates({ seed, creates }: { seed: number; creates: number }) {
   const random = createRandom(seed)
   const shop = await openShop()
   let service: Service | undefined
@@ -35,6 +24,7 @@ export async function crashCreates({ seed, creates }: { seed: number; creates: n
     const before = await countRows(shop)
     service = await startService(shop.state)
     await service.waitUntilServing(shop.tokens[0] ?? '')
+    // Requests that were sent, with the repeated ones; responses that were those of an earlier request with the same key.
     const figures = { kills: 0, sent: 0, replayed: 0 }
     const ids = new Set<string>()
     const { url } = service
@@ -67,7 +57,7 @@ async function createUntilAnswered(
   url: string,
   token: string,
   number: number,
-  figures: Pick<CreateFigures, 'sent' | 'replayed'>,
+  figures: { sent: number; replayed: number },
 ): Promise<string> {
   const [path, body] =
     number % 2 === 0 ? ['clients', { company_name: `C${number}` }] : ['orders', { title: `O${number}`, client_id: 1 }]

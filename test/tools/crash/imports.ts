@@ -29,7 +29,7 @@ const TABLES = {
   payments: 'payments',
 } as const
 
-export interface ImportFigures {
+interface ImportFigures {
   /** Kills of the runtime. */
   kills: number
   parts: number

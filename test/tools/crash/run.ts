@@ -21,49 +21,37 @@ const OBJECT_WITHIN_MS = 5_000
 /** What was announced before is given up by a sweep at this time, in milliseconds from now. */
 const COLLECT_AFTER_MS = 7_200_000
 
-export interface Settings {
+interface Settings {
   seed: number
   /** Crashes; the runtime alone and everything in turn. */
   times: number
   report?: (line: string) => void
 }
 
-export interface Figures {
-  crashes: Record<Victim, number>
-  acknowledged: number
+const noFigures = () => ({
+  crashes: { workerd: 0, group: 0 },
+  acknowledged: 0,
   /** Sent and without a response when the service was killed. */
-  inFlight: number
+  inFlight: 0,
   /** Of the writes that were left without a response, those that were carried out. */
-  carriedOut: number
-  refused: number
+  carriedOut: 0,
+  refused: 0,
   /** Objects of mail that were announced, and not named before a kill. */
-  unnamedObjects: number
-}
+  unnamedObjects: 0,
+})
 
-export interface Survivor {
-  figures: Figures
-  findings: string[]
-  /** The findings in the last checked database after these statements. */
-  recheck: (spoil: string) => string[]
-  close: () => Promise<void>
-}
+type Figures = ReturnType<typeof noFigures>
+export type Survivor = Awaited<ReturnType<typeof crash>>
 
 /**
  * Kills the service repeatedly while several callers write, restarts it on the same data and checks that every
  * acknowledged write is there and that no write is there in part.
  */
-export async function crash({ seed, times, report = () => {} }: Settings): Promise<Survivor> {
+export async function crash({ seed, times, report = () => {} }: Settings) {
   const moments = createRandom(seed)
   const shop = await openShop()
   const journal: Write[] = []
-  const figures: Figures = {
-    crashes: { workerd: 0, group: 0 },
-    acknowledged: 0,
-    inFlight: 0,
-    carriedOut: 0,
-    refused: 0,
-    unnamedObjects: 0,
-  }
+  const figures = noFigures()
   const findings: string[] = []
   let service: Service | undefined
   try {
@@ -103,7 +91,7 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
     await service.stop()
     const collected = { path: await shop.copyDatabase(), objects: readMailObjects(shop.state), isCollected: true }
     findings.push(...checkDatabase(collected, first, journal).findings)
-    return { figures, findings, recheck: (spoil) => recheck(shop, spoil, first, journal), close: shop.close }
+    return { figures, findings, recheck: (spoil: string) => recheck(shop, spoil, first, journal), close: shop.close }
   } catch (error) {
     await service?.stop()
     await shop.close()
@@ -193,6 +181,7 @@ function countOutcomes(figures: Figures, journal: readonly Write[], copy: string
   }
 }
 
+/** The findings in the last checked database after these statements. */
 function recheck(shop: Shop, spoil: string, first: CompanyState, journal: readonly Write[]): string[] {
   const copy = `${shop.state}-copy.sqlite`
   copyFileSync(`${shop.state}/../copy.sqlite`, copy)

@@ -9,24 +9,18 @@ const REQUEST_MS = 2_000
 /** Which processes a crash ends: the one that holds the database, or all that `npm run dev` started, itself included. */
 export type Victim = 'workerd' | 'group'
 
-/** The service as people run it locally, in a process group of its own. */
-export interface Service {
-  /** The URL up to `/api/v1`. */
-  url: string
-  kill: (victim: Victim) => void
-  /** Resolves once it responds, after a start or after a crash of the runtime, which restarts by itself. */
-  waitUntilServing: (token: string) => Promise<void>
-  /** Ends it in the usual way. */
-  stop: () => Promise<void>
-}
+export type Service = Awaited<ReturnType<typeof startService>>
 
-/** Starts `npm run dev` on a state directory and a free port. */
-export async function startService(state: string): Promise<Service> {
+/** Starts `npm run dev` on a state directory and a free port, in a process group of its own. */
+export async function startService(state: string) {
   const dev = await startDev({ state, detached: true })
   return {
+    /** The URL up to `/api/v1`. */
     url: dev.url,
-    kill: (victim) => process.kill(victim === 'group' ? -dev.pid : findDatabaseHolder(dev.pid, state), 'SIGKILL'),
-    waitUntilServing: (token) => waitUntilServing(dev, token),
+    kill: (victim: Victim) =>
+      process.kill(victim === 'group' ? -dev.pid : findDatabaseHolder(dev.pid, state), 'SIGKILL'),
+    /** Resolves once it responds, after a start or after a crash of the runtime, which restarts by itself. */
+    waitUntilServing: (token: string) => waitUntilServing(dev, token),
     stop: () => stop(dev),
   }
 }

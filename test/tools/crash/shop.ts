@@ -14,21 +14,13 @@ import { lookAlike } from '../harness/look-alike.ts'
 /** A token may make 300 requests a minute, so writes go round many of them. */
 const TOKENS = 45
 
-export interface Shop {
-  state: string
-  tokens: string[]
-  /** Which token the next change of a thing comes with. */
-  turns: Map<string, number>
-  /** A consistent copy of the database, taken while the service runs; each replaces the one before. */
-  copyDatabase: () => Promise<string>
-  close: () => Promise<void>
-}
+export type Shop = Awaited<ReturnType<typeof openShop>>
 
 /**
  * A shop with a year of work behind it, in a state directory of its own. Its accounting system runs here and outlives
  * every crash.
  */
-export async function openShop(): Promise<Shop> {
+export async function openShop() {
   const folder = await mkdtemp(join(tmpdir(), 'crm-crash-'))
   const state = join(folder, 'state')
   const accounting = await startAccounting()
@@ -39,7 +31,14 @@ export async function openShop(): Promise<Shop> {
   try {
     const tokens = await fill(state, accounting.url)
     const copy = join(folder, 'copy.sqlite')
-    return { state, tokens, turns: new Map(), copyDatabase: () => copyDatabase(state, copy), close }
+    return {
+      state,
+      tokens,
+      /** Which token the next change of a thing comes with. */
+      turns: new Map<string, number>(),
+      copyDatabase: () => copyDatabase(state, copy),
+      close,
+    }
   } catch (error) {
     await close()
     throw error
@@ -65,6 +64,7 @@ async function fill(state: string, accountingUrl: string): Promise<string[]> {
   return tokens
 }
 
+/** A consistent copy of the database, taken while the service runs; each replaces the one before. */
 async function copyDatabase(state: string, path: string): Promise<string> {
   const folder = join(state, 'v3/d1/miniflare-D1DatabaseObject')
   const file = readdirSync(folder).find((name) => name.endsWith('.sqlite') && !name.startsWith('metadata'))

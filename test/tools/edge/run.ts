@@ -1,6 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inDirectory } from '../harness/state.ts'
 import { type Build, buildFrom } from './build.ts'
 import { Callers, type Failure, KINDS, LANE_TOKENS } from './callers.ts'
 import { type PairsResult, runPairs } from './pairs.ts'
@@ -42,10 +41,9 @@ const BEFORE_SHARE = 0.1
 const PAIR_COLD_SHARE = 0.1
 
 /** Builds, serves and measures; the primaries one after the other, the two builds side by side. */
-export async function runEdge(settings: Settings): Promise<Measured[]> {
+export function runEdge(settings: Settings): Promise<Measured[]> {
   const { say = () => {} } = settings
-  const directory = await mkdtemp(join(tmpdir(), 'crm-edge-'))
-  try {
+  return inDirectory(async (directory) => {
     const builds: [Measured['build'], Build][] = [['this', await buildFrom(undefined, join(directory, 'this'))]]
     if (settings.before) builds.push(['before', await buildFrom(settings.before, join(directory, 'before'))])
     const measured: Measured[] = []
@@ -54,9 +52,7 @@ export async function runEdge(settings: Settings): Promise<Measured[]> {
       measured.push(...(await measureAt(primary, builds, settings, directory)))
     }
     return measured
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
+  })
 }
 
 async function measureAt(

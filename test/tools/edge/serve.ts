@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import { build as bundle } from 'esbuild'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { fillDatabase, makeTokens } from '../bench/company.ts'
 import { CREDENTIALS_KEY } from '../bench/worker.ts'
 import { type Build, RUNTIME } from './build.ts'
@@ -9,32 +8,13 @@ import type { Location } from './places.ts'
 import { copiesOf, type Setup } from './setup.ts'
 
 /** A simulated platform that serves one build. */
-export interface Served {
-  build: Build
-  primary: Location
-  url: string
-  /** What the Worker logged as an error. */
-  errors: string[]
-  stop: () => Promise<void>
-}
+export type Served = Awaited<ReturnType<typeof serve>>
+export type Data = ReturnType<typeof makeData>
 
-export interface Data {
-  clients: number
-  tokens: readonly string[]
-}
-
-export function makeData(clients: number, tokenCount: number): Data {
-  return { clients, tokens: makeTokens(tokenCount) }
-}
+export const makeData = (clients: number, tokenCount: number) => ({ clients, tokens: makeTokens(tokenCount) })
 
 /** Serves a build whose database has its primary at a location and holds one company; the replica has the same rows. */
-export async function serve(
-  build: Build,
-  primary: Location,
-  data: Data,
-  state: string,
-  ignoresBookmarks: boolean,
-): Promise<Served> {
+export async function serve(build: Build, primary: Location, data: Data, state: string, ignoresBookmarks: boolean) {
   const { configuration } = build
   const names = (list: { binding: string }[]) => list.map(({ binding }) => binding)
   const setup: Setup = {
@@ -46,6 +26,7 @@ export async function serve(
     ignoresBookmarks,
   }
   const copies = setup.databases.flatMap((name) => copiesOf(name))
+  /** What the Worker logged as an error. */
   const errors: string[] = []
   const worker = new Miniflare(
     convertV4MiniflareOptions({
@@ -79,19 +60,13 @@ export async function serve(
   )
   try {
     const url = (await worker.ready).origin
-    for (const copy of copies) await fill(worker, copy, data)
-    return { build, primary, url, errors, stop: () => worker.dispose() }
+    // The Worker uses the database in which the company is placed.
+    for (const copy of copies) await fillDatabase(await worker.getD1Database(copy), data.clients, data.tokens)
+    return { primary, url, errors, stop: () => worker.dispose() }
   } catch (error) {
     await worker.dispose()
     throw error
   }
-}
-
-/** Every database gets the same company; the Worker uses the one in which the company is placed. */
-async function fill(worker: Miniflare, copy: string, { clients, tokens }: Data): Promise<void> {
-  const db = await worker.getD1Database(copy)
-  await fillDatabase(db, clients, tokens)
-  await db.prepare('UPDATE api_tokens SET permissions = ?').bind(JSON.stringify(PERMISSIONS)).run()
 }
 
 function entryOf({ exported }: Build, setup: Setup): string {

@@ -1,10 +1,5 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { asObject, isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
-
-const document: JsonObject = JSON.parse(
-  readFileSync(join(import.meta.dirname, '../../../src/site/reference/openapi.json'), 'utf8'),
-)
+import { asObject, isObject, type JsonObject } from '../../../src/site/reference/json.ts'
+import { document, resolve } from '../../support/conformance.ts'
 
 export interface Parameter {
   name: string
@@ -55,17 +50,6 @@ function describe(path: string, methods: string[], method: string, operation: Js
     headerParameters: inPlace('header'),
     body: content ? resolve(asObject(content['application/json']).schema) : null,
   }
-}
-
-/** Follows a reference into the document. */
-export function resolve(value: Json | undefined): JsonObject {
-  const object = asObject(value)
-  if (typeof object.$ref !== 'string') return object
-  const target = object.$ref
-    .split('/')
-    .slice(1)
-    .reduce((place, name) => asObject(place[name]), document)
-  return resolve(target)
 }
 
 /** The types that a schema allows; null where it allows any. */

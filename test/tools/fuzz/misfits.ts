@@ -1,5 +1,6 @@
 import { isObject, type JsonObject } from '../../../src/site/reference/json.ts'
-import { resolve, typesOf } from './description.ts'
+import { resolve } from '../../support/conformance.ts'
+import { typesOf } from './description.ts'
 import { fits, isStrict } from './fits.ts'
 
 const TEXTS_OF_NO_USE = [

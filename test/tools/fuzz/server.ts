@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,8 +6,8 @@ import { openAdminApi } from '../../../src/cli/admin-api.ts'
 import { applyMigrations } from '../../../src/cli/local-runtime.ts'
 import { readSampleSeed } from '../../../src/cli/sample-company.ts'
 import { importSeed } from '../../../src/cli/seed-file.ts'
-import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { type Simulators, startSimulators } from '../../../src/simulators/start.ts'
+import { insertTokens, makeTokens } from '../bench/company.ts'
 import { buildWorker, type Running, startApi } from '../bench/worker.ts'
 import { lookAlike } from '../harness/look-alike.ts'
 
@@ -22,18 +22,13 @@ export interface LogLine {
   [field: string]: unknown
 }
 
-/** A served application of its own, with the sample company and simulators of the outside systems. */
-export interface Served {
-  url: string
-  /** With every permission. A token may make 300 requests a minute, so requests go round many of them. */
-  tokens: string[]
-  /** Called with every line that the Worker logs. */
-  onLog: (listener: (line: LogLine) => void) => void
-  close: () => Promise<void>
-}
+export type Served = Awaited<ReturnType<typeof serve>>
 
-/** Builds the Worker as it is deployed and serves it on a free port, on data of its own. */
-export async function serve(tokenCount: number): Promise<Served> {
+/**
+ * Builds the Worker as it is deployed and serves it on a free port, on data of its own, with the sample company and
+ * simulators of the outside systems. A token may make 300 requests a minute, so requests go round many of them.
+ */
+export async function serve(tokenCount: number) {
   const directory = await mkdtemp(join(tmpdir(), 'crm-fuzz-'))
   const listeners: ((line: LogLine) => void)[] = []
   const close: (() => Promise<void>)[] = [() => rm(directory, { recursive: true, force: true })]
@@ -55,7 +50,8 @@ export async function serve(tokenCount: number): Promise<Served> {
     return {
       url: running.url,
       tokens,
-      onLog: (listener) => void listeners.push(listener),
+      /** Called with every line that the Worker logs. */
+      onLog: (listener: (line: LogLine) => void) => void listeners.push(listener),
       close: closeAll,
     }
   } catch (error) {
@@ -104,15 +100,7 @@ async function fill({ worker, url }: Running, simulators: Simulators, adminToken
   await importSeed(api, lookAlike(), 'The look-alike')
   const file = { ...readSampleSeed(Date.now()), integrations: simulators.integrations }
   await importSeed(api, file, 'The sample company')
-  // More than the API creates for one company.
-  const tokens = Array.from({ length: tokenCount }, () => randomBytes(32).toString('hex'))
-  const hashes = tokens.map((token) => createHash('sha256').update(token).digest('hex'))
-  await db
-    .prepare(
-      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
-       SELECT ?1, value, 'fuzz', ?2, 0 FROM json_each(?3)`,
-    )
-    .bind(file.company.id, JSON.stringify(PERMISSIONS), JSON.stringify(hashes))
-    .run()
+  const tokens = makeTokens(tokenCount)
+  await insertTokens(db, file.company.id, tokens)
   return tokens
 }

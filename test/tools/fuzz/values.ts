@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { isObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
-import { isOpen, propertiesOf, requiredOf, resolve, typesOf } from './description.ts'
+import { resolve } from '../../support/conformance.ts'
+import { isOpen, propertiesOf, requiredOf, typesOf } from './description.ts'
 import { PREFERRED } from './rules.ts'
 
 /** Names that every object seems to have, and others that code could mistake for its own. */

@@ -1,4 +1,4 @@
-import { quantile } from '../bench/load.ts'
+import { median } from '../bench/load.ts'
 import { childrenNamed, forgetPeakMemory, peakMemoryBytes } from '../bench/memory.ts'
 
 const EVERY_MS = 1_000
@@ -56,14 +56,7 @@ export interface Plateaus {
 export function comparePlateaus(series: readonly number[]): Plateaus {
   const rest = series.slice(Math.floor(series.length / 4))
   const middle = Math.floor(rest.length / 2)
-  const first = medianOf(rest.slice(0, middle))
-  const second = medianOf(rest.slice(middle))
+  const first = median(rest.slice(0, middle))
+  const second = median(rest.slice(middle))
   return { first, second, isFlat: second <= first * (1 + GROWTH) }
-}
-
-function medianOf(values: number[]): number {
-  return quantile(
-    values.toSorted((a, b) => a - b),
-    0.5,
-  )
 }

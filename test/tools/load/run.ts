@@ -1,14 +1,14 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fillCompany } from '../bench/company.ts'
 import { HeapWatch } from '../bench/heap.ts'
 import { buildWorker } from '../bench/worker.ts'
+import { fillState, inDirectory } from '../harness/state.ts'
 import { measureCapacity } from './closed-loop.ts'
 import { figuresOf, isSustained, recoveryMs, windowMedians } from './figures.ts'
 import { Logs } from './logs.ts'
 import { MemoryWatch } from './memory.ts'
 import { OpenLoop, type Phase } from './open-loop.ts'
-import { prepareState, startLoaded } from './serve.ts'
+import { startLoaded } from './serve.ts'
 import { Traffic } from './traffic.ts'
 
 /** A rate is sustained while its p99 stays below this. */
@@ -52,13 +52,12 @@ export interface Report {
 }
 
 /** Builds the Worker, serves a company from it, and puts it under load. */
-export async function runLoad(settings: Settings): Promise<Report> {
+export function runLoad(settings: Settings): Promise<Report> {
   const { clients, threads, say = () => {} } = settings
-  const directory = await mkdtemp(join(tmpdir(), 'crm-load-'))
-  try {
+  return inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
     const state = join(directory, 'state')
-    const tokens = await prepareState(state, clients, settings.tokens)
+    const tokens = await fillState(state, (worker) => fillCompany(worker, clients, settings.tokens))
     say(`a company of ${clients} clients and ${2 * clients} orders, ${threads} threads, ${tokens.length} tokens`)
     const logs = new Logs()
     const { worker, url } = await startLoaded(script, state, (line) => logs.add(line))
@@ -79,9 +78,7 @@ export async function runLoad(settings: Settings): Promise<Report> {
     } finally {
       await worker.dispose()
     }
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
+  })
 }
 
 async function measure(

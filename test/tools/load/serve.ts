@@ -1,23 +1,7 @@
-import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
-import { fillCompany } from '../bench/company.ts'
-import { type Running, startApi, startBare } from '../bench/worker.ts'
+import { type Running, startApi } from '../bench/worker.ts'
 
 const BUCKET = 'files'
 const STORAGE_KEYS = { accessKeyId: 'load', secretAccessKey: 'load-only-not-a-secret' }
-const BARE = 'export default { fetch: () => new Response() }'
-
-/** Fills a state directory with one company; gives tokens with every permission. */
-export async function prepareState(state: string, clients: number, tokenCount: number): Promise<string[]> {
-  const { worker } = await startBare(BARE, state)
-  try {
-    const tokens = await fillCompany(worker, clients, tokenCount)
-    const db = await worker.getD1Database('DB')
-    await db.prepare('UPDATE api_tokens SET permissions = ?').bind(JSON.stringify(PERMISSIONS)).run()
-    return tokens
-  } finally {
-    await worker.dispose()
-  }
-}
 
 /**
  * The built Worker with everything that it binds. The local bucket has its S3 endpoint, and uploads are relayed as in

@@ -1,5 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
 import { ADMIN_TOKEN, type Service } from './two-databases.ts'
@@ -55,17 +54,10 @@ export async function makeTokens(service: Service, companyId: number, count: num
 /** `npm run companies -- move`, as a process of its own. */
 export function startMove({ url }: Service, companyId: number, to: string) {
   const args = [join(import.meta.dirname, '../../../src/cli/companies.ts'), 'move', String(companyId), '--to', to]
-  const child: ChildProcess = spawn(process.execPath, [...args, '--remote', url], {
-    env: { ...process.env, CRM_ADMIN_TOKEN: ADMIN_TOKEN },
-    stdio: ['ignore', 'pipe', 'pipe'],
+  const { promise, resolve } = Promise.withResolvers<{ code: number | null; output: string }>()
+  const env = { ...process.env, CRM_ADMIN_TOKEN: ADMIN_TOKEN }
+  const child = execFile(process.execPath, [...args, '--remote', url], { env }, (_, stdout, stderr) => {
+    resolve({ code: child.exitCode, output: stdout + stderr })
   })
-  let output = ''
-  child.stdout?.on('data', (chunk) => {
-    output += chunk
-  })
-  child.stderr?.on('data', (chunk) => {
-    output += chunk
-  })
-  const ended = once(child, 'exit').then(([code]): { code: number | null; output: string } => ({ code, output }))
-  return { ended, kill: () => child.kill('SIGKILL') }
+  return { ended: promise, kill: () => child.kill('SIGKILL') }
 }

@@ -55,26 +55,19 @@ export interface Written {
   contexts: Map<string, string>
 }
 
-export interface KillFigures {
-  kills: string[]
-  missed: string[]
-  writes: number
-  refused: number
-  lost: number
-  findings: string[]
-}
+const noFigures = () => ({
+  kills: [] as string[],
+  missed: [] as string[],
+  findings: [] as string[],
+  ...{ writes: 0, refused: 0, lost: 0 },
+})
 
-export interface Survivor {
-  figures: KillFigures
-  /** The findings after these statements in the database that has the company. */
-  recheck: (spoil: string) => Promise<string[]>
-  close: () => Promise<void>
-}
+export type Survivor = Awaited<ReturnType<typeof killMoves>>
 
 /** Kills moves of a company with SIGKILL while it is written, each at another point, and looks for what is lost or doubled. */
-export async function killMoves(report: (line: string) => void = () => {}): Promise<Survivor> {
+export async function killMoves(report: (line: string) => void = () => {}) {
   const service = await openService()
-  const figures: KillFigures = { kills: [], missed: [], writes: 0, refused: 0, lost: 0, findings: [] }
+  const figures = noFigures()
   const world = { isOver: false }
   try {
     await addLookAlikes(service)
@@ -110,6 +103,7 @@ export async function killMoves(report: (line: string) => void = () => {}): Prom
     const written = await writing
     figures.findings.push(...(await check(service, home, tokens[0] ?? '', written)))
     if (fingerprint(service, NEIGHBOUR) !== neighbour) figures.findings.push('The other company has changed.')
+    /** The findings after these statements in the database that has the company. */
     const recheck = async (spoil: string) => {
       await service.write(home, (db) => {
         // Only what the statement says is to be wrong.
@@ -186,7 +180,7 @@ function fingerprint(service: Service, companyId: number): string {
 async function write(
   service: Service,
   world: { isOver: boolean },
-  figures: KillFigures,
+  figures: ReturnType<typeof noFigures>,
   writer: number,
   tokens: string[],
 ): Promise<Written> {

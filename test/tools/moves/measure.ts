@@ -6,25 +6,8 @@ import { openService } from './two-databases.ts'
 const COMPANY = 1
 const PAUSE_MS = 25
 
-export interface MoveFigures {
-  orders: number
-  /** Copied rows, and how long the move took. */
-  rows: number
-  seconds: number
-  /** How long writes were refused, as the service says. */
-  frozenMs: number
-  /** From the first refused write to the first one that succeeds again, the longest time, and all of them together. */
-  longestRefusalMs: number
-  refusedMs: number
-  refused: number
-  acknowledged: number
-  /** Reads that were not answered with 200, and refusals without Retry-After. */
-  failedReads: number
-  withoutRetryAfter: number
-}
-
 /** Moves a company of so many orders while it is read and written, and measures for how long writes are refused. */
-export async function measureMove(orders: number): Promise<MoveFigures> {
+export async function measureMove(orders: number) {
   const service = await openService()
   try {
     await addLookAlikes(service)
@@ -32,6 +15,7 @@ export async function measureMove(orders: number): Promise<MoveFigures> {
     await service.write('DB', (db) => fillCompany(db, COMPANY, orders))
     const tokens = await makeTokens(service, COMPANY, 45)
     const figures = {
+      /** From the first refused write to the first one that succeeds again, the longest time, and all of them together. */
       longestRefusalMs: 0,
       refusedMs: 0,
       refused: 0,
@@ -74,8 +58,7 @@ export async function measureMove(orders: number): Promise<MoveFigures> {
     })
     const [{ code, output }] = await Promise.all([move, write(), read()])
     if (code !== 0) throw new Error(output)
-    const [, rows = '0'] = /(\d+) rows copied\. Writes/.exec(output) ?? []
-    const [, frozenMs = 'NaN'] = /refused for (\d+) ms/.exec(output) ?? []
+    const [, rows, frozenMs] = /(\d+) rows copied\. Writes were refused for (\d+) ms/.exec(output) ?? []
     const seconds = Math.round((Date.now() - startedAt) / 1_000)
     return { orders, rows: Number(rows), seconds, frozenMs: Number(frozenMs), ...figures }
   } finally {

@@ -11,24 +11,15 @@ import { buildWorker } from '../bench/worker.ts'
 export const NAMES = ['DB', 'DB_TWO'] as const
 export type Name = (typeof NAMES)[number]
 
-/** The built service on two databases, in a process group of its own, on data that outlives it. */
-export interface Service {
-  url: string
-  start: () => Promise<void>
-  /** Ends all of its processes at once. */
-  kill: () => Promise<void>
-  /** Reads a database; the service need not run. */
-  read: <T>(name: Name, sql: string, ...values: (string | number)[]) => T[]
-  /** Changes a database while the service does not run. */
-  write: (name: Name, work: (db: DatabaseSync) => void) => Promise<void>
-  /** Ends the service, and removes its data. */
-  close: () => Promise<void>
-}
+export type Service = Awaited<ReturnType<typeof openService>>
 
 export const ADMIN_TOKEN = 'a'.repeat(64)
 
-/** Builds the service and starts it. Both databases have the schema, and nothing else. */
-export async function openService(): Promise<Service> {
+/**
+ * Builds the service and starts it on two databases, in a process group of its own, on data that outlives it. Both
+ * databases have the schema, and nothing else.
+ */
+export async function openService() {
   const directory = mkdtempSync(join(tmpdir(), 'crm-moves-'))
   const script = buildWorker(join(directory, 'build'))
   const port = await chooseFreePort()
@@ -44,12 +35,14 @@ export async function openService(): Promise<Service> {
     const outcome = await Promise.race([once(child, 'message'), once(child, 'exit').then(() => null)])
     if (outcome === null) throw new Error('The service has ended.')
   }
+  /** Ends all of its processes at once. */
   async function kill() {
     if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
     const ended = once(child, 'exit')
     process.kill(-child.pid, 'SIGKILL')
     await ended
   }
+  /** Ends the service, and removes its data. */
   async function close() {
     await kill()
     rmSync(directory, { recursive: true, force: true })
@@ -60,6 +53,7 @@ export async function openService(): Promise<Service> {
     await close()
     throw error
   }
+  /** Reads a database; the service need not run. */
   const read = <T>(name: Name, sql: string, ...values: (string | number)[]) => {
     const db = new DatabaseSync(fileOf(state, name), { readOnly: true })
     try {
@@ -68,6 +62,7 @@ export async function openService(): Promise<Service> {
       db.close()
     }
   }
+  /** Changes a database while the service does not run. */
   const write = async (name: Name, work: (db: DatabaseSync) => void) => {
     await kill()
     const db = new DatabaseSync(fileOf(state, name))

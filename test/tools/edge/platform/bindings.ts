@@ -25,7 +25,7 @@ export function distantBindings(bindings: Bindings, setup: Setup, site: () => Si
     if (setup.caches.includes(binding)) return travel(roundTripMs(site(), nearestLocation(site())), work)
     return setup.buckets.includes(binding) ? travel(roundTripMs(site(), setup.primary), work) : work()
   })
-  const databases = setup.databases.map((name) => [name, new DistantDatabase(bindings, name, setup, site)])
+  const databases = setup.databases.map((name) => [name, distantDatabase(bindings, name, setup, site)])
   const objects = Object.entries(setup.objects).map(([name, className]) => {
     const namespace = bindings[name] as DurableObjectNamespace
     return [name, distantObjects(namespace, className, site)]
@@ -111,34 +111,17 @@ class Statement {
 }
 
 /** What a database and a session have in common. */
-class Queries {
-  readonly #execute: Execute
-
-  constructor(execute: Execute) {
-    this.#execute = execute
-  }
-
-  prepare(sql: string): Statement {
-    return new Statement(this.#execute, sql)
-  }
-
-  async batch(statements: Statement[]): Promise<unknown> {
-    return (await this.#execute({ queries: statements.map(({ query }) => query) })).results
-  }
-}
+const queriesBy = (execute: Execute) => ({
+  prepare: (sql: string) => new Statement(execute, sql),
+  batch: async (statements: Statement[]) => (await execute({ queries: statements.map(({ query }) => query) })).results,
+})
 
 /** Without a session all goes to the primary. */
-class DistantDatabase extends Queries {
-  readonly #go: Router
-
-  constructor(bindings: Bindings, name: string, setup: Setup, site: () => Site) {
-    const router = new Router(bindings, name, setup, site)
-    super((call) => router.primary(call))
-    this.#go = router
-  }
-
-  withSession(constraint = 'first-unconstrained'): Session {
-    return new Session(this.#go, constraint)
+function distantDatabase(bindings: Bindings, name: string, setup: Setup, site: () => Site) {
+  const ways = waysTo(bindings, name, setup, site)
+  return {
+    ...queriesBy(ways.primary),
+    withSession: (constraint = 'first-unconstrained') => openSession(ways, constraint),
   }
 }
 
@@ -146,74 +129,45 @@ class DistantDatabase extends Queries {
  * A session of D1: its first query goes to the primary (`first-primary`), to the nearest copy (`first-unconstrained`) or
  * to the nearest copy that is as fresh as the bookmark; the next ones to the nearest copy that is as fresh as those before.
  */
-class Session extends Queries {
-  #seen: number | null
-
-  constructor(router: Router, constraint: string) {
-    super(async (call) => {
-      const answer = await (this.#seen === null && constraint === 'first-primary'
-        ? router.primary(call)
-        : router.nearest(call, this.#seen ?? 0))
-      this.#seen = Math.max(this.#seen ?? 0, answer.sequence)
-      return answer
-    })
-    this.#seen = constraint.startsWith('first-') ? null : Number.parseInt(constraint.slice(0, 8), 16)
+function openSession({ primary, nearest }: ReturnType<typeof waysTo>, constraint: string) {
+  let seen = constraint.startsWith('first-') ? null : Number.parseInt(constraint.slice(0, 8), 16)
+  const execute: Execute = async (call) => {
+    const answer = await (seen === null && constraint === 'first-primary' ? primary(call) : nearest(call, seen ?? 0))
+    seen = Math.max(seen ?? 0, answer.sequence)
+    return answer
   }
-
-  getBookmark(): string | null {
-    return this.#seen === null ? null : bookmarkOf(this.#seen)
-  }
+  return { ...queriesBy(execute), getBookmark: () => (seen === null ? null : bookmarkOf(seen)) }
 }
 
 /** The ways of the calls to one database. */
-class Router {
-  readonly #bindings: Bindings
-  readonly #name: string
-  readonly #setup: Setup
-  readonly #site: () => Site
+function waysTo({ DATABASE_HOST }: Bindings, name: string, setup: Setup, site: () => Site) {
+  const { primary: home, ignoresBookmarks } = setup
+  const host = () => DATABASE_HOST.get(DATABASE_HOST.idFromName(name))
 
-  constructor(bindings: Bindings, name: string, setup: Setup, site: () => Site) {
-    this.#bindings = bindings
-    this.#name = name
-    this.#setup = setup
-    this.#site = site
+  async function served(location: Location, work: Promise<Answer>): Promise<Answer> {
+    const answer = await work
+    const meta = { served_by_region: location.toUpperCase(), served_by_primary: location === home }
+    for (const each of answer.results as Result[]) if (each.meta) Object.assign(each.meta, meta)
+    return answer
   }
+  const atPrimary = (call: Call) => () => served(home, host().primary(name, call))
 
-  primary(call: Call): Promise<Answer> {
-    const { primary, ignoresBookmarks } = this.#setup
-    if (ignoresBookmarks) return this.nearest(call, 0)
-    return travel(roundTripMs(this.#site(), primary), () => this.#atPrimary(call), spentMs)
+  function primary(call: Call): Promise<Answer> {
+    return ignoresBookmarks ? nearest(call, 0) : travel(roundTripMs(site(), home), atPrimary(call), spentMs)
   }
 
   /** A copy that waits until it is fresh enough, and passes what writes on to the primary. */
-  nearest(call: Call, minimum: number): Promise<Answer> {
-    const { primary, ignoresBookmarks } = this.#setup
-    const location = nearestLocation(this.#site())
-    const near = roundTripMs(this.#site(), location)
-    if (location === primary) return travel(near, () => this.#atPrimary(call), spentMs)
+  function nearest(call: Call, minimum: number): Promise<Answer> {
+    const location = nearestLocation(site())
+    const near = roundTripMs(site(), location)
+    if (location === home) return travel(near, atPrimary(call), spentMs)
     if (call.queries.some(({ sql }) => isWrite(sql))) {
-      return travel(near + roundTripMs(siteOf(location), primary), () => this.#atPrimary(call), spentMs)
+      return travel(near + roundTripMs(siteOf(location), home), atPrimary(call), spentMs)
     }
     const fresh = ignoresBookmarks ? 0 : minimum
-    return travel(near, () => this.#served(location, this.#host().replica(this.#name, call, fresh)), spentMs)
+    return travel(near, () => served(location, host().replica(name, call, fresh)), spentMs)
   }
-
-  #atPrimary(call: Call): Promise<Answer> {
-    return this.#served(this.#setup.primary, this.#host().primary(this.#name, call))
-  }
-
-  async #served(location: Location, work: Promise<Answer>): Promise<Answer> {
-    const answer = await work
-    const isPrimary = location === this.#setup.primary
-    const served = { served_by_region: location.toUpperCase(), served_by_primary: isPrimary }
-    for (const { meta } of answer.results as Result[]) if (meta) Object.assign(meta, served)
-    return answer
-  }
-
-  #host() {
-    const { DATABASE_HOST } = this.#bindings
-    return DATABASE_HOST.get(DATABASE_HOST.idFromName(this.#name))
-  }
+  return { primary, nearest }
 }
 
 interface Result {

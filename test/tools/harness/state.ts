@@ -1,0 +1,40 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Miniflare } from 'miniflare'
+import { startBare } from '../bench/worker.ts'
+import { dataVersion } from './rows.ts'
+
+/** Gives work a temporary directory, which is removed after it. */
+export async function inDirectory<T>(work: (directory: string) => Promise<T>): Promise<T> {
+  const directory = await mkdtemp(join(tmpdir(), 'crm-tool-'))
+  try {
+    return await work(directory)
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+/** Fills the data of a state directory in a runtime that ends with it. */
+export async function fillState<T>(state: string, fill: (worker: Miniflare) => Promise<T>): Promise<T> {
+  const { worker } = await startBare('export default { fetch: () => new Response() }', state)
+  try {
+    return await fill(worker)
+  } finally {
+    await worker.dispose()
+  }
+}
+
+/** Fills a state directory once per schema and caches it under `.bench/`: benchmarks work on copies. */
+export async function fillOnce<Tokens>(name: string, fill: (worker: Miniflare) => Promise<Tokens>) {
+  const cached = join(import.meta.dirname, '../../../.bench', `${name}-${dataVersion()}`)
+  const file = join(cached, 'tokens.json')
+  if (!existsSync(file)) {
+    rmSync(cached, { recursive: true, force: true })
+    mkdirSync(cached, { recursive: true })
+    writeFileSync(file, JSON.stringify(await fillState(cached, fill)))
+  }
+  const tokens: Tokens = JSON.parse(readFileSync(file, 'utf8'))
+  return { cached, tokens }
+}
