@@ -1,6 +1,7 @@
-import { createServer, type IncomingMessage, request as sendRequest } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type IncomingMessage, request as sendRequest } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import { onTestFinished } from 'vitest'
+import { listen } from '../node/listen.ts'
 import type { Random } from '../support/random.ts'
 
 /** Ends of one window differ by the rounding of `t` to seconds and by the time of the response. */
@@ -39,9 +40,9 @@ export async function startLossyProxy(target: string, random: Random): Promise<L
   }
   let loss = 0
 
-  const server = createServer(async (request, response) => {
+  const { url, close } = await listen(async (request, response) => {
     try {
-      const body = await readAll(request)
+      const body = await buffer(request)
       const fate = random.chance(loss) ? random.pick<Fate>(['refused', 'abandoned', 'lost', 'lost']) : 'passed'
       proxy.fates[fate] += 1
       if (fate === 'refused') return void response.destroy()
@@ -58,12 +59,8 @@ export async function startLossyProxy(target: string, random: Random): Promise<L
       response.destroy()
     }
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { ...proxy, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  onTestFinished(close)
+  return { ...proxy, url }
 }
 
 function forward(target: string, { url, method, rawHeaders }: IncomingMessage, body: Buffer) {
@@ -71,7 +68,7 @@ function forward(target: string, { url, method, rawHeaders }: IncomingMessage, b
     const headers = ['host', new URL(target).host, ...withoutConnection(rawHeaders)]
     const options = { method, headers }
     const sent = sendRequest(new URL(url ?? '/', target), options, (message) => {
-      readAll(message).then((bytes) => resolve({ message, bytes }), reject)
+      buffer(message).then((bytes) => resolve({ message, bytes }), reject)
     })
     sent.once('error', reject).end(body)
   })
@@ -97,10 +94,4 @@ function count(proxy: Omit<LossyProxy, 'url'>, request: IncomingMessage, body: B
     windows.push(window)
   }
   window.requests += request.url?.endsWith('/batch') ? JSON.parse(body.toString()).operations.length : 1
-}
-
-async function readAll(stream: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  for await (const chunk of stream) chunks.push(chunk)
-  return Buffer.concat(chunks)
 }

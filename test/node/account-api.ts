@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage } from 'node:http'
 import { DatabaseSync } from 'node:sqlite'
 import { text } from 'node:stream/consumers'
 import { unstable_splitSqlQuery } from 'wrangler'
+import { listen } from './listen.ts'
 
 /*
  * A stand-in of the account API of Cloudflare (https://developers.cloudflare.com/api/), as far as `npm run setup` and
@@ -171,7 +171,7 @@ export async function startAccountApi() {
     }
   }
 
-  const server = createServer(async (request, response) => {
+  const { url, close } = await listen(async (request, response) => {
     const body = await text(request)
     const url = new URL(request.url ?? '/', 'http://localhost')
     const { cut, replies } = api
@@ -192,21 +192,15 @@ export async function startAccountApi() {
     response.writeHead(replaced?.status ?? status, { 'content-type': 'application/json' })
     const errors = error ? [{ code: error[0], message: error[1] }] : []
     response.end(replaced?.body ?? JSON.stringify({ success: !error, errors, messages: [], result, result_info }))
-  }).listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as AddressInfo
-
+  })
   return Object.assign(api, {
     env: {
-      CLOUDFLARE_API_BASE_URL: `http://127.0.0.1:${port}/client/v4`,
+      CLOUDFLARE_API_BASE_URL: `${url}/client/v4`,
       CLOUDFLARE_ACCOUNT_ID: account,
       CLOUDFLARE_API_TOKEN: token,
     },
     changes: () => calls.filter(({ method }) => method !== 'GET'),
-    close: () => {
-      server.closeAllConnections()
-      server.close()
-    },
+    close,
   })
 }
 

@@ -1,14 +1,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { smallShop } from '../support/small-shop.ts'
-import { expectRefused, freshState, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
-
-async function stateWithShop(state?: string): Promise<string> {
-  state ??= await servedState()
-  await runCommand('seed', await writeSeed(smallShop(7)), '--state', state)
-  return state
-}
+import { expectRefused, freshState, runCommand, runSql, stateWithShop } from './cli-support.ts'
 
 describe('npm run companies', () => {
   it('shows, suspends and resumes a company', { timeout: 240_000 }, async () => {

@@ -10,6 +10,7 @@ import { startRuntime } from '../../src/cli/local-runtime.ts'
 import { claimState } from '../../src/cli/target.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { lookAlike } from '../support/look-alike-sql.ts'
+import { smallShop } from '../support/small-shop.ts'
 
 export interface Outcome {
   code: number | null
@@ -50,6 +51,13 @@ export async function servedState(given?: string): Promise<string> {
     await runtime.close()
     claim.release()
   })
+  return state
+}
+
+/** The same with shop 7. */
+export async function stateWithShop(given?: string): Promise<string> {
+  const state = given ?? (await servedState())
+  await runHere('seed', [await writeSeed(smallShop(7)), '--state', state])
   return state
 }
 

@@ -2,14 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { smallShop } from '../support/small-shop.ts'
-import { expectRefused, runHere, runSql, servedState, writeSeed } from './cli-support.ts'
-
-async function stateWithShop(): Promise<string> {
-  const state = await servedState()
-  await runHere('seed', [await writeSeed(smallShop(7)), '--state', state])
-  return state
-}
+import { expectRefused, runHere, runSql, stateWithShop } from './cli-support.ts'
 
 describe('npm run tokens', () => {
   it('creates a token that is shown once, lists it without it, and revokes it', async () => {

@@ -1,10 +1,8 @@
-import { readFileSync } from 'node:fs'
-import { parseEnv } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { openSecrets } from '../../src/delivery/webhooks/message.ts'
 import { type Simulator, startSimulator } from '../../src/simulators/kit.ts'
-import { smallShop } from '../support/small-shop.ts'
-import { expectRefused, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
+import { expectRefused, runCommand, runSql, stateWithShop } from './cli-support.ts'
 
 const ADDRESSES: Record<string, string> = { 'hooks.example': '1.1.1.1', 'inside.example': '10.0.0.1' }
 
@@ -25,12 +23,6 @@ afterAll(() => resolver.close())
 beforeEach(() => void vi.stubEnv('WEBHOOK_RESOLVER', `${resolver.url}/dns-query`))
 afterEach(() => void vi.unstubAllEnvs())
 
-async function stateWithShop(): Promise<string> {
-  const state = await servedState()
-  await runCommand('seed', await writeSeed(smallShop(7)), '--state', state)
-  return state
-}
-
 function run(state: string, ...args: string[]) {
   return runCommand('webhooks', ...args, '--state', state)
 }
@@ -43,9 +35,8 @@ async function create(state: string, ...options: string[]) {
 }
 
 async function secretsOf(state: string, id: string) {
-  const key = parseEnv(readFileSync('.dev.vars', 'utf8')).CREDENTIALS_KEY ?? ''
   const [row] = runSql(state, 'SELECT secret FROM webhook_endpoints WHERE id = ?', id)
-  return openSecrets(key, 7, id, String(row?.secret))
+  return openSecrets(readDevVars().CREDENTIALS_KEY ?? '', 7, id, String(row?.secret))
 }
 
 describe('npm run webhooks', () => {

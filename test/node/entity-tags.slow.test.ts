@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
+import { type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
 import { freshState } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
@@ -9,10 +10,8 @@ async function ask(url: string, method: string, headers: OutgoingHttpHeaders, bo
   const sent = request(url, { method, headers: { ...headers, ...(body && { 'content-type': 'application/json' }) } })
   sent.end(body && JSON.stringify(body))
   const [response] = await once(sent, 'response')
-  const chunks: Buffer[] = []
-  for await (const chunk of response) chunks.push(chunk)
-  const result: { status: number; headers: IncomingHttpHeaders } = response
-  return { status: response.statusCode as number, headers: result.headers, bytes: Buffer.concat(chunks) }
+  const { statusCode, headers: received }: IncomingMessage = response
+  return { status: statusCode, headers: received, bytes: await buffer(response) }
 }
 
 it('serves the same bytes with a strong tag of the version to every Accept-Encoding', {

@@ -1,12 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { cp, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { cp, rm, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseEnv } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-
-import { PROJECT_ROOT, spawnWrangler } from '../../src/cli/wrangler.ts'
+import { readDevVars } from '../../src/cli/local-runtime.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { startAccounting } from '../../src/simulators/accounting.ts'
 import type { Fault } from '../../src/simulators/kit.ts'
@@ -26,21 +22,19 @@ import {
   shopThatWorks,
   WRONG,
 } from './secret-shops.ts'
-import { chooseFreePort } from './start-dev.ts'
+import { startWrangler } from './start-wrangler.ts'
 
 /*
  * Uses every endpoint and command, successfully and not, with outside systems that echo what they receive; then searches
  * logs, responses and storage for every used secret, in every form.
  */
-const READY_MS = 240_000
-const STOP_MS = 60_000
 const LOG_MS = 120_000
 
 let state: string
 let outside: Simulators
 const secrets: Record<string, string> = {}
 const responses: Text[] = []
-let output = ''
+let wrangler: Awaited<ReturnType<typeof startWrangler>>
 let commands = ''
 
 beforeAll(async () => {
@@ -53,7 +47,7 @@ beforeAll(async () => {
     startS3(),
   ])
   outside = { supplierA, supplierB, accounting, s3 }
-  await collectSecrets()
+  collectSecrets()
   for (const [id, shop] of [shopThatWorks(outside), shopThatIsRefused(outside)].entries()) await seed(id, shop)
   secrets['token 1'] = await mintToken(1)
   secrets['token 2'] = await mintToken(2)
@@ -69,8 +63,8 @@ afterAll(async () => {
   await rm(state, { recursive: true, force: true })
 }, 30_000)
 
-async function collectSecrets(): Promise<void> {
-  const settings = parseEnv(await readFile(join(PROJECT_ROOT, '.dev.vars'), 'utf8'))
+function collectSecrets(): void {
+  const settings = readDevVars()
   const { client_secret, refresh_token } = ACCOUNTING
   Object.assign(secrets, {
     CREDENTIALS_KEY: settings.CREDENTIALS_KEY,
@@ -107,45 +101,26 @@ async function mintToken(company: number): Promise<string> {
 
 /** Serves the state with its whole log, and uses every endpoint. */
 async function useEverything(): Promise<void> {
-  const port = await chooseFreePort()
-  const args = ['--persist-to', state, '--log-level', 'log', '--show-interactive-dev-session=false']
-  const wrangler = spawnWrangler(['dev', '--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0', ...args])
-  for (const stream of [wrangler.stdout, wrangler.stderr]) {
-    stream?.setEncoding('utf8').on('data', (text: string) => {
-      output += text
-    })
-  }
-  const ended = once(wrangler, 'close')
-  const url = `http://127.0.0.1:${port}/api/v1`
+  wrangler = await startWrangler('--persist-to', state, '--log-level', 'log')
+  const url = `${wrangler.url}/api/v1`
   try {
-    await untilReady(url)
     runSql(state, 'UPDATE api_tokens SET revoked_at = 1 WHERE id = (SELECT max(id) FROM api_tokens)')
     await useApi(url)
     await deliverEvents(url)
     await untilLogged(url)
   } finally {
-    const stillRuns = setTimeout(() => wrangler.kill('SIGKILL'), STOP_MS)
-    wrangler.kill('SIGTERM')
-    await ended
-    clearTimeout(stillRuns)
+    await wrangler.stop()
   }
-}
-
-async function untilReady(url: string): Promise<void> {
-  for (const end = Date.now() + READY_MS; Date.now() < end; await sleep(100)) {
-    const response = await fetch(`${url}/openapi.json`).catch(() => null)
-    await response?.body?.cancel()
-    if (response?.ok) return
-  }
-  throw new Error(`Nothing serves ${url}: ${output}`)
 }
 
 /** Waits for the log line of one more request: lines come in order, so that the others are there, too. */
 async function untilLogged(url: string): Promise<void> {
   const { headers } = await fetch(`${url}/clients`)
   const last = headers.get('x-request-id') ?? 'no id'
-  for (const end = Date.now() + LOG_MS; Date.now() < end; await sleep(50)) if (output.includes(last)) return
-  throw new Error(`The log ends before its last line: ${output.slice(-2_000)}`)
+  for (const end = Date.now() + LOG_MS; Date.now() < end; await sleep(50)) {
+    if (wrangler.printed.output.includes(last)) return
+  }
+  throw new Error(`The log ends before its last line: ${wrangler.printed.output.slice(-2_000)}`)
 }
 
 async function send(
@@ -209,7 +184,7 @@ async function deliverEvents(url: string): Promise<void> {
       const { accounting } = JSON.parse((await send(url, 'GET', '/orders/1', authorization)).text)
       if (until(accounting)) return
     }
-    throw new Error(`The event of '${title}' was not handled.\n${output.slice(-2_000)}`)
+    throw new Error(`The event of '${title}' was not handled.\n${wrangler.printed.output.slice(-2_000)}`)
   }
   await change('first', ({ status }) => status === 'synced')
   await collectTokens(scope)
@@ -275,6 +250,7 @@ describe('the search for secrets', () => {
         String(status),
       ).toBe(true)
     }
+    const { output } = wrangler.printed
     expect(output.match(/"event":"request"/g)?.length).toBeGreaterThan(100)
     expect(output).toContain('"event":"supplier_failed"')
     const stored = [...readFolder(state)]
@@ -289,7 +265,7 @@ describe('the search for secrets', () => {
 
 describe('no secret appears', () => {
   it('in a response', () => expect(findSecrets(secrets, responses)).toEqual([]))
-  it('in the log', () => expect(findSecrets(secrets, [textOf('log', output)])).toEqual([]))
+  it('in the log', () => expect(findSecrets(secrets, [textOf('log', wrangler.printed.output)])).toEqual([]))
   it('in the output of the commands', () => expect(findSecrets(secrets, [textOf('commands', commands)])).toEqual([]))
   it('in the database, the cache, the objects or any other file', () =>
     expect(findSecrets(secrets, readFolder(state))).toEqual([]))

@@ -1,31 +1,27 @@
-import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
-import { spawnWrangler } from '../../src/cli/wrangler.ts'
 import { browserSuite, hasChromium, launchBrowser } from './browser.ts'
+import { makeStateFolder } from './cli-support.ts'
 import { listen } from './listen.ts'
-import { chooseFreePort, startDev } from './start-dev.ts'
+import { startDev } from './start-dev.ts'
+import { startWrangler } from './start-wrangler.ts'
 
 const AUDIENCE = 'settings-test'
-const STOP_MS = 60_000
 
 /** The settings as people meet them whom Cloudflare Access has signed in: by a key of this test. */
 describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), () => {
   let state: string
   let keys: Awaited<ReturnType<typeof listen>>
-  let worker: ReturnType<typeof spawnWrangler>
+  let worker: Awaited<ReturnType<typeof startWrangler>>
   let browser: Browser
-  let url: string
   let issuer: string
   let privateKey: CryptoKey
 
   beforeAll(async () => {
-    state = await mkdtemp(join(tmpdir(), 'crm-api-'))
+    state = await makeStateFolder()
     const dev = await startDev({ state })
     await dev.stop()
 
@@ -35,13 +31,8 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), 
     keys = await listen((_request, response) => response.end(body))
     issuer = keys.url
 
-    const port = await chooseFreePort()
-    url = `http://127.0.0.1:${port}`
-    const place = ['--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0', '--persist-to', state]
     const vars = ['--var', `ACCESS_ISSUER:${issuer}`, '--var', `ACCESS_AUDIENCE:${AUDIENCE}`]
-    worker = spawnWrangler(['dev', ...place, ...vars, '--show-interactive-dev-session=false'])
-    for (const output of [worker.stdout, worker.stderr]) output?.resume()
-    await Promise.race([once(worker, 'message'), once(worker, 'close')])
+    worker = await startWrangler('--persist-to', state, ...vars)
     browser = await launchBrowser()
     await addMember('owner@shop.example', 'owner')
     await addMember('developer@shop.example', 'developer')
@@ -50,17 +41,13 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), 
   afterAll(async () => {
     await browser?.close()
     keys?.close()
-    const ended = worker && once(worker, 'close')
-    worker?.kill('SIGTERM')
-    const timer = setTimeout(() => worker?.kill('SIGKILL'), STOP_MS)
-    await ended
-    clearTimeout(timer)
+    await worker?.stop()
     await rm(state, { recursive: true, force: true })
   }, 30_000)
 
   async function addMember(email: string, role: string): Promise<void> {
     const { ADMIN_TOKEN } = readDevVars()
-    const { status } = await fetch(`${url}/admin/v1/companies/1/members/${email}`, {
+    const { status } = await fetch(`${worker.url}/admin/v1/companies/1/members/${email}`, {
       method: 'PUT',
       headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'application/json' },
       body: JSON.stringify({ role }),
@@ -82,7 +69,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), 
     const headers = { 'cf-access-jwt-assertion': assertion }
     const context = await browser.newContext({ extraHTTPHeaders: headers })
     const page = await context.newPage()
-    await page.goto(`${url}${path}`)
+    await page.goto(`${worker.url}${path}`)
     await page.locator('h1').waitFor()
     return page
   }

@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseEnv } from 'node:util'
+import { readDevVars } from '../../../src/cli/local-runtime.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { countFile } from '../../../src/operation/copies/seed/load.ts'
 import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
@@ -108,15 +107,9 @@ function makeFile(orders: number): SeedInput {
   }
 }
 
-/** The public one of development. */
-function readAdminToken(): string {
-  const variables = parseEnv(readFileSync(new URL('../../../.dev.vars', import.meta.url), 'utf8'))
-  return variables.ADMIN_TOKEN ?? ''
-}
-
 /** Sends the parts, and after a failure goes on where the service says. */
 async function importAll(url: string, hash: string, parts: SeedPart[], figures: ImportFigures): Promise<void> {
-  const headers = { authorization: `Bearer ${readAdminToken()}`, 'content-type': 'application/json' }
+  const headers = { authorization: `Bearer ${readDevVars().ADMIN_TOKEN}`, 'content-type': 'application/json' }
   const request = async (path: string, init: RequestInit = {}) => {
     try {
       const response = await fetch(url + path, { headers, signal: AbortSignal.timeout(PATIENCE_MS), ...init })

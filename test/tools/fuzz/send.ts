@@ -1,4 +1,5 @@
 import { Agent, type IncomingMessage, request } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import type { WireRequest } from './draft.ts'
 
 const TIMEOUT_MS = 60_000
@@ -27,14 +28,12 @@ export async function sendWire(url: string, wire: WireRequest): Promise<Response
   sent.end(wire.body ?? undefined)
 
   const response = await promise
-  const chunks: Buffer[] = []
-  for await (const chunk of response) chunks.push(chunk)
   const status = response.statusCode ?? 0
   const headers = new Headers()
   for (let at = 0; at < response.rawHeaders.length; at += 2) {
     headers.append(response.rawHeaders[at] ?? '', response.rawHeaders[at + 1] ?? '')
   }
-  const body = Buffer.concat(chunks)
+  const body = await buffer(response)
   return new Response([204, 304].includes(status) ? null : body, { status, headers })
 }
 

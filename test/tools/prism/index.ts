@@ -1,11 +1,12 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { asObject, type JsonObject } from '../../../src/site/reference/json.ts'
+import { listen } from '../../node/listen.ts'
 import { type Exchange, readExchange } from './exchange.ts'
 import { Judge } from './judge.ts'
 import { startProxy } from './proxy.ts'
@@ -28,15 +29,13 @@ const checked = join(folder, 'openapi.json')
 writeFileSync(checked, JSON.stringify(document))
 const proxy = await startProxy(checked)
 const judge = new Judge(proxy, operationFinder(document))
-const recorder = createServer(async (incoming, outgoing) => {
+const recorder = await listen(async (incoming, outgoing) => {
   const verdict = await readForm(incoming)
     .then(readExchange)
     .then((exchange) => judge.check(exchange))
     .catch((error: unknown) => recordFault(`An exchange could not be judged: ${error}`))
   outgoing.writeHead(verdict === '' ? 204 : 200).end(verdict)
 })
-recorder.listen(0, '127.0.0.1')
-await once(recorder, 'listening')
 
 const tests = spawn(
   process.execPath,
@@ -54,11 +53,10 @@ const tests = spawn(
   {
     cwd: ROOT,
     stdio: 'inherit',
-    env: { ...process.env, PRISM_RECORDER: `http://127.0.0.1:${(recorder.address() as AddressInfo).port}` },
+    env: { ...process.env, PRISM_RECORDER: recorder.url },
   },
 )
 const [code] = await once(tests, 'close')
-recorder.closeAllConnections()
 recorder.close()
 await proxy.close()
 rmSync(folder, { recursive: true })
@@ -72,10 +70,8 @@ function install(): void {
 }
 
 async function readForm(incoming: IncomingMessage): Promise<FormData> {
-  const chunks: Buffer[] = []
-  for await (const chunk of incoming) chunks.push(chunk)
   const type = incoming.headers['content-type'] ?? ''
-  return new Response(Buffer.concat(chunks), { headers: { 'content-type': type } }).formData()
+  return new Response(await buffer(incoming), { headers: { 'content-type': type } }).formData()
 }
 
 function recordFault(text: string): string {

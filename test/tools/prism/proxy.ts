@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
+import { text as readText } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
+import { listen } from '../../node/listen.ts'
 import { chooseFreePort } from '../../node/start-dev.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -39,7 +40,7 @@ export interface ValidatingProxy {
  */
 export async function startProxy(document: string): Promise<ValidatingProxy> {
   const recorded = new Map<string, Exchange>()
-  const upstream = createServer(async (incoming, outgoing) => {
+  const upstream = await listen(async (incoming, outgoing) => {
     // A response before the end of the request would reset the connection of a client that still sends.
     for await (const _ of incoming);
     const exchange = recorded.get(String(incoming.headers[ID_HEADER]))
@@ -47,12 +48,9 @@ export async function startProxy(document: string): Promise<ValidatingProxy> {
     for (const [name, value] of exchange.responseHeaders) if (isPassedOn(name)) outgoing.appendHeader(name, value)
     outgoing.writeHead(exchange.status).end(exchange.responseBody)
   })
-  upstream.listen(0, HOST)
-  await once(upstream, 'listening')
   const port = await chooseFreePort()
-  const behind = `http://${HOST}:${(upstream.address() as AddressInfo).port}`
   const options = ['--host', HOST, '--port', String(port), '--cors', 'false', '--verboseLevel', 'silent']
-  const prism = spawn(process.execPath, [PRISM, 'proxy', document, behind, ...options], {
+  const prism = spawn(process.execPath, [PRISM, 'proxy', document, upstream.url, ...options], {
     stdio: ['ignore', 'inherit', 'inherit'],
     env: { ...process.env, SCARF_ANALYTICS: 'false' },
   })
@@ -73,7 +71,6 @@ export async function startProxy(document: string): Promise<ValidatingProxy> {
     close: async () => {
       prism.kill()
       await ended
-      upstream.closeAllConnections()
       upstream.close()
     },
   }
@@ -89,9 +86,7 @@ async function send(port: number, id: string, exchange: Exchange): Promise<Viola
   sent.end(requestBody)
   const [response]: IncomingMessage[] = await once(sent, 'response')
   if (!response) throw new Error('The proxy gave no response.')
-  const chunks: Buffer[] = []
-  for await (const chunk of response) chunks.push(chunk)
-  return readViolations(response, Buffer.concat(chunks).toString(), exchange)
+  return readViolations(response, await readText(response), exchange)
 }
 
 /** The proxy lists violations in a header; another response than the recorded one is an error of its own. */
