@@ -5,19 +5,11 @@ import { describe, expect, it } from 'vitest'
 import { expectRefused, runHere, runSql, stateWithShop } from './cli-support.ts'
 
 describe('npm run tokens', () => {
-  it('creates a token that is shown once, lists it without it, and revokes it', async () => {
+  it('creates, lists, rotates and revokes a token that is shown once, and rejects what is invalid', async () => {
     const state = await stateWithShop()
-    const options = [
-      '--company',
-      '7',
-      '--name',
-      'mail sync',
-      '--permissions',
-      'mail:write,mail:read',
-      '--expires',
-      '2099-12-31',
-    ]
-    const created = await runHere('tokens', ['create', ...options, '--state', state])
+    const run = (...args: string[]) => runHere('tokens', [...args, '--state', state])
+    const permissions = ['--permissions', 'mail:write,mail:read', '--expires', '2099-12-31']
+    const created = await run('create', '--company', '7', '--name', 'mail sync', ...permissions)
     expect(created).toMatchObject({ code: 0, stderr: '' })
     expect(created.stdout).toMatch(/^[0-9a-f]{64}\n$/)
 
@@ -34,40 +26,30 @@ describe('npm run tokens', () => {
       },
     ])
 
-    const listed = await runHere('tokens', ['list', '--company', '7', '--state', state])
+    const listed = await run('list', '--company', '7')
     expect(listed.stdout).toMatch(/^1 +7 +mail sync +active .* mail:read,mail:write$/m)
     expect(listed.stdout).not.toMatch(new RegExp(`${token}|${hash}`))
     expect(listed.stdout).toMatch(/\n1 of at most 50 active tokens\.\n$/)
-    expect((await runHere('tokens', ['list', '--company', '9', '--state', state])).stdout).toMatch(
-      /^ID .*\n0 of at most 50 active tokens\.\n$/,
-    )
-    expect(await runHere('tokens', ['list', '--company', '8', '--state', state])).toMatchObject({
-      code: 1,
-      stderr: 'There is no company 8.\n',
-    })
+    expect((await run('list', '--company', '9')).stdout).toMatch(/^ID .*\n0 of at most 50 active tokens\.\n$/)
+    expect(await run('list', '--company', '8')).toMatchObject({ code: 1, stderr: 'There is no company 8.\n' })
 
-    const rotated = await runHere('tokens', ['rotate', '1', '--overlap', '15m', '--state', state])
+    const rotated = await run('rotate', '1', '--overlap', '15m')
     expect(rotated).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^[0-9a-f]{64}\n$/) })
     const ends =
       "SELECT id, name, permissions, expires_at - unixepoch('subsec') * 1000 AS ms FROM api_tokens ORDER BY id"
     const [old, successor] = runSql(state, ends)
     expect(old?.ms).toBeLessThanOrEqual(15 * 60_000)
     expect(successor).toMatchObject({ id: 2, name: 'mail sync', permissions: '["mail:read","mail:write"]' })
-    await runHere('tokens', ['rotate', '2', '--state', state])
+    await run('rotate', '2')
     expect(runSql(state, ends)[1]?.ms).toBeCloseTo(24 * 3_600_000, -5)
 
-    expect(await runHere('tokens', ['revoke', '1', '--state', state])).toEqual({
-      code: 0,
-      stderr: '',
-      stdout: 'Revoked token 1 (mail sync).\n',
-    })
-    expect((await runHere('tokens', ['revoke', '1', '--state', state])).stdout).toContain('was revoked at')
+    expect(await run('revoke', '1')).toEqual({ code: 0, stderr: '', stdout: 'Revoked token 1 (mail sync).\n' })
+    expect((await run('revoke', '1')).stdout).toContain('was revoked at')
     expect(runSql(state, 'SELECT id FROM api_tokens WHERE revoked_at > 0')).toEqual([{ id: 1 }])
-    expect((await runHere('tokens', ['list', '--state', state])).stdout).toMatch(/revoked/)
-  })
+    expect((await run('list')).stdout).toMatch(/revoked/)
 
-  it('rejects an invalid command with a one-line error and changes nothing', { timeout: 180_000 }, async () => {
-    const state = await stateWithShop()
+    // An invalid command has a one-line error and changes nothing.
+    const before = runSql(state, 'SELECT * FROM api_tokens')
     const absent = join(state, 'absent')
     const create = ['create', '--company', '7', '--name', 'x']
     const cases: [args: string[], message: string][] = [
@@ -89,7 +71,7 @@ describe('npm run tokens', () => {
       [[...create, '--state', absent], `--state: there is no directory '${absent}'.`],
     ]
     await expectRefused('tokens', state, cases)
-    expect(runSql(state, 'SELECT * FROM api_tokens')).toEqual([])
+    expect(runSql(state, 'SELECT * FROM api_tokens')).toEqual(before)
     expect(existsSync(absent)).toBe(false)
   })
 })
