@@ -79,6 +79,7 @@ describe('the rules', () => {
     [3, 0, 1000],
     [5, 0, 4000],
     [50, 0, 4000],
+    [50, 1, 8000],
   ])('double the delay with retry %i, at random %d: %d ms', (retries, random, delayMs) => {
     expect(chooseDelayMs(new ApiError({ status: 0, code: 'x', message: 'x' }), retries, random)).toBe(delayMs)
   })

@@ -176,14 +176,6 @@ describe('a thread whose attachments have other ids each time that its mailbox i
     await syncAttachments(crm.client(), optionsFor({ thread: thread('c1'), loadAttachment }))
     expect(await readMessages(crm)).toEqual(stored('c1'))
   })
-
-  it('uploads nothing the second time', async () => {
-    const crm = await openCrm(seed)
-    await syncAttachments(crm.client(), optionsFor({ thread: thread('a1') }))
-    const result = await syncAttachments(crm.client(), optionsFor({ thread: thread('b1') }))
-    expect(result).toMatchObject({ attachments: [{ status: 'already_stored' }] })
-    expect(await readMessages(crm)).toEqual(stored('b1'))
-  })
 })
 
 describe('concurrency', () => {

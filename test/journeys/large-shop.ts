@@ -50,18 +50,18 @@ export async function seedLater(state: string): Promise<{ clients: number; order
   return { clients: LATER_ROWS, orders: LATER_ROWS }
 }
 
-async function loadFile(state: string, file: SeedInput): Promise<void> {
+export async function loadFile(state: string, file: SeedInput): Promise<void> {
   const path = await writeSeed(file)
   expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
 }
 
 /** The token of one user of the company, alone with its rate limit. */
-export async function createToken(state: string, name: string): Promise<string> {
-  const outcome = await runCommand('tokens', 'create', '--company', '1', '--name', name, '--state', state)
+export async function createToken(state: string, name: string, company = 1): Promise<string> {
+  const outcome = await runCommand('tokens', 'create', '--company', `${company}`, '--name', name, '--state', state)
   expect(outcome).toMatchObject({ code: 0, stderr: '' })
   return outcome.stdout.trim()
 }
 
-function numbers(count: number): number[] {
+export function numbers(count: number): number[] {
   return Array.from({ length: count }, (_, index) => index + 1)
 }

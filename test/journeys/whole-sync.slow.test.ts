@@ -1,7 +1,8 @@
-import { spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import type {
   Client,
@@ -12,9 +13,10 @@ import type {
   PushedOrder,
   PushResult,
 } from '../../src/client/index.ts'
-import { freshState, runCommand, runSql, writeSeed } from '../node/cli-support.ts'
+import { freshState, runSql } from '../node/cli-support.ts'
 import { serveState } from '../node/dev-server.ts'
 import { createRandom, type Random } from '../support/random.ts'
+import { createToken, loadFile, numbers } from './large-shop.ts'
 
 /* The whole of a company in and out, by a process that is interrupted at ten random points. */
 
@@ -28,8 +30,6 @@ const FAULTS = ['kill', 'lost', '429', '503']
 /** What is pushed: a token may carry out 300 operations a minute. */
 const PUSHED = { clients: 80, orders: 120 }
 
-const numbers = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
-
 /** Each order has one to four lines, and most have a payment; a look-alike company comes first. */
 async function fill(state: string): Promise<void> {
   for (const id of [1, 2, 3]) {
@@ -38,7 +38,7 @@ async function fill(state: string): Promise<void> {
     const linesOf = (order: number) => Math.floor((order * LINES) / ORDERS) - Math.floor(((order - 1) * LINES) / ORDERS)
     const paymentsOf = (order: number) =>
       Math.floor((order * PAYMENTS) / ORDERS) - Math.floor(((order - 1) * PAYMENTS) / ORDERS)
-    const path = await writeSeed({
+    await loadFile(state, {
       company: { id, name: `Company ${id}` },
       order_statuses: [{ id: 1, title: 'New', is_default: true }],
       taxes: [{ id: 1, name: 'State', rate: 8.25 }],
@@ -66,31 +66,15 @@ async function fill(state: string): Promise<void> {
         artworks: number % 10 === 0 ? [{ id: number, name: 'Crest', placements: ['front'] }] : [],
       })),
     })
-    expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
   }
-}
-
-async function createToken(state: string, company: number, name: string): Promise<string> {
-  const outcome = await runCommand('tokens', 'create', '--company', `${company}`, '--name', name, '--state', state)
-  expect(outcome).toMatchObject({ code: 0, stderr: '' })
-  return outcome.stdout.trim()
 }
 
 /** Runs the process once. @returns its requests; null where it was interrupted */
 async function runOnce(env: Record<string, string>): Promise<number | null> {
   const path = join(import.meta.dirname, 'sync-process.ts')
-  const child = spawn(process.execPath, [path], { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
-  let output = ''
-  let errors = ''
-  child.stdout.on('data', (data) => {
-    output += data
-  })
-  child.stderr.on('data', (data) => {
-    errors += data
-  })
-  const code = await new Promise<number | null>((resolve) => child.on('exit', resolve))
-  if (code !== 0 && env.FAULT === undefined) throw new Error(errors)
-  return code === 0 ? Number(output) : null
+  const run = promisify(execFile)(process.execPath, [path], { env: { ...process.env, ...env } })
+  const output = await run.catch((error) => (env.FAULT === undefined ? Promise.reject(error) : null))
+  return output && Number(output.stdout)
 }
 
 /** Runs it to the end, interrupted at random points before. */
@@ -129,9 +113,9 @@ it('is pulled in few requests, and pushed by one operation each, wherever it is 
   const state = await freshState()
   await fill(state)
   const tokens: string[] = []
-  for (let run = 0; run <= INTERRUPTIONS; run++) tokens.push(await createToken(state, 2, `pull ${run}`))
+  for (let run = 0; run <= INTERRUPTIONS; run++) tokens.push(await createToken(state, `pull ${run}`, 2))
   const pushTokens: string[] = []
-  for (let run = 0; run <= INTERRUPTIONS; run++) pushTokens.push(await createToken(state, 3, `push ${run}`))
+  for (let run = 0; run <= INTERRUPTIONS; run++) pushTokens.push(await createToken(state, `push ${run}`, 3))
   const server = await serveState(state)
   const file = (name: string) => join(state, name)
 

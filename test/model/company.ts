@@ -1,25 +1,5 @@
 import { digitsOf, fold } from '../../src/kernel/db/search.ts'
 
-/** What a company has, in memory: each list of the API is a filter and a sort of these. */
-export interface Model {
-  clients: Map<number, Client>
-  orders: Map<number, Order>
-  threads: Map<string, Thread>
-  /** By legacy id. */
-  contexts: Map<string, Context>
-  /** The feed: its index is the sequence less 1. */
-  changes: Change[]
-  /** Keys in R2. */
-  files: Map<string, number>
-  tokens: Token[]
-  members: Map<string, string>
-  adminLog: { action: string; entity_id: string }[]
-  apiLog: { action: string; entity_id: string; token_id: number; sentAt: number; doneAt: number }[]
-  webhooks: Map<string, Webhook>
-  deliveries: Delivery[]
-  events: Event[]
-}
-
 interface Versioned {
   id: number
   external_id: string | null
@@ -105,21 +85,27 @@ export interface Event {
   state: 'pending' | 'parked' | 'dead' | 'done'
 }
 
-export function emptyModel(): Model {
+/** What a company has, in memory: each list of the API is a filter and a sort of these. */
+export type Model = ReturnType<typeof emptyModel>
+
+export function emptyModel() {
   return {
-    clients: new Map(),
-    orders: new Map(),
-    threads: new Map(),
-    contexts: new Map(),
-    changes: [],
-    files: new Map(),
-    tokens: [],
-    members: new Map(),
-    adminLog: [],
-    apiLog: [],
-    webhooks: new Map(),
-    deliveries: [],
-    events: [],
+    clients: new Map<number, Client>(),
+    orders: new Map<number, Order>(),
+    threads: new Map<string, Thread>(),
+    /** By legacy id. */
+    contexts: new Map<string, Context>(),
+    /** The feed: its index is the sequence less 1. */
+    changes: [] as Change[],
+    /** Keys in R2. */
+    files: new Map<string, number>(),
+    tokens: [] as Token[],
+    members: new Map<string, string>(),
+    adminLog: [] as { action: string; entity_id: string }[],
+    apiLog: [] as { action: string; entity_id: string; token_id: number; sentAt: number; doneAt: number }[],
+    webhooks: new Map<string, Webhook>(),
+    deliveries: [] as Delivery[],
+    events: [] as Event[],
   }
 }
 

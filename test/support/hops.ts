@@ -13,14 +13,6 @@ export interface Hop {
   depth: number
 }
 
-export interface Measured {
-  response: Response
-  /** In the order in which they began; only those that had ended when the response was ready. */
-  hops: Hop[]
-  /** The longest chain of waits. */
-  depth: number
-}
-
 /** Every hop takes at least so long: what begins while another is under way is seen to run beside it. */
 const HOP_MS = 15
 
@@ -30,12 +22,10 @@ const measured = new AsyncLocalStorage<Counter>()
 /**
  * Sends a request to the application with bindings, and an outbound `fetch`, that count. Work after the response
  * is awaited and not counted.
+ *
+ * @returns the hops that had ended when the response was ready, as they began, and the longest chain of waits
  */
-export async function measureHops(
-  sent: Request,
-  bindings: Env = env,
-  api: Pick<typeof app, 'fetch'> = app,
-): Promise<Measured> {
+export async function measureHops(sent: Request, bindings: Env = env, api: Pick<typeof app, 'fetch'> = app) {
   const counter = new Counter()
   const context = createExecutionContext()
   const counted = wrapBindings(bindings, (name, work) =>

@@ -1,17 +1,10 @@
 import type { Env } from '../../src/env.ts'
 import { wrapBindings } from './wrap-bindings.ts'
 
-/** What requests cost at the bindings. */
-export interface Usage {
-  rowsRead: number
-  rowsWritten: number
-  /** Calls to Durable Objects and to KV, by kind of binding. */
-  objectCalls: number
-  cacheReads: number
-  cacheWrites: number
-}
+const NONE = { rowsRead: 0, rowsWritten: 0, objectCalls: 0, cacheReads: 0, cacheWrites: 0 }
 
-const NONE: Usage = { rowsRead: 0, rowsWritten: 0, objectCalls: 0, cacheReads: 0, cacheWrites: 0 }
+/** What requests cost at the bindings. */
+export type Usage = typeof NONE
 
 /** The same bindings, and what was used of them since the last `take`. */
 export function meterBindings(bindings: Env): { env: Env; take: () => Usage } {

@@ -8,26 +8,10 @@ export interface FilledCompany extends TestCompany {
   ids: Ids
 }
 
-export interface Ids {
-  client: number
-  deletedClient: number
-  status: number
-  tax: number
-  order: number
-  doomedOrder: number
-  invoice: number
-  item: number
-  payment: number
-  artwork: number
-  catalogItem: number
-  email: string
-  mailbox: string
-  thread: string
-  context: string
-}
+export type Ids = ReturnType<typeof makeIds>
 
 /** @param numberOf gives the n-th id of the company */
-export function makeIds(numberOf: (n: number) => number, texts: string): Ids {
+export function makeIds(numberOf: (n: number) => number, texts: string) {
   return {
     client: numberOf(1),
     deletedClient: numberOf(2),

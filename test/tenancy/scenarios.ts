@@ -254,14 +254,15 @@ async function writesOfInvoices({ call, send, note, id, word }: Actor) {
   await send('DELETE', `/orders/11/files?path=orders/${id}/11/${word}.txt`)
 }
 
-const noise = (seed: number) =>
+const [NOISE, OTHER_NOISE] = [1, 2].map((seed) =>
   Array.from({ length: 2_000_000 }, (_, at) =>
     String.fromCharCode(40 + (((Math.imul(at + seed, 2_654_435_761) ^ (Math.imul(at, at) >>> 7)) >>> 11) % 48)),
-  ).join('')
+  ).join(''),
+)
 
 async function mail({ send }: Actor) {
   const path = (id: string) => `/mail/email-threads/${id}?account_email=${MAILBOX}`
-  const thread = (text: string) => ({ account_email: MAILBOX, subject: 'New', messages: [{ text }] })
+  const thread = (text = '') => ({ account_email: MAILBOX, subject: 'New', messages: [{ text }] })
   for (const id of ['mail-1', 'mail-11', 'mail-new']) {
     await send('PUT', `/mail/email-threads/${id}`, thread('short'))
     await send('PUT', `/mail/email-threads/${id}`, thread('short'))
@@ -269,8 +270,8 @@ async function mail({ send }: Actor) {
   }
   await send('PUT', '/mail/email-threads/mail-2', { ...thread('x'.repeat(3_000_000)), snippet: 'y'.repeat(100_000) })
   await send('GET', path('mail-2'))
-  await send('PUT', '/mail/email-threads/mail-3', thread(noise(1)))
-  await send('PUT', '/mail/email-threads/mail-3', thread(noise(2)))
+  await send('PUT', '/mail/email-threads/mail-3', thread(NOISE))
+  await send('PUT', '/mail/email-threads/mail-3', thread(OTHER_NOISE))
   await send('GET', path('mail-3'))
   await send('DELETE', path('mail-1'))
   await send('DELETE', path('mail-1'))

@@ -25,12 +25,14 @@ function* walk(value: Json | undefined, place = '#'): Generator<[string, JsonObj
   for (const [key, member] of Object.entries(value)) yield* walk(member, `${place}/${key}`)
 }
 
+const relocate = (schema: Json | undefined) =>
+  JSON.parse(JSON.stringify(schema).replaceAll('#/components/schemas/', '#/$defs/'))
+const definitions = dereference({ $defs: relocate(components.schemas) })
+
 /** Whether a JSON value fits a schema of the document. */
 function fits(schema: JsonObject, value: Json): boolean {
-  const moved = JSON.parse(JSON.stringify(schema).replaceAll('#/components/schemas/', '#/$defs/'))
-  const definitions = JSON.parse(JSON.stringify(components.schemas).replaceAll('#/components/schemas/', '#/$defs/'))
-  const root = { $defs: { ...definitions, root: moved } }
-  return validate(value, root.$defs.root, '2020-12', dereference(root)).valid
+  const moved = relocate(schema)
+  return validate(value, moved, '2020-12', dereference(moved, Object.create(definitions), undefined, '/root')).valid
 }
 
 function mediaOf(value: Json | undefined): { schema: JsonObject; example: Json } {
@@ -88,15 +90,6 @@ describe('the committed description', () => {
     expect(patterns.length).toBeGreaterThan(10)
     expect(patterns.filter((pattern) => pattern.includes('\\/'))).toEqual([])
     for (const pattern of patterns) expect(() => new RegExp(pattern, 'u'), pattern).not.toThrow()
-  })
-
-  it('describes the endpoints of the contracts and no others', () => {
-    const described = Object.entries(asObject(document.paths)).flatMap(([path, item]) =>
-      Object.keys(asObject(item))
-        .filter((key) => key !== 'parameters')
-        .map((method) => `${method.toUpperCase()} ${path}`),
-    )
-    expect(described.sort()).toEqual(contracts.map(({ method, path }) => `${method} ${path}`).sort())
   })
 
   it('has one error schema with exactly the six codes', () => {

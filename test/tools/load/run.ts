@@ -7,7 +7,7 @@ import { measureCapacity } from './closed-loop.ts'
 import { figuresOf, isSustained, recoveryMs, windowMedians } from './figures.ts'
 import { Logs } from './logs.ts'
 import { MemoryWatch } from './memory.ts'
-import { OpenLoop, type Phase } from './open-loop.ts'
+import { OpenLoop } from './open-loop.ts'
 import { startLoaded } from './serve.ts'
 import { Traffic } from './traffic.ts'
 
@@ -31,28 +31,11 @@ export interface Settings {
   say?: (line: string) => void
 }
 
-export interface MeasuredPhase {
-  phase: Phase
-  /** MiB of the runtime, second by second. */
-  memory: number[]
-}
-
-export interface Report {
-  settings: Settings
-  capacityPerSecond: number
-  sustainedPerSecond: number
-  steady: MeasuredPhase
-  doubled: MeasuredPhase
-  after: MeasuredPhase
-  /** Since the load went back to the sustained rate. */
-  recoveryMs: number
-  /** MiB of the Worker, garbage collected: before the first run, after it, and after the second. */
-  heap: { start: number; afterSteady: number; afterDoubled: number; peak: number }
-  logs: Logs
-}
+export type Report = Awaited<ReturnType<typeof runLoad>>
+export type MeasuredPhase = Report['steady']
 
 /** Builds the Worker, serves a company from it, and puts it under load. */
-export function runLoad(settings: Settings): Promise<Report> {
+export function runLoad(settings: Settings) {
   const { clients, threads, say = () => {} } = settings
   return inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
@@ -115,7 +98,9 @@ async function measure(
     steady: steady.measured,
     doubled: doubled.measured,
     after: after.measured,
+    /** Since the load went back to the sustained rate. */
     recoveryMs: recoveryMs(windowMedians(steady.measured.phase), windowMedians(after.measured.phase)),
+    /** MiB of the Worker, garbage collected: before the first run, after it, and after the second. */
     heap: { start, afterSteady, afterDoubled, peak },
   }
 }
@@ -123,7 +108,8 @@ async function measure(
 async function runWatched(loop: OpenLoop, name: string, rate: number, seconds: number, watch: MemoryWatch) {
   watch.take()
   const { phase, done } = await loop.run(name, rate, seconds)
-  const measured: MeasuredPhase = { phase, memory: watch.take() }
+  /** With the MiB of the runtime, second by second. */
+  const measured = { phase, memory: watch.take() }
   return { measured, done }
 }
 
