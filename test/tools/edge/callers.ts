@@ -1,5 +1,5 @@
 import { makeThread } from '../bench/mail-thread.ts'
-import { CALLER_SITES, type Site, siteOf } from './places.ts'
+import { CALLER_SITES, nearestLocation, type Site, siteOf } from './places.ts'
 import type { Data, Served } from './serve.ts'
 
 export const KINDS = ['read', 'search', 'write', 'thread'] as const
@@ -86,11 +86,16 @@ export class Callers {
 
   /** Stores the threads that are read, from the primary's own region, with a token that sends nothing else. */
   async putThreads(token: number): Promise<void> {
+    const { primary } = this.#served
     const body = JSON.stringify(makeThread(THREAD_BYTES))
     for (let index = 0; index < THREADS; index++) {
       const path = `/mail/email-threads/edge-${index}`
-      await this.send(siteOf(this.#served.primary), token, false, { what: 'put a thread', method: 'PUT', path, body })
+      await this.send(siteOf(primary), token, false, { what: 'put a thread', method: 'PUT', path, body })
     }
+    // The other tokens may read from a copy that is seconds behind. What this one reads from there has its own writes.
+    const far = CALLER_SITES.find((site) => nearestLocation(site) !== primary) ?? siteOf(primary)
+    const path = `/mail/email-threads/edge-${THREADS - 1}?account_email=${MAILBOX}`
+    await this.send(far, token, false, { what: 'wait for the copy', path })
   }
 
   /** The lanes of all sites, each of which sends one request when it is called with its turn. */
