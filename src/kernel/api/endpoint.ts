@@ -77,9 +77,12 @@ function toJson<C extends Contract>(c: Context<AppEnv>, { hasVersion, hasEtag }:
   // Hono's own `json()` sets headers one by one, each by a call out of the isolate's memory.
   if (!hasVersion) return Response.json(result, { headers })
   const { body, version } = result as Reply<C>
-  const versioned = { ...headers, ...UNCOMPRESSED, ETag: `"${version}"` }
-  if (hasEtag) return taggedResponse(body, version, versioned, c.get('context').ifNoneMatch)
-  return Response.json(body, { headers: versioned })
+  const text = JSON.stringify(body)
+  const etag = hasEtag ? `"${version}-${hash64(text)}"` : `"${version}"`
+  const versioned = { ...headers, ...UNCOMPRESSED, ETag: etag }
+  const known = hasEtag ? etagsOf(c.get('context').ifNoneMatch) : []
+  if (known === '*' || known.includes(etag)) return new Response(null, { status: 304, headers: versioned })
+  return new Response(text, { headers: { ...versioned, 'Content-Type': 'application/json' } })
 }
 
 /** Reads the entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every tag. */
@@ -87,15 +90,6 @@ export function etagsOf(ifNoneMatch: string | null): string[] | '*' {
   if (ifNoneMatch === null) return []
   if (ifNoneMatch.trim() === '*') return '*'
   return Array.from(ifNoneMatch.slice(0, CONDITION_LENGTH_MAX).matchAll(ETAG), ([, tag = '']) => tag)
-}
-
-function taggedResponse(body: unknown, version: number, headers: object, ifNoneMatch: string | null): Response {
-  const text = JSON.stringify(body)
-  const etag = `"${version}-${hash64(text)}"`
-  const known = etagsOf(ifNoneMatch)
-  const tagged = { ...headers, ETag: etag }
-  if (known === '*' || known.includes(etag)) return new Response(null, { status: 304, headers: tagged })
-  return new Response(text, { headers: { ...tagged, 'Content-Type': 'application/json' } })
 }
 
 /**
