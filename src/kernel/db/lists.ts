@@ -106,12 +106,12 @@ export async function readPage<R extends { row: { id: number }; sortValue: strin
 }
 
 /**
- * Selects `page_id` and `sort_value` of a page. Each flag is read from its own partial index.
+ * Selects `page_id` and `sort_value` of a page, and its order. Each flag is read from its own partial index.
  *
  * Sorted by `updated_at`, a walk uses each row's time as of `sequence`, from the feed of changes, and omits rows created
  * later. So it meets every row exactly once, whatever changes between pages.
  */
-function pageIds(list: List): SQL {
+export function idsOfPage(list: List) {
   const { sort, flags, p } = list
   const { table, id, key, order, ofCompany } = namesOf(list)
   const isAfter = (value: SQL, ofId: SQL) => {
@@ -163,17 +163,9 @@ function pageIds(list: List): SQL {
       WHERE ${ofCompany} AND ${id} = ${changedId} AND ${value} IS NOT NULL AND (${sql.join(isChanged, sql` OR `)})
         AND ${isAfter(value, changedId)}`)
   }
-  return sql`${tables.length > 0 ? sql`WITH ${sql.join(tables, sql`, `)}` : sql``}
+  const ids = sql`${tables.length > 0 ? sql`WITH ${sql.join(tables, sql`, `)}` : sql``}
     ${sql.join(branches, sql` UNION ALL `)} ${isMerged ? sql`ORDER BY ${order} ${page}` : sql``}`
-}
-
-export function idsOfPage(list: List) {
-  return { ids: pageIds(list), order: namesOf(list).order }
-}
-
-export function pageRows(list: List) {
-  const { table, id, order, ofCompany } = namesOf(list)
-  return { from: sql`(${pageIds(list)}) AS page CROSS JOIN ${table} ON ${ofCompany} AND ${id} = page_id`, order }
+  return { ids, order }
 }
 
 /** Selects the list's length and the company's newest change. @param counter of the rows that are not deleted */

@@ -8,10 +8,10 @@ import { type KeyName, resultStatement, type Write, writerOf } from '../../kerne
 import {
   DELETED,
   type Flag,
+  idsOfPage,
   type List,
   type ListValues,
   type PageStart,
-  pageRows,
   perVariant,
   readPage,
   sortOf,
@@ -67,9 +67,10 @@ const readRow = ({ sort_value, ...client }: { sort_value: string | number }) => 
 
 const statements = perVariant((variant: Variant) => ({
   page: prepare((p: ListedValues) => {
-    const { from, order } = pageRows(listOf(variant, p))
+    const { ids, order } = idsOfPage(listOf(variant, p))
+    const isOnPage = sql`${clients.company_id} = ${p.companyId} AND ${clients.id} = page_id`
     const selected = { ...CLIENT.selected, sort_value: sql`page.sort_value`.as('sort_value') }
-    return orm.select(selected).from(from).orderBy(order)
+    return orm.select(selected).from(sql`(${ids}) AS page CROSS JOIN ${clients} ON ${isOnPage}`).orderBy(order)
   }),
   whole: prepare((p: ListedValues) => wholeOf(listOf(variant, p), sql`companies.client_count`)),
 }))
