@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { orm, statement } from '../../kernel/db/client.ts'
-import { insertRow } from '../../kernel/db/columns.ts'
+import { columnsFrom, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
 import type { ChangeRow } from '../../resources/changes/present.ts'
@@ -96,9 +96,6 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
 /** Columns of `webhook_deliveries`: those that name a change of the endpoint, and the state of its delivery. */
 const KEY = ['type', 'entity_id', 'sequence'] as const
 const STATE = ['attempts', 'first_attempt_at', 'next_attempt_at', 'last_error'] as const
-
-const columnsFrom = <Name extends string>(source: (name: Name) => string, ...names: (readonly Name[])[]) =>
-  Object.fromEntries(names.flat().map((name) => [name, sql.raw(source(name))])) as Record<Name, SQL>
 
 export interface Outcome {
   done: Item[]

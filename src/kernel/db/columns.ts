@@ -125,6 +125,10 @@ export function assignments<T extends SQLiteTable>(table: T, values: Record<stri
   return Object.fromEntries(entries) as Partial<Record<keyof Columns<T>, SQL>>
 }
 
+/** @param source of a column's value, as SQL */
+export const columnsFrom = <Name extends string>(source: (name: Name) => string, ...names: (readonly Name[])[]) =>
+  Object.fromEntries(names.flat().map((name) => [name, sql.raw(source(name))])) as Record<Name, SQL>
+
 /** Selects the id of a thread's object in R2. One with another hash is of content that was replaced. */
 export const objectOfThread = sql<string | null>`(SELECT o.id
   FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id AND o.company_id = email_threads.company_id

@@ -1,6 +1,6 @@
 import { getTableName, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { orm, type Placeholders } from '../../kernel/db/client.ts'
-import { assignments, insertRow } from '../../kernel/db/columns.ts'
+import { assignments, columnsFrom, insertRow } from '../../kernel/db/columns.ts'
 import { companies, invoiceItems, payments } from '../../kernel/db/schema.ts'
 import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
 import type { Issue } from '../../kernel/http/errors.ts'
@@ -113,17 +113,14 @@ interface Owner {
   invoice: SQL
 }
 
-function sentColumns<const Name extends string>(names: readonly Name[]) {
-  const entries = names.map((name) => [name, sql`item.value ->> ${sql.raw(`'${name}'`)}`])
-  return Object.fromEntries(entries) as Record<Name, SQL>
-}
+const ofItem = (name: string) => `item.value ->> '${name}'`
 
 /** A list of an invoice: the values of its columns in an `item` that was sent, its order, and the counter of its ids. */
 export const LINES = {
   table: invoiceItems,
   columns: {
-    ...sentColumns(['title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier', 'style', 'color']),
-    ...sentColumns(['size', 'sku', 'search_text']),
+    ...columnsFrom(ofItem, ['title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier', 'style']),
+    ...columnsFrom(ofItem, ['color', 'size', 'sku', 'search_text']),
     position: sql`item.key + 1`,
   },
   order: sql`position, id`,
@@ -131,7 +128,7 @@ export const LINES = {
 }
 export const PAYMENTS = {
   table: payments,
-  columns: sentColumns(['amount_cents', 'method', 'paid_at', 'note']),
+  columns: columnsFrom(ofItem, ['amount_cents', 'method', 'paid_at', 'note']),
   order: sql`id`,
   lastId: sql`last_payment_id`,
 }
