@@ -37,13 +37,6 @@ interface Bindings {
   DB: D1Database
 }
 
-export interface Placement {
-  companyId: number
-  database: string
-  /** Its place in the full-text tables of that database, where the caller searches. */
-  slot?: number
-}
-
 export function databaseNames(env: Bindings): string[] {
   return Object.keys(env)
     .filter((name) => DATABASE_BINDING.test(name))
@@ -68,13 +61,13 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
  * so no write of a company may use another way: see `test/architecture.test.ts`. A batch for a company that has moved
  * runs again in its new database, so an old placement neither reads nor writes there.
  *
- * @param options.bookmark of the placement's database
+ * @param options.bookmark of that database, as its slot
  * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes during a move
  */
 export function databaseFor(
   env: Bindings,
-  { companyId, database, slot }: Placement,
-  { bookmark, onMoved, ...options }: Omit<DatabaseOptions, 'slot'> & { onMoved?: () => void } = {},
+  { companyId, database }: { companyId: number; database: string },
+  { bookmark, slot, onMoved, ...options }: DatabaseOptions & { onMoved?: () => void } = {},
 ): Database {
   let name = database
   let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot, name })

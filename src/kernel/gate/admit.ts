@@ -159,8 +159,9 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       admitted.constraint = constraint
       const db = databaseFor(
         c.env,
-        { companyId, database, slot },
+        { companyId, database },
         {
+          slot,
           bookmark: constraint === 'primary' ? undefined : constraint,
           meter: { run },
           use: c.get('databaseUse'),
