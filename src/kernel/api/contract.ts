@@ -129,6 +129,12 @@ function isLonger(text: string, max: number): boolean {
   return text.length > max && (text.length > max * 2 || Array.from(text).length > max)
 }
 
+/** The values of JSON by their level, from 0: without recursion, since a body may be deeper than the stack. */
+export function* levelsOf(value: unknown): Generator<unknown[], void> {
+  const childrenOf = (each: unknown) => (typeof each === 'object' && each !== null ? Object.values(each) : [])
+  for (let level = [value]; level.length > 0; level = level.flatMap(childrenOf)) yield level
+}
+
 /** For published patterns: any character but control characters, and the same without white space. */
 const IN_LINE = '[^\\x00-\\x1f\\x7f-\\x9f]'
 const IN_WORD = '[^\\s\\x00-\\x1f\\x7f-\\x9f]'

@@ -1,3 +1,4 @@
+import { levelsOf } from '../../kernel/api/contract.ts'
 import { type ApiError, type Issue, invalid } from '../../kernel/http/errors.ts'
 
 /** The only member of an object that stands for a value of an earlier result. */
@@ -45,7 +46,8 @@ type Outcome = { value: { body: unknown } } | { error: ApiError }
  *   or to what its result does not have
  */
 export function resolveReferences(body: unknown, own: number, outcomeOf: (position: number) => Outcome): unknown {
-  if (isDeeper(body)) throw invalid([{ path: '', message: `must have at most ${DEPTH_MAX} levels` }])
+  if (levelsOf(body).some((_, depth) => depth > DEPTH_MAX))
+    throw invalid([{ path: '', message: `must have at most ${DEPTH_MAX} levels` }])
   if (referencesIn(body).length === 0) return body
   const resolved = structuredClone(body)
   const issues: Issue[] = []
@@ -75,12 +77,3 @@ function find(sent: unknown, own: number, outcomeOf: (position: number) => Outco
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
-
-function isDeeper(body: unknown): boolean {
-  let level = [body]
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > DEPTH_MAX) return true
-    level = level.flatMap((value) => (isObject(value) ? Object.values(value) : []))
-  }
-  return false
-}

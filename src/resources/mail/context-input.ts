@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, id, oneLine, text, trimmed } from '../../kernel/api/contract.ts'
+import { component, id, levelsOf, oneLine, text, trimmed } from '../../kernel/api/contract.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 
 /** Limits the JSON of a context as it is stored, so that a seed takes it: numbers may be written out five times as long. */
@@ -10,12 +10,8 @@ const MAX_DEPTH = 32
 
 /** Whether the database can store the value as JSON: a number beyond doubles was parsed as infinite. */
 function isStorable(value: unknown): boolean {
-  let level: unknown[] = [value]
-  for (let depth = 0; level.length > 0 && depth <= MAX_DEPTH; depth++) {
-    if (level.some((each) => typeof each === 'number' && !Number.isFinite(each))) return false
-    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []))
-  }
-  return level.length === 0
+  const isInRange = (each: unknown) => typeof each !== 'number' || Number.isFinite(each)
+  return levelsOf(value).every((level, depth) => depth <= MAX_DEPTH && level.every(isInRange))
 }
 
 const storable = () =>
