@@ -23,28 +23,24 @@ import {
 
 export type Change = Placeholders<Actor, Column | KeyName | 'created_date'>
 
-type SentList = 'invoice_items' | 'payments'
-
-const namesOf = (items: unknown, payments: unknown): SentList[] => [
-  ...(items ? ['invoice_items' as const] : []),
-  ...(payments ? ['payments' as const] : []),
-]
+const LISTS = ['invoice_items', 'payments'] as const
 
 /** The result of a write of an order as JSON for {@link decodeChanged}. Without `condition` the order must be live. */
 export function changedJson(
   { companyId, orderId }: Which,
-  { checks = {}, parts = ['invoice'], sent = [], unknown = sql`NULL`, condition = sql`orders.deleted = 0` }: Shown = {},
+  { checks = {}, parts = ['invoice'], sent = {}, unknown = sql`NULL`, condition = sql`orders.deleted = 0` }: Shown = {},
 ): SQL {
-  const list = (name: SentList) => (sent.includes(name) ? sql`json(${listJson(name)})` : sql`NULL`)
+  const lists = LISTS.map((name) => (sent[name] ? sql`json(${listJson(name)})` : sql`NULL`))
   return sql`json_array(${outcomesOf(checks)}, json((
-    SELECT json_array(${orderJson(companyId, parts)}, ${list('invoice_items')}, ${list('payments')})
+    SELECT json_array(${orderJson(companyId, parts)}, ${sql.join(lists, sql`, `)})
     FROM orders ${WITH_INVOICE} WHERE orders.company_id = ${companyId} AND orders.id = ${orderId} AND ${condition})), ${unknown})`
 }
 
 interface Shown {
   checks?: Checks
   parts?: readonly Part[]
-  sent?: SentList[]
+  /** The result has the lists that are here. */
+  sent?: { [Name in (typeof LISTS)[number]]?: unknown }
   /** JSON of the positions of the lines whose id is none of the invoice's. */
   unknown?: SQL | undefined
   condition?: SQL | undefined
@@ -64,15 +60,16 @@ export type Changed = NonNullable<ReturnType<typeof decodeChanged>>
 export function decodeChanged(result: string | ChangedJson | null, isNew = false, itemsName = 'invoice_items') {
   const parsed: ChangedJson | null = typeof result === 'string' ? JSON.parse(result) : result
   const [outcomes, found, unknown] = parsed ?? [{}, null, null]
-  const [json, invoice_items = null, payments = null] = found ?? []
-  const order = json && decodeOrder(json, { invoice_items, payments })
+  const [json, invoice_items, payments] = found ?? []
+  const lists = { invoice_items, payments }
+  const order = json && decodeOrder(json, lists)
   const unknownLines = (order?.invoice && unknown) || []
   const issues = [
     ...issuesOf(outcomes),
     ...unknownLines.map((key) => ({ path: `${itemsName}.${key}.id`, message: 'is not a line of this invoice' })),
   ]
   if (issues.length > 0 && (order || isNew)) throw invalid(issues)
-  return order && { order, sent: namesOf(invoice_items, payments) }
+  return order && { order, sent: LISTS.filter((name) => lists[name]) }
 }
 
 interface Plan extends Shown {
@@ -115,7 +112,7 @@ export function statementsOf(p: Change, { which, invoice, isAllowed, changed, in
     ...(p.payments && listStatements(PAYMENTS, owner, byOrder(PAYMENTS, p.payments, owner), isAllowed, !changed)),
     event: accountingEvent(p, plan.operation, orderId, isAllowed),
     audit: auditEntry(p, sql`${plan.action}`, orderId, isAllowed),
-    result: resultStatement(p, changedJson(which, { ...plan, sent: namesOf(lines, p.payments) })),
+    result: resultStatement(p, changedJson(which, { ...plan, sent: { invoice_items: lines, payments: p.payments } })),
   }
 }
 
