@@ -12,10 +12,9 @@ import { type ChangedJson, changedJson, decodeChanged } from './change-sql.ts'
 import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './element-contract.ts'
 import { toHundredths } from './totals.ts'
 import { conditionalWriterOf, versionGuard } from './write-queries.ts'
-import { isInvoice, isLive, isOrder, NEXT_VERSION } from './write-sql.ts'
+import { isInvoice, isLive, isOrder, NEXT_VERSION, type PAYMENTS } from './write-sql.ts'
 
-type Field = 'amount_cents' | 'method' | 'paid_at' | 'note'
-type Change = Placeholders<Actor | 'orderId', KeyName | Field | 'paymentId' | 'versions'>
+type Change = Placeholders<Actor | 'orderId', KeyName | keyof typeof PAYMENTS.columns | 'paymentId' | 'versions'>
 
 const PAYMENT = jsonRow(paymentColumns)
 
