@@ -28,8 +28,6 @@ import { routes as products } from './resources/products/routes.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
-type Middleware = MiddlewareHandler<AppEnv>
-
 export function createApp(routes: readonly Route[], administration: readonly Route[]): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ strict: false })
   // The router of `hono/tiny` tests the patterns of all routes, one after the other.
@@ -92,7 +90,7 @@ async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> 
 }
 
 /** Runs the request within the rules of every response: its id, its headers, its line in the log. */
-const serve: Middleware = async (c, next) => {
+const serve: MiddlewareHandler<AppEnv> = async (c, next) => {
   const receivedAt = Date.now()
   const use = startUse()
   c.set('receivedAt', receivedAt)
@@ -164,7 +162,7 @@ async function catchErrors(c: Context<AppEnv>, next: () => Promise<void>): Promi
 }
 
 /** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `admit`. */
-const openContext: Middleware = async (c, next) => {
+const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { env } = c
   const { url } = c.req
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)

@@ -35,8 +35,7 @@ export interface RequestContext extends WriteContext {
   waitUntil: (work: Promise<unknown>) => void
 }
 
-export interface AppEnv {
-  Bindings: GateEnv['Bindings']
+export interface AppEnv extends GateEnv {
   Variables: GateEnv['Variables'] & {
     context: RequestContext
     /** The matched contract's operation, for the log. */
