@@ -59,11 +59,7 @@ export abstract class CompanyObject extends DurableObject<Env> {
 }
 
 /** A lost call is logged, and the sweep repeats it. */
-export async function startObject(
-  objects: DurableObjectNamespace<CompanyObject>,
-  name: string,
-  companyId: number,
-): Promise<void> {
+export async function startObject(objects: DurableObjectNamespace<CompanyObject>, name: string, companyId: number) {
   try {
     await withDeadline(objects.get(objects.idFromName(String(companyId))).start(companyId), BUDGET_MS.afterwards)
   } catch (error) {
