@@ -94,7 +94,7 @@ export type RequestUsage = ReturnType<typeof openUsage>
 /** An admitted request's use of its token's limits and of its company's database. */
 function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWrite: boolean) {
   const { token } = admitted
-  const { companyId, database, companySlot: slot } = token
+  const { companyId, database } = token
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   let announcedAt = Date.now()
   let bookmark: () => string | null = () => null
@@ -157,17 +157,13 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
     openDatabase(): Database {
       const constraint = tighten(admitted.constraint, database, parseBookmark(c.req.header('x-bookmark')))
       admitted.constraint = constraint
-      const db = databaseFor(
-        c.env,
-        { companyId, database },
-        {
-          slot,
-          bookmark: constraint === 'primary' ? undefined : constraint,
-          meter: { run },
-          use: c.get('databaseUse'),
-          onMoved: () => state.forget(c),
-        },
-      )
+      const db = databaseFor(c.env, token, {
+        slot: token.companySlot,
+        bookmark: constraint === 'primary' ? undefined : constraint,
+        meter: { run },
+        use: c.get('databaseUse'),
+        onMoved: () => state.forget(c),
+      })
       bookmark = db.bookmark
       return db
     },
