@@ -6,7 +6,7 @@ import { unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { CHANGE_TYPES, type ChangeType, NAMES } from './contract.ts'
 import { presentChange } from './present.ts'
-import { type ChangePage, findChanges, findLastChange, withObjects } from './queries.ts'
+import { findChanges, findLastChange, withObjects } from './queries.ts'
 
 const LOOK_EVERY_MS = 1_000
 
@@ -34,7 +34,15 @@ export const routes = [
       return page
     }
     let page = await find(after)
-    if (query.wait > 0) page = await waitForChange(context, page, query.wait * 1_000, find)
+    const endsAt = Date.now() + query.wait * 1_000
+    // Until the time is over, an empty page is read again: waiting costs one row a second.
+    while (page.rows.length === 0 && Date.now() < endsAt) {
+      if (!page.hasMore) {
+        await pause(Math.min(LOOK_EVERY_MS, endsAt - Date.now()))
+        if ((await findLastChange(context)) <= page.readTo) continue
+      }
+      page = await find(page.readTo)
+    }
     const { page: shown, ...objects } = query.expand ? await withObjects(context, page) : { page }
     // A caller that reads a change must not read the older state of its object.
     await context.rememberFreshness()
@@ -49,23 +57,4 @@ function typesOf(context: RequestContext, named: readonly ChangeType[]): ChangeT
   if (readable.length === 0) requirePermission(context, 'clients:read')
   for (const type of named) requirePermission(context, CHANGE_TYPES[type])
   return readable.filter((type) => named.length === 0 || named.includes(type))
-}
-
-/** Reads again while the page is empty, until the time is over. Waiting costs one row a second. */
-async function waitForChange(
-  context: RequestContext,
-  first: ChangePage,
-  waitMs: number,
-  find: (after: number) => Promise<ChangePage>,
-): Promise<ChangePage> {
-  const endsAt = Date.now() + waitMs
-  let page = first
-  while (page.rows.length === 0 && Date.now() < endsAt) {
-    if (!page.hasMore) {
-      await pause(Math.min(LOOK_EVERY_MS, endsAt - Date.now()))
-      if ((await findLastChange(context)) <= page.readTo) continue
-    }
-    page = await find(page.readTo)
-  }
-  return page
 }
