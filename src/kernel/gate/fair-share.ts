@@ -47,16 +47,17 @@ export class FairShare {
     const debt = this.debts.getOrMake(companyId, () => new Debt())
     const waitMs = this.isAlone(now) ? 0 : Math.max(0, debt.left(SHARE, now) - BURST_MS) / SHARE
     if (waitMs > LONGEST_WAIT_MS) return null
-    this.charge(companyId, REQUEST_MS + bodyMs(bodyBytes), now)
+    this.charge(companyId, bodyBytes, now, REQUEST_MS)
     return waitMs
   }
 
   /** Counts a body whose length became known when it was read. */
   addBody(companyId: number, bodyBytes: number, now: number): void {
-    this.charge(companyId, bodyMs(bodyBytes), now)
+    this.charge(companyId, bodyBytes, now)
   }
 
-  private charge(companyId: number, costMs: number, now: number): void {
+  private charge(companyId: number, bodyBytes: number, now: number, requestMs = 0): void {
+    const costMs = requestMs + (BODY_MS * Math.min(bodyBytes, LARGEST_BODY_BYTES)) / 2 ** 20
     // Use while the company is alone does not count against it later.
     this.debts.get(companyId)?.add(costMs, SHARE, now, this.isAlone(now) ? BURST_MS : undefined)
   }
@@ -65,10 +66,6 @@ export class FairShare {
   isAlone(now: number): boolean {
     return now - this.other.at >= ACTIVE_MS
   }
-}
-
-function bodyMs(bytes: number): number {
-  return (BODY_MS * Math.min(bytes, LARGEST_BODY_BYTES)) / 2 ** 20
 }
 
 export const fairShare = new FairShare()
