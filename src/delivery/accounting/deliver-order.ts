@@ -77,7 +77,8 @@ async function prepareCall(step: Step): Promise<boolean> {
 async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: payload.InvoiceCall }) | null> {
   const { delivery, event, link, source, operation, findFirst } = step
   const { adapter, item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = delivery.connection
-  let key = getKey(link)
+  const { external_id: Id, sync_token: SyncToken } = link ?? {}
+  let key: payload.InvoiceKey | null = Id && SyncToken != null ? { Id, SyncToken } : null
   if (key && event.stale_attempts > 0) key = await adapter.readInvoice(key.Id)
   if (key && operation === 'delete') return { call: payload.buildRemoveCall(key, deleteMode) }
   if (!source) return null
@@ -167,10 +168,6 @@ function logState({ event }: Step, state: OutboxState, cause: FailureClass | 'di
 
 function record({ delivery, event }: Step, changes: StepChanges): Promise<void> {
   return recordStep(delivery, event, changes, Date.now())
-}
-
-function getKey(link: LinkRow | null): payload.InvoiceKey | null {
-  return link?.external_id && link.sync_token !== null ? { Id: link.external_id, SyncToken: link.sync_token } : null
 }
 
 /** The link of an invoice that was voided or deleted: its time says that the accounting system has accepted that. */
