@@ -151,12 +151,9 @@ export function isPublicAddress(address: string): boolean {
 /** Refuses the shorter and octal notations of IPv4. */
 const isAddress = (text: string) => ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)
 
-/** Names below `localhost` too: nobody can register one (RFC 6761, section 6.3). */
-const LOOPBACK = /^(([^.]+\.)*localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
-
-/** @param hostname as normalized by `URL` */
+/** Names below `localhost` too: nobody can register one (RFC 6761, section 6.3). @param hostname as normalized by `URL` */
 export function isLoopback(hostname: string): boolean {
-  return LOOPBACK.test(hostname)
+  return /^(([^.]+\.)*localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/.test(hostname)
 }
 
 /** The address in a normalized hostname, without brackets; null for a name. */
