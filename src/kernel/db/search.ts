@@ -98,8 +98,7 @@ function firstTrigram(word: string): string {
   const characters = Array.from(word)
   if (characters.length >= TRIGRAM_LENGTH) return `text : ${phrase(characters.slice(0, TRIGRAM_LENGTH).join(''))}`
   const [first = '', second] = characters
-  const between = CHARACTER_SEPARATOR
-  return `spaced : ${phrase(second ? first + between + second : between + first + between)}`
+  return `spaced : ${phrase((second ? [first, second] : ['', first, '']).join(CHARACTER_SEPARATOR))}`
 }
 
 /** The rowid of a company's row in a full-text table. SQLite gives `<<` and `|` the same precedence. */
