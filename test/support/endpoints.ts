@@ -18,7 +18,7 @@ export const contracts = published.endpoints
 export const adminContracts = publishedOfAdministration.endpoints
 const documentation = { ...published.documentation, ...publishedOfAdministration.documentation }
 /** Finds the documentation of an endpoint of either API. */
-export const documentationOf = (contract: Pick<Contract, 'operationId'>) => findDocumentation(documentation, contract)
+export const documentationOf = (contract: Contract) => findDocumentation(documentation, contract)
 
 /** `GET /clients/{id}`, as the tables of tests name an endpoint. */
 export function nameOf(contract: Contract): string {

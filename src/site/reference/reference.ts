@@ -140,11 +140,13 @@ function isContract(value: unknown): value is Contract {
   return typeof value === 'object' && value !== null && 'operationId' in value
 }
 
-/** @throws Error for an endpoint without documentation */
-export function findDocumentation(all: Published['documentation'], { operationId }: Pick<Contract, 'operationId'>) {
+/** The company of an example is 1 by default. @throws Error for an endpoint without documentation */
+export function findDocumentation(all: Published['documentation'], { operationId, path }: Contract): Documentation {
   const found = all[operationId]
   if (!found) throw new Error(`${operationId} has no documentation.`)
-  return found
+  const { params, ...example } = found.example
+  const company = path.includes('{company_id}') && { company_id: '1' }
+  return { ...found, example: { ...example, params: { ...company, ...params } } }
 }
 
 export function errorsOf(contract: Contract): ErrorKind[] {

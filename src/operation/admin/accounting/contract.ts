@@ -64,36 +64,32 @@ export const linkCustomer = define(
 
 export const published = {
   tags: { Accounting: 'Changes that are not delivered to the accounting system yet.' },
-  document: (): Record<string, Documentation> => {
-    const params = { company_id: '1' }
-
-    return {
-      listAllEvents: {
-        summary: 'List undelivered accounting events of all companies',
-        description: 'By database, then oldest first.',
-        example: { query: { state: 'parked' } },
-      },
-      listEvents: {
-        summary: 'List undelivered accounting events',
-        description: 'Oldest first. Parked and dead ones need a person: their error says why.',
-        example: { params, query: { state: 'parked' } },
-      },
-      retryEvent: {
-        summary: 'Retry an accounting event',
-        description: 'Sends it again at once, and ends a stop or pause of the company’s deliveries.',
-        example: { params: { ...params, event_id: '12' } },
-      },
-      retryEvents: {
-        summary: 'Retry all accounting events in some states',
-        description: 'The same, of every parked or dead event.',
-        example: { params, body: { states: ['dead'] } },
-      },
-      linkCustomer: {
-        summary: 'Link a client to a customer',
-        description:
-          'Assigns the client’s invoices to this customer of the accounting system instead of one found or created by name, and sends the client’s parked and dead events again.',
-        example: { params: { ...params, client_id: '17' }, body: { customer_id: '58' } },
-      },
-    }
-  },
+  document: (): Record<string, Documentation> => ({
+    listAllEvents: {
+      summary: 'List undelivered accounting events of all companies',
+      description: 'By database, then oldest first.',
+      example: { query: { state: 'parked' } },
+    },
+    listEvents: {
+      summary: 'List undelivered accounting events',
+      description: 'Oldest first. Parked and dead ones need a person: their error says why.',
+      example: { query: { state: 'parked' } },
+    },
+    retryEvent: {
+      summary: 'Retry an accounting event',
+      description: 'Sends it again at once, and ends a stop or pause of the company’s deliveries.',
+      example: { params: { event_id: '12' } },
+    },
+    retryEvents: {
+      summary: 'Retry all accounting events in some states',
+      description: 'The same, of every parked or dead event.',
+      example: { body: { states: ['dead'] } },
+    },
+    linkCustomer: {
+      summary: 'Link a client to a customer',
+      description:
+        'Assigns the client’s invoices to this customer of the accounting system instead of one found or created by name, and sends the client’s parked and dead events again.',
+      example: { params: { client_id: '17' }, body: { customer_id: '58' } },
+    },
+  }),
 }

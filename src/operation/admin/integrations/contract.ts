@@ -55,33 +55,32 @@ export const testIntegration = define('testIntegration', 'POST /companies/{compa
 
 export const published = {
   tags: { Integrations: 'Connections of a company to other systems.' },
-  document: (): Record<string, Documentation> => {
-    const params = { company_id: '1', kind: 'supplier_b' }
-
-    return {
-      listIntegrations: {
-        summary: 'List integrations',
-        description: 'Those of the company with their state, without credentials.',
-        example: { params: { company_id: '1' } },
-      },
-      putIntegration: {
-        summary: 'Save an integration',
-        description:
-          'Creates or replaces it. What was stopped for lost consent or rejected credentials is tried again. A disabled one may have no credentials.',
-        example: {
-          params,
-          body: {
-            enabled: true,
-            base_url: 'https://api.supplier.example',
-            credentials: { account_number: '12345', api_key: 'secret' },
-          },
+  document: (): Record<string, Documentation> => ({
+    listIntegrations: {
+      summary: 'List integrations',
+      description: 'Those of the company with their state, without credentials.',
+      example: {},
+    },
+    putIntegration: {
+      summary: 'Save an integration',
+      description:
+        'Creates or replaces it. What was stopped for lost consent or rejected credentials is tried again. A disabled one may have no credentials.',
+      example: {
+        params: { kind: 'supplier_b' },
+        body: {
+          enabled: true,
+          base_url: 'https://api.supplier.example',
+          credentials: { account_number: '12345', api_key: 'secret' },
         },
       },
-      testIntegration: {
-        summary: 'Test the connection',
-        description: 'Makes one call that changes nothing, with the stored credentials.',
-        example: { params, response: { ok: true, message: 'The supplier accepts the credentials.' } },
+    },
+    testIntegration: {
+      summary: 'Test the connection',
+      description: 'Makes one call that changes nothing, with the stored credentials.',
+      example: {
+        params: { kind: 'supplier_b' },
+        response: { ok: true, message: 'The supplier accepts the credentials.' },
       },
-    }
-  },
+    },
+  }),
 }

@@ -73,38 +73,33 @@ export const published = {
     Members: 'The people who administer a company.',
     Audit: 'Who changed what.',
   },
-  document: (): Record<string, Documentation> => {
-    const ofCompany = { company_id: '1' }
-    const params = { ...ofCompany, email: 'dev@ridgeline.example' }
-
-    return {
-      readSession: {
-        summary: 'Read who is signed in',
-        description: 'The caller, and the companies that they may administer.',
-        example: {},
-      },
-      listMembers: {
-        summary: 'List members',
-        description: 'Who administers the company, by email.',
-        example: { params: ofCompany },
-      },
-      putMember: {
-        summary: 'Add a member or change their role',
-        description:
-          'Takes effect with the next request of that person. The last owner cannot become a developer: 409, as for more than 1,000 members.',
-        example: { params, body: { role: 'developer' } },
-      },
-      deleteMember: {
-        summary: 'Remove a member',
-        description: 'The last owner cannot be removed: 409.',
-        example: { params },
-      },
-      listAudit: {
-        summary: 'List the audit trail',
-        description:
-          'Who changed what and when, newest first: changes by administrators of 400 days, or by tokens of 90 days. A token that does the same to an object again within a minute has one entry.',
-        example: { params: ofCompany },
-      },
-    }
-  },
+  document: (): Record<string, Documentation> => ({
+    readSession: {
+      summary: 'Read who is signed in',
+      description: 'The caller, and the companies that they may administer.',
+      example: {},
+    },
+    listMembers: {
+      summary: 'List members',
+      description: 'Who administers the company, by email.',
+      example: {},
+    },
+    putMember: {
+      summary: 'Add a member or change their role',
+      description:
+        'Takes effect with the next request of that person. The last owner cannot become a developer: 409, as for more than 1,000 members.',
+      example: { params: { email: 'dev@ridgeline.example' }, body: { role: 'developer' } },
+    },
+    deleteMember: {
+      summary: 'Remove a member',
+      description: 'The last owner cannot be removed: 409.',
+      example: { params: { email: 'dev@ridgeline.example' } },
+    },
+    listAudit: {
+      summary: 'List the audit trail',
+      description:
+        'Who changed what and when, newest first: changes by administrators of 400 days, or by tokens of 90 days. A token that does the same to an object again within a minute has one entry.',
+      example: {},
+    },
+  }),
 }

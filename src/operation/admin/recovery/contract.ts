@@ -91,14 +91,13 @@ export const published = {
       listBackups: {
         summary: 'List the backups of a company',
         description: 'The company may be gone. Backups are made daily and kept for 35 days.',
-        example: { params: { company_id: '1' }, response: { data: [{ at }] } },
+        example: { response: { data: [{ at }] } },
       },
       restoreCompany: {
         summary: 'Restore a company from its backups',
         description:
           'Into a company that does not exist or is empty. Each request does some steps, for about 5 s: repeat it with the same body until `done`. Meanwhile the company is suspended. Its ids and invoice numbers are raised past those that were assigned after the backup, its feed of changes starts again, so that every reader copies the lists again, tokens that were revoked since stay revoked, and its deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
         example: {
-          params: { company_id: '1' },
           body: { from: '2026-11-22' },
           response: { done: true, backup: at, step: 'done', rows: 4821, differences: [], accounting: 'read' },
         },

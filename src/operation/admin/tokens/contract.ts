@@ -75,36 +75,32 @@ export const revokeToken = define('revokeToken', 'DELETE /companies/{company_id}
 
 export const published = {
   tags: { Tokens: 'The API tokens of a company.' },
-  document: (): Record<string, Documentation> => {
-    const params = { company_id: '1' }
-
-    return {
-      listAllTokens: {
-        summary: 'List tokens of all companies',
-        description: 'In ascending order of ids.',
-        example: {},
-      },
-      listTokens: {
-        summary: 'List tokens',
-        description: 'Those of the company, in ascending order of ids, revoked and expired ones too.',
-        example: { params },
-      },
-      createToken: {
-        summary: 'Create a token',
-        description: `The secret is in this response only. A company has at most ${ACTIVE_TOKENS_MAX} active tokens, those that are neither revoked nor expired: 409 beyond.`,
-        example: { params, body: { name: 'Website orders' } },
-      },
-      rotateToken: {
-        summary: 'Replace a token',
-        description:
-          'Creates a token with the name and the permissions of the present one, which stays valid for `overlap_seconds`, so that a client can change over without an outage. With 0 it ends within 30 seconds everywhere. While both are valid they count as two active tokens: 409 where that is too many. A token that was already rotated is a 409 unless `expires_at` is given: if its response was lost, rotate the successor.',
-        example: { params: { ...params, token_id: '7' }, body: { overlap_seconds: 86_400 } },
-      },
-      revokeToken: {
-        summary: 'Revoke a token',
-        description: 'Requests with it are refused everywhere within 30 seconds.',
-        example: { params: { ...params, token_id: '7' } },
-      },
-    }
-  },
+  document: (): Record<string, Documentation> => ({
+    listAllTokens: {
+      summary: 'List tokens of all companies',
+      description: 'In ascending order of ids.',
+      example: {},
+    },
+    listTokens: {
+      summary: 'List tokens',
+      description: 'Those of the company, in ascending order of ids, revoked and expired ones too.',
+      example: {},
+    },
+    createToken: {
+      summary: 'Create a token',
+      description: `The secret is in this response only. A company has at most ${ACTIVE_TOKENS_MAX} active tokens, those that are neither revoked nor expired: 409 beyond.`,
+      example: { body: { name: 'Website orders' } },
+    },
+    rotateToken: {
+      summary: 'Replace a token',
+      description:
+        'Creates a token with the name and the permissions of the present one, which stays valid for `overlap_seconds`, so that a client can change over without an outage. With 0 it ends within 30 seconds everywhere. While both are valid they count as two active tokens: 409 where that is too many. A token that was already rotated is a 409 unless `expires_at` is given: if its response was lost, rotate the successor.',
+      example: { params: { token_id: '7' }, body: { overlap_seconds: 86_400 } },
+    },
+    revokeToken: {
+      summary: 'Revoke a token',
+      description: 'Requests with it are refused everywhere within 30 seconds.',
+      example: { params: { token_id: '7' } },
+    },
+  }),
 }

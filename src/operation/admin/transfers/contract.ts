@@ -128,7 +128,6 @@ To change nothing where the file is invalid, first send every part with \`check:
 \`next_part\` of \`GET …/imports/{hash}\`. The same file again changes nothing: of clients and orders only the absent ones
 are loaded, orders whole, all other rows become those of the file. Credentials are encrypted with the key of the deployment.`,
         example: {
-          params: { company_id: '1' },
           body: {
             hash,
             part: 1,
@@ -144,14 +143,13 @@ are loaded, orders whole, all other rows become those of the file. Credentials a
       readImport: {
         summary: 'Read how far an import has come',
         description: 'For 30 days after its last part.',
-        example: { params: { company_id: '1', hash } },
+        example: { params: { hash } },
       },
       importEmailThread: {
         summary: 'Load an email thread of an export',
         description: `Loads one thread as it is in a line of an export, with its id, times and revisions. A thread that the company
 has already, by mailbox and legacy id, stays as it is: so the request can be repeated.`,
         example: {
-          params: { company_id: '1' },
           body: {
             id: '0a6c1f0e-9d6c-4d0b-8a77-3b8c1c1f5a11',
             account_email: 'orders@ridgeline.example',
@@ -177,7 +175,6 @@ accounting events and files are not part of it.
 The last line is \`end\`, or \`next\` with the \`cursor\` of the request that continues. A response without either was cut
 off: request it again. Rows that change during an export are exported before or after the change.`,
         example: {
-          params: { company_id: '1' },
           response: lines.map((each) => `${JSON.stringify(each)}\n`).join(''),
         },
       },

@@ -121,8 +121,7 @@ export const published = {
   document: (): Record<string, Documentation> => {
     const endpoint_id = 'we_3f9c2a7d51e08b46c0'
     const url = 'https://hooks.ridgeline.example/crm'
-    const ofCompany = { company_id: '1' }
-    const params = { ...ofCompany, endpoint_id }
+    const params = { endpoint_id }
 
     return {
       listAllWebhooks: {
@@ -133,13 +132,13 @@ export const published = {
       listWebhooks: {
         summary: 'List webhook endpoints',
         description: 'Those of the company, oldest first.',
-        example: { params: ofCompany },
+        example: {},
       },
       createWebhook: {
         summary: 'Create a webhook endpoint',
         description:
           'What changes from now on is delivered to it; the first change up to 5 minutes late. The signing secret is in this response only. A company has at most 10 endpoints. At most 10 messages a second go to one host, over all endpoints of the company. An address at which the first 20 attempts fail is disabled with a reason.',
-        example: { params: ofCompany, body: { url } },
+        example: { body: { url } },
       },
       readWebhook: {
         summary: 'Read a webhook endpoint',
