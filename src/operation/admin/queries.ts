@@ -24,15 +24,16 @@ export interface Page<Query = unknown> {
   limit: number
 }
 
-export interface ListQuery<Id> {
+export interface ListQuery {
   per_page: number
   /** By default the one of the context; 0 stands for all. */
   company_id?: number | undefined
   /** A text is unique in the deployment, a number in its database. */
-  id?: Id | undefined
+  id?: string | number | undefined
+  state?: string | undefined
 }
 
-export function isListed({ companyId }: AdminContext, { company_id = companyId, id }: ListQuery<string | number>): SQL {
+export function isListed({ companyId }: AdminContext, { company_id = companyId, id }: ListQuery): SQL {
   const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
   return id === undefined ? isOf : sql`${isOf} AND id = ${id}`
 }
@@ -44,7 +45,7 @@ export function isListed({ companyId }: AdminContext, { company_id = companyId, 
  * @param input whose `after` ends with the database's name in a list of all databases
  * @returns each row with what follows its own key in a cursor
  */
-export async function listFromEach<Input extends Page<Partial<ListQuery<string | number>>>, Row>(
+export async function listFromEach<Input extends Page<ListQuery>, Row>(
   context: AdminContext,
   input: Input,
   list: (context: AdminContext, input: Input) => Promise<Row[]>,

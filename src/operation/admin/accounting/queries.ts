@@ -14,14 +14,12 @@ const columns = {
 
 export type EventRow = Awaited<ReturnType<typeof listEvents>>[number]
 
-type Filters = ListQuery<number> & { state?: string | undefined }
-
 /** An event in flight counts as pending. */
-export async function listEvents(context: AdminContext, { query, after, limit }: Page<Filters>) {
-  const { state, ...filters } = query
+export async function listEvents(context: AdminContext, { query, after, limit }: Page<ListQuery>) {
+  const { state } = query
   const isIn = state === 'pending' ? sql`state IN ('pending', 'sent')` : state ? sql`state = ${state}` : sql`1`
   const isMeant = sql`state <> 'done' AND id > ${after[0] ?? 0} AND ${isPresent(sql`company_id`)}
-    AND ${isListed(context, filters)} AND ${isIn}`
+    AND ${isListed(context, query)} AND ${isIn}`
   const [rows] = await context.db.read([
     orm.select(columns).from(accountingOutbox).where(isMeant).orderBy(accountingOutbox.id).limit(limit),
   ])

@@ -15,9 +15,7 @@ const stateAt = (now: number) =>
   >`iif(revoked_at IS NOT NULL, 'revoked', iif(expires_at <= ${now}, 'expired', 'active'))`
 const columnsAt = (now: number) => ({ ...getTableColumns(apiTokens), state: stateAt(now).as('token_state') })
 
-type Filters = ListQuery<number> & { state?: string | undefined }
-
-export async function listTokens(context: AdminContext, { query, after, limit }: Page<Filters>) {
+export async function listTokens(context: AdminContext, { query, after, limit }: Page<ListQuery>) {
   const isIn = query.state ? sql`${stateAt(context.now)} = ${query.state}` : sql`1`
   const isMeant = sql`${isListed(context, query)} AND id > ${after[0] ?? 0} AND ${isIn}`
   const [rows] = await context.directory.read([

@@ -29,7 +29,7 @@ const selectEndpoint = (where: SQL) => orm.select(columns).from(webhookEndpoints
 
 export type EndpointRow = Awaited<ReturnType<typeof listEndpoints>>[number]
 
-export async function listEndpoints(context: AdminContext, { query, after, limit }: Page<ListQuery<string>>) {
+export async function listEndpoints(context: AdminContext, { query, after, limit }: Page<ListQuery>) {
   const [afterCompany = 0, afterTime = 0, afterId = ''] = after
   const [rows] = await context.db.read([
     selectEndpoint(
