@@ -81,7 +81,6 @@ await runCommand('accounting', HELP, {
       const sent = `${plural(retried, 'event is', 'events are')} sent again ${service.deliveries}`
       console.log(`${client} is linked to customer ${customer_id}.${retried === 0 ? '' : ` ${sent}`}`)
     },
-    { missing: 'There is no company {company_id}.' },
   ),
 })
 

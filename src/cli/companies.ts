@@ -38,7 +38,6 @@ const ID = required('ID', idText)
 const EMAIL = required('EMAIL', z.email('must be an email address').check(z.trim(), z.toLowerCase()))
 const ROLE = z.enum(['owner', 'developer'], 'must be owner or developer')
 const DATABASE = databases.moveCompany.body.shape.database
-const missing = 'There is no company {company_id}.'
 type OfCompany = { company_id: number }
 const CUT_OFF = 'The export was cut off: run it again.'
 const lastLine = z.object({ type: z.enum(['end', 'next']), data: z.object({ cursor: z.optional(z.string()) }) })
@@ -62,7 +61,6 @@ await runCommand('companies', HELP, {
   show: request({
     contract: api.readCompany,
     arguments: { company_id: ID },
-    missing,
     print: (company) => formatTable(['FIELD', 'VALUE'], Object.entries(company)),
   }),
   suspend: suspension(true, 'is suspended: its tokens are refused'),
@@ -70,7 +68,6 @@ await runCommand('companies', HELP, {
   usage: request({
     contract: api.readUsage,
     arguments: { company_id: ID, hours: optional('--hours N', api.readUsage.query.shape.hours) },
-    missing,
     print: ({ data, totals, incomplete }) => {
       const hours = [...data, { hour: 'total', ...totals }]
       const rows = hours.map(({ hour, requests, refused, database_ms }) => [hour, requests, refused, database_ms])
@@ -81,14 +78,12 @@ await runCommand('companies', HELP, {
   members: listing({
     contract: membership.listMembers,
     arguments: { company_id: ID },
-    missing,
     columns: { EMAIL: 'email', ROLE: 'role', SINCE: 'created_at' },
     empty: 'No members.',
   }),
   'add-member': request({
     contract: membership.putMember,
     arguments: { company_id: ID, email: EMAIL, role: required('--role ROLE', ROLE) },
-    missing,
     print: ({ email, role }, { company_id }) =>
       `${email} is ${role === 'owner' ? 'an owner' : 'a developer'} of company ${company_id}.`,
   }),
@@ -108,8 +103,8 @@ await runCommand('companies', HELP, {
     },
     print: ({ id, name, database }) => `Created company ${id} (${name}) in ${database}.`,
   }),
-  move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move, { missing }),
-  export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, writeExport, { missing }),
+  move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move),
+  export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, writeExport),
   import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, async (...given) => {
     // Its modules take half a second to load, which no other action needs.
     const { importCompany } = await import('./import-company.ts')
@@ -121,33 +116,25 @@ await runCommand('companies', HELP, {
     // To the millisecond: a time without its fraction, given to `restore`, is before the backup.
     print: ({ data }) => data.map(({ at }) => at).join('\n') || 'No backups.',
   }),
-  restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore),
+  restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore, { missing: '' }),
   recover: operation({}, recover),
-  'resume-deliveries': operation(
-    { company_id: optional('ID', idText) },
-    async (service, { company_id: given }) => {
-      const all = given === undefined ? await Array.fromAsync(service.list(api.listCompanies)) : []
-      const paused = given === undefined ? all.filter((each) => each.deliveries_paused).map(({ id }) => id) : [given]
-      for (const id of paused) {
-        const request = { params: { company_id: id }, body: { deliveries_paused: false } }
-        const { name } = await service.call(api.updateCompany, request)
-        console.log(`Company ${id} (${name}): waiting events are delivered ${service.deliveries}`)
-      }
-      if (paused.length === 0) console.log('No company is paused.')
-    },
-    { missing },
-  ),
+  'resume-deliveries': operation({ company_id: optional('ID', idText) }, async (service, { company_id: given }) => {
+    const all = given === undefined ? await Array.fromAsync(service.list(api.listCompanies)) : []
+    const paused = given === undefined ? all.filter((each) => each.deliveries_paused).map(({ id }) => id) : [given]
+    for (const id of paused) {
+      const request = { params: { company_id: id }, body: { deliveries_paused: false } }
+      const { name } = await service.call(api.updateCompany, request)
+      console.log(`Company ${id} (${name}): waiting events are delivered ${service.deliveries}`)
+    }
+    if (paused.length === 0) console.log('No company is paused.')
+  }),
 })
 
 function suspension(suspended: boolean, outcome: string) {
-  return operation(
-    { company_id: ID },
-    async (service, { company_id }) => {
-      const { id, name } = await service.call(api.updateCompany, { params: { company_id }, body: { suspended } })
-      console.log(`Company ${id} (${name}) ${outcome} within 30 seconds.`)
-    },
-    { missing },
-  )
+  return operation({ company_id: ID }, async (service, { company_id }) => {
+    const { id, name } = await service.call(api.updateCompany, { params: { company_id }, body: { suspended } })
+    console.log(`Company ${id} (${name}) ${outcome} within 30 seconds.`)
+  })
 }
 
 async function printDatabases(service: Connection): Promise<void> {

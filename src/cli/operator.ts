@@ -18,7 +18,10 @@ type Fitting<C extends Contract, A extends Arguments> = {
 interface Rules<A extends Arguments> {
   /** @returns why the arguments do not fit together */
   check?: ((values: Values<A>) => string | false) | undefined
-  /** The error where the service responds 404, or finds no company by `find`, with `{name}` for an argument. */
+  /**
+   * The error where the service responds 404, or finds no company by `find`, with `{name}` for an argument; empty for the
+   * service's own. Default: that there is no such company, where one is named.
+   */
   missing?: string | undefined
 }
 
@@ -66,7 +69,7 @@ export function listing<C extends Contract, A extends Arguments>(row: Listing<C,
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  { check, missing = '' }: Rules<A> = {},
+  { check, missing = 'company_id' in described ? 'There is no company {company_id}.' : '' }: Rules<A> = {},
 ): Command {
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
@@ -82,14 +85,14 @@ export function operation<A extends Arguments>(
 const ofCompanies = z.object({ data: z.array(z.object({ company_id: z.number() })) })
 
 function toCommand<C extends Contract, A extends Arguments>(
-  { contract, arguments: described, find, check, missing = '' }: Row<C, A>,
+  { contract, arguments: described, find, check, missing }: Row<C, A>,
   run: (service: Connection, request: RequestOf<C>, values: Values<A>) => Promise<void>,
 ): Command {
   const send = async (service: Connection, values: Values<A>) => {
     if (!find) return run(service, toRequest(contract, values), values)
     const [id] = Object.values(values)
     const { data } = ofCompanies.parse(await service.call(find, { query: { id: String(id) } }))
-    if (!data[0]) throw new CommandError(fillIn(missing, values))
+    if (!data[0]) throw new CommandError(fillIn(missing ?? '', values))
     await run(service, toRequest(contract, { ...values, ...data[0] }), values)
   }
   return operation(described, send, { check, missing: find ? undefined : missing })

@@ -46,7 +46,6 @@ await runCommand('tokens', HELP, {
       permissions: someOf('--permissions', PERMISSIONS),
       expires_at: optional('--expires DATE', expiry),
     },
-    missing: 'There is no company {company_id}.',
     print: ({ token }) => token,
   }),
   list: listing({
@@ -62,7 +61,6 @@ await runCommand('tokens', HELP, {
       EXPIRES: 'expires_at',
       PERMISSIONS: ({ permissions }) => (permissions.length === PERMISSIONS.length ? 'all' : permissions),
     },
-    missing: 'There is no company {company_id}.',
     after: async (tokens, { company_id }, service) => {
       if (company_id === undefined) return
       if (tokens.length === 0) await service.call(readCompany, { params: { company_id } })

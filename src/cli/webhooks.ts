@@ -44,7 +44,6 @@ await runCommand('webhooks', HELP, {
   create: request({
     contract: api.createWebhook,
     arguments: { company_id: required('--company ID', idText), url: required('--url URL', TEXT), event_types: EVENTS },
-    missing: 'There is no company {company_id}.',
     print: ({ id, secret }) => `Id      ${id}\nSecret  ${secret}`,
   }),
   list: listing({
