@@ -1,6 +1,8 @@
 import { Webhook } from 'standardwebhooks'
 import { isRecord } from './errors.ts'
-import type { Change } from './types.ts'
+import type { components } from './schema.d.ts'
+
+type EventBody = components['schemas']['Event']
 
 /** A delivery is not from the API, was altered, or is over five minutes old: respond with a 4xx and do nothing. */
 export class WebhookVerificationError extends Error {
@@ -8,14 +10,11 @@ export class WebhookVerificationError extends Error {
 }
 
 /** One change, as `GET /changes` lists it. Deliveries repeat: the `id` is that of the event, the same in each attempt. */
-export interface WebhookEvent {
+export interface WebhookEvent extends EventBody {
   /** From the header `webhook-id`. */
   id: string
   /** From the header `x-bookmark`, for `follow` of a client that reads what the event names. */
   bookmark: string | null
-  type: `${'client' | 'order' | 'email_thread'}.${'created' | 'updated' | 'deleted'}` | 'order.status_changed'
-  timestamp: string
-  data: Change
 }
 
 /**
@@ -50,6 +49,6 @@ export function verifyWebhook(
   throw new WebhookVerificationError(message, { cause: failure })
 }
 
-function isEvent(value: unknown): value is Omit<WebhookEvent, 'id' | 'bookmark'> {
+function isEvent(value: unknown): value is EventBody {
   return isRecord(value) && typeof value.type === 'string' && isRecord(value.data)
 }
