@@ -1,27 +1,25 @@
 import { unexpectedAnswer } from './errors.ts'
 import type { CallOptions, Read } from './transport.ts'
 import type * as api from './types.ts'
-import type { ChangesPage, ChangesQuery, CursorPage, Page } from './types.ts'
 
 type ListQuery = CallOptions & { page?: number | undefined; per_page?: number | undefined; cursor?: string | undefined }
 
 const MAX_PER_PAGE = 100
 const MAX_CHANGES_PER_PAGE = 1_000
-const MAX_EXPANDED_PER_PAGE = 100
 /** The API responds to a long poll at the latest then. */
 const MAX_WAIT_SECONDS = 25
 const NO_CURSOR = 'The list has no cursor: this client needs version 1.1.0 of the API'
 const expects = ['data', 'pagination']
 
 /** @throws ApiError for a page without a cursor, which would seem to be the last one */
-function cursorAfter({ pagination }: CursorPage<unknown>): string | null {
+function cursorAfter({ pagination }: api.CursorPage<unknown>): string | null {
   const cursor: string | null | undefined = pagination.next_cursor
   if (cursor === undefined) throw unexpectedAnswer(NO_CURSOR)
   return cursor
 }
 
 /** The methods of one list, whose query is `Args`. `cursor` starts after an earlier page, and excludes `page`. */
-export function listOf<Item, Args extends [query?: ListQuery], OnePage extends CursorPage<Item> = Page<Item>>(
+export function listOf<Item, Args extends [query?: ListQuery], OnePage extends api.CursorPage<Item> = api.Page<Item>>(
   read: Read,
   ...segments: string[]
 ) {
@@ -47,7 +45,7 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
   return { list: (...[query]: Args) => readPage({ ...query }), pages, all }
 }
 
-type Poll = ChangesQuery & { wait?: number | undefined }
+type Poll = api.ChangesQuery & { wait?: number | undefined }
 
 /**
  * The changes of the company, in the order in which they were committed.
@@ -58,9 +56,9 @@ type Poll = ChangesQuery & { wait?: number | undefined }
  */
 export function changesOf(read: Read) {
   const list = ({ signal, ...query }: Poll & { start?: 'latest' } = {}, options = {}) =>
-    read<ChangesPage>(['changes'], { signal, query, expects, waitMs: (query.wait ?? 0) * 1000, ...options })
-  const large = ({ per_page, ...query }: ChangesQuery) => ({
-    per_page: per_page ?? (query.expand ? MAX_EXPANDED_PER_PAGE : MAX_CHANGES_PER_PAGE),
+    read<api.ChangesPage>(['changes'], { signal, query, expects, waitMs: (query.wait ?? 0) * 1000, ...options })
+  const large = ({ per_page, ...query }: api.ChangesQuery) => ({
+    per_page: per_page ?? (query.expand ? MAX_PER_PAGE : MAX_CHANGES_PER_PAGE),
     ...query,
   })
 
@@ -69,11 +67,11 @@ export function changesOf(read: Read) {
     list: (query?: Poll) => list(query),
 
     /** A cursor that is followed by the changes of these types from now on. Take it before a full copy of the lists. */
-    latestCursor: async (query: Pick<ChangesQuery, 'signal' | 'types'> = {}): Promise<string> =>
+    latestCursor: async (query: Pick<api.ChangesQuery, 'signal' | 'types'> = {}): Promise<string> =>
       (await list({ ...query, start: 'latest' })).pagination.next_cursor,
 
     /** Pages until there are no further changes. */
-    async *pages(query: ChangesQuery = {}): AsyncGenerator<ChangesPage, void, undefined> {
+    async *pages(query: api.ChangesQuery = {}): AsyncGenerator<api.ChangesPage, void, undefined> {
       for (let { cursor } = query; ; ) {
         const page = await list({ ...large(query), cursor })
         yield page
@@ -83,7 +81,7 @@ export function changesOf(read: Read) {
     },
 
     /** Pages without an end, each as soon as there are changes. Outages of any length are waited for, a proxy's 2xx too. */
-    async *follow(query: ChangesQuery = {}): AsyncGenerator<ChangesPage, never, undefined> {
+    async *follow(query: api.ChangesQuery = {}): AsyncGenerator<api.ChangesPage, never, undefined> {
       for (let { cursor } = query; ; ) {
         const page = await list({ ...large(query), cursor, wait: MAX_WAIT_SECONDS }, { isEndless: true })
         yield page
