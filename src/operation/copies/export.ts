@@ -6,7 +6,7 @@ import { TEXT_FIELDS } from '../../resources/mail/contract.ts'
 import { fromCents } from '../../resources/orders/totals.ts'
 import { copyPage, readCompany } from './read-queries.ts'
 import { elements } from './seed/file.ts'
-import { CENTS, COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
+import { COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
 import { CONTENT, type Key, type Line, type Row, TABLES, type Value } from './tables.ts'
 
 export const SECTIONS = ['company', 'integrations', ...CONTENT] as const
@@ -26,10 +26,11 @@ function presenterOf(table: string, fields: readonly string[]): (row: Row) => Fi
   const shown = fields.flatMap((field) => {
     const column = columns.get(COLUMN_OF[field] ?? field)
     if (!column) return []
+    const isAmount = /_(cents|hundredths)$/.test(column.name)
     const isTime = column.dataType === 'number' && field.endsWith('_at')
     const show = (value: Value): unknown => {
       if (value === null) return null
-      if (CENTS.has(field)) return fromCents(Number(value))
+      if (isAmount) return fromCents(Number(value))
       if (JSON_FIELDS.has(field)) return JSON.parse(String(value))
       return isTime ? isoTime(Number(value)) : column.mapFromDriverValue(value)
     }

@@ -36,8 +36,6 @@ export const COLUMN_OF: Record<string, string> = {
   discount_amount: 'discount_hundredths',
   tax_code_id: 'accounting_tax_code_id',
 }
-/** Amounts with decimals, stored in hundredths. */
-export const CENTS: ReadonlySet<string> = new Set(['unit_price', 'amount', 'price', 'discount_amount'])
 /** Fields of a thread context stored as JSON text, and all such fields. */
 const CONTEXT_JSON = ['client_data', 'clients_data', 'orders_data', 'participant_emails', 'participants_data'] as const
 type ContextJson = Record<(typeof CONTEXT_JSON)[number], string | null>
