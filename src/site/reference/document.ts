@@ -128,7 +128,6 @@ const administrationApi: Api = {
     conflict: conflict('The last owner cannot be removed: make another member an owner first'),
     rate_limited: rateLimited(60, 'Too many requests of this caller'),
   },
-  describeWebhooks: null,
 }
 
 const INTRODUCTION = `Administers the companies of a deployment: members, tokens, integrations, webhooks and events.

@@ -23,7 +23,7 @@ export interface Api {
   /** Overrides of error examples. */
   examples?: Partial<Record<ErrorKind, ApiError>>
   errorSchema: z.core.$ZodType
-  describeWebhooks: ((schemas: SchemaWriter) => JsonObject) | null
+  describeWebhooks?: (schemas: SchemaWriter) => JsonObject
 }
 
 /** The model of an API from which every published form is made: OpenAPI, the page, llms.txt and Postman. */
@@ -98,7 +98,7 @@ export function readContracts(published: Published, introduction: string, api = 
     })
     return [{ name, description, operations }]
   })
-  const webhooks = api.describeWebhooks?.(schemas) ?? null
+  const webhooks = api.describeWebhooks?.(schemas)
   const sorted = [...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))
   return {
     api,
