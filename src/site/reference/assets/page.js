@@ -17,24 +17,21 @@ const tokenStatus = one('[role=status]', authorize)
 
 authorize.addEventListener('submit', async (event) => {
   event.preventDefault()
-  if (sessionStorage.getItem(TOKEN) !== null) return forgetToken()
+  if (sessionStorage.getItem(TOKEN) !== null) {
+    tokenInput.value = ''
+    return dropToken()
+  }
   const token = tokenInput.value.trim()
-  if (!/^[0-9a-f]{64}$/i.test(token)) return refuseToken('A token is 64 hexadecimal characters.')
+  if (!/^[0-9a-f]{64}$/i.test(token)) return dropToken('A token is 64 hexadecimal characters.')
   sessionStorage.setItem(TOKEN, token)
   await showToken()
 })
 
-function forgetToken() {
-  sessionStorage.removeItem(TOKEN)
-  tokenInput.value = ''
-  showToken()
-  tokenInput.focus()
-}
-
-function refuseToken(message) {
+/** @param reason shown where the token was refused */
+function dropToken(reason) {
   sessionStorage.removeItem(TOKEN)
   showToken()
-  tokenStatus.textContent = message
+  if (reason) tokenStatus.textContent = reason
   tokenInput.focus()
 }
 
@@ -49,7 +46,7 @@ async function showToken() {
   tokenInput.value = token
   const { status, body } = await send('GET', '/api/v1/me')
   if (token !== sessionStorage.getItem(TOKEN)) return
-  if (status === 401) refuseToken('The API does not accept this token.')
+  if (status === 401) dropToken('The API does not accept this token.')
   const { company } = status === 200 ? JSON.parse(body) : {}
   if (company) tokenStatus.textContent = `Authorized for this tab: ${company.name}.`
 }
