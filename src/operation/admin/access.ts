@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
-import { ROLES, type Role } from '../../kernel/api/contract.ts'
+import { type Contract, ROLES, type Role } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { rateLimited } from '../../kernel/gate/limits.ts'
@@ -73,17 +73,14 @@ const LIMIT_SECONDS = 60
  *
  * @throws ApiError 403 for a role that is too low, 404 for a company that the caller may not see
  */
-export async function authorise(
-  identity: Identity,
-  { companyId, db }: CompanyContext,
-  { role, createsCompany }: { role: Role; createsCompany?: true | undefined },
-): Promise<{ caller: Caller; database: string }> {
+export async function authorise(identity: Identity, { companyId, db }: CompanyContext, contract: Contract) {
   const { actor, isPerson, isOperator } = identity
+  const { role = 'operator', createsCompany } = contract
   const { memberships, database } =
     isPerson || companyId !== 0
       ? await findAccess({ db, companyId }, isPerson ? actor : '')
       : { memberships: new Map(), database: null }
-  const caller = { actor, isOperator, memberships }
+  const caller: Caller = { actor, isOperator, memberships }
   if (!isOperator && memberships.size === 0) {
     throw new ApiError('forbidden', { message: `${actor} is a member of no company: ask an owner to add you` })
   }

@@ -50,7 +50,7 @@ export function adminRoute<C extends Contract>(contract: C, handle: Handler<C>):
 
 async function openContext(contract: Contract, c: Context<AppEnv>): Promise<AdminContext> {
   const { env } = c
-  const { path, operationId, role = 'operator', createsCompany } = contract
+  const { path, operationId } = contract
   const requestId = c.get('requestId')
   c.set('operation', operationId)
   const identity = await identify(c.req.raw, env, requestId)
@@ -60,7 +60,7 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
   await requireSchema(env.DB)
   const use = c.get('databaseUse')
   const directory = directoryFor(env, { use })
-  const { caller, database } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
+  const { caller, database } = await authorise(identity, { db: directory, companyId }, contract)
   const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   c.set('companyId', companyId)
