@@ -19,9 +19,8 @@ export async function findMove({ companyId, db }: CompanyContext) {
 export async function saveMove(
   { companyId, db }: CompanyContext,
   { source, destination, state, started_at }: Omit<typeof moves.$inferInsert, 'company_id' | 'updated_at'>,
-  nowMs: number,
 ): Promise<void> {
-  const row = { source, destination, state, started_at, company_id: companyId, updated_at: nowMs }
+  const row = { source, destination, state, started_at, company_id: companyId, updated_at: Date.now() }
   await db.writeIdempotent([orm.insert(moves).values(row).onConflictDoUpdate({ target: moves.company_id, set: row })])
 }
 

@@ -100,7 +100,7 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
       return { ...state, left, accounting: 'read', sequences }
     }
     case 'tokens':
-      return turn((await revokeAgain(context, state.cursor, Date.now())).cursor)
+      return turn((await revokeAgain(context, state.cursor)).cursor)
     case 'feed':
       return (await removeChanges(context)) ? { ...state, left } : state
     case 'raise': {
@@ -140,7 +140,6 @@ async function listPage(bucket: R2Bucket, options: R2ListOptions, cursor: string
 export async function revokeAgain(
   { cache, ...context }: CompanyContext & { cache: KVNamespace },
   cursor: string | null,
-  nowMs: number,
 ) {
   const read = async () => {
     const page = await cache.list({ prefix: REVOKED, limit: REVOKED_AT_ONCE, ...(cursor !== null && { cursor }) })
@@ -149,7 +148,7 @@ export async function revokeAgain(
   }
   const { page, ends } = await inTime(read())
   const tokens = ends.map(([name, endedAt]) => [name.slice(REVOKED.length), Number(endedAt ?? 0)] as const)
-  const revoked = tokens.length === 0 ? 0 : await endTokens(context, tokens, nowMs)
+  const revoked = tokens.length === 0 ? 0 : await endTokens(context, tokens)
   return { revoked, cursor: page.list_complete ? null : page.cursor }
 }
 

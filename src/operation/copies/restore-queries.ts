@@ -38,11 +38,8 @@ export async function recordBackup({ companyId, db }: CompanyContext, atMs: numb
 }
 
 /** Ends tokens, by their hashes, at a time or earlier; a past time revokes them. @returns how many were revoked */
-export async function endTokens(
-  { db, directory = db }: CompanyContext,
-  ends: readonly (readonly [string, number])[],
-  nowMs: number,
-) {
+export async function endTokens({ db, directory = db }: CompanyContext, ends: readonly (readonly [string, number])[]) {
+  const nowMs = Date.now()
   const from = sql`json_each(${JSON.stringify(ends)}) AS e`
   const isToken = sql`token_hash = e.value ->> 0 AND revoked_at IS NULL`
   const endedAt = sql`CAST(e.value ->> 1 AS INTEGER)`

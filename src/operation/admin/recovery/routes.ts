@@ -50,12 +50,12 @@ export const routes = [
  * @returns what it did, and the place of the next step; null when that was all
  */
 async function recover(context: AdminContext, [run = crypto.randomUUID(), step, at = null]: CursorPosition) {
-  const { env, now } = context
+  const { env } = context
   const name = String(run)
   if (step === undefined) return { companies_paused: await beginRecovery(context, name), next: [run, 'tokens', null] }
   if (step === 'tokens') {
     const recovery = { ...context, db: context.directory, cache: env.CACHE }
-    const { revoked, cursor } = await revokeAgain(recovery, at === null ? null : String(at), now)
+    const { revoked, cursor } = await revokeAgain(recovery, at === null ? null : String(at))
     const next = cursor === null ? await companyBehind(context, name, 0) : [run, step, cursor]
     return { tokens_revoked: revoked, next }
   }
