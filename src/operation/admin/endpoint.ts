@@ -16,7 +16,7 @@ import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
 import { log, nameOf, notFound } from '../../kernel/http/errors.ts'
 import { authorise, identify } from './access.ts'
 import type { AdminContext } from './context.ts'
-import { listFromOne, type Page } from './queries.ts'
+import { type ListQuery, listFromOne, type Page } from './queries.ts'
 
 type Handler<C extends Contract> = (input: Input<C>, context: AdminContext) => Promise<ResponseBody<C> | Response>
 
@@ -98,12 +98,7 @@ export function cursorScope({ operationId }: Contract, context: AdminContext, fi
   return { companyId, credentialsKey: env.CREDENTIALS_KEY, now, query }
 }
 
-interface PageQuery {
-  per_page: number
-  cursor?: string | undefined
-}
-
-type ListContract = Contract & { params?: z.ZodMiniType<object>; query: z.ZodMiniType<PageQuery> }
+type ListContract = Contract & { params?: z.ZodMiniType<object>; query: z.ZodMiniType<ListQuery> }
 type ListInput<C extends Contract> = Input<C> & Page
 type ElementOf<C extends Contract> = ResponseBody<C> extends { data: (infer Element)[] } ? Element : never
 
@@ -121,7 +116,7 @@ export function adminList<C extends ListContract, Row>(
   listFrom = listFromOne,
 ): Route {
   return adminRoute(contract, async (input, context) => {
-    const { per_page, cursor, ...filters }: PageQuery = input.query
+    const { per_page, cursor, ...filters }: ListQuery = input.query
     const { company_id: _, ...params }: { company_id?: number } = input.params ?? {}
     const scope = cursorScope(contract, context, { ...filters, ...params })
     const after = cursor === undefined ? [] : readCursor(scope, cursor)

@@ -26,6 +26,7 @@ export interface Page<Query = unknown> {
 
 export interface ListQuery {
   per_page: number
+  cursor?: string | undefined
   /** By default the one of the context; 0 stands for all. */
   company_id?: number | undefined
   /** A text is unique in the deployment, a number in its database. */
