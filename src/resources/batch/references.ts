@@ -46,8 +46,8 @@ type Outcome = { value: { body: unknown } } | { error: ApiError }
  *   or to what its result does not have
  */
 export function resolveReferences(body: unknown, own: number, outcomeOf: (position: number) => Outcome): unknown {
-  if (levelsOf(body).some((_, depth) => depth > DEPTH_MAX))
-    throw invalid([{ path: '', message: `must have at most ${DEPTH_MAX} levels` }])
+  const isTooDeep = levelsOf(body).some((_, depth) => depth > DEPTH_MAX)
+  if (isTooDeep) throw invalid([{ path: '', message: `must have at most ${DEPTH_MAX} levels` }])
   if (referencesIn(body).length === 0) return body
   const resolved = structuredClone(body)
   const issues: Issue[] = []

@@ -107,8 +107,8 @@ export function selectDifferences({ companyId, now }: LoadContext, file: SeedFil
 }
 
 /**
- * Fails where a request has created a row with an id of the file since the comparison: it would get the file's parts, or
- * replace one. When the batch runs again after a lost response, the rows are the file's own.
+ * Fails where a request has created a row with an id of the file since the comparison: the file's row would be left out,
+ * and its parts would be that row's. When the batch runs again after a lost response, the rows are the file's own.
  */
 export function refuseCreated({ companyId }: CompanyContext, rows: Rows, existing: ReadonlySet<string>) {
   const tables = [['clients', 'created_at'], ['orders', 'created_at'], ...PARTS] as const
