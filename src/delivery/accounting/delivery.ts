@@ -164,7 +164,7 @@ export class AccountingDelivery extends CompanyObject {
     )
     const { item_id, tax_code_id, delete_mode } = credentials
     // With or without a slash at its end, it is the same address.
-    const account = `${base_url.replace(/\/+$/, '')} ${credentials.realm_id}`
+    const account = `${base_url.replace(/(?<!\/)\/+$/, '')} ${credentials.realm_id}`
     return { version, account, adapter, item_id, tax_code_id, delete_mode }
   }
 }
