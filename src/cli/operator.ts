@@ -19,8 +19,8 @@ interface Rules<A extends Arguments> {
   /** @returns why the arguments do not fit together */
   check?: ((values: Values<A>) => string | false) | undefined
   /**
-   * The error where the service responds 404, or finds no company by `find`, with `{name}` for an argument; empty for the
-   * service's own. Default: that there is no such company, where one is named.
+   * The error where the service responds 404, or finds no company by `find`. `{name}` stands for an argument, and an empty
+   * text for the service's own message. A command with a company says by default that it does not exist.
    */
   missing?: string | undefined
 }

@@ -1,4 +1,4 @@
-import { isRecord } from './errors.ts'
+import { isRecord, toWellFormed } from './errors.ts'
 import type { Message, OrderFile, ThreadContext } from './types.ts'
 
 /** 150 MiB. */
@@ -95,7 +95,7 @@ export function withStorageKeys(messages: Message[], plans: Plan[], newKeys: (st
  */
 export function toBaseName(filename: unknown): string | null {
   if (typeof filename !== 'string') return null
-  const wellFormed = filename.replace(/\p{Cs}/gu, '\ufffd')
+  const wellFormed = toWellFormed(filename)
   const name = lastPart(wellFormed.replaceAll('\\', '/').replace(/\p{Cc}/gu, '')).normalize('NFC')
   return /^(\s*|\.\.?)$/.test(name) ? null : name
 }

@@ -103,6 +103,9 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** Lone surrogates, which neither a URL nor the API takes, become U+FFFD. */
+export const toWellFormed = (text: string) => text.replace(/\p{Cs}/gu, '\ufffd')
+
 const FIRST_BACKOFF_MS = 250
 const MAX_BACKOFF_MS = 8_000
 /** The API's rate-limit window is a minute; a longer `Retry-After` rejects, for the caller to decide. */

@@ -1,4 +1,4 @@
-import { unexpectedAnswer } from './errors.ts'
+import { toWellFormed, unexpectedAnswer } from './errors.ts'
 import type { CallOptions, Read } from './transport.ts'
 import type * as api from './types.ts'
 
@@ -96,7 +96,7 @@ const TYPES = ['clients', 'orders'] as const
 const OPERATIONS_MAX = 100
 /** Stays below the limit of a body, 1 MiB, with what surrounds the operations. */
 const BATCH_BYTES_MAX = 900_000
-/** Of an operation. */
+/** The API's limit of an operation's path, in characters. */
 const PATH_MAX = 4_000
 
 /** Where a pull continues. It is JSON: store it with the page that came with it. */
@@ -228,11 +228,12 @@ function putOrder(
 }
 
 /** A lone surrogate, which no URL can contain, is refused by {@link findProblem}. */
-const encode = (externalId: string) => encodeURIComponent(externalId.replace(/\p{Cs}/gu, '\ufffd'))
+const encode = (externalId: string) => encodeURIComponent(toWellFormed(externalId))
 
 /** The result of an element for which the API would refuse the whole batch. */
 function findProblem({ externalId, operation }: Put, bytes: number): api.BatchResult | undefined {
-  if (/\p{Cs}/u.test(externalId)) return refuse('external_id', 'must be well-formed Unicode, without lone surrogates')
+  const isWellFormed = externalId === toWellFormed(externalId)
+  if (!isWellFormed) return refuse('external_id', 'must be well-formed Unicode, without lone surrogates')
   if (operation.path.length > PATH_MAX) return refuse('external_id', 'must have at most 255 characters')
   return bytes > BATCH_BYTES_MAX ? refuse('', `must have at most ${BATCH_BYTES_MAX} bytes`, 413) : undefined
 }

@@ -11,6 +11,7 @@ import { claimState } from '../../src/cli/target.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { lookAlike } from '../support/look-alike-sql.ts'
 import { smallShop } from '../support/small-shop.ts'
+import { SEEDED } from '../support/tables.ts'
 
 export interface Outcome {
   code: number | null
@@ -164,21 +165,7 @@ export function runSql(state: string, sql: string, ...params: SQLInputValue[]): 
   }
 }
 
-const TABLES = [
-  'companies',
-  'order_statuses',
-  'taxes',
-  'clients',
-  'orders',
-  'invoices',
-  'invoice_items',
-  'payments',
-  'artworks',
-  'catalog_items',
-  'thread_contexts',
-  'integrations',
-  'api_tokens',
-]
+const TABLES = ['companies', ...SEEDED, 'integrations', 'api_tokens']
 
 /** All rows that a seed or a token command can change, of one company or of all. */
 export function readAll(state: string, companyId?: number): Record<string, Record<string, unknown>[]> {

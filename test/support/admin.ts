@@ -77,7 +77,7 @@ export function adminCallWith(bindings: object, method: string, path: string, bo
 }
 
 /** Fast tests together send more than one caller may. */
-const unlimited: Env = { ...env, ADMIN_REQUESTS: { limit: async () => ({ success: true }) } }
+export const unlimited: Env = { ...env, ADMIN_REQUESTS: { limit: async () => ({ success: true }) } }
 
 /** Sends a request; a response of 200 is checked against its contract, any other against the shape of errors. */
 export async function adminSend(sent: Request, bindings: Env = unlimited): Promise<ApiResponse> {

@@ -6,3 +6,17 @@ import * as schema from '../../src/kernel/db/schema.ts'
 export const TABLE_NAMES = Object.values(schema).flatMap((table) =>
   is(table, SQLiteTable) ? [getTableName(table)] : [],
 )
+
+/** Tables with the rows of a seed file, which an export has too. */
+export const SEEDED = [
+  'order_statuses',
+  'taxes',
+  'clients',
+  'orders',
+  'invoices',
+  'invoice_items',
+  'payments',
+  'artworks',
+  'catalog_items',
+  'thread_contexts',
+]

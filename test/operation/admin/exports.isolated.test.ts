@@ -9,8 +9,9 @@ import { ADMIN_TOKEN, adminCall, adminCallWith, adminRequest } from '../../suppo
 import { freshId, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { smallShop } from '../../support/small-shop.ts'
+import { SEEDED } from '../../support/tables.ts'
 import { loseResponses } from '../../support/wrap-bindings.ts'
-import { loadSeed, SEEDED } from './import-support.ts'
+import { loadSeed } from './import-support.ts'
 
 /** Sends all parts of a file to another company. */
 async function load(file: SeedInput, companyId: number, threads: string[] = []) {

@@ -3,20 +3,6 @@ import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
 import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
 import { adminCall } from '../../support/admin.ts'
 
-/** Tables with the rows of a seed file, which an export has too. */
-export const SEEDED = [
-  'order_statuses',
-  'taxes',
-  'clients',
-  'orders',
-  'invoices',
-  'invoice_items',
-  'payments',
-  'artworks',
-  'catalog_items',
-  'thread_contexts',
-]
-
 /** The bodies of the requests that load a seed file. */
 export function partsOf(file: SeedInput, options: { check?: boolean; into_empty?: boolean } = {}) {
   const { hash, parts } = splitSeedFile(file)

@@ -7,8 +7,9 @@ import { countFile, describeCounts, planLoad } from '../../../src/operation/copi
 import { adminCall, adminCallWith } from '../../support/admin.ts'
 import { call, freshId, mintToken, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'
+import { SEEDED } from '../../support/tables.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { loadSeed, partsOf, SEEDED } from './import-support.ts'
+import { loadSeed, partsOf } from './import-support.ts'
 
 /** All rows of a company that a file can change. */
 async function readRows(companyId: number) {

@@ -2,12 +2,10 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
-import { adminCall, adminCallWith } from '../../support/admin.ts'
+import { adminCall, adminCallWith, unlimited } from '../../support/admin.ts'
 import { call, freshId, mintToken, sql } from '../../support/app.ts'
 import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 import { loadSeed, partsOf } from './import-support.ts'
-
-const unlimited = { ...env, ADMIN_REQUESTS: { limit: async () => ({ success: true }) } }
 
 /** The bindings of a request, before whose batch of this number another request is carried out. */
 function interruptedBy(other: () => Promise<{ status: number }>, number: number) {

@@ -52,13 +52,23 @@ export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, k
 /** Selects the file's invoices, lines, payments and artworks that belong to another order in the database. */
 export function selectMovedParts({ companyId }: CompanyContext, rows: Rows) {
   return PARTS.flatMap(([name, field, owner]) => {
-    const pairs = rows[name].map((row) => [row.id, Reflect.get(row, field)])
-    const stored = sql`part.${named(field)}`
     const [part, belongs] = [`${TABLES[name].noun} `, ` belongs to ${TABLES[owner].noun} `]
-    const issue = sql`${part} || part.id || ${belongs} || ${stored} || ' in the database' AS issue`
-    const isMoved = sql`part.company_id = ${companyId} AND part.id = value ->> 0 AND ${stored} <> value ->> 1`
-    return selectEach<Issue>(pairs, issue, sql`CROSS JOIN ${TABLES[name].table} AS part WHERE ${isMoved}`)
+    const issue = sql`${part} || other.id || ${belongs} || other.${named(field)} || ' in the database' AS issue`
+    return selectOthers<Issue>(companyId, name, field, rows[name], issue)
   })
+}
+
+/** Selects from the rows of the database that have the id of one of these, and another value of a field: `other`. */
+function selectOthers<Row extends object>(
+  companyId: number,
+  name: Name,
+  field: string,
+  rows: { id: number }[],
+  columns: SQL,
+) {
+  const pairs = rows.map((row) => [row.id, Reflect.get(row, field)])
+  const isOther = sql`other.company_id = ${companyId} AND other.id = value ->> 0 AND other.${named(field)} <> value ->> 1`
+  return selectEach<Row>(pairs, columns, sql`CROSS JOIN ${TABLES[name].table} AS other WHERE ${isOther}`)
 }
 
 /** Selects constraints that new rows of the file would violate, since another row has the value. */
@@ -114,10 +124,7 @@ export function refuseCreated({ companyId }: CompanyContext, rows: Rows, existin
   const tables = [['clients', 'created_at'], ['orders', 'created_at'], ...PARTS] as const
   return tables.flatMap(([name, field]) => {
     const absent = rows[name].filter(({ id }) => !existing.has(`${name} ${id}`))
-    const pairs = absent.map((row) => [row.id, Reflect.get(row, field)])
-    const isOther = sql`other.company_id = ${companyId} AND other.id = value ->> 0 AND other.${named(field)} <> value ->> 1`
-    const fail = sql`json_extract('{}', 'created meanwhile')`
-    return selectEach(pairs, fail, sql`CROSS JOIN ${TABLES[name].table} AS other WHERE ${isOther}`)
+    return selectOthers(companyId, name, field, absent, sql`json_extract('{}', 'created meanwhile')`)
   })
 }
 
