@@ -9,7 +9,7 @@ import { addCommonHeaders, mount, OWN_ORIGIN, type Route, refuseMethod } from '.
 import { refuseQuery } from './kernel/api/input.ts'
 import { databaseText, startUse } from './kernel/db/client.ts'
 import { admit } from './kernel/gate/admit.ts'
-import { BUDGET_MS, DeadlineError, withDeadline } from './kernel/http/deadline.ts'
+import { BUDGET_MS, DeadlineError, withDeadline } from './kernel/http/bounds.ts'
 import { ApiError, ERRORS, errorResponse, log, unavailable } from './kernel/http/errors.ts'
 import { addressPolicy, isLoopback } from './kernel/http/outbound.ts'
 import { adminRoutes } from './operation/admin/routes.ts'
@@ -176,12 +176,8 @@ const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     companyId,
     db: usage.openDatabase(),
     // Few requests need these two.
-    get deploymentStorage() {
-      return deploymentStorage(env, url)
-    },
-    get addresses() {
-      return addressPolicy(env)
-    },
+    deploymentStorage: () => deploymentStorage(env, url),
+    addresses: () => addressPolicy(env),
     mailContents: env.FILES,
     cache: env.CACHE,
     credentialsKey: env.CREDENTIALS_KEY,

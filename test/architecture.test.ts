@@ -242,7 +242,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     { 'resources/products/supplier-a.ts': 'return await callOutside(request, timeoutMs, read)' },
   ],
   [
-    '4: caches of an isolate go through kernel/http/cache',
+    '4: caches of an isolate go through kernel/http/bounds',
     occurrences(/^(export )?(const|let) \w+(: (?!Readonly)[^=]+)? = new (Weak)?(Map|Set)\b.*/gm),
     { 'resources/products/search.ts': 'const found = new Map<string, string>()' },
   ],

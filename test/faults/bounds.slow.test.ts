@@ -1,6 +1,5 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { isolateMemory } from '../../src/kernel/http/body.ts'
-import { BUDGET_MS } from '../../src/kernel/http/deadline.ts'
+import { BUDGET_MS, isolateMemory } from '../../src/kernel/http/bounds.ts'
 import { s3Storage } from '../../src/resources/files/s3.ts'
 import { LOCAL } from '../support/addresses.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, vi } from 'vitest'
-import { fairShare } from '../../src/kernel/gate/fair-share.ts'
+import { fairShare } from '../../src/kernel/gate/limits.ts'
 import { beginFile, beginTest, migrate, removeEverything } from './app.ts'
 import { captureLog } from './log.ts'
 import { resumeTime } from './time.ts'

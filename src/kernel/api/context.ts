@@ -19,13 +19,13 @@ export interface RequestContext extends WriteContext {
   token: Token
   url: string
   /** The storage for companies without their own; null if the deployment has none. */
-  deploymentStorage: DeploymentStorage | null
+  deploymentStorage: () => DeploymentStorage | null
   /** The deployment's bucket for contents of email threads that are not in the database. */
   mailContents: R2Bucket
   /** KV for data that may be stale: suppliers' responses. */
   cache: KVNamespace
   credentialsKey: string
-  addresses: AddressPolicy
+  addresses: () => AddressPolicy
   ifNoneMatch: string | null
   ifMatch: string | null
   /** A list sets it to the next page's cursor: the response gets its `Link`. */

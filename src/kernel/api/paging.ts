@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { splitKeys } from '../db/credentials.ts'
 import type { CursorPosition, FoundPage } from '../db/lists.ts'
-import { LruCache } from '../http/cache.ts'
+import { LruCache } from '../http/bounds.ts'
 import { type ApiError, invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'
 import type { Contract } from './contract.ts'

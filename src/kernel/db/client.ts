@@ -1,7 +1,6 @@
 import { fillPlaceholders, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { LruCache } from '../http/cache.ts'
-import { BUDGET_MS, DeadlineError, pause, withDeadline } from '../http/deadline.ts'
+import { BUDGET_MS, DeadlineError, LruCache, pause, withDeadline } from '../http/bounds.ts'
 import { unavailable } from '../http/errors.ts'
 
 interface Query {

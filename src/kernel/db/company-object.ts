@@ -1,6 +1,6 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
-import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { BUDGET_MS, withDeadline } from '../http/bounds.ts'
 import { ApiError, log, nameOf } from '../http/errors.ts'
 import { requireSchema } from './migrations.ts'
 import { openCompany, type PlacedContext } from './placement.ts'

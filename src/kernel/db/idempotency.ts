@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { BUDGET_MS, DeadlineError } from '../http/deadline.ts'
+import { BUDGET_MS, DeadlineError } from '../http/bounds.ts'
 import { ApiError, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
 import { databaseMessage, type Filled, orm, type Placeholders, type Statements, statement } from './client.ts'

@@ -1,5 +1,5 @@
 import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { LruCache } from '../http/cache.ts'
+import { LruCache } from '../http/bounds.ts'
 import { type Database, type Filled, orm, type Placeholders } from './client.ts'
 import { companies } from './schema.ts'
 

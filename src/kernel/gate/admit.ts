@@ -2,13 +2,24 @@ import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import type { BatchResult, Database, DatabaseUse } from '../db/client.ts'
 import { databaseFor, parseBookmark } from '../db/placement.ts'
-import { LruCache } from '../http/cache.ts'
-import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
+import { BUDGET_MS, LruCache, pause, withDeadline } from '../http/bounds.ts'
 import { ApiError, errorResponse, unauthenticated } from '../http/errors.ts'
 import { networkOf } from '../http/outbound.ts'
-import { BatchSemaphore, fairShare, type Permit, semaphores } from './fair-share.ts'
 import type { Admitted } from './limiter.ts'
-import { advance, crowded, describeLimits, isOutOfTime, POLICY, rateLimited, refusalOf, resetAt } from './limits.ts'
+import {
+  advance,
+  BatchSemaphore,
+  crowded,
+  describeLimits,
+  fairShare,
+  isOutOfTime,
+  type Permit,
+  POLICY,
+  rateLimited,
+  refusalOf,
+  resetAt,
+  semaphores,
+} from './limits.ts'
 import { tighten } from './read-after-write.ts'
 import { type TokenContext, TokenState } from './token-state.ts'
 import { blockNetwork, countFailure, delayLookup, hashToken } from './tokens.ts'
@@ -151,7 +162,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       if (!admitted.decision.allowed) throw refusalOf(admitted.decision, Date.now())
     },
 
-    addBody: (bytes: number) => fairShare.addBody(companyId, bytes, performance.now()),
+    addBody: (bytes: number) => fairShare.charge(companyId, bytes, performance.now()),
 
     /** The company's database, whose reads contain the writes of the token and the version that the caller sent. */
     openDatabase(): Database {

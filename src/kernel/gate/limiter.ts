@@ -1,7 +1,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
 import { acceptsSchema } from '../db/migrations.ts'
-import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { BUDGET_MS, withDeadline } from '../http/bounds.ts'
 import { log, nameOf } from '../http/errors.ts'
 import {
   addUsage,
@@ -16,7 +16,7 @@ import {
   type Window,
 } from './limits.ts'
 import { ReadAfterWrite, type ReadConstraint, type Receipt, type Seen, type StoredWrites } from './read-after-write.ts'
-import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, touchToken, usable } from './tokens.ts'
+import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, touchToken } from './tokens.ts'
 
 /** From this age on a token is looked up again behind the requests that still use it. */
 const REFRESH_AFTER_MS = 15_000
@@ -57,6 +57,11 @@ export interface Admitted {
 
 /** `outdated` means that the schema is older than the object's code, `ended` that the token is revoked or expired. */
 export type Admission = Admitted | { kind: 'unknown' } | { kind: 'outdated' } | { kind: 'ended'; ageMs: number }
+
+/** The token, or null when it has expired or was revoked. */
+export function usable(token: Token | null, now: number): Token | null {
+  return token?.expiresAt != null && token.expiresAt <= now ? null : token
+}
 
 type Identity = Found & { at: number }
 type Stored = Window & { hours: HourOfUsage[]; freshness: StoredWrites; identity?: Identity | undefined }

@@ -2,11 +2,11 @@ import type { Context } from 'hono'
 import type { Env } from '../../env.ts'
 import type { DatabaseUse } from '../db/client.ts'
 import { acceptsSchema, verifySchema } from '../db/migrations.ts'
-import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { BUDGET_MS, withDeadline } from '../http/bounds.ts'
 import { log, nameOf } from '../http/errors.ts'
-import type { Admission, Admitted, RateLimiter, Report } from './limiter.ts'
+import { type Admission, type Admitted, type RateLimiter, type Report, usable } from './limiter.ts'
 import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Limits, resetAt, type Window } from './limits.ts'
-import { findToken, TOKEN_MS, type Token, usable } from './tokens.ts'
+import { findToken, TOKEN_MS, type Token } from './tokens.ts'
 
 export type TokenContext = Pick<
   Context<{ Bindings: Env; Variables: { requestId: string; databaseUse: DatabaseUse } }>,

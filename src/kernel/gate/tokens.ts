@@ -5,8 +5,7 @@ import { type DatabaseUse, openDatabase, orm, startUse } from '../db/client.ts'
 import { appliedMigrations, isMissing, readApplied } from '../db/migrations.ts'
 import { placementColumns } from '../db/placement.ts'
 import { apiTokens, companies } from '../db/schema.ts'
-import { LruCache } from '../http/cache.ts'
-import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { BUDGET_MS, LruCache, withDeadline } from '../http/bounds.ts'
 import { log, nameOf } from '../http/errors.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
@@ -69,11 +68,6 @@ export async function touchToken(binding: D1Database, { id }: Token, now: number
   const use = startUse()
   await openDatabase(binding, { use }).writeIdempotent([orm.update(apiTokens).set({ last_used_at: now }).where(isDue)])
   return use.durationMs
-}
-
-/** The token, or null when it has expired or was revoked. */
-export function usable(token: Token | null, now: number): Token | null {
-  return token?.expiresAt != null && token.expiresAt <= now ? null : token
 }
 
 /** A network is blocked this long after too many unknown tokens: the window of the `AUTH_FAILURES` binding. */

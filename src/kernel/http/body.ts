@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
-import { BUDGET_MS, bodyBudgetMs, poll, withDeadline } from './deadline.ts'
-import { ApiError, invalid, unavailable } from './errors.ts'
+import { bodyBudgetMs, type Lease, releaseBytes, SMALL_BODY_BYTES, withDeadline } from './bounds.ts'
+import { ApiError, invalid } from './errors.ts'
 import { describeBytes } from './messages.ts'
 
 export const BODY_LIMIT_BYTES = 1_048_576
@@ -13,7 +13,7 @@ const READ_BYTES = 1_048_576
 /** Buffers grow from this size with the received bytes, so a large `Content-Length` alone allocates nothing. */
 const FIRST_READ_BYTES = 65_536
 
-/** One read may wait this long: the memory of a body that is silent for {@link LOST_MS} is given to others. */
+/** One read may wait this long: less than the time after which a lease counts as lost. */
 const SILENT_MS = 30_000
 
 const DISCARDED_BYTES = 67_108_864
@@ -129,94 +129,3 @@ export function tooLarge(limitBytes: number): ApiError {
   const message = `The body must have at most ${describeBytes(limitBytes)}`
   return new ApiError('too_large', { message, details: { limit_bytes: limitBytes } })
 }
-
-/** Smaller bodies need no lease. */
-export const SMALL_BODY_BYTES = 262_144
-
-/** The 503 of a large body that finds no memory. */
-export const noMemory = () => unavailable(10)
-
-/** A request that has not used its lease for this long was canceled. */
-const LOST_MS = 60_000
-
-/** The memory of large bodies in one isolate. One lease may exceed the limit, so waiting leases never deadlock. */
-export class MemoryBudget {
-  readonly #limitBytes: number
-  readonly #holding = new Set<Lease>()
-  #over: Lease | null = null
-  usedBytes = 0
-
-  constructor(limitBytes: number) {
-    this.#limitBytes = limitBytes
-  }
-
-  open(): Lease {
-    return new Lease(this)
-  }
-
-  /** Resizes a lease if memory is free. Only leases call this. */
-  tryResize(lease: Lease, bytes: number): boolean {
-    const isGrowth = bytes > lease.bytes
-    if (isGrowth) {
-      for (const each of this.#holding) if (Date.now() - each.usedAt > LOST_MS) each.release()
-      const hasRoom = this.#over === null || this.usedBytes + bytes - lease.bytes <= this.#limitBytes
-      if (this.#over !== lease && !hasRoom) return false
-    }
-    this.usedBytes += bytes - lease.bytes
-    lease.bytes = bytes
-    if (bytes > 0) this.#holding.add(lease)
-    else this.#holding.delete(lease)
-    // All leases but one fit within the limit, so releasing that one ends the excess.
-    if (this.usedBytes <= this.#limitBytes) this.#over = null
-    else if (isGrowth) this.#over = lease
-    return true
-  }
-}
-
-/** One request's share of a {@link MemoryBudget}. */
-export class Lease {
-  readonly #budget: MemoryBudget
-  bytes = 0
-  usedAt = Date.now()
-  isWaiting = false
-  /** The response still needs the memory, which is released when it has been sent. */
-  isStreaming = false
-  #isReleased = false
-  #owned: Uint8Array[] = []
-
-  constructor(budget: MemoryBudget) {
-    this.#budget = budget
-  }
-
-  /** Shrinking never waits. @throws ApiError 503 when there is no memory in time, or the lease was released */
-  async resize(bytes: number): Promise<void> {
-    const isResized = () => {
-      if (this.#isReleased) throw noMemory()
-      this.usedAt = Date.now()
-      return this.#budget.tryResize(this, bytes)
-    }
-    this.isWaiting = true
-    await poll(isResized, BUDGET_MS.memory).catch(() => {
-      throw noMemory()
-    })
-    this.isWaiting = false
-  }
-
-  /** Ties these bytes to the lease: both are released together. */
-  own(bytes: Uint8Array): void {
-    this.#owned.push(bytes)
-  }
-
-  release(): void {
-    this.#budget.tryResize(this, 0)
-    this.#isReleased = true
-    for (const bytes of this.#owned.splice(0)) releaseBytes(bytes)
-  }
-}
-
-/** Frees the memory of these bytes before the next garbage collection. They are empty afterwards. */
-export function releaseBytes({ buffer }: Uint8Array): void {
-  if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)
-}
-
-export const isolateMemory = new MemoryBudget(24_000_000)

@@ -1,9 +1,15 @@
 import { Buffer } from 'node:buffer'
 import ipaddr from 'ipaddr.js'
 import * as z from 'zod/mini'
-import { isolateMemory, type Lease, noMemory, SMALL_BODY_BYTES } from './body.ts'
-import { LruCache } from './cache.ts'
-import { DeadlineError, withDeadline } from './deadline.ts'
+import {
+  DeadlineError,
+  isolateMemory,
+  type Lease,
+  LruCache,
+  noMemory,
+  SMALL_BODY_BYTES,
+  withDeadline,
+} from './bounds.ts'
 
 /**
  * `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. `address` and

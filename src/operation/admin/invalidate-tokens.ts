@@ -1,4 +1,4 @@
-import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { BUDGET_MS, withDeadline } from '../../kernel/http/bounds.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { listUsedTokens } from './companies/queries.ts'
 import type { AdminContext } from './context.ts'

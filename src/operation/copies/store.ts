@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import * as z from 'zod/mini'
-import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { BUDGET_MS, withDeadline } from '../../kernel/http/bounds.ts'
 import { nameOf, unavailable } from '../../kernel/http/errors.ts'
 import type { Line } from './tables.ts'
 

@@ -3,7 +3,7 @@ import { isoTime } from '../../kernel/api/contract.ts'
 import { firstKeyPrefix } from '../../kernel/db/credentials.ts'
 import { compareSchema, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, DIRECTORY, databaseNames, listUnbound } from '../../kernel/db/placement.ts'
-import { poll, withDeadline } from '../../kernel/http/deadline.ts'
+import { poll, withDeadline } from '../../kernel/http/bounds.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 
 const headers = { 'Cache-Control': 'no-store' }

@@ -1,7 +1,7 @@
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { requirePermission, route } from '../../kernel/api/endpoint.ts'
 import { readCursor, writeCursor } from '../../kernel/api/paging.ts'
-import { pause } from '../../kernel/http/deadline.ts'
+import { pause } from '../../kernel/http/bounds.ts'
 import { unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { CHANGE_TYPES, type ChangeType, NAMES } from './contract.ts'

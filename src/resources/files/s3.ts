@@ -1,5 +1,5 @@
 import { AwsV4Signer } from 'aws4fetch'
-import { BUDGET_MS } from '../../kernel/http/deadline.ts'
+import { BUDGET_MS } from '../../kernel/http/bounds.ts'
 import {
   type AddressPolicy,
   callChecked,

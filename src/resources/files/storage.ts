@@ -2,8 +2,7 @@ import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
 import type { DeploymentStorage, RequestContext } from '../../kernel/api/context.ts'
 import { CredentialsError, decryptCredentials } from '../../kernel/db/credentials.ts'
-import { LruCache } from '../../kernel/http/cache.ts'
-import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { BUDGET_MS, LruCache, withDeadline } from '../../kernel/http/bounds.ts'
 import { ApiError, log, nameOf, unavailable, unusable } from '../../kernel/http/errors.ts'
 import type { AddressPolicy } from '../../kernel/http/outbound.ts'
 import { keyPrefix } from './keys.ts'
@@ -23,8 +22,12 @@ type StorageContext = Pick<
 
 /** The company's own storage, or the deployment's if `row` is null. @throws ApiError 409 when the row cannot be read */
 export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
-  const { companyId, now, credentialsKey, addresses, deploymentStorage } = context
-  if (!row) return deploymentStorage && openDeploymentStorage(deploymentStorage, addresses, now)
+  const { companyId, now, credentialsKey } = context
+  const addresses = context.addresses()
+  if (!row) {
+    const deployment = context.deploymentStorage()
+    return deployment && openDeploymentStorage(deployment, addresses, now)
+  }
   try {
     const { bucket: name, region, addressing } = Settings.parse(JSON.parse(row.settings))
     const keys = Credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))

@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip, createGzip, gzipSync } from 'node:zlib'
 import type { emailThreadObjects } from '../../kernel/db/schema.ts'
-import { SMALL_BODY_BYTES } from '../../kernel/http/body.ts'
-import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/deadline.ts'
+import { BUDGET_MS, DeadlineError, SMALL_BODY_BYTES, withDeadline } from '../../kernel/http/bounds.ts'
 import { log, nameOf, unavailable } from '../../kernel/http/errors.ts'
 
 // A thread's arrays, compressed, are in its row or in the deployment's own R2 bucket, never in a company's storage.

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { type Database, orm } from '../../kernel/db/client.ts'
 import { isSettled } from '../../kernel/db/placement.ts'
 import { emailThreadObjects } from '../../kernel/db/schema.ts'
-import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { BUDGET_MS, withDeadline } from '../../kernel/http/bounds.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { objectKey } from './content.ts'
 

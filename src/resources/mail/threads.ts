@@ -6,8 +6,7 @@ import { etagsOf, type Handler } from '../../kernel/api/endpoint.ts'
 import { invalidInput } from '../../kernel/api/input.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/body.ts'
-import { bodyBudgetMs, DeadlineError } from '../../kernel/http/deadline.ts'
+import { bodyBudgetMs, DeadlineError, type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/bounds.ts'
 import { found, log, nameOf, unavailable } from '../../kernel/http/errors.ts'
 import {
   CHUNK_BYTES,

@@ -6,7 +6,7 @@ import { assignments, insertRow, objectOfThread } from '../../kernel/db/columns.
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
-import { LruCache } from '../../kernel/http/cache.ts'
+import { LruCache } from '../../kernel/http/bounds.ts'
 import { unavailable } from '../../kernel/http/errors.ts'
 import { REPLACED_MS, type StoredObject } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'

@@ -1,7 +1,7 @@
 import type { RequestContext } from '../../kernel/api/context.ts'
 import type { Input, ResponseBody } from '../../kernel/api/contract.ts'
 import { route } from '../../kernel/api/endpoint.ts'
-import { withDeadline } from '../../kernel/http/deadline.ts'
+import { withDeadline } from '../../kernel/http/bounds.ts'
 import { found, invalid, log, nameOf, unusable } from '../../kernel/http/errors.ts'
 import { presentItem } from '../orders/present.ts'
 import { fromCents } from '../orders/totals.ts'

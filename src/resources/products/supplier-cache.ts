@@ -2,8 +2,7 @@ import { hash } from 'node:crypto'
 import * as z from 'zod/mini'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { decryptCredentials } from '../../kernel/db/credentials.ts'
-import { LruCache } from '../../kernel/http/cache.ts'
-import { BUDGET_MS, withDeadline } from '../../kernel/http/deadline.ts'
+import { BUDGET_MS, LruCache, withDeadline } from '../../kernel/http/bounds.ts'
 import { ApiError, log } from '../../kernel/http/errors.ts'
 import type { SourceState } from './contract.ts'
 import type { Integration } from './queries.ts'
@@ -141,7 +140,7 @@ function fetchOnce(own: CompanyLookup, integration: Integration, account: string
 }
 
 async function callSupplier(own: CompanyLookup, integration: Integration, account: string): Promise<SupplierResult> {
-  const { addresses, credentialsKey, companyId: company_id, requestId: request_id } = own.context
+  const { credentialsKey, companyId: company_id, requestId: request_id } = own.context
   try {
     const { base_url: baseUrl, kind, credentials } = integration
     const decrypted = await decryptCredentials(credentialsKey, company_id, kind, credentials).catch(() => null)
@@ -152,7 +151,8 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
       log('credentials_unreadable', { request_id, company_id, error })
       return failed('credentials_unreadable', error)
     }
-    const items = await own.lookup.fetch({ baseUrl, credentials: parsed.data, addresses, timeoutMs: CALL_MS })
+    const connection = { baseUrl, credentials: parsed.data, addresses: own.context.addresses(), timeoutMs: CALL_MS }
+    const items = await own.lookup.fetch(connection)
     breakers.set(account, { ...(breakers.get(account) ?? CLOSED), failuresInRow: 0 })
     return { state: 'ok', items }
   } catch (thrown) {

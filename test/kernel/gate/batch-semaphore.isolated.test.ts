@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { BatchSemaphore, fairShare, IN_FLIGHT, type Permit } from '../../../src/kernel/gate/fair-share.ts'
+import { BatchSemaphore, fairShare, IN_FLIGHT, type Permit } from '../../../src/kernel/gate/limits.ts'
 
 describe('the semaphore of a company’s batches', () => {
   beforeEach(() => {

@@ -2,12 +2,12 @@ import { abortAllDurableObjects, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { IN_FLIGHT } from '../../../src/kernel/gate/fair-share.ts'
 import { type CompanyLimiter, CompanyShare, type RateLimiter } from '../../../src/kernel/gate/limiter.ts'
 import {
   COMPANY_LIMIT_MS,
   DATABASE_LIMIT_MS,
   describeLimits,
+  IN_FLIGHT,
   LIMIT,
   refusalOf,
   WINDOW_MS,

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { FairShare, fairShare, LONGEST_WAIT_MS } from '../../../src/kernel/gate/fair-share.ts'
+import { FairShare, fairShare, LONGEST_WAIT_MS } from '../../../src/kernel/gate/limits.ts'
 import { mintCompany, request, send } from '../../support/app.ts'
 
 const SPENDER = 8
@@ -39,7 +39,7 @@ describe('the share of a company in an isolate', () => {
   it('lets later requests wait for a body whose length was unknown', () => {
     const { share, enter } = besideNeighbour()
     expect(enter(0)).toBe(0)
-    share.addBody(SPENDER, 4 * MIB, 0)
+    share.charge(SPENDER, 4 * MIB, 0)
     expect(enter(0)).toBe((3 + 4 * 120 - 250) * 4)
     expect(share.enter(NEIGHBOUR, 0, 0)).toBe(0)
   })
@@ -114,13 +114,14 @@ describe('a request', () => {
     'counts a body of unknown length by its bytes, once they are read: %s',
     async (text) => {
       const { token, id } = await mintCompany({ home: 'DB' })
-      const enter = vi.spyOn(fairShare, 'enter')
-      const addBody = vi.spyOn(fairShare, 'addBody')
+      const charge = vi.spyOn(fairShare, 'charge')
       const { method, headers, url } = request(token, 'POST', '/clients', {})
       headers.delete('content-length')
       await send(new Request(url, { method, headers, body: new Blob([text]).stream() }), { env })
-      expect(enter.mock.calls.map(([company, bytes]) => [company, bytes])).toEqual([[id, 0]])
-      expect(addBody.mock.calls.map(([company, bytes]) => [company, bytes])).toEqual([[id, text.length]])
+      expect(charge.mock.calls.map(([company, bytes]) => [company, bytes])).toEqual([
+        [id, 0],
+        [id, text.length],
+      ])
     },
   )
 

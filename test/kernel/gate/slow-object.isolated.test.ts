@@ -6,7 +6,7 @@ import type { Env } from '../../../src/env.ts'
 import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
 import { type Cost, count, type Decision, LIMIT, type Window } from '../../../src/kernel/gate/limits.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { BUDGET_MS, pause } from '../../../src/kernel/http/deadline.ts'
+import { BUDGET_MS, pause } from '../../../src/kernel/http/bounds.ts'
 import { mintCompany, request } from '../../support/app.ts'
 
 /** The delay of every call of a slow object. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { LruCache } from '../../../src/kernel/http/cache.ts'
+import { LruCache } from '../../../src/kernel/http/bounds.ts'
 
 const entriesOf = <V>(cache: LruCache<string, V>, keys: string[]) => keys.filter((key) => cache.get(key) !== undefined)
 

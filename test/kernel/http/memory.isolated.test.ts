@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { type Lease, MemoryBudget, readJsonBytes } from '../../../src/kernel/http/body.ts'
+import { readJsonBytes } from '../../../src/kernel/http/body.ts'
+import { type Lease, MemoryBudget } from '../../../src/kernel/http/bounds.ts'
 
 beforeEach(() => {
   vi.useFakeTimers()

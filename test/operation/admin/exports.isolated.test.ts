@@ -1,6 +1,6 @@
 import { env, exports } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
-import { fairShare } from '../../../src/kernel/gate/fair-share.ts'
+import { fairShare } from '../../../src/kernel/gate/limits.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { readExport, threadOf } from '../../../src/operation/copies/seed/split.ts'
 import { mintCompanyWithOrder } from '../../resources/files/support.ts'

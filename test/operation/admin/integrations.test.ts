@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, inject, it } from 'vitest'
 import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
-import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
 import { S3_KEYS, S3_REGION } from '../../../src/simulators/s3-keys.ts'
 import { CREDENTIALS } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
 import { mintCompany, request, send, type TestCompany } from '../../support/app.ts'
 import { moveTime, resumeTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'

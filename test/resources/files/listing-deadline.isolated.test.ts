@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { RequestContext } from '../../../src/kernel/api/context.ts'
-import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
 import { listOrderFiles } from '../../../src/resources/files/storage.ts'
 import { drive } from '../../faults/run.ts'
 
@@ -30,7 +30,8 @@ describe('the deadline of a listing', () => {
       requestId: 'r',
       companyId: 900_001,
       db,
-      deploymentStorage: { bucket },
+      addresses: () => undefined,
+      deploymentStorage: () => ({ bucket }),
     } as unknown as RequestContext
     const listing = await drive(listOrderFiles(context, 1, undefined))
     return { names: listing?.files.map(({ key }) => key), truncated: listing?.truncated, ms: Date.now() - startedAt }

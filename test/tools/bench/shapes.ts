@@ -20,7 +20,7 @@ const TOKENS = 400
 const ROUNDS = Number(process.env.ROUNDS ?? 3)
 /** Requests of each shape in a round, one after the other. */
 const TIMES = 15
-/** After a request, so many times its duration: a company gets a third of the database's time, see `fair-share.ts`. */
+/** After a request, so many times its duration: a company gets a third of the database's time, see `limits.ts`. */
 const PAUSES = 3
 
 /**

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
-import { BUDGET_MS } from '../../../src/kernel/http/deadline.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
 import { ADMIN_TOKEN, type Service } from './two-databases.ts'
 
 /** A request that is repeated while the service still runs it may end after those that were sent later. */

@@ -1,5 +1,5 @@
 import { isoTime } from '../../../kernel/api/contract.ts'
-import { BUDGET_MS, withDeadline } from '../../../kernel/http/deadline.ts'
+import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
 import { found } from '../../../kernel/http/errors.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import { invalidateCompany } from '../invalidate-tokens.ts'

@@ -1,7 +1,7 @@
 import { isoTime, isoTimeOrNull } from '../../../kernel/api/contract.ts'
 import { invalidInput } from '../../../kernel/api/input.ts'
 import { decryptCredentials } from '../../../kernel/db/credentials.ts'
-import { BUDGET_MS, DeadlineError, withDeadline } from '../../../kernel/http/deadline.ts'
+import { BUDGET_MS, DeadlineError, withDeadline } from '../../../kernel/http/bounds.ts'
 import { ApiError, found, invalid, log, nameOf, unusable } from '../../../kernel/http/errors.ts'
 import { addressPolicy } from '../../../kernel/http/outbound.ts'
 import { companyPrefix } from '../../../resources/files/keys.ts'
@@ -106,7 +106,7 @@ const SUPPLIER_MS = 5_000
 async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: boolean; message: string }> {
   const { companyId, env, now, requestId } = context
   const { CREDENTIALS_KEY: credentialsKey } = env
-  const addresses = addressPolicy(env)
+  const addresses = () => addressPolicy(env)
   try {
     if (row.kind === 'accounting_sync') {
       // The company's object must use the tokens, since they rotate.
@@ -114,7 +114,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
       return await withDeadline((async () => object.check(companyId))(), BUDGET_MS.handler / 2)
     }
     if (row.kind === 'storage') {
-      const opened = { companyId, requestId, now, credentialsKey, addresses, deploymentStorage: null }
+      const opened = { companyId, requestId, now, credentialsKey, addresses, deploymentStorage: () => null }
       const storage = await openStorage(opened, row)
       await storage?.list(companyPrefix(companyId))
       return { ok: true, message: 'The storage lists the files of the company.' }
@@ -123,7 +123,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
     const lookup = supplier?.search(TEST_STYLE).lookups[0]
     if (!lookup) return { ok: false, message: 'The supplier is unknown.' }
     const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
-    await lookup.fetch({ baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS })
+    await lookup.fetch({ baseUrl: row.base_url, credentials, addresses: addresses(), timeoutMs: SUPPLIER_MS })
     return { ok: true, message: 'The supplier accepts the credentials.' }
   } catch (error) {
     if (error instanceof DeadlineError) return { ok: false, message: 'There was no response in time.' }

@@ -1,7 +1,7 @@
 import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { BUDGET_MS } from '../../../../src/kernel/http/deadline.ts'
+import { BUDGET_MS } from '../../../../src/kernel/http/bounds.ts'
 import { Shop } from '../../../delivery/accounting/shop.ts'
 import { adminCall, adminCallWith, expectUsed } from '../../../support/admin.ts'
 import { freshId, type Home, mintCompany, request, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
