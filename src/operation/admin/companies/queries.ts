@@ -4,7 +4,7 @@ import { adminEntry } from '../../../kernel/db/audit.ts'
 import { openDatabase, orm } from '../../../kernel/db/client.ts'
 import { bindingOf, DIRECTORY, placementColumns, syncDirectory } from '../../../kernel/db/placement.ts'
 import { storedBytes } from '../../../kernel/db/quota.ts'
-import { apiTokens, companies } from '../../../kernel/db/schema.ts'
+import { companies } from '../../../kernel/db/schema.ts'
 import { log, nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import type { Page } from '../queries.ts'
@@ -74,16 +74,4 @@ export async function updateCompany(context: AdminContext, change: Input<typeof 
   // The directory's row refuses tokens. If this request is interrupted here, its caller must repeat it.
   await syncDirectory(context)
   return row ? { ...row, database } : null
-}
-
-export async function listUsedTokens({ companyId, directory: db }: AdminContext, sinceMs: number, limit: number) {
-  const [rows] = await db.read([
-    orm
-      .select({ hash: apiTokens.token_hash })
-      .from(apiTokens)
-      .where(sql`company_id = ${companyId} AND last_used_at >= ${sinceMs}`)
-      .orderBy(sql`last_used_at DESC`)
-      .limit(limit),
-  ])
-  return rows.map(({ hash }) => hash)
 }

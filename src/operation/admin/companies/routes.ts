@@ -2,9 +2,9 @@ import { isoTime } from '../../../kernel/api/contract.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
 import { found } from '../../../kernel/http/errors.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
-import { invalidateCompany } from '../invalidate-tokens.ts'
+import { findUsed, invalidateCompany } from '../tokens/queries.ts'
 import * as contract from './contract.ts'
-import { listCompanies, listUsedTokens, readCompany, updateCompany } from './queries.ts'
+import { listCompanies, readCompany, updateCompany } from './queries.ts'
 
 const HOUR_MS = 3_600_000
 /** Limits the counters of one request, since D1 and objects together allow 1,000 calls. */
@@ -35,7 +35,7 @@ export const routes = [
   adminRoute(contract.readUsage, async ({ query }, context) => {
     const { now } = context
     const first = now - (now % HOUR_MS) - (query.hours - 1) * HOUR_MS
-    const hashes = await listUsedTokens(context, first - HOUR_MS, COUNTERS_MAX + 1)
+    const hashes = await findUsed(context, first - HOUR_MS, COUNTERS_MAX + 1)
     const { RATE_LIMITER } = context.env
     // `Promise.race` does not treat the result of RPC as a promise: wrap it in one.
     const usageOf = async (hash: string) => RATE_LIMITER.get(RATE_LIMITER.idFromName(hash)).usage()

@@ -10,7 +10,7 @@ import { accepted, conflict, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute, withTimes } from '../endpoint.ts'
-import { invalidateCompany } from '../invalidate-tokens.ts'
+import { invalidateCompany } from '../tokens/queries.ts'
 import * as contract from './contract.ts'
 import { createCompany, type EncryptedValue, listDatabases, listMoves, listOldValues, saveValues } from './queries.ts'
 

@@ -5,7 +5,7 @@ import { revokeAgain } from '../../copies/reconcile.ts'
 import { listBackups } from '../../copies/store.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute, cursorScope } from '../endpoint.ts'
-import { invalidateCompany } from '../invalidate-tokens.ts'
+import { invalidateCompany } from '../tokens/queries.ts'
 import * as contract from './contract.ts'
 import { beginRecovery, findNextCompany, recordRestore } from './queries.ts'
 

@@ -3,6 +3,8 @@ import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { adminLog, apiTokens } from '../../../kernel/db/schema.ts'
+import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
+import { log, nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import { isListed, type ListQuery, type Page } from '../queries.ts'
 import { ACTIVE_TOKENS_MAX } from './contract.ts'
@@ -108,4 +110,47 @@ export async function revokeToken(context: AdminContext, id: number): Promise<To
     orm.select(columnsAt(now)).from(apiTokens).where(isMeant),
   ])
   return row ?? null
+}
+
+/** An object caches a token for 30 seconds, and its last use is written once a minute. */
+const USED_MS = 120_000
+
+/**
+ * Makes the objects of all the company's tokens reload them before the response.
+ *
+ * @param sinceMs skips tokens last used earlier; 0 after a restore, whose rows have the last uses of that time
+ */
+export async function invalidateCompany(context: AdminContext, sinceMs?: number): Promise<void> {
+  await invalidateTokens(context, await findUsed(context, sinceMs))
+}
+
+/** Finds the hashes of the company's tokens, last used first: by default those whose objects may have cached them. */
+export async function findUsed(
+  { companyId, directory: db, now }: AdminContext,
+  sinceMs = now - USED_MS,
+  limit = ACTIVE_TOKENS_MAX,
+) {
+  const [rows] = await db.read([
+    orm
+      .select({ hash: apiTokens.token_hash })
+      .from(apiTokens)
+      .where(sql`company_id = ${companyId} AND last_used_at >= ${sinceMs}`)
+      .orderBy(sql`last_used_at DESC`)
+      .limit(limit),
+  ])
+  return rows.map(({ hash }) => hash)
+}
+
+/**
+ * Makes the objects of changed tokens reload them. One that fails for 2 seconds reloads by itself within 30 seconds.
+ *
+ * @param hashes of tokens that were used: a first call would create the object near the operator
+ */
+export async function invalidateTokens({ env, requestId }: AdminContext, hashes: readonly string[]): Promise<void> {
+  const { RATE_LIMITER } = env
+  const forget = async (hash: string) => RATE_LIMITER.get(RATE_LIMITER.idFromName(hash)).forget()
+  const calls = hashes.map((hash) => withDeadline(forget(hash), BUDGET_MS.limiter))
+  const failed = (await Promise.allSettled(calls)).filter((each) => each.status === 'rejected')
+  const reason = failed.map((each) => nameOf(each.reason)).at(-1)
+  if (reason) log('tokens_not_forgotten', { request_id: requestId, tokens: failed.length, reason })
 }

@@ -6,9 +6,16 @@ import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
 import { type ApiError, conflict, found, invalid, log, nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
-import { invalidateTokens } from '../invalidate-tokens.ts'
 import * as contract from './contract.ts'
-import { createToken, findToken, listTokens, replaceToken, revokeToken, type TokenRow } from './queries.ts'
+import {
+  createToken,
+  findToken,
+  invalidateTokens,
+  listTokens,
+  replaceToken,
+  revokeToken,
+  type TokenRow,
+} from './queries.ts'
 
 const TOKEN_BYTES = 32
 

@@ -5,8 +5,8 @@ import { conflict, found, invalid, unavailable } from '../../../kernel/http/erro
 import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
-import { findUsed, invalidateCompany, invalidateTokens } from '../invalidate-tokens.ts'
 import { listFromEach } from '../queries.ts'
+import { findUsed, invalidateCompany, invalidateTokens } from '../tokens/queries.ts'
 import * as contract from './contract.ts'
 import * as queries from './queries.ts'
 
