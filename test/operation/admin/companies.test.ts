@@ -70,4 +70,27 @@ describe('the usage of a company', () => {
     const { body } = await adminCallWith({ RATE_LIMITER }, 'GET', `/companies/${company.id}/usage`)
     expect(body).toMatchObject({ totals: { requests: 0 }, incomplete: true })
   })
+
+  it('asks the counters of 100 tokens, and says when more were used', async () => {
+    const { id } = await mintCompany()
+    const insertion = `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at, last_used_at)
+      SELECT ?1, ?1 || '-' || ?2 || value, 'Used', '[]', ?3, ?3 FROM json_each(?4)`
+    const use = (name: string, count: number) =>
+      sql(insertion, id, name, Date.now(), JSON.stringify(Array.from({ length: count }, (_, index) => index)))
+    const asked = new Set<string>()
+    const usageOf = (name: string) => {
+      asked.add(name)
+      return []
+    }
+    const RATE_LIMITER = { idFromName: (name: string) => name, get: (name: string) => ({ usage: () => usageOf(name) }) }
+    const isIncomplete = async () => {
+      asked.clear()
+      const { body } = await adminCallWith({ RATE_LIMITER }, 'GET', `/companies/${id}/usage`)
+      return [body.incomplete, asked.size]
+    }
+    await use('a', 100)
+    expect(await isIncomplete()).toEqual([false, 100])
+    await use('b', 1)
+    expect(await isIncomplete()).toEqual([true, 100])
+  })
 })
