@@ -224,7 +224,12 @@ describe('the administration API', () => {
     expect(await isSuspended()).toEqual([false, false, 200])
   })
 
-  it('lists the databases', async () => {
+  it('lists the databases, with the companies that have not left them', async () => {
+    const guard = "INSERT INTO company_guards (company_id, state, destination, slot) VALUES (?, 'moved', 'DB', 1)"
+    const countHere = async () => (await adminCall('GET', '/databases')).body.data[1].companies
+    const before = await countHere()
+    await sqlIn('DB_TWO', guard, there.id)
+    expect(await countHere()).toBe(before - 1)
     const { body } = await adminCall('GET', '/databases')
     expect(body.data.map(({ name }: { name: string }) => name)).toEqual(['DB', 'DB_TWO'])
     expect(body.data[1].companies).toBeGreaterThan(0)

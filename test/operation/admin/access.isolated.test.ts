@@ -94,8 +94,8 @@ describe('a person', () => {
 
 describe('a token of the sign-in is refused with 401 and logged', () => {
   const refused = async (assertion: string, problem: string | RegExp, bindings = access.bindings) => {
-    const { status, headers } = await withAssertion(assertion, bindings)
-    expect(status).toBe(401)
+    const { status, body, headers } = await withAssertion(assertion, bindings)
+    expect([status, body.error.message]).toEqual([401, 'The sign-in is not valid for this service: sign in again'])
     expect(headers.get('www-authenticate')).toContain('error="invalid_token"')
     expect(logLines.findLast(({ event }) => event === 'admin_refused')?.problem).toMatch(problem)
   }
@@ -156,7 +156,8 @@ describe('the secret of the deployment', () => {
     ['another scheme', `Basic ${ADMIN_TOKEN}`],
     ['nothing', ''],
   ])('is not %s', async (_, authorization) => {
-    expect((await adminCall('GET', '/me', undefined, { authorization })).status).toBe(401)
+    const { status, body } = await adminCall('GET', '/me', undefined, { authorization })
+    expect([status, body.error.message]).toEqual([401, 'The Authorization header must be Bearer <ADMIN_TOKEN>'])
   })
 
   it.each([['unset'], ['']])('is refused where it is %s', async (value) => {

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { INVOICE_POST } from '../../delivery/accounting/support.ts'
@@ -17,6 +17,10 @@ beforeEach(async () => {
   shop = await Shop.open({}, 'DB')
   other = await Shop.open({}, 'DB')
   await addMember(shop.company.id, 'dev@example.com', 'developer')
+})
+
+afterEach(() => {
+  vi.useRealTimers()
 })
 
 const as = (method: string, path: string, body?: unknown) =>
@@ -82,7 +86,12 @@ describe('accounting events', () => {
     await sql("UPDATE accounting_outbox SET state = 'done' WHERE company_id = ?", shop.company.id)
     await giveUp(shop, orders[0] ?? 0, 'dead')
     await giveUp(shop, orders[1] ?? 0, 'parked')
+    // One of the other company that changes at the same time is not counted.
+    await other.makeOrder()
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() })
+    await sql('UPDATE accounting_outbox SET updated_at = ? WHERE company_id = ?', Date.now(), other.company.id)
     expect((await as('POST', '/accounting-events/retry', { states: ['dead'] })).body).toEqual({ retried: 1 })
+    vi.useRealTimers()
     expect((await eventOf(shop, orders[1] ?? 0))?.state).toBe('parked')
     expect((await as('POST', '/accounting-events/retry', { states: ['dead'] })).body).toEqual({ retried: 0 })
     expect((await as('POST', '/accounting-events/retry', { states: [] })).status).toBe(400)

@@ -74,9 +74,10 @@ describe('the usage of a company', () => {
   it('asks the counters of 100 tokens, and says when more were used', async () => {
     const { id } = await mintCompany()
     const insertion = `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at, last_used_at)
-      SELECT ?1, ?1 || '-' || ?2 || value, 'Used', '[]', ?3, ?3 FROM json_each(?4)`
+      SELECT ?1, ?2 || value, 'Used', '[]', ?3, ?3 FROM json_each(?4)`
+    let usedAt = Date.now()
     const use = (name: string, count: number) =>
-      sql(insertion, id, name, Date.now(), JSON.stringify(Array.from({ length: count }, (_, index) => index)))
+      sql(insertion, id, `${id}-${name}`, usedAt++, JSON.stringify(Array.from({ length: count }, (_, index) => index)))
     const asked = new Set<string>()
     const usageOf = (name: string) => {
       asked.add(name)
@@ -92,5 +93,7 @@ describe('the usage of a company', () => {
     expect(await isIncomplete()).toEqual([false, 100])
     await use('b', 1)
     expect(await isIncomplete()).toEqual([true, 100])
+    // The oldest use is left out.
+    expect(asked).toContain(`${id}-b0`)
   })
 })

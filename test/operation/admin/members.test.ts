@@ -3,6 +3,9 @@ import { addMember, adminCall, startAccess } from '../../support/admin.ts'
 import { mintCompany, sql } from '../../support/app.ts'
 
 const access = await startAccess()
+// Its owner with the same email is no member of the other company.
+const other = await mintCompany()
+await addMember(other.id, 'b@example.com', 'owner')
 const company = await mintCompany()
 await addMember(company.id, 'owner@example.com', 'owner')
 
