@@ -8,14 +8,13 @@ const MAX_PER_PAGE = 100
 const MAX_CHANGES_PER_PAGE = 1_000
 /** The API responds to a long poll at the latest then. */
 const MAX_WAIT_SECONDS = 25
-const NO_CURSOR = 'The list has no cursor: this client needs version 1.1.0 of the API'
 const expects = ['data', 'pagination']
 
 /** @throws ApiError for a page without a cursor, which would seem to be the last one */
 function cursorAfter({ pagination }: api.CursorPage<unknown>): string | null {
   const cursor: string | null | undefined = pagination.next_cursor
-  if (cursor === undefined) throw unexpectedAnswer(NO_CURSOR)
-  return cursor
+  if (cursor !== undefined) return cursor
+  throw unexpectedAnswer('The list has no cursor: this client needs version 1.1.0 of the API')
 }
 
 /** The methods of one list, whose query is `Args`. `cursor` starts after an earlier page, and excludes `page`. */
