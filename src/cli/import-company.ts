@@ -19,7 +19,6 @@ export async function importCompany(
     throw unreadable(name, error)
   })
   const input = { ...file, company: { ...file.company, id: company_id } }
-  const params = { company_id }
   const { summary, differences } = await importSeed(service, input, name, true)
   let [number, threads, added] = [0, 0, 0]
   for await (const line of linesOf(path, name)) {
@@ -27,7 +26,7 @@ export async function importCompany(
     const body = threadOf(line)
     if (body === null) continue
     // As it is in the file: parsed and written again, its numbers could differ.
-    const sent = service.call(importEmailThread, { params, body: body as never, isRepeatable: true })
+    const sent = service.call(importEmailThread, { params: { company_id }, body: body as never, isRepeatable: true })
     const { is_new } = await sent.catch((error: unknown) => {
       const remedy = ` Move company ${company_id} to another database, and run this again.`
       throw explain(`${name}, line ${number}`, error, remedy)
