@@ -71,7 +71,8 @@ function find(sent: unknown, own: number, outcomeOf: (position: number) => Outco
   const outcome = outcomeOf(position)
   if ('error' in outcome) return { problem: `names operation ${position}, which failed` }
   let value: unknown = outcome.value.body
-  for (const name of names) value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
+  // In JSON a list has no `length`, which is its own property, but not enumerable.
+  for (const name of names) value = isObject(value) && Object.keys(value).includes(name) ? value[name] : undefined
   if (value === undefined) return { problem: `names nothing in the result of operation ${position}` }
   return isObject(value) ? { problem: 'must name a single value, not an object' } : { value }
 }

@@ -47,6 +47,17 @@ describe('a batch whose operations name earlier results', () => {
     })
   })
 
+  it('names an element of a list, which has no length', async () => {
+    const order = (body: object): Sent => ({ method: 'POST', path: '/orders', body })
+    const { body } = await run([
+      order({ title: 'A', client_id: clientId, invoice_items: [{ title: 'First' }] }),
+      order({ title: ref('0.invoice_items.0.title'), client_id: clientId }),
+      order({ title: 'B', client_id: ref('0.invoice_items.length') }),
+    ])
+    expect(body.results[1].body.project.title).toBe('First')
+    expect(body.results[2].body.error.message).toBe('`client_id.$ref` names nothing in the result of operation 0')
+  })
+
   it('fails alone where the other failed, or where the reference is wrong', async () => {
     const order = (client_id: unknown): Sent => ({ method: 'POST', path: '/orders', body: { title: 'A', client_id } })
     const { body } = await run([
