@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { mintCompany, request, send } from '../../support/app.ts'
+import { issuesOf, mintCompany, request, send } from '../../support/app.ts'
 import { endpoints, exampleOf } from '../../support/endpoints.ts'
 
 const company = await mintCompany()
@@ -12,11 +12,7 @@ describe.each(endpoints)('%s', (_, contract) => {
     const { path, body } = exampleOf(contract)
     const more = `${path.includes('?') ? '&' : '?'}x=1&company_id=2`
     const result = await company.call(contract.method, path + more, body)
-    expect(result.status).toBe(400)
-    expect(result.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual([
-      'company_id',
-      'x',
-    ])
+    expect(issuesOf(result).sort()).toEqual(['company_id', 'x'])
   })
 
   it('refuses a query parameter without a name', async () => {
@@ -43,10 +39,7 @@ it.each([
       body: gzipSync(JSON.stringify(body)),
     }),
   )
-  expect(result).toMatchObject({
-    status: 415,
-    body: { error: { code: 'invalid_request', details: { documentation_url: expect.any(String) } } },
-  })
+  expect(result.status).toBe(415)
   expect(result.body.error.message).toContain('without Content-Encoding')
   expect(result.headers.get('accept-encoding')).toBe('identity')
 })
@@ -83,17 +76,9 @@ it('replaces no email thread where its tag is sent', async () => {
   expect(body.email_thread.messages).toHaveLength(1)
 })
 
-describe('a body', () => {
-  it('is taken with Content-Encoding: identity', async () => {
-    const client = { company_name: 'Club' }
-    expect((await company.call('POST', '/clients', client, { 'content-encoding': 'Identity' })).status).toBe(200)
-  })
-
-  it('of another media type is refused without Accept-Encoding', async () => {
-    const result = await company.call('POST', '/clients', '{}', { 'content-type': 'text/plain' })
-    expect(result.status).toBe(415)
-    expect(result.headers.has('accept-encoding')).toBe(false)
-  })
+it('takes a body with Content-Encoding: identity', async () => {
+  const client = { company_name: 'Club' }
+  expect((await company.call('POST', '/clients', client, { 'content-encoding': 'Identity' })).status).toBe(200)
 })
 
 describe('a plus sign in a query', () => {

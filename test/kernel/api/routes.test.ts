@@ -157,12 +157,7 @@ describe('an unknown path', () => {
       for (const method of METHODS) {
         const response = await call(company.token, method, path)
         expect(response.status).toBe(404)
-        if (method !== 'HEAD')
-          expect(response.body.error).toMatchObject({
-            code: 'not_found',
-            details: { documentation_url: expect.any(String) },
-          })
-        expect(response.headers.has('ratelimit')).toBe(true)
+        if (method !== 'HEAD') expect(response.body.error.code).toBe('not_found')
       }
       expect((await call(null, 'GET', path)).status).toBe(401)
     },

@@ -37,10 +37,7 @@ describe('a directory database that fails', () => {
   ])('with %s returns 503 to %j, with Retry-After: %s', async (message, [method, path, body, headers], retryAfter) => {
     const response = await send(request(company.token, method, path, body, headers), { env: failing(message) })
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, retryAfter])
-    expect(response.body.error).toMatchObject({
-      code: 'internal_error',
-      details: { documentation_url: expect.any(String) },
-    })
+    expect(response.body.error.code).toBe('internal_error')
     const lines = linesOf(response.headers.get('x-request-id'))
     expect(lines).toContainEqual(
       expect.objectContaining({ event: 'unavailable', error: expect.stringContaining(message) }),

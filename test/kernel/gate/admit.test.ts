@@ -181,10 +181,7 @@ describe('an Authorization header', () => {
   it.each(forms)('with %s is refused', async (_, form) => {
     const { token } = await mintCompany()
     const response = await call(null, 'GET', '/clients', undefined, { authorization: form(token) })
-    expect(response).toMatchObject({
-      status: 401,
-      body: { error: { code: 'unauthenticated', details: { documentation_url: expect.any(String) } } },
-    })
+    expect(response.status).toBe(401)
     expect(response.headers.get('www-authenticate')).toBe('Bearer')
   })
 

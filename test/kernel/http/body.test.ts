@@ -1,16 +1,11 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import { type ApiResponse, mintCompany, send } from '../../support/app.ts'
+import { type ApiResponse, issuesOf, mintCompany, send } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 
 const company = await mintCompany()
 
-function expectMalformed(response: ApiResponse) {
-  expect(response).toMatchObject({
-    status: 400,
-    body: { error: { code: 'invalid_request', details: { issues: [{ path: '' }] } } },
-  })
-}
+const expectMalformed = (response: ApiResponse) => expect(issuesOf(response)).toEqual([''])
 
 /** A body that comes in pieces of 64 KiB and announces no length. */
 function streamed(bytes: number, onPull?: () => void): ReadableStream<Uint8Array> {
@@ -51,10 +46,8 @@ describe('a body', () => {
     'multipart/form-data; boundary=x',
   ])('of the media type %s returns 415', async (type) => {
     const response = await post('{"company_name":"a"}', { 'content-type': type })
-    expect(response).toMatchObject({
-      status: 415,
-      body: { error: { code: 'invalid_request', details: { documentation_url: expect.any(String) } } },
-    })
+    expect([response.status, response.body.error.code]).toEqual([415, 'invalid_request'])
+    expect(response.headers.has('accept-encoding')).toBe(false)
   })
 
   it('without a media type returns 415', async () => {
@@ -89,11 +82,8 @@ describe('a body', () => {
     const limit = 1_048_576
     for (const body of [' '.repeat(limit + 1), streamed(limit + 1)]) {
       const response = await post(body)
-      expect(response).toMatchObject({
-        status: 413,
-        body: { error: { code: 'invalid_request', details: { limit_bytes: limit } } },
-      })
-      expect(response.headers.get('access-control-allow-origin')).toBe('*')
+      const { code, details } = response.body.error
+      expect([response.status, code, details.limit_bytes]).toEqual([413, 'invalid_request', limit])
     }
   })
 
@@ -128,9 +118,7 @@ it('that breaks off gets 408, and is no failure of the service', async () => {
   const headers = { authorization: `Bearer ${company.token}`, 'content-type': 'application/json' }
   const request = new Request('https://api.test/api/v1/clients', { method: 'POST', headers, body: broken() })
   const before = logLines.length
-  expect(await send(request, { env })).toMatchObject({
-    status: 408,
-    body: { error: { code: 'invalid_request' } },
-  })
+  const { status, body } = await send(request, { env })
+  expect([status, body.error.code]).toEqual([408, 'invalid_request'])
   expect(logLines.slice(before)).not.toContainEqual(expect.objectContaining({ event: 'failure' }))
 })

@@ -5,57 +5,37 @@ import { createApp } from '../../../src/app.ts'
 import { contractsOf } from '../../../src/kernel/api/contract.ts'
 import { route } from '../../../src/kernel/api/endpoint.ts'
 import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
-import { type ApiResponse, call, mintCompany, request, send } from '../../support/app.ts'
+import { type ApiResponse, call, issuesOf, mintCompany, request, send } from '../../support/app.ts'
 import { contracts } from '../../support/endpoints.ts'
+import { pathOf } from '../../support/lists.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { holdTimers } from '../../support/time.ts'
 import { breakCalls } from '../../support/wrap-bindings.ts'
 
 const company = await mintCompany()
 
-function expectIssues(result: ApiResponse, paths: string[]) {
-  expect(result).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
-  expect(result.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual(paths.sort())
-  expect(result.headers.get('access-control-allow-origin')).toBe('*')
-}
-
 describe('validation', () => {
-  it('returns every issue at once, each with its path', async () => {
-    const body = { company_name: ' ', email: 'nobody', tax_exempt: 'yes', phone: 5, company_id: 7, extra: {} }
-    expectIssues(await company.call('POST', '/clients', body), [
-      'company_name',
-      'email',
-      'tax_exempt',
-      'phone',
-      'company_id',
-      'extra',
-    ])
-    const order = { title: 'x'.repeat(256), client_id: '1', status_id: 0, discount_amount: 101, deadline: '2026-02-30' }
-    expectIssues(await company.call('POST', '/orders', order), [
-      'title',
-      'client_id',
-      'status_id',
-      'discount_amount',
-      'deadline',
-    ])
-    expectIssues(await company.call('GET', '/clients?page=0&per_page=101&company_id=1'), [
-      'page',
-      'per_page',
-      'company_id',
-    ])
-    expectIssues(await company.call('GET', '/orders?client_id=x&status=-1&from=2026-13-01&to=now'), [
-      'client_id',
-      'status',
-      'from',
-      'to',
-    ])
+  it.each([
+    ['/clients', { company_name: ' ', email: 'nobody', tax_exempt: 'yes', phone: 5, company_id: 7, extra: {} }],
+    ['/orders', { title: 'x'.repeat(256), client_id: '1', status_id: 0, discount_amount: 101, deadline: '2026-02-30' }],
+  ])('returns every issue of a body at once, each with its path: %s', async (path, body) => {
+    expect(issuesOf(await company.call('POST', path, body)).sort()).toEqual(Object.keys(body).sort())
   })
+
+  it.each(['/clients?page=0&per_page=101&company_id=1', '/orders?client_id=x&status=-1&from=2026-13-01&to=now'])(
+    'returns every issue of a query at once, each with its name: %s',
+    async (path) => {
+      const names = [...new URL(path, 'https://api.test').searchParams.keys()]
+      expect(issuesOf(await company.call('GET', path)).sort()).toEqual(names.sort())
+    },
+  )
 
   it.each(['0', '101', '-1', '1.5', 'x', '', '1e1', ' 1', '9999999999999999999'])(
     'refuses per_page=%s',
     async (value) => {
-      expectIssues(await company.call('GET', `/clients?per_page=${encodeURIComponent(value)}`), ['per_page'])
-      expectIssues(await company.call('GET', `/orders?per_page=${encodeURIComponent(value)}`), ['per_page'])
+      for (const list of ['/clients', '/orders']) {
+        expect(issuesOf(await company.call('GET', pathOf(list, { per_page: value })))).toEqual(['per_page'])
+      }
     },
   )
 })
@@ -213,11 +193,7 @@ describe('a failure', () => {
     ]) {
       const result = await send(sent, { env: breakCalls(env, /^DB\.batch$/, thrown) })
       const id = result.headers.get('x-request-id')
-      expect(result).toMatchObject({
-        status: 500,
-        body: { error: { code: 'internal_error', details: { documentation_url: expect.any(String) } } },
-      })
-      expect(result.body.error.message).toContain(id)
+      expect([result.status, result.body.error.code]).toEqual([500, 'internal_error'])
       expect(JSON.stringify([result.body, ...result.headers])).not.toMatch(/hunter2|secret|SELECT|place\.ts/)
       expect(result.headers.has('ratelimit')).toBe(true)
       expect(linesOf(id)).toHaveLength(2)
@@ -250,11 +226,7 @@ describe('the log', () => {
 
 describe('outside the API', () => {
   it.each(['/nowhere', '/api', '/api/v2/clients', '/apiv1'])('returns 404 for %s without a token', async (path) => {
-    const result = await send(new Request(`https://api.test${path}`))
-    expect(result).toMatchObject({
-      status: 404,
-      body: { error: { code: 'not_found', details: { documentation_url: expect.any(String) } } },
-    })
+    expect((await send(new Request(`https://api.test${path}`))).status).toBe(404)
   })
 })
 
