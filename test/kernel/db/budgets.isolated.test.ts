@@ -15,10 +15,15 @@ const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefin
 const meter = meterBindings(Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) as Env)
 const companies = [await fillCompany(), await fillCompany()]
 
-/** Sends a request with a token that this isolate has cached, and returns its cost. */
-async function measure(company: TestCompany, { operation, path, body, status = [200] }: Budget) {
+/** A token that this isolate has cached. */
+async function mintCached(company: TestCompany): Promise<string> {
   const token = await mintToken(company.id)
   await send(request(token, 'GET', '/clients?per_page=1'), { env: meter.env })
+  return token
+}
+
+/** Sends a request with a cached token, and returns its cost. */
+async function measure(token: string, { operation, path, body, status = [200] }: Budget) {
   const [before, page] = path.split('cursor=after:')
   const from = page && (await send(request(token, 'GET', `${before}page=${page}`), { env: meter.env }))
   const sent = from ? `${before}cursor=${from.body.pagination.next_cursor}` : path
@@ -82,8 +87,11 @@ it('of no request is exceeded with 5,000 rows in every table, first without stat
     const hasStatistics = index === 1
     if (hasStatistics) await env.DB.prepare('PRAGMA optimize').run()
     await expectFilled(company, hasStatistics)
-    for (const budget of ALL) {
-      const used = await measure(company, budget)
+    let token = ''
+    for (const [at, budget] of ALL.entries()) {
+      // One may not send all of them in a minute.
+      if (at % 50 === 0) token = await mintCached(company)
+      const used = await measure(token, budget)
       const isOver = Object.entries(used).some(([kind, count]) => count > budget[kind as keyof typeof used])
       if (isOver) exceeded.push([budget.operation, budget.name, hasStatistics, used])
     }

@@ -70,11 +70,6 @@ describe.skipIf(inject('recordsRelease'))('the statements of the last release', 
     expect(release.texts.length).toBeGreaterThan(100)
   })
 
-  it('return the same rows on its own schema', async () => {
-    await migrateTo(release.migration)
-    expect(differences(await replay(env.DB, calls))).toEqual([])
-  })
-
   it('return the same rows on the present schema', async () => {
     await migrateTo('9999')
     // The release reads their names, and accepts more than it knows.
@@ -93,24 +88,29 @@ describe.skipIf(inject('recordsRelease'))('the statements of the last release', 
   })
 
   it.each([
-    ['a column is renamed', 'ALTER TABLE taxes RENAME COLUMN rate TO percent'],
+    ['a column is renamed', 'ALTER TABLE taxes RENAME COLUMN rate TO percent', /\btaxes\b.*\brate\b/s],
     [
       'a trigger refuses what was accepted',
       `CREATE TRIGGER t BEFORE INSERT ON payments BEGIN SELECT RAISE(ABORT, 'no'); END`,
+      /INSERT INTO "?payments\b/i,
     ],
-  ])('fail when %s', async (_, statement) => {
+  ])('fail when %s', async (_, statement, affected) => {
     await removeEverything()
     await migrate()
     await sql(statement)
-    expect(differences(await replay(env.DB, calls))).not.toEqual([])
+    const first = calls.findIndex((call) => call.some(([one]) => affected.test(one)))
+    const outcomes = await replay(env.DB, calls.slice(0, first + 1))
+    expect(differences(outcomes)).toEqual([textOf(calls[first])])
   })
 })
 
 /** The calls whose rows differ, as their statements. */
 function differences(outcomes: string[]): string[] {
-  return calls.flatMap((call, index) =>
-    outcomes[index] === release.outcomes[index] ? [] : [call.map(([one]) => one).join(';\n')],
-  )
+  return outcomes.flatMap((outcome, index) => (outcome === release.outcomes[index] ? [] : [textOf(calls[index])]))
+}
+
+function textOf(call: Call = []): string {
+  return call.map(([one]) => one).join(';\n')
 }
 
 it.runIf(inject('recordsRelease'))('is recorded', { timeout: 300_000 }, async () => {
