@@ -231,22 +231,14 @@ describe('the identity', () => {
     expect(await permissionsOf(gate)).toBe(1)
   })
 
-  it('of an unknown token stores nothing, and is accepted as soon as it is created', async () => {
-    const token = randomToken()
-    const gate = new Gate(token)
+  it('of an unknown token stores nothing', async () => {
+    const gate = new Gate(randomToken())
     const request = { databaseMs: 0, isWrite: true }
     for (let i = 0; i < 3; i++) expect(await gate.stub.admit(gate.hash, request)).toEqual({ kind: 'unknown' })
     await runInDurableObject(gate.stub, async (_, state) => {
       expect([...state.storage.kv.list()]).toEqual([])
       expect(await state.storage.getAlarm()).toBeNull()
     })
-    const { id } = await mintCompany()
-    await sql(
-      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at) VALUES (?, ?, 'x', '[]', 0)`,
-      id,
-      gate.hash,
-    )
-    expect(await permissionsOf(gate)).toBe(0)
   })
 
   it('of a revoked or expired token ends the request, which is not counted', async () => {
@@ -269,7 +261,7 @@ describe('the identity', () => {
     await expect(gate.admit()).rejects.toThrow()
   })
 
-  it('has its last use written once a minute, however many requests come', async () => {
+  it('has its last use written once, however many requests come', async () => {
     const gate = await Gate.open()
     const statements: string[] = []
     await gate.replaceDirectory({
@@ -280,9 +272,6 @@ describe('the identity', () => {
     })
     await Promise.all(Array.from({ length: 20 }, () => gate.admit()))
     expect(statements).toHaveLength(1)
-    moveTime(61_000)
-    await gate.admit()
-    expect(statements).toHaveLength(2)
   })
 
   it('is found although its last use cannot be written', async () => {
@@ -298,25 +287,12 @@ describe('the identity', () => {
 })
 
 describe('where reads may run', () => {
-  it('is any replica for a token that wrote nothing', async () => {
-    expect(await (await Gate.open()).constraint()).toBeNull()
-  })
-
   it('is the primary in the first minute of a token, whose row no replica may have yet', async () => {
     const gate = await Gate.open()
     await sql('UPDATE api_tokens SET created_at = ? WHERE token_hash = ?', Date.now(), gate.hash)
     expect(await gate.constraint()).toBe('primary')
     moveTime(60_100)
     expect(await gate.constraint()).toBeNull()
-  })
-
-  it('is the primary while a write has not reported, then its bookmark', async () => {
-    const gate = await Gate.open()
-    const written = await gate.write()
-    expect(written.constraint).toBe('primary')
-    expect(await gate.constraint()).toBe('primary')
-    await gate.report(BOOKMARK, written)
-    expect(await gate.constraint()).toBe(BOOKMARK)
   })
 
   it('survives a crash: the primary while a write may be unreported, the bookmark of what was stored', async () => {
