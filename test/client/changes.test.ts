@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { ApiError, type ClientOptions, CursorExpiredError, createClient } from '../../src/client/index.ts'
-import { TOKEN } from './support.ts'
+import { ApiError, type ClientOptions, CursorExpiredError } from '../../src/client/index.ts'
+import { clientWith } from './support.ts'
 
 const change = (id: number) => ({
   type: 'clients',
@@ -32,13 +32,11 @@ describe('pages', () => {
 
   it('end with a CursorExpiredError when the cursor is too old', async () => {
     const { api } = openFeed(5, { fetch: async () => Response.json({ error: EXPIRED }, { status: 410 }) })
-    const error = await api.changes
-      .pages({ cursor: 'old' })
-      .next()
-      .catch((thrown) => thrown)
-    expect(error).toBeInstanceOf(CursorExpiredError)
-    expect(error).toBeInstanceOf(ApiError)
-    expect(error).toMatchObject({ status: 410, reason: 'cursor_expired', message: 'Copy the lists again' })
+    const page = api.changes.pages({ cursor: 'old' }).next()
+    await expect(page).rejects.toBeInstanceOf(CursorExpiredError)
+    await expect(page).rejects.toBeInstanceOf(ApiError)
+    const error = { status: 410, reason: 'cursor_expired', message: 'Copy the lists again' }
+    await expect(page).rejects.toMatchObject(error)
   })
 })
 
@@ -125,25 +123,20 @@ function openFeed(last: number, options: Partial<ClientOptions> = {}) {
   const feed = { last, down: 0 }
   const paths: string[] = []
   const failures: number[] = []
-  const api = createClient({
-    baseUrl: 'http://127.0.0.1',
-    token: TOKEN,
-    sleep: () => new Promise((resolve) => setTimeout(resolve, 0)),
-    onRetry: ({ status }) => failures.push(status),
-    fetch: async (address) => {
-      const url = new URL(address)
-      paths.push(`${url.pathname.replace('/api/v1', '')}${url.search}`)
-      if (feed.down > 0) {
-        feed.down -= 1
-        return new Response('', { status: 503 })
-      }
-      const after = Number(url.searchParams.get('cursor') ?? 0)
-      const count = Math.min(Number(url.searchParams.get('per_page') ?? 100), feed.last - after)
-      const data = Array.from({ length: count }, (_, index) => change(after + index + 1))
-      const next = after + count
-      return Response.json({ data, pagination: { next_cursor: String(next), has_more: next < feed.last } })
-    },
-    ...options,
-  })
+  const respond: ClientOptions['fetch'] = async (address) => {
+    const url = new URL(address)
+    paths.push(`${url.pathname.replace('/api/v1', '')}${url.search}`)
+    if (feed.down > 0) {
+      feed.down -= 1
+      return new Response('', { status: 503 })
+    }
+    const after = Number(url.searchParams.get('cursor') ?? 0)
+    const count = Math.min(Number(url.searchParams.get('per_page') ?? 100), feed.last - after)
+    const data = Array.from({ length: count }, (_, index) => change(after + index + 1))
+    const next = after + count
+    return Response.json({ data, pagination: { next_cursor: String(next), has_more: next < feed.last } })
+  }
+  const sleep = () => new Promise<void>((resolve) => setTimeout(resolve, 0))
+  const api = clientWith(respond, { sleep, onRetry: ({ status }) => failures.push(status), ...options })
   return { api, feed, paths, failures }
 }

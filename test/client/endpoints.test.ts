@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
-import { type ApiClient, createClient, type ThreadContext, type ThreadContextBody } from '../../src/client/index.ts'
-import { TOKEN } from './support.ts'
+import type { ApiClient, ThreadContext, ThreadContextBody } from '../../src/client/index.ts'
+import { clientWith, TOKEN } from './support.ts'
 
 const account_email = 'sales@shop.example'
 const EMAIL = 'info+a/b@oak.example'
@@ -147,20 +147,16 @@ const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unk
 
 it.each(CALLS)('%s', async (line, body, call) => {
   const sent: unknown[] = []
-  const api = createClient({
-    baseUrl: 'http://127.0.0.1',
-    token: TOKEN,
-    fetch: async (url, init) => {
-      const headers = new Headers(init.headers)
-      sent.push({
-        line: `${init.method} ${url.replace('http://127.0.0.1/api/v1', '')}`,
-        body: JSON.parse(String(init.body ?? 'null')),
-        authorization: headers.get('authorization'),
-        type: headers.get('content-type'),
-        key: headers.get('idempotency-key'),
-      })
-      return Response.json(ANSWER)
-    },
+  const api = clientWith(async (url, init) => {
+    const headers = new Headers(init.headers)
+    sent.push({
+      line: `${init.method} ${url.replace('http://127.0.0.1/api/v1', '')}`,
+      body: JSON.parse(String(init.body ?? 'null')),
+      authorization: headers.get('authorization'),
+      type: headers.get('content-type'),
+      key: headers.get('idempotency-key'),
+    })
+    return Response.json(ANSWER)
   })
   await call(api)
   // A read, which presigning is too, and a PUT have no key.
@@ -251,47 +247,29 @@ const OPTIONAL: [name: string, without: Sends, withUndefined: Sends][] = [
 
 it.each(OPTIONAL)('%s treats an optional parameter that is undefined as left out', async (_, ...calls) => {
   const sent: unknown[] = []
-  for (const call of calls) {
-    const api = createClient({
-      baseUrl: 'http://127.0.0.1',
-      token: TOKEN,
-      maxRetries: undefined,
-      timeoutMs: undefined,
-      pace: undefined,
-      sleep: undefined,
-      onRetry: undefined,
-      fetch: async (url, { headers, body }) => {
-        sent.push([url, { ...headers, 'idempotency-key': '' }, body])
-        return Response.json({ ...ANSWER, data: [{}] })
-      },
-    })
-    await call(api)
-  }
+  const none = { maxRetries: undefined, timeoutMs: undefined, pace: undefined, sleep: undefined, onRetry: undefined }
+  const api = clientWith(async (url, { headers, body }) => {
+    sent.push([url, { ...headers, 'idempotency-key': '' }, body])
+    return Response.json({ ...ANSWER, data: [{}] })
+  }, none)
+  for (const call of calls) await call(api)
   expect(sent[1]).toEqual(sent[0])
 })
 
 describe('a tagged read', () => {
   it.each([
-    [
-      'a client',
-      (api: ApiClient) => api.clients.getTagged(1, { ifNoneMatch: '"2"' }),
-      { client: { id: 1 } },
-      { id: 1 },
-    ],
-    ['an order', (api: ApiClient) => api.orders.getTagged(1, { ifNoneMatch: '"2"' }), { project: { id: 1 } }, null],
-  ])('of %s returns it with its etag, or that it is not modified', async (_name, read, body, value) => {
+    ['clients', { client: { id: 1 } }, { id: 1 }],
+    ['orders', { project: { id: 1 } }, { project: { id: 1 } }],
+  ] as const)('of %s returns it with its etag, or that it is not modified', async (list, body, value) => {
     const responses = [Response.json(body, { headers: { etag: '"3"' } }), new Response(null, { status: 304 })]
     const sent: (string | null)[] = []
-    const api = createClient({
-      baseUrl: 'http://127.0.0.1',
-      token: TOKEN,
-      fetch: async (_url, init) => {
-        sent.push(new Headers(init.headers).get('if-none-match'))
-        return responses.shift() ?? Response.error()
-      },
+    const api = clientWith(async (_url, init) => {
+      sent.push(new Headers(init.headers).get('if-none-match'))
+      return responses.shift() ?? Response.error()
     })
-    expect(await read(api)).toEqual({ notModified: false, value: value ?? body, etag: '"3"' })
-    expect(await read(api)).toEqual({ notModified: true, value: null, etag: '"2"' })
+    const read = () => api[list].getTagged(1, { ifNoneMatch: '"2"' })
+    expect(await read()).toEqual({ notModified: false, value, etag: '"3"' })
+    expect(await read()).toEqual({ notModified: true, value: null, etag: '"2"' })
     expect(sent).toEqual(['"2"', '"2"'])
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
-import { type ClientOptions, createClient } from '../../src/client/index.ts'
+import type { ClientOptions } from '../../src/client/index.ts'
 import { readBudget } from '../../src/client/rate-budget.ts'
-import { TOKEN } from './support.ts'
+import { clientWith } from './support.ts'
 
 const POLICY = '"default";q=3;w=60, "database";q=15000;w=60;qu="milliseconds"'
 const COMPANY_POLICY = `${POLICY}, "company";q=40000;w=60;qu="milliseconds"`
@@ -144,20 +144,15 @@ describe('with pace', () => {
     expect(sentAt).toEqual([START, START, START + 60_000])
   })
 
-  it('a request waits until there is database time again', async () => {
+  it.each([
+    ['the token', '"database";r=0;t=120', 120_000],
+    ["the token's company", '"database";r=9000;t=60, "company";r=0;t=180', 180_000],
+  ])('a request waits until there is database time of %s again', async (_, limit, waitMs) => {
     const { api, sentAt, answer } = openLimited({ pace: true })
-    answer.current = () => '"default";r=200;t=60, "database";r=0;t=120'
+    answer.current = () => `"default";r=200;t=60, ${limit}`
     await api.clients.list()
     await api.clients.list()
-    expect(sentAt).toEqual([START, START + 120_000])
-  })
-
-  it("a request waits until there is database time of the token's company again", async () => {
-    const { api, sentAt, answer } = openLimited({ pace: true })
-    answer.current = () => '"default";r=200;t=60, "database";r=9000;t=60, "company";r=0;t=180'
-    await api.clients.list()
-    await api.clients.list()
-    expect(sentAt).toEqual([START, START + 180_000])
+    expect(sentAt).toEqual([START, START + waitMs])
   })
 
   it('without it nothing waits', async () => {
@@ -176,22 +171,18 @@ function openLimited(options: Partial<ClientOptions> = {}) {
   const answer: { current: (() => string) | null } = { current: null }
   const toResponse = (limit: string) =>
     Response.json({ data: [], pagination: { next_cursor: null }, results: [] }, { headers: headers(limit) })
-  const api = createClient({
-    baseUrl: 'http://127.0.0.1',
-    token: TOKEN,
-    fetch: async () => {
-      sentAt.push(Date.now())
-      if (answer.current) return toResponse(answer.current())
-      return new Promise((resolve) => pending.push((limit) => resolve(toResponse(limit))))
-    },
-    sleep: async (delayMs) => {
-      const until = Date.now() + delayMs
-      // Other requests begin to wait before time passes.
-      await new Promise((resolve) => setTimeout(resolve, 1))
-      if (Date.now() < until) vi.setSystemTime(until)
-    },
-    ...options,
-  })
+  const fetch = async () => {
+    sentAt.push(Date.now())
+    if (answer.current) return toResponse(answer.current())
+    return new Promise<Response>((resolve) => pending.push((limit) => resolve(toResponse(limit))))
+  }
+  const sleep = async (delayMs: number) => {
+    const until = Date.now() + delayMs
+    // Other requests begin to wait before time passes.
+    await new Promise((resolve) => setTimeout(resolve, 1))
+    if (Date.now() < until) vi.setSystemTime(until)
+  }
+  const api = clientWith(fetch, { sleep, ...options })
   const respond = (limit: string, index = 0) => pending.splice(index, 1)[0]?.(limit)
   return { api, sentAt, answer, respond }
 }

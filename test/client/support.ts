@@ -40,6 +40,10 @@ export async function openCrm(seed: Record<string, unknown> = {}) {
 
 export type Crm = Awaited<ReturnType<typeof openCrm>>
 
+/** A client whose requests are answered by `fetch`. */
+export const clientWith = (fetch: ClientOptions['fetch'], options: Partial<ClientOptions> = {}) =>
+  createClient({ baseUrl: 'http://127.0.0.1', token: TOKEN, fetch, ...options })
+
 /** `METHOD /path?query` of every call so far. */
 export async function listLines(crm: Crm): Promise<string[]> {
   return (await crm.look()).calls.map(({ method, path }) => `${method} ${path.replace(/\?signature=.*/, '')}`)

@@ -54,18 +54,8 @@ describe('a run', () => {
   it('reads the context and the stored state, then presigns and uploads each file, then stores the thread', async () => {
     const crm = await openCrm(seed)
     await syncAttachments(crm.client(), optionsFor({ concurrency: 1 }))
-    const lines = (await listLines(crm)).map((line) => line.replace(/^(\w+) .*?(\w+)[^/]*$/, '$1 $2'))
-    expect(lines[0]).toMatch(/^GET/)
-    expect(lines.slice(1, 3).every((line) => line.startsWith('GET'))).toBe(true)
-    expect(lines.slice(3).map((line) => line.split(' ')[0])).toEqual([
-      'POST',
-      'PUT',
-      'POST',
-      'PUT',
-      'POST',
-      'PUT',
-      'PUT',
-    ])
+    const methods = (await listLines(crm)).map((line) => line.split(' ')[0])
+    expect(methods.join(' ')).toBe('GET GET GET POST PUT POST PUT POST PUT PUT')
   })
 
   it('uploads nothing the second time, with the same result', async () => {

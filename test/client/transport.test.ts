@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import { readRetryAfter } from '../../src/client/errors.ts'
-import { type ApiClient, ApiError, createClient } from '../../src/client/index.ts'
-import { listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
+import { type ApiClient, ApiError, type ClientOptions, createClient } from '../../src/client/index.ts'
+import type { Fault } from '../../src/simulators/kit.ts'
+import { clientWith, listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
 
 const account_email = 'sales@shop.example'
 const seed = { clients: [{ id: 1, company_name: 'Oak' }], orders: [{ id: 12 }] }
@@ -36,12 +37,9 @@ describe('a 429', () => {
   it('rejects after maxRetries, with its details', async () => {
     const crm = await openCrm(seed)
     await crm.spoil({ ...rateLimited, times: -1 })
-    const error = await crm
-      .client({ maxRetries: 2 })
-      .clients.get(1)
-      .catch((thrown) => thrown)
-    expect(error).toBeInstanceOf(ApiError)
-    expect(error).toMatchObject({ status: 429, code: 'rate_limited', requestId: 'r-9', retryAfterSeconds: 7 })
+    const call = crm.client({ maxRetries: 2 }).clients.get(1)
+    await expect(call).rejects.toBeInstanceOf(ApiError)
+    await expect(call).rejects.toMatchObject({ code: 'rate_limited', requestId: 'r-9', retryAfterSeconds: 7 })
     expect((await crm.look()).calls).toHaveLength(3)
   })
 
@@ -53,14 +51,11 @@ describe('a 429', () => {
   })
 })
 
-const losses = [
-  ['500', { status: 500, apply: true }],
-  ['502', { status: 502, apply: true }],
-  ['503', { status: 503, apply: true }],
-  ['504', { status: 504, apply: true }],
+const losses: [string, Fault][] = [
+  ...[500, 502, 503, 504].map((status): [string, Fault] => [`${status}`, { status, apply: true }]),
   ['a closed connection', { destroy: true, apply: true }],
   ['a truncated body', { cutAfterBytes: 5 }],
-] as const
+]
 
 describe.each(losses)('a lost response: %s', (_loss, fault) => {
   it.each(reads)('%s is retried without a key', async (_name, call) => {
@@ -258,9 +253,8 @@ describe('timeouts and delays', () => {
 
   it('end on an aborted signal: after an abort in onRetry no delay begins', async () => {
     const stop = new AbortController()
-    const fetch = async () => new Response('', { status: 429, headers: { 'retry-after': '1' } })
     const onRetry = () => stop.abort(new Error('given up'))
-    const api = createClient({ baseUrl: 'http://127.0.0.1', token: TOKEN, fetch, onRetry })
+    const api = clientWith(async () => new Response('', { status: 429, headers: { 'retry-after': '1' } }), { onRetry })
     const timers = vi.spyOn(globalThis, 'setTimeout')
     await expect(api.clients.get(1, { signal: stop.signal })).rejects.toThrow('given up')
     expect(timers).not.toHaveBeenCalled()
@@ -270,14 +264,9 @@ describe('timeouts and delays', () => {
   it('allow for the size of the JSON that is sent', async () => {
     const body = { account_email, messages: [{ body_plain: 'x'.repeat(10_000) }] }
     const limitMs = 50 + Math.ceil(JSON.stringify(body).length / 100)
-    const api = createClient({
-      baseUrl: 'http://127.0.0.1',
-      token: TOKEN,
-      timeoutMs: 50,
-      maxRetries: 0,
-      fetch: (_url, { signal }) =>
-        new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason))),
-    })
+    const hang: ClientOptions['fetch'] = (_url, { signal }) =>
+      new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason)))
+    const api = clientWith(hang, { timeoutMs: 50, maxRetries: 0 })
     await expect(api.mail.putEmailThread(THREAD_ID, body)).rejects.toMatchObject({
       message: `PUT: no complete response within ${limitMs} ms`,
     })
@@ -348,17 +337,13 @@ describe('the bookmark', () => {
   it('of a write is not replaced by that of an older read which ends later', async () => {
     const responses = new Map<string, (bookmark: string) => void>()
     const sent: (string | null)[] = []
-    const api = createClient({
-      baseUrl: 'http://127.0.0.1',
-      token: TOKEN,
-      fetch: (_url, init) => {
-        sent.push(new Headers(init.headers).get('x-bookmark'))
-        return new Promise((resolve) => {
-          const name = init.method ?? ''
-          const body = { data: [], pagination: {}, client: {} }
-          responses.set(name, (bookmark) => resolve(Response.json(body, { headers: { 'x-bookmark': bookmark } })))
-        })
-      },
+    const api = clientWith((_url, init) => {
+      sent.push(new Headers(init.headers).get('x-bookmark'))
+      return new Promise((resolve) => {
+        const body = { data: [], pagination: {}, client: {} }
+        const respond = (bookmark: string) => resolve(Response.json(body, { headers: { 'x-bookmark': bookmark } }))
+        responses.set(init.method ?? '', respond)
+      })
     })
     const read = api.clients.list()
     const write = api.clients.create({ company_name: 'Elm' })
