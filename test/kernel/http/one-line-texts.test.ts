@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { createClient } from '../../../src/resources/clients/contract.ts'
 import { mintCompany } from '../../support/app.ts'
 
 const company = await mintCompany()
@@ -45,12 +46,11 @@ describe('a text of one line', () => {
     if (response.status === 200) expect(JSON.stringify(response.body)).toContain(`"${field}":"Acme"`)
   })
 
-  it('refuses each of the control characters', async () => {
+  it('refuses each of the control characters', () => {
     expect(CONTROL_CHARACTERS).toHaveLength(65)
-    const responses = await Promise.all(
-      CONTROL_CHARACTERS.map((character) => company.call('POST', '/clients', { company_name: `a${character}b` })),
-    )
-    expect(responses.map(({ status }) => status)).toEqual(CONTROL_CHARACTERS.map(() => 400))
+    const isAccepted = (text: string) => createClient.body.safeParse({ company_name: text }).success
+    expect(isAccepted('a b')).toBe(true)
+    expect(CONTROL_CHARACTERS.filter((character) => isAccepted(`a${character}b`))).toEqual([])
   })
 
   it.each(LINES)('%s /%s accepts any other character in %s', async (method, resource, field) => {
