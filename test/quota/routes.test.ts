@@ -1,18 +1,20 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { adminCall } from '../support/admin.ts'
-import { sql, type TestCompany } from '../support/app.ts'
+import { mintCompany, sql, type TestCompany } from '../support/app.ts'
 import { contracts } from '../support/endpoints.ts'
-import { countRows, fillQuota, mintPair, readRowBytes, readStored } from './support.ts'
+import { countRows, fillQuota, readRowBytes, readStored } from './support.ts'
 
 let company: TestCompany
 let other: TestCompany
 let ids: { client: number; order: number; payment: number }
 
-beforeEach(async () => {
-  const pair = await mintPair()
-  company = pair.company
-  other = pair.other
+beforeAll(async () => {
+  other = await mintCompany({ home: 'DB' })
   await fill(other)
+})
+beforeEach(async () => {
+  await fillQuota(other.id, 2_147_483_648)
+  company = await mintCompany({ home: 'DB' })
   ids = await fill(company)
 })
 

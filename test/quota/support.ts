@@ -48,9 +48,7 @@ export async function countRows(companyId: number): Promise<Record<string, numbe
     `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'
       AND name <> 'api_tokens'`,
   )
-  const entries = tables.map(async ({ name }) => {
-    const [row] = await sql<{ n: number }>(`SELECT count(*) AS n FROM ${name} WHERE company_id = ?`, companyId)
-    return [name, row?.n ?? 0]
-  })
-  return Object.fromEntries(await Promise.all(entries))
+  const counts = tables.map(({ name }) => `(SELECT count(*) FROM ${name} WHERE company_id = ?1) AS ${name}`)
+  const [row] = await sql<Record<string, number>>(`SELECT ${counts}`, companyId)
+  return row ?? {}
 }
