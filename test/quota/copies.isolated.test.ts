@@ -4,9 +4,8 @@ import { moveFor } from '../../src/operation/copies/move.ts'
 import { backUp, restore, wipe } from '../operation/copies/support.ts'
 import { operatorOf } from '../support/admin.ts'
 import { type Home, mintCompany, sql } from '../support/app.ts'
-import { createRandom } from '../support/random.ts'
-import { connectAccounting, mintPair, readStored } from './support.ts'
-import { Work } from './work.ts'
+import { readStored } from './support.ts'
+import { openWorks, type Work } from './work.ts'
 
 async function move(work: Work, to: Home, between: () => Promise<unknown>) {
   for (let count = 1; count < 500; count++) {
@@ -18,14 +17,9 @@ async function move(work: Work, to: Home, between: () => Promise<unknown>) {
 }
 
 async function begin(seed: number, steps: number) {
-  const { other, company } = await mintPair()
-  const [look, work] = [
-    new Work(other.id, createRandom(seed), Date.now()),
-    new Work(company.id, createRandom(seed + 1), Date.now()),
-  ]
-  await connectAccounting([other, company])
+  const [look, work] = await openWorks(seed, Date.now())
   for (let at = 0; at < steps; at++) for (const each of [look, work]) await each.step()
-  return { look, work, company }
+  return { look, work, companyId: work.companyId }
 }
 
 async function expectExact({ companyId, home }: Work) {
@@ -37,7 +31,7 @@ async function expectExact({ companyId, home }: Work) {
 it.each([1, 2])(
   'a company’s stored bytes are right after it moved to another database and back while it was used (%i)',
   async (seed) => {
-    const { work, look, company } = await begin(seed * 100, 40)
+    const { work, look, companyId } = await begin(seed * 100, 40)
     await mintCompany({ home: 'DB_TWO' })
     for (const to of ['DB_TWO', 'DB'] as const) {
       await move(work, to, () => work.step().catch(() => undefined))
@@ -46,22 +40,22 @@ it.each([1, 2])(
       await expectExact(work)
       await expectExact(look)
     }
-    const [row] = await sql('SELECT storage_quota_bytes FROM companies WHERE id = ?', company.id)
+    const [row] = await sql('SELECT storage_quota_bytes FROM companies WHERE id = ?', companyId)
     expect(row).toEqual({ storage_quota_bytes: 2_147_483_648 })
   },
 )
 
 it('a company’s stored bytes and its quota are right after a restore', async () => {
-  const { work, look, company } = await begin(7, 60)
-  await sql('UPDATE companies SET storage_quota_bytes = 5000000 WHERE id = ?', company.id)
-  await backUp(company.id)
-  await wipe(company.id)
-  const result = await restore(company.id, new Date(Date.now() + 1_000).toISOString())
+  const { work, look, companyId } = await begin(7, 60)
+  await sql('UPDATE companies SET storage_quota_bytes = 5000000 WHERE id = ?', companyId)
+  await backUp(companyId)
+  await wipe(companyId)
+  const result = await restore(companyId, new Date(Date.now() + 1_000).toISOString())
   expect(result).toMatchObject({ done: true })
   await expectExact(work)
   for (let at = 0; at < 20; at++) await work.step()
   await expectExact(work)
   await expectExact(look)
-  const [row] = await sql('SELECT storage_quota_bytes FROM companies WHERE id = ?', company.id)
+  const [row] = await sql('SELECT storage_quota_bytes FROM companies WHERE id = ?', companyId)
   expect(row).toEqual({ storage_quota_bytes: 5_000_000 })
 })

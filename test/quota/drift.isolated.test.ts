@@ -5,9 +5,8 @@ import { openDatabase } from '../../src/kernel/db/client.ts'
 import { recountDaily, recountOf } from '../../src/kernel/db/quota.ts'
 import { readGauges } from '../../src/kernel/db/sweep.ts'
 import { sql } from '../support/app.ts'
-import { createRandom } from '../support/random.ts'
-import { connectAccounting, fillQuota, mintPair, readStored } from './support.ts'
-import { Work } from './work.ts'
+import { fillQuota, mintPair, readStored } from './support.ts'
+import { openWorks } from './work.ts'
 
 const START_MS = Date.UTC(2026, 10, 1)
 
@@ -15,9 +14,7 @@ describe('the stored bytes of a company', () => {
   it('are the sum of its rows after any writes, deletes and sweeps of two companies', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer(), fc.integer({ min: 1, max: 60 }), async (seed, steps) => {
-        const { other, company } = await mintPair()
-        await connectAccounting([other, company])
-        const works = [other, company].map(({ id }) => new Work(id, createRandom(seed + id), START_MS))
+        const works = await openWorks(seed, START_MS)
         for (let at = 0; at < steps; at++) {
           for (const work of works) {
             if (at === 40) await fillQuota(work.companyId, (await readStored(work.companyId)).counted)
@@ -26,10 +23,10 @@ describe('the stored bytes of a company', () => {
             expect([at, counted]).toEqual([at, real])
           }
         }
-        for (const { id } of [other, company]) {
-          const before = await readStored(id)
-          await openDatabase(env.DB).write([recountOf(id, START_MS)])
-          expect(await readStored(id)).toEqual(before)
+        for (const { companyId } of works) {
+          const before = await readStored(companyId)
+          await openDatabase(env.DB).write([recountOf(companyId, START_MS)])
+          expect(await readStored(companyId)).toEqual(before)
         }
       }),
       { numRuns: 6 },

@@ -1,8 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
 import { createRandom } from '../support/random.ts'
-import { connectAccounting, mintPair, readRowBytes, readStored } from './support.ts'
-import { Work } from './work.ts'
+import { readRowBytes, readStored } from './support.ts'
+import { openWorks } from './work.ts'
 
 const WRITES = 100_000
 
@@ -12,9 +12,7 @@ it(`does not drift in ${WRITES.toLocaleString('en')} random writes of two compan
   const seed = Math.floor(Math.random() * 2 ** 31)
   console.log(`seed ${seed}`)
   const random = createRandom(seed)
-  const { other, company } = await mintPair()
-  const works = [other, company].map(({ id }) => new Work(id, createRandom(seed + id), Date.UTC(2026, 10, 1)))
-  await connectAccounting([other, company])
+  const works = await openWorks(seed, Date.UTC(2026, 10, 1))
   const sizeBytes = async () => (await env.DB.prepare('SELECT 1').run()).meta.size_after
   const empty = await sizeBytes()
   let writes = 0

@@ -14,7 +14,8 @@ import { contextDeletionOf, replacementOf as putContext } from '../../src/resour
 import { paymentOf, paymentRemovalOf } from '../../src/resources/orders/payment-queries.ts'
 import { changeOf as changeOrder, creationOf as createOrder } from '../../src/resources/orders/write-queries.ts'
 import { type Home, sqlIn } from '../support/app.ts'
-import type { Random } from '../support/random.ts'
+import { createRandom, type Random } from '../support/random.ts'
+import { connectAccounting, mintPair } from './support.ts'
 
 const WORDS =
   'cotton hoodie harbor club print front back logo screen navy heather large youth polo sleeve rush sample proof vector artwork pantone ridge custom apparel river school coach summer league design approved ÄÖÜ 日本語'.split(
@@ -45,6 +46,13 @@ export function contextOf(companyId: number, home: Home, random: Random, now: nu
     announceChange: nothing,
     waitUntil: nothing,
   } as unknown as RequestContext
+}
+
+/** Work of a company with an accounting system, behind that of a look-alike. */
+export async function openWorks(seed: number, now: number): Promise<[look: Work, work: Work]> {
+  const { other, company } = await mintPair()
+  await connectAccounting([other, company])
+  return [new Work(other.id, createRandom(seed), now), new Work(company.id, createRandom(seed + 1), now)]
 }
 
 /** Writes of one company chosen at random, each through what the routes call. */
@@ -178,12 +186,9 @@ export class Work {
           break
         case 6:
         case 7: {
-          const items = Array.from({ length: random.between(0, 6) }, () => ({
+          const invoice_items = Array.from({ length: random.between(0, 6) }, () => ({
             title: text(),
             description: text(5_000),
-          }))
-          const whole = items.map((item) => ({
-            ...item,
             quantity: 1,
             unit_price: 2,
             taxable: true,
@@ -193,9 +198,7 @@ export class Work {
             size: null,
             sku: null,
           }))
-          await run(
-            changeOrder(context, order, { invoice_items: whole } as unknown as Parameters<typeof changeOrder>[2]),
-          )
+          await run(changeOrder(context, order, { invoice_items } as unknown as Parameters<typeof changeOrder>[2]))
           break
         }
         case 8:
