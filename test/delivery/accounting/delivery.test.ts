@@ -41,6 +41,17 @@ describe('an order’s changes', () => {
     expect(shop.startCalls).toBe(3)
   })
 
+  it('have the lines of their own invoice, where another company’s order with the same id has another one', async () => {
+    const other = await Shop.open({}, 'DB')
+    await other.makeOrder()
+    const id = await other.makeOrder()
+    const shop = await Shop.open({}, 'DB')
+    await sql('UPDATE companies SET last_order_id = ? WHERE id = ?', id - 1, shop.company.id)
+    expect(await shop.makeOrder()).toBe(id)
+    await shop.deliver()
+    expect(await shop.invoices()).toMatchObject([{ DocNumber: '1001', TotalAmt: 114 }])
+  })
+
   it('of a deletion that is taken back before its delivery leave the invoice as it is now', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
