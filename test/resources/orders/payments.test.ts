@@ -105,6 +105,12 @@ describe('POST /orders/{id}/payments', () => {
       return (await shop.call('POST', '/orders', body)).body
     }
     const many = await create(payments(499))
+    // An invoice of another company with the same id has a payment too.
+    const other = await mintShop()
+    await sql('UPDATE companies SET last_invoice_id = ? WHERE id = ?', many.invoice.id - 1, other.id)
+    const theirs = await createOrder(other)
+    expect(theirs.invoice.id).toBe(many.invoice.id)
+    await addPayment(other, theirs.invoice.id)
     const headers = { 'idempotency-key': `limit-${many.project.id}` }
     expect((await pay(many.project.id, { amount: 1 }, headers)).status).toBe(200)
     const before = await dump(shop)
