@@ -51,6 +51,8 @@ describe('members', () => {
     const path = `/companies/${full.id}/members`
     expect((await adminCall('PUT', `${path}/new@example.com`, { role: 'developer' })).status).toBe(409)
     expect((await adminCall('PUT', `${path}/m7@example.com`, { role: 'owner' })).status).toBe(200)
+    const beside = `/companies/${(await mintCompany()).id}/members/new@example.com`
+    expect((await adminCall('PUT', beside, { role: 'developer' })).status).toBe(200)
   })
 
   it.each([

@@ -192,10 +192,17 @@ describe('a reference to another row', () => {
     const clientId = await createClient(shop)
     const [status_id, tax_id] = [shop.id * 100 + 70, shop.id * 100 + 80]
     await sql('INSERT INTO order_statuses (company_id, id, title) VALUES (?, ?, ?)', shop.id, status_id, 'Printed')
-    await sql('INSERT INTO taxes (company_id, id, name, rate) VALUES (?, ?, ?, 5)', shop.id, tax_id, 'State')
+    const addTax = ({ id }: typeof shop) =>
+      sql("INSERT INTO taxes (company_id, id, name, rate) VALUES (?, ?, 'State', 5)", id, tax_id)
+    await addTax(shop)
     const references = { client_id: clientId, status_id, tax_id }
     const { project } = await createOrder(shop, references)
     const other = await createOrder(shop)
+    // An order with that id has a tax with that id in another company.
+    const twin = await mintShop()
+    await addTax(twin)
+    await sql('UPDATE companies SET last_order_id = ? WHERE id = ?', other.project.id - 1, twin.id)
+    expect((await createOrder(twin, { tax_id })).project.id).toBe(other.project.id)
     await shop.call('DELETE', `/clients/${clientId}`)
     await sql('UPDATE order_statuses SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, status_id)
     await sql('UPDATE taxes SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, tax_id)
