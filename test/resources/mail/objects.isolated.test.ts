@@ -288,14 +288,21 @@ describe('the removal of objects that nothing names', () => {
     expect(await sql('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)).toEqual([])
   })
 
-  it('is bounded: more than 500 objects that are being written are refused with 503', async () => {
-    await sql(
-      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 500)
-       INSERT INTO email_thread_objects (id, company_id, content_hash, bytes, remove_at)
-       SELECT 'w' || ?1 || '-' || i, ?1, 'x', 1, ?2 FROM n`,
-      company.id,
-      Date.now() + 3_600_000,
-    )
+  it('is bounded: more than 500 objects that are being written are refused with 503, those of the company', async () => {
+    const write = ({ id }: TestCompany, name: string, count: number) =>
+      sql(
+        `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+         INSERT INTO email_thread_objects (id, company_id, content_hash, bytes, remove_at)
+         SELECT ?2 || i, ?3, 'x', 1, ?4 FROM n`,
+        count,
+        `${name}-${id}-`,
+        id,
+        Date.now() + 3_600_000,
+      )
+    await write(await mintCompany(), 'a', 501)
+    await write(company, 'a', 499)
+    expect((await put(freshThreadId(), large('a'))).status).toBe(200)
+    await write(company, 'b', 1)
     const refused = await put(freshThreadId(), large('a'))
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '60'])
     await sweep(2 * 3_600_000)

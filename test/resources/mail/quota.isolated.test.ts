@@ -131,21 +131,3 @@ describe('the storage quota', () => {
     expect(await storedBytes()).toBeLessThanOrEqual(5.5 * bytes)
   })
 })
-
-describe('the objects that a company writes at once', () => {
-  it('are at most 500, whatever another company writes', async () => {
-    const other = await mintCompany()
-    const insertion = `INSERT INTO email_thread_objects (id, company_id, content_hash, bytes, state, remove_at)
-      SELECT ?2 || value, ?1, ?2, 1, 'writing', 1e13 FROM json_each(?3)`
-    const writeIn = ({ id }: TestCompany, name: string, count: number) =>
-      sql(insertion, id, `${id}-${name}-`, JSON.stringify(Array.from({ length: count }, (_, index) => index)))
-    const large = { messages: [{ text: noise(3_000_000) }] }
-    await writeIn(other, 'a', 501)
-    await writeIn(company, 'a', 499)
-    expect((await put(freshThreadId(), large)).status).toBe(200)
-    await writeIn(company, 'b', 1)
-    const refused = await put(freshThreadId(), large)
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '60'])
-    expect((await put(freshThreadId(), { messages: [{ text: 'small' }] })).status).toBe(200)
-  })
-})
