@@ -269,7 +269,7 @@ export class BatchSemaphore {
   /** Ends a batch, or its wait. @param databaseMs of the batch; 0 for one that did not run */
   release(permit: Permit, databaseMs: number): void {
     const now = performance.now()
-    this.debt.add(databaseMs, limitsAt(now).share, now)
+    this.debt.add(databaseMs, paceAt(now).share, now)
     this.queue.delete(permit)
     if (this.inFlight.delete(permit)) this.startQueued()
   }
@@ -278,7 +278,7 @@ export class BatchSemaphore {
     const now = Date.now()
     for (const permit of this.inFlight) if (now - permit.startedAt >= LOST_MS) this.inFlight.delete(permit)
     const paidTo = performance.now()
-    const { share, burstMs, oneByOneMs } = limitsAt(paidTo)
+    const { share, burstMs, oneByOneMs } = paceAt(paidTo)
     const unpaidMs = this.debt.left(share, paidTo)
     if (unpaidMs > burstMs) return
     const most = unpaidMs > oneByOneMs ? 1 : IN_FLIGHT
@@ -291,7 +291,7 @@ export class BatchSemaphore {
   }
 }
 
-function limitsAt(now: number) {
+function paceAt(now: number) {
   return fairShare.isAlone(now) ? ALONE : BESIDE_OTHERS
 }
 

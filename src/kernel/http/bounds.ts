@@ -1,7 +1,7 @@
 import { unavailable } from './errors.ts'
 
 /*
- * What an isolate shares between requests has a bound: waits have deadlines, caches a weight, large bodies a lease.
+ * Requests share one isolate, so its waits, caches and memory are bounded: by deadlines, weights and leases.
  */
 
 /** Calls of bindings may hang, so every wait has a deadline. Those of suppliers are in the contract: see `products/`. */
