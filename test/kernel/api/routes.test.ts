@@ -158,6 +158,7 @@ describe('an unknown path', () => {
         const response = await call(company.token, method, path)
         expect(response.status).toBe(404)
         if (method !== 'HEAD') expect(response.body.error.code).toBe('not_found')
+        expect(response.headers.has('ratelimit')).toBe(true)
       }
       expect((await call(null, 'GET', path)).status).toBe(401)
     },

@@ -194,6 +194,7 @@ describe('a failure', () => {
       const result = await send(sent, { env: breakCalls(env, /^DB\.batch$/, thrown) })
       const id = result.headers.get('x-request-id')
       expect([result.status, result.body.error.code]).toEqual([500, 'internal_error'])
+      expect(result.body.error.message).toContain(id)
       expect(JSON.stringify([result.body, ...result.headers])).not.toMatch(/hunter2|secret|SELECT|place\.ts/)
       expect(result.headers.has('ratelimit')).toBe(true)
       expect(linesOf(id)).toHaveLength(2)
