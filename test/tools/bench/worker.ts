@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
+import { readConfiguration } from '../../../src/cli/configuration.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 const DATABASE_ID = 'bench'
@@ -43,7 +44,6 @@ export function startApi(scriptPath: string, stateDir: string, settings: ApiSett
   return start(stateDir, {
     modules: paths.map((path) => ({ type: 'ESModule' as const, path })),
     modulesRoot: '/',
-    compatibilityFlags: ['nodejs_compat'],
     kvNamespaces: ['CACHE'],
     r2Buckets: ['FILES'],
     durableObjects: {
@@ -71,13 +71,14 @@ export interface Running {
 }
 
 async function start(stateDir: string, settings: Settings): Promise<Running> {
+  const { compatibility_date, compatibility_flags } = readConfiguration()
   const worker = new Miniflare(
     convertV4MiniflareOptions({
       host: '127.0.0.1',
       port: 0,
       cf: false,
-      compatibilityDate: '2026-10-20',
-      compatibilityFlags: ['nodejs_compat'],
+      compatibilityDate: compatibility_date,
+      compatibilityFlags: compatibility_flags,
       d1Databases: { DB: DATABASE_ID },
       resourcePersistencePath: stateDir,
       // Dropped, since printing a line for each request would be measured, too.
