@@ -60,7 +60,7 @@ export function readApiError({ status: shownStatus, headers }: Response, body: u
   const { code, message, details } = isRecord(body) && isRecord(body.error) ? body.error : {}
   const isExpired = status === 410 && isRecord(details) && details.reason === 'cursor_expired'
   const unexpected =
-    status >= 300 && status < 400
+    status >= 300 && status < 400 && status !== 304
       ? 'The address of the API redirects to another address: use that one as `baseUrl`'
       : `The API responded with ${status} and an unexpected body`
   return new (isExpired ? CursorExpiredError : ApiError)({
@@ -92,7 +92,7 @@ export function readUploadError({ status, headers }: Response, text: string): Ap
 
 /** Seconds of a `Retry-After` header; null when absent, or a date, which this API does not send. */
 export function readRetryAfter(header: string | null): number | null {
-  return header !== null && /^\d{1,9}$/.test(header.trim()) ? Number(header) : null
+  return header !== null && /^\d+$/.test(header.trim()) ? Number(header) : null
 }
 
 function isIssue(value: unknown): value is Issue {

@@ -23,6 +23,8 @@ export function followBudget() {
   let budget: RateBudget | null = null
   let windowMs = 60_000
   let inFlight = 0
+  /** The time of the last response. If the clock was set back since, the ends of the windows are too late. */
+  let updatedAt = 0
 
   function update(known: Allowance | undefined, received: Allowance): Allowance {
     const laterMs = known ? known.resetsAt - received.resetsAt : 0
@@ -40,7 +42,7 @@ export function followBudget() {
 
     /** Milliseconds until so many requests can be sent within the allowances: 0 for now. */
     waitMs(count: number): number {
-      if (budget === null) return 0
+      if (budget === null || Date.now() < updatedAt) return 0
       const { requests, databaseMs, companyMs } = budget
       const resets = [
         ...(requests.remaining < Math.min(count, requests.limit) ? [requests.resetsAt] : []),
@@ -67,11 +69,13 @@ export function followBudget() {
     /** Ends a call that {@link begin} counted as so many; `headers` are those of its response, if there was one. */
     end(count: number, headers: Headers | null): void {
       inFlight -= count
-      const received = headers && readBudget(headers, Date.now())
+      const now = Date.now()
+      const received = headers && readBudget(headers, now)
       if (!received) return
       const { requests, databaseMs, companyMs } = received
       windowMs = received.windowMs
-      budget = { requests: update(budget?.requests, requests), databaseMs, companyMs }
+      budget = { requests: update(now < updatedAt ? undefined : budget?.requests, requests), databaseMs, companyMs }
+      updatedAt = now
     },
   }
 }

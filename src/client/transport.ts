@@ -114,7 +114,7 @@ export function createTransport(clientOptions: ClientOptions) {
       // must not replace the bookmark of a later write. Sequential requests replace it, after a restore too.
       const received = response.headers.get('x-bookmark')
       if (received !== null && (bookmark === sentBookmark || received > (bookmark ?? ''))) bookmark = received
-      const isNotModified = response.status === 304
+      const isNotModified = response.status === 304 && 'if-none-match' in ownHeaders && method === 'GET'
       const parsed = isNotModified ? null : parseJson(text)
       const isExpected =
         isRecord(parsed) && expects.every((name) => isRecord(parsed[name]) || Array.isArray(parsed[name]))
@@ -255,7 +255,7 @@ function sleepFor(delayMs: number, signal?: AbortSignal): Promise<void> {
       if (signal?.aborted) reject(signal.reason)
       else resolve()
     }
-    const timer = setTimeout(finish, delayMs)
+    const timer = setTimeout(finish, Math.min(delayMs, LONGEST_TIMER_MS))
     signal?.addEventListener('abort', finish)
   })
 }

@@ -29,7 +29,8 @@ export function verifyWebhook(
   headers: Headers | Record<string, string | string[] | undefined>,
   ...secrets: string[]
 ): WebhookEvent {
-  const text = typeof body === 'string' ? body : new TextDecoder().decode(body)
+  const text =
+    typeof body === 'string' ? body : new TextDecoder('utf-8', { fatal: false, ignoreBOM: true }).decode(body)
   const entries = Symbol.iterator in headers ? [...headers] : Object.entries(headers)
   const sent = entries.filter(([, value]) => value !== undefined)
   const received = Object.fromEntries(sent.map(([name, value]) => [name.toLowerCase(), String(value)]))

@@ -155,6 +155,15 @@ describe('with pace', () => {
     expect(sentAt).toEqual([START, START + waitMs])
   })
 
+  it('a clock that is set back delays no request that fits', async () => {
+    const { api, sentAt, answer } = openLimited({ pace: true })
+    answer.current = () => '"default";r=0;t=2, "database";r=15000;t=60'
+    await api.clients.list()
+    vi.setSystemTime(START - 3_600_000)
+    await api.clients.list()
+    expect(sentAt[1]).toBeLessThanOrEqual(START - 3_600_000 + 60_000)
+  })
+
   it('without it nothing waits', async () => {
     const { api, sentAt, answer } = openLimited()
     answer.current = simulateLimit(3)

@@ -49,6 +49,18 @@ describe('a 429', () => {
     await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 429, retryAfterSeconds: 3600 })
     expect(crm.waits).toEqual([])
   })
+
+  it('rejects at once when its Retry-After has more digits than any time', async () => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ ...rateLimited, headers: { 'retry-after': '9999999999' } })
+    await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 429, retryAfterSeconds: 9_999_999_999 })
+    expect(crm.waits).toEqual([])
+  })
+})
+
+it.each([...reads, ...writes])('a 304 that was not asked for rejects with an ApiError: %s', async (_name, call) => {
+  const api = clientWith(async () => new Response(null, { status: 304 }))
+  await expect(call(api)).rejects.toMatchObject({ name: 'ApiError', status: 304, code: 'unexpected_answer' })
 })
 
 const losses: [string, Fault][] = [
