@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
 import { orm, type Statements, statement } from '../../kernel/db/client.ts'
@@ -7,33 +8,24 @@ import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { changes, companies } from '../../kernel/db/schema.ts'
 import { splitBySize } from './chunks.ts'
 import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
-import {
-  FULL_TEXT,
-  type Key,
-  type Line,
-  REMOVED,
-  type Row,
-  type Sequences,
-  type TablePlan,
-  type Value,
-} from './tables.ts'
+import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type Sequences, type TablePlan } from './tables.ts'
 
 // The writers of rows: `insertLines` for a restore, `putLines` for a move. A seed has its own values: `seed/queries.ts`.
 
 type Statement = Statements[number]
 
-/** Limits the text of one statement: D1 takes 2,000,000 bytes. A longer row is bound value by value. */
-const STATEMENT_CHARACTERS = 400_000
+/** Limits the JSON of one statement, which has escapes: D1 takes 2,000,000 bytes. A longer row is bound value by value. */
+const STATEMENT_BYTES = 400_000
 const STATEMENT_ROWS = 100
 /** Limits the keys that one statement removes: they are bound as one JSON text, below the 2 MB of D1's values. */
 const REMOVED_KEYS = 1_000
 
-const lengthOf = (row: Row) => Object.values(row).reduce((sum: number, value) => sum + String(value).length + 5, 0)
+const lengthOf = (row: Row) => Buffer.byteLength(JSON.stringify(row))
 
 /** The rows of lines in groups for one statement each; those of parts also have the key and version of their owner. */
 function splitLines(lines: readonly Line[]): Row[][] {
   const rows = lines.map(({ row, of }): Row => (of ? { ...row, of_id: of[0], of_version: of[1] } : row))
-  return splitBySize(rows, (row) => [1, lengthOf(row)], [STATEMENT_ROWS, STATEMENT_CHARACTERS])
+  return splitBySize(rows, (row) => [1, lengthOf(row)], [STATEMENT_ROWS, STATEMENT_BYTES])
 }
 
 /**
@@ -81,7 +73,7 @@ const readLine = (name: string) => sql.raw(`line.value ->> '$.${name}'`)
 function insertion(companyId: number, plan: TablePlan, rows: readonly Row[]) {
   const [first = {}] = rows
   // A value over the limit of a text is bound by itself.
-  const isLarge = rows.length === 1 && lengthOf(first) > STATEMENT_CHARACTERS
+  const isLarge = rows.length === 1 && lengthOf(first) > STATEMENT_BYTES
   const read = (name: string) => (isLarge ? sql`${first[name] ?? null}` : readLine(name))
   const values: Record<string, SQL | number> = { company_id: companyId }
   for (const name of Object.keys(first)) values[name === 'id' ? (plan.idColumn ?? name) : name] = read(name)
@@ -234,5 +226,5 @@ function listRemovals(isCopy: boolean) {
 }
 
 /** Raises ids and numbers to those of a row, where they are lower. */
-export const raiseTo = (names: readonly (keyof Sequences)[], row: { [Name in keyof Sequences]?: Value | undefined }) =>
+export const raiseTo = (names: readonly (keyof Sequences)[], row: { [Name in keyof Sequences]?: unknown }) =>
   Object.fromEntries(names.map((name) => [name, sql`max(${companies[name]}, ${row[name] ?? 0})`]))
