@@ -51,6 +51,12 @@ describe('a seed file', () => {
     ['orders.0.invoice.items.0.quantity', -1, 'quantity` '],
     ['orders.0.invoice.payments.0.paid_at', 'yesterday', '`orders[0].invoice.payments[0].paid_at` '],
     ['orders.0.artworks.0.colors', 'red', 'colors` '],
+    ['orders.0.artworks.0.colors', JSON.parse('[{"a":[{"__proto__":1}]}]'), 'have no member `__proto__`'],
+    [
+      'orders.0.invoice.number',
+      '999999999999999',
+      'invoice.number` must be at most 281474976710656 if it has 15 digits',
+    ],
     ['taxes.0.rate', 101, '`taxes[0].rate` '],
     ['order_statuses.1.is_default', true, '`order_statuses` must contain only one with `is_default`'],
     ['thread_contexts.0.thread_id', undefined, '`thread_contexts[0].thread_id` '],

@@ -163,6 +163,49 @@ describe('the import of a seed file', () => {
     ])
   })
 
+  it('gives a company that was just created the last invoice number of the file, and never lowers it again', async () => {
+    const shop = freshShop()
+    const { id, name } = shop.company
+    expect((await adminCall('POST', '/companies', { id, name })).status).toBe(200)
+    const company = { ...shop.company, created_at: '2026-01-31T10:00:00.000Z', last_invoice_number: 5 }
+    const file = { ...shop, orders: [], thread_contexts: [], company }
+    await loadSeed(file)
+    const made = await call(await mintToken(id), 'POST', '/orders', { title: 'Six', client_id: 1 })
+    expect(made.body.invoice.number).toBe('6')
+    await loadSeed(file)
+    expect(await sql('SELECT last_invoice_number FROM companies WHERE id = ?', id)).toEqual([
+      { last_invoice_number: 6 },
+    ])
+  })
+
+  it('leaves room for the numbers of new invoices, whatever numbers it has', async () => {
+    const { company, ...file } = freshShop()
+    const numbers = ['1000000000000000', '281474976710656', '00000000000000000009', 'A-1']
+    const orders = numbers.map((number, at) => ({
+      id: at + 1,
+      title: 'One',
+      client_id: 1,
+      invoice: { id: at + 1, number },
+    }))
+    await loadSeed({ ...file, orders, thread_contexts: [], company })
+    const token = await mintToken(company.id)
+    for (const number of ['281474976710657', '281474976710658']) {
+      const { body } = await call(token, 'POST', '/orders', { title: 'New', client_id: 1 })
+      expect(body.invoice.number).toBe(number)
+    }
+  })
+
+  it.each([1, 0])('starts the deliveries at once where it has an accounting system: %i', async (count) => {
+    const { integrations, ...shop } = freshShop()
+    const file = count > 0 ? { ...shop, integrations } : shop
+    const started: string[] = []
+    const bindings = wrapBindings(env, async (name, work) => {
+      return name.startsWith('ACCOUNTING_DELIVERY.') ? void started.push(name) : work()
+    })
+    const { status } = await adminCallWith(bindings, 'POST', pathOf(file), partsOf(file)[0])
+    expect([status, started]).toEqual([200, Array(count).fill('ACCOUNTING_DELIVERY.start')])
+  })
+
   it('sets the quota of the company, and is loaded whole above it', async () => {
     const file = freshShop()
     const ofQuota = (storage_quota_bytes: number) => ({ ...file, company: { ...file.company, storage_quota_bytes } })
@@ -233,6 +276,8 @@ describe('the import of a seed file', () => {
   it('is refused where the company is created in another database meanwhile', async () => {
     const file = freshShop()
     const { id, name } = file.company
+    // The first request of an isolate reads the schema, too.
+    expect((await adminCall('GET', `/companies/${id}`)).status).toBe(404)
     let reads = 0
     const racing = wrapBindings(env, async (binding, work) => {
       const isFirst = binding === 'DB.batch' && ++reads === 1

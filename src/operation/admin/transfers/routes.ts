@@ -64,6 +64,8 @@ export const routes = [
       const recorded = recordPart(context, hash, part, parts)
       await db.writeIdempotent([refusal, ...plan.statements, ...recorded]).catch(throwConflict)
       await syncDirectory(context)
+      // Another account deletes the links to customers: not those that are made from now on.
+      if (file.integrations.accounting_sync) context.deliverAccounting()
     }
     const next_part = part === parts ? null : part + 1
     return { hash, part, parts, next_part, counts, differences: plan.differences }

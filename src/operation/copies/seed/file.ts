@@ -38,6 +38,10 @@ const line = orNull(title)
 const prose = orNull(text(0, 10_000))
 const day = orNull(date)
 const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
+/** The next number follows the highest one of up to 15 digits: another of 16 digits must not be in its way. */
+const invoiceNumber = trimmed(64).check(
+  z.refine((text) => !/^\d{15}$/.test(text) || Number(text) <= ID_MAX, `must be at most ${ID_MAX} if it has 15 digits`),
+)
 const money = decimals(2, -AMOUNT_MAX, AMOUNT_MAX)
 
 const deleted = field('Hidden from lists, as if it had been deleted through the API.', flag)
@@ -153,7 +157,7 @@ const payment = z.strictObject({
 const invoice = z
   .strictObject({
     id: field('The id of the invoice. It stays with its order.', id),
-    number: field('Unique in the company. By default the next number.', z.optional(trimmed(64))),
+    number: field('Unique in the company. By default the next number.', z.optional(invoiceNumber)),
     due_date: field("When it is due. In a file the order's `deadline` does not set it; in the API it does.", day),
     tax_id: field('The id of a tax. 0 or null: no tax.', orNull(z.int().check(z.nonnegative(), idMaximum))),
     tax_exempt: field('Makes the tax 0.', flag),
@@ -183,10 +187,10 @@ const invoice = z
 /** A statement has a row as JSON and its JSON in that, up to twice as long: a row stays below the 2 MB of D1's values. */
 const upTo = (maxKb: number) =>
   z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= maxKb * 1_000, `must be at most ${maxKb} KB as JSON`)
-/** Checked before `z.json()` and `JSON.stringify`, whose recursion a deeper value would overflow. */
+/** A deeper value would overflow the recursion of `z.json()` and `JSON.stringify`, and Zod would drop `__proto__`. */
 const shallow = z.unknown().check(
-  z.refine((value) => isShallow(value, JSON_MAX_DEPTH), {
-    error: `must be nested at most ${JSON_MAX_DEPTH} deep`,
+  z.refine((value) => isStorable(value, JSON_MAX_DEPTH), {
+    error: `must be nested at most ${JSON_MAX_DEPTH} deep, and have no member \`__proto__\``,
     abort: true,
   }),
 )
@@ -287,7 +291,8 @@ export type SeedFile = z.output<typeof seedFile>
 /** A seed file as people write it, with optional fields. */
 export type SeedInput = z.input<typeof seedFile>
 
-function isShallow(value: unknown, levels: number): boolean {
+function isStorable(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return true
-  return levels > 0 && Object.values(value).every((member) => isShallow(member, levels - 1))
+  if (levels === 0 || Object.hasOwn(value, '__proto__')) return false
+  return Object.values(value).every((member) => isStorable(member, levels - 1))
 }
