@@ -25,21 +25,25 @@ export interface OrderPlan {
 
 /**
  * Plans the next call of one order from its open rows, oldest first; plan again after every outcome and new row. An
- * unsent row takes the order's current state, so updates collapse into it; the newest row tells whether the order is
- * deleted. A row in flight goes first, unchanged; parked and dead rows wait until a pending one covers them.
+ * unsent row takes the order's current state, so updates collapse into it; the newest row tells whether a deletion is
+ * delivered, unless the order was restored or deleted without a row. A row in flight goes first, unchanged; parked and
+ * dead rows wait until a pending one covers them.
  */
-export function planOrder(rows: readonly OpenEvent[], remote: Remote): OrderPlan {
+export function planOrder(rows: readonly OpenEvent[], remote: Remote, isDeleted?: boolean): OrderPlan {
   const sent = rows.find((row) => row.state === 'sent')
   const unsent = rows.filter((row) => row.state !== 'sent')
   const pending = unsent.find((row) => row.state === 'pending')
   const newest = rows.at(-1)
-  const removal = pending && newest?.operation === 'delete' && newest.state !== 'sent' ? newest : undefined
+  const isRemoval = newest?.operation === 'delete' && newest.state !== 'sent' && isDeleted !== false
+  const removal = pending && isRemoval ? newest : undefined
   const chosen = removal ?? pending
   const dropped = chosen ? unsent.filter((row) => row !== chosen).map((row) => row.id) : []
 
   if (sent) return { next: { id: sent.id, operation: sent.operation, findFirst: false }, dropped }
   if (!chosen) return { next: null, dropped }
-  if (removal && remote === 'absent') return { next: null, dropped: [...dropped, removal.id] }
+  // A deleted order gets no invoice.
+  const isMoot = removal ? remote === 'absent' : isDeleted && remote !== 'linked'
+  if (isMoot) return { next: null, dropped: [...dropped, chosen.id] }
   const operation = removal ? 'delete' : remote === 'linked' ? 'update' : 'create'
   return { next: { id: chosen.id, operation, findFirst: remote === 'unknown' }, dropped }
 }

@@ -3,7 +3,8 @@ import { log, nameOf } from '../../kernel/http/errors.ts'
 import type { AccountingAdapter } from './adapter.ts'
 import { classify, decide, type FailureClass, isOurInvoice, type Operation, planOrder } from './decisions.ts'
 import * as payload from './invoice-payload.ts'
-import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
+import type { EventRow, LinkRow, StepChanges } from './queries.ts'
+import { DONE, dropEvents, listLinked, loadOrder, recordStep } from './queries.ts'
 import { AccountingError } from './transport.ts'
 
 export interface Connection {
@@ -41,11 +42,11 @@ const NO_REQUEST = { request_id: null, request_body: null } as const
  * fails.
  */
 export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
-  const { events, link, source, version } = await loadOrder(delivery, orderId, Date.now())
+  const { events, link, source, version, isDeleted } = await loadOrder(delivery, orderId, Date.now())
   // Changed, disabled, suspended or paused since the run began: the next run begins with what holds then.
   if (version !== delivery.connection.version) return 'halt'
   const remote = link?.external_id ? 'linked' : 'unknown'
-  const { next, dropped } = planOrder(events, link && !isRemoved(link) ? remote : 'absent')
+  const { next, dropped } = planOrder(events, link && !isRemoved(link) ? remote : 'absent', isDeleted)
   if (dropped.length > 0) await dropEvents(delivery, dropped, Date.now())
   const event = events.find((row) => row.id === next?.id)
   if (!next || !event || event.next_attempt_at > Date.now()) return 'idle'
@@ -91,8 +92,10 @@ async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { ca
     const DocNumber = payload.formatDocNumber(source.invoice.number)
     const CustomerRef = { value: link?.customer_id ?? customerId }
     const wanted = { DocNumber, TxnDate: source.project.created_date, CustomerRef }
-    const found = await adapter.findInvoices(DocNumber)
-    key = found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
+    const found = (await adapter.findInvoices(DocNumber)).filter((invoice) => isOurInvoice(invoice, wanted))
+    // Orders whose numbers differ here may have the same one there.
+    const taken = found.length > 0 ? await listLinked(delivery, event.order_id, found) : []
+    key = found.find(({ Id }) => !taken.includes(Id)) ?? null
     if (operation === 'delete') {
       return key && { call: payload.buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
     }

@@ -115,7 +115,16 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
   if (covered.length === COVER_LIMIT) return loadOrder(context, orderId, nowMs)
   const source: InvoiceSource | null = core ? { ...core, items } : null
   const isNotDone = (row: OutboxRow): row is EventRow => row.state !== 'done'
-  return { events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source, version: open?.version ?? null }
+  const sorted = events.filter(isNotDone).sort((a, b) => a.id - b.id)
+  return { events: sorted, link, source, version: open?.version ?? null, isDeleted: core?.project.deleted }
+}
+
+/** Lists the ids of those invoices that other orders are linked to. */
+export async function listLinked({ companyId, db }: CompanyContext, orderId: number, found: { Id: string }[]) {
+  const isFound = sql`external_id IN (SELECT value ->> 'Id' FROM json_each(${JSON.stringify(found)}))`
+  const isOther = sql`company_id = ${companyId} AND order_id <> ${orderId} AND ${isFound}`
+  const [rows] = await db.read([orm.select({ id: accountingLinks.external_id }).from(accountingLinks).where(isOther)])
+  return rows.map(({ id }) => id)
 }
 
 export async function dropEvents({ companyId, db }: CompanyContext, ids: number[], nowMs: number): Promise<void> {

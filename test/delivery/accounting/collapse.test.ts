@@ -14,7 +14,7 @@ function read(rows: string): OpenEvent[] {
 }
 
 describe('planOrder', () => {
-  it.each<[string, Remote, string, number[]]>([
+  it.each<[string, Remote, string, number[], isDeleted?: boolean]>([
     ['', 'absent', 'nothing', []],
     ['c', 'absent', '1 create', []],
     ['u', 'linked', '1 update', []],
@@ -45,8 +45,15 @@ describe('planOrder', () => {
     ['d! u', 'linked', '1 delete', []],
     ['dx u', 'linked', '2 update', [1]],
     ['d u d', 'linked', '3 delete', [1, 2]],
-  ])('plans the rows `%s` of a remote that is %s as: %s, drops %o', (rows, remote, expected, dropped) => {
-    const plan = planOrder(read(rows), remote)
+    // Deleted or restored without a row, since the accounting system was to be left as it is.
+    ['c u', 'absent', 'nothing', [1, 2], true],
+    ['cx u', 'unknown', 'nothing', [1, 2], true],
+    ['u', 'linked', '1 update', [], true],
+    ['d', 'linked', '1 update', [], false],
+    ['u d', 'linked', '1 update', [2], false],
+    ['u! d', 'linked', '1 update', [], false],
+  ])('plans the rows `%s` of a remote that is %s as: %s, drops %o', (rows, remote, expected, dropped, isDeleted) => {
+    const plan = planOrder(read(rows), remote, isDeleted)
     const next = plan.next
       ? `${plan.next.id} ${plan.next.operation}${plan.next.findFirst ? ', find first' : ''}`
       : 'nothing'

@@ -74,6 +74,28 @@ describe('a call that is refused', () => {
     expect(await shop.invoices()).toHaveLength(1)
   })
 
+  it('is parked when its number is written as that of another order, whose invoice stays that order’s', async () => {
+    const shop = await Shop.open()
+    const [first, second] = [await shop.makeOrder(), await shop.makeOrder()]
+    for (const [order, number] of [
+      [first, 'A 1'],
+      [second, 'A  1'],
+    ]) {
+      await sql(
+        'UPDATE invoices SET number = ? WHERE company_id = ? AND project_id = ?',
+        number,
+        shop.company.id,
+        order,
+      )
+    }
+    await shop.deliver()
+    expect(await shop.accounting(first)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(second)).toMatchObject({ status: 'parked' })
+    await shop.call('DELETE', `/orders/${second}`)
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create'])
+  })
+
   it('adopts the invoice of its number that is ours', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()

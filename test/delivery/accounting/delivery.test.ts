@@ -65,6 +65,26 @@ describe('an order’s changes', () => {
     expect(await shop.open()).toEqual([])
   })
 
+  it('of an order that was deleted without them meanwhile make no invoice', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    const sent = { deleted: true, accounting_sync_enabled: false }
+    expect((await shop.call('PATCH', `/orders/${id}`, sent)).status).toBe(200)
+    await shop.deliver()
+    expect([await shop.changes(), await shop.open()]).toEqual([[], []])
+  })
+
+  it('of a deletion void nothing where the order was restored without them meanwhile', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.call('DELETE', `/orders/${id}`)
+    const sent = { deleted: false, accounting_sync_enabled: false }
+    expect((await shop.call('PATCH', `/orders/${id}`, sent)).status).toBe(200)
+    await shop.deliver()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
+  })
+
   it('need a person where the invoice was voided: it can neither be changed nor its number be used again', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
